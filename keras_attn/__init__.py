@@ -1,0 +1,31 @@
+"""keras_attn: attention for Keras 3, from Bahdanau to GPT."""
+
+from keras_attn import datasets, generation, layers, models, ops, text, training
+from keras_attn.layers import (
+    AdditiveAttention,
+    DecoderBlock,
+    MultiHeadSelfAttention,
+    PositionalEncoding,
+    TransformerEncoderBlock,
+    attention_maps,
+    collect_attention,
+)
+from keras_attn.version import __version__
+
+__all__ = [
+    "AdditiveAttention",
+    "DecoderBlock",
+    "MultiHeadSelfAttention",
+    "PositionalEncoding",
+    "TransformerEncoderBlock",
+    "__version__",
+    "attention_maps",
+    "collect_attention",
+    "datasets",
+    "generation",
+    "layers",
+    "models",
+    "ops",
+    "text",
+    "training",
+]

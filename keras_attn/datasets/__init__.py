@@ -1,0 +1,22 @@
+"""Loaders of real data, leak-free splits and token batches; NumPy and the standard library.
+
+Nothing here imports TensorFlow; `TokenBatches` is a `keras.utils.PyDataset`, so that the same
+batches feed `fit` on the TensorFlow, JAX and PyTorch backends.
+"""
+
+from keras_attn.datasets.batching import EpochOrder, TokenBatches
+from keras_attn.datasets.home_assistant import DownloadError, load_home_assistant
+from keras_attn.datasets.parallel import TranslationPair, read_tsv
+from keras_attn.datasets.splits import TranslationSplits, split_pairs, template
+
+__all__ = [
+    "DownloadError",
+    "EpochOrder",
+    "TokenBatches",
+    "TranslationPair",
+    "TranslationSplits",
+    "load_home_assistant",
+    "read_tsv",
+    "split_pairs",
+    "template",
+]

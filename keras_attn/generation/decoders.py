@@ -1,0 +1,109 @@
+"""What the search loops decode with: anything that can `prefill` and `step`."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from keras import ops, tree
+
+Tensor = Any
+State = Any
+
+
+class Decoder(Protocol):
+    """The one interface of decoding; `state` is a nest of batch-first tensors.
+
+    A decoder may have a method `reorder(state, rows)` too, where taking whole rows of the state
+    would move what all beams of a sentence share.
+    """
+
+    def prefill(
+        self,
+        prompt: Tensor,
+        prompt_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        max_length: Any = None,
+    ) -> tuple[Tensor, State]:
+        """Reads a prompt `(B, P)`; returns the logits `(B, V)` after it, and the state."""
+
+    def step(
+        self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
+    ) -> tuple[Any, ...]:
+        """Reads one token a row; returns the logits `(B, V)` after it, and the new state."""
+
+
+def reorder(decoder: Decoder, state: State, rows: Tensor) -> State:
+    """Returns the state of which row i continues row `rows[i]` of the same sentence."""
+    if hasattr(decoder, "reorder"):
+        return decoder.reorder(state, rows)
+    return tree.map_structure(lambda t: ops.take(t, rows, axis=0), state)
+
+
+def repeat_rows(state: State, times: int) -> State:
+    """Returns the state with each row `times` times in a row."""
+    return tree.map_structure(lambda t: ops.repeat(t, times, axis=0), state)
+
+
+class RecomputeDecoder:
+    """Decodes with anybody's model, by running it on the whole sequence at each step.
+
+    Slow, but needs nothing of the model. The reference for the cached decoders.
+
+    Args:
+        function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`, causal: the
+            logits at a position must not depend on later ids.
+        pad_id: What fills the ids after the last token.
+
+    Example:
+
+    >>> embedding = TokenEmbedding(vocabulary_size=20, dim=8)
+    >>> model = lambda ids, memory, memory_mask: embedding(embedding(ids), reverse=True)
+    >>> result = greedy_search(RecomputeDecoder(model), ops.array([[1]]), max_length=3, end_id=2)
+    >>> tuple(result.tokens.shape)
+    (1, 3)
+    """
+
+    def __init__(self, function: Callable[..., Tensor], pad_id: int = 0):
+        self.function = function
+        self.pad_id = pad_id
+
+    def prefill(
+        self,
+        prompt: Tensor,
+        prompt_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        max_length: Any = None,
+    ) -> tuple[Tensor, State]:
+        """As `TokenDecoder.prefill`; prompts must be padded on the right."""
+        mask = ops.ones_like(prompt, dtype="bool") if prompt_mask is None else prompt_mask
+        mask = ops.cast(mask, "bool")
+        free = max_length - ops.shape(prompt)[1]
+        ids = ops.where(mask, prompt, self.pad_id)
+        ids = ops.pad(ids, [[0, 0], [0, free]], constant_values=self.pad_id)
+        state = {"ids": ids}
+        if memory is not None:
+            state["memory"] = memory
+        if memory_mask is not None:
+            state["memory_mask"] = memory_mask
+        last = ops.sum(ops.cast(mask, "int32"), axis=1) - 1
+        return self._at(state, last), state
+
+    def step(
+        self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
+    ) -> tuple[Tensor, State]:
+        """As `TokenDecoder.step`, without scores."""
+        if return_scores:
+            raise ValueError(
+                "RecomputeDecoder has no attention scores: it knows nothing of the model. "
+                "Received: return_scores=True. Use `keras_attn.attention_maps(model, inputs)`."
+            )
+        index = ops.cumsum(ops.ones_like(state["ids"]), axis=1) - 1
+        here = ops.equal(index, ops.cast(ops.expand_dims(positions, 1), index.dtype))
+        tokens = ops.cast(ops.expand_dims(tokens, 1), state["ids"].dtype)
+        state = {**state, "ids": ops.where(here, tokens, state["ids"])}
+        return self._at(state, positions), state
+
+    def _at(self, state: State, positions: Tensor) -> Tensor:
+        logits = self.function(state["ids"], state.get("memory"), state.get("memory_mask"))
+        return ops.take_along_axis(logits, ops.reshape(positions, (-1, 1, 1)), axis=1)[:, 0]

@@ -1,0 +1,35 @@
+"""Layers that people stack in their own Keras models."""
+
+from keras_attn.layers.additive_attention import AdditiveAttention
+from keras_attn.layers.collect import (
+    AttentionKey,
+    AttentionMaps,
+    attention_maps,
+    collect_attention,
+)
+from keras_attn.layers.decoder_block import DecoderBlock
+from keras_attn.layers.feed_forward import FeedForward
+from keras_attn.layers.multi_head_attention import MultiHeadAttention
+from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
+from keras_attn.layers.positional_encoding import LearnedPositionalEncoding, PositionalEncoding
+from keras_attn.layers.token_embedding import TokenEmbedding
+from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
+from keras_attn.layers.transformer_stacks import TransformerDecoder, TransformerEncoder
+
+__all__ = [
+    "AdditiveAttention",
+    "AttentionKey",
+    "AttentionMaps",
+    "DecoderBlock",
+    "FeedForward",
+    "LearnedPositionalEncoding",
+    "MultiHeadAttention",
+    "MultiHeadSelfAttention",
+    "PositionalEncoding",
+    "TokenEmbedding",
+    "TransformerDecoder",
+    "TransformerEncoder",
+    "TransformerEncoderBlock",
+    "attention_maps",
+    "collect_attention",
+]

@@ -1,0 +1,136 @@
+"""The part that encoder and decoder blocks have in common."""
+
+from typing import Any
+
+import keras
+
+from keras_attn.layers.feed_forward import FeedForward
+from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rate
+from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
+
+Tensor = Any
+
+
+class TransformerBlock(MaskedLayer):
+    """Settings, residual connections and norms; what is connected is the subclasses'."""
+
+    def __init__(
+        self,
+        num_heads: int,
+        intermediate_dim: int,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        num_kv_heads: int | None = None,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        activation: Any = "relu",
+        normalize_first: bool = False,
+        layer_norm_epsilon: float = 1e-5,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        kind = type(self).__name__
+        check_positive(kind, num_heads=num_heads, intermediate_dim=intermediate_dim)
+        check_rate(kind, dropout=dropout, attention_dropout=attention_dropout)
+        self.num_heads = num_heads
+        self.intermediate_dim = intermediate_dim
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.num_kv_heads = num_kv_heads
+        self.dropout = dropout
+        self.attention_dropout = attention_dropout
+        self.activation = keras.activations.get(activation)
+        self.normalize_first = normalize_first
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.seed = seed
+
+    def _build_common(self, x_shape: tuple[int | None, ...]) -> None:
+        if len(x_shape) != 3 or x_shape[-1] is None:
+            raise ValueError(
+                f"`x` of {type(self).__name__} must have shape (B, T, D) with a known width D. "
+                f"Received: shape {x_shape}."
+            )
+        self.self_attention = self._attention(MultiHeadSelfAttention, "self_attention")
+        self.self_attention.build(x_shape)
+        self.self_attention_norm = self._norm(x_shape, "self_attention_norm")
+        self.feed_forward = FeedForward(
+            self.intermediate_dim,
+            activation=self.activation,
+            kernel_initializer=self.kernel_initializer.clone(),
+            bias_initializer=self.bias_initializer.clone(),
+            dtype=self.dtype_policy,
+            name="feed_forward",
+        )
+        self.feed_forward.build(x_shape)
+        self.feed_forward_norm = self._norm(x_shape, "feed_forward_norm")
+        self.dropout_layer = keras.layers.Dropout(
+            self.dropout, seed=self.seed, dtype=self.dtype_policy, name="dropout"
+        )
+
+    def _attention(self, cls: type, name: str) -> Any:
+        return cls(
+            num_heads=self.num_heads,
+            key_dim=self.key_dim,
+            value_dim=self.value_dim,
+            num_kv_heads=self.num_kv_heads,
+            attention_dropout=self.attention_dropout,
+            kernel_initializer=self.kernel_initializer.clone(),
+            bias_initializer=self.bias_initializer.clone(),
+            seed=self.seed,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _norm(self, x_shape: tuple, name: str) -> keras.layers.LayerNormalization:
+        norm = keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
+        )
+        norm.build(x_shape)
+        return norm
+
+    def _residual(
+        self, x: Tensor, norm: Any, sublayer: Any, training: bool | None
+    ) -> tuple[Tensor, Any]:
+        """Applies `sublayer` (x -> (output, extra)) with its norm and residual connection."""
+        output, extra = sublayer(norm(x) if self.normalize_first else x)
+        x = x + self.dropout_layer(output, training=training)
+        return (x if self.normalize_first else norm(x)), extra
+
+    def _feed_forward(self, x: Tensor, training: bool | None) -> Tensor:
+        return self._residual(
+            x,
+            self.feed_forward_norm,
+            lambda h: (self.feed_forward(h, training=training), None),
+            training,
+        )[0]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "intermediate_dim": self.intermediate_dim,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "num_kv_heads": self.num_kv_heads,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "activation": keras.activations.serialize(self.activation),
+            "normalize_first": self.normalize_first,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
+        }
+
+
+
+
+def with_scores(result: Any, wanted: bool) -> tuple[Any, Any]:
+    """Returns `(output, scores)` of a call that may return the output alone."""
+    return result if wanted else (result, None)

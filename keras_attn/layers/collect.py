@@ -1,0 +1,139 @@
+"""Attention weights of whole models: a context-local collector that the layers ask."""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+_collector: contextvars.ContextVar["AttentionMaps | None"] = contextvars.ContextVar(
+    "keras_attn_collector", default=None
+)
+
+
+class AttentionKey(NamedTuple):
+    """Where attention weights come from."""
+
+    path: str
+    """`layer.path` of the attention layer."""
+    role: str
+    """`self` or `cross`."""
+    call: int
+    """0 for the first call of that layer, 1 for the second (a shared layer), ..."""
+
+
+class AttentionMaps(dict):
+    """Attention weights `(B, N, T, S)` as NumPy arrays, keyed by `AttentionKey`.
+
+    Additive attention has one head and gives `(B, T, S)`.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._unseen = 0
+
+    def select(self, role: str | None = None, path: str = "") -> list[np.ndarray]:
+        """Returns the maps of one role, or of layers whose path contains `path`, in call order."""
+        return [m for k, m in self.items() if role in (None, k.role) and path in k.path]
+
+    def _add(self, layer: keras.layers.Layer, role: str, scores: Any) -> None:
+        if not _is_concrete(scores):
+            self._unseen += 1
+            return
+        path = layer.path or layer.name
+        call = sum(1 for key in self if key.path == path)
+        scores = keras.ops.cast(scores, "float32")
+        self[AttentionKey(path, role, call)] = keras.ops.convert_to_numpy(scores)
+
+
+def _is_concrete(tensor: Any) -> bool:
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return not tf.is_symbolic_tensor(tensor)
+    if backend == "jax":
+        import jax
+
+        return not isinstance(tensor, jax.core.Tracer)
+    if backend == "torch":
+        return tensor.device.type != "meta"
+    return True
+
+
+def active_collector() -> AttentionMaps | None:
+    """Returns the collector of the surrounding `collect_attention`, or None."""
+    return _collector.get()
+
+
+@contextlib.contextmanager
+def collect_attention() -> Iterator[AttentionMaps]:
+    """Collects the weights of every attention layer that is called inside the block.
+
+    Works for functional, subclassed and nested models and for shared layers: whatever is called
+    eagerly, `model(x)`. The outputs are the same as without. Nothing is kept on a layer, and other
+    threads are not affected. Compiled calls (`fit`, `predict`, `tf.function`) have no values to
+    show: if there were only such calls, a RuntimeError says so.
+
+    Yields:
+        `AttentionMaps`: a dict of NumPy arrays, keyed by `AttentionKey(path, role, call)`.
+
+    Raises:
+        RuntimeError: At the end of the block, if the layers were called, but only compiled.
+
+    Example:
+
+    >>> layer = MultiHeadSelfAttention(num_heads=2)
+    >>> with collect_attention() as maps:
+    ...     y = layer(keras.ops.ones((1, 3, 8)))
+    >>> [(key.role, weights.shape) for key, weights in maps.items()]
+    [('self', (1, 2, 3, 3))]
+    """
+    maps = AttentionMaps()
+    token = _collector.set(maps)
+    try:
+        yield maps
+    finally:
+        _collector.reset(token)
+    if maps._unseen and not maps:
+        raise RuntimeError(
+            "`collect_attention` saw attention layers run inside a compiled function only, where "
+            "weights have no values. Call the model eagerly: `model(x)`, not `model.predict(x)`, "
+            "`fit` or a `tf.function`."
+        )
+
+
+def attention_maps(model: Any, inputs: Any, **kwargs: Any) -> AttentionMaps:
+    """Returns the attention weights of one call of a model.
+
+    Args:
+        model: A Keras model or layer, or any callable that calls attention layers.
+        inputs: What the model takes.
+        **kwargs: Further call arguments. `training` is False for a Keras model unless given here.
+
+    Returns:
+        `AttentionMaps`, keyed by `AttentionKey(path, role, call)`.
+
+    Raises:
+        ValueError: If no attention layer of this package was called.
+
+    Example:
+
+    >>> x = keras.Input((None, 8))
+    >>> model = keras.Model(x, MultiHeadSelfAttention(num_heads=2, name="attend")(x))
+    >>> list(attention_maps(model, keras.ops.ones((1, 3, 8))))
+    [AttentionKey(path='attend', role='self', call=0)]
+    """
+    if isinstance(model, keras.Model):
+        kwargs.setdefault("training", False)
+    with collect_attention() as maps:
+        model(inputs, **kwargs)
+    if not maps:
+        raise ValueError(
+            f"No attention layer of keras_attn was called by {type(model).__name__} "
+            f"{getattr(model, 'name', model)!r}; stock Keras layers are not collected. Build the "
+            "model of `keras_attn.layers`."
+        )
+    return maps

@@ -1,0 +1,228 @@
+"""One block of a Transformer decoder."""
+
+from typing import Any
+
+import keras
+
+from keras_attn.layers.block import TransformerBlock, with_scores
+from keras_attn.layers.masked_layer import check_rank, sequence_mask
+from keras_attn.layers.multi_head_attention import MultiHeadAttention
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class DecoderBlock(TransformerBlock):
+    """A Transformer decoder block: causal self-attention, attention to a memory, feed-forward.
+
+        post-norm (Vaswani et al., 2017):     x = norm(x + sublayer(x))
+        pre-norm (normalize_first):           x = x + sublayer(norm(x))
+
+    for the sublayers causal self-attention, cross-attention to `memory` and feed-forward in turn.
+    A block that is first called without `memory` has no cross-attention: the block of GPT
+    (Radford et al., 2018).
+
+    Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`.
+
+    Masking: `padding_mask` `(B, T)`, or the Keras mask of `x`, hides padded targets and is the mask
+    of the output; `memory_mask` `(B, S)`, or the Keras mask of `memory`, hides padded memory, in
+    every block that reads it. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` restricts
+    self-attention further. Masks are boolean or 0/1 integers, True: may be attended. Where a query
+    sees nothing of the memory, the cross-attention adds its output bias alone.
+
+    Args:
+        num_heads: Number of attention heads N.
+        intermediate_dim: Width of the hidden layer of the feed-forward network.
+        key_dim: Width of a head; D / N if None.
+        value_dim: Width of a head of values; `key_dim` if None.
+        num_kv_heads: Number of key and value heads; N if None.
+        dropout: Dropout of the sublayers' outputs.
+        attention_dropout: Dropout of the attention weights.
+        activation: Activation of the feed-forward network.
+        normalize_first: Pre-norm instead of post-norm.
+        layer_norm_epsilon: Epsilon of the layer norms.
+        kernel_initializer: Initializer of the projections.
+        bias_initializer: Initializer of their biases.
+        seed: Seed of the dropouts.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        memory: `(B, S, Dm)`, or None for a block without cross-attention.
+        memory_mask: `(B, S)`.
+        padding_mask: `(B, T)`.
+        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1|N, T, T)`.
+        use_causal_mask: Whether later positions are hidden from earlier ones.
+        return_attention_scores: Whether the weights are returned too.
+        training: Whether dropout is active.
+
+    Returns:
+        The output `(B, T, D)`. With scores `(output, self_weights, cross_weights)`, the weights
+        `(B, N, T, T)` and `(B, N, T, S)`; without a memory `(output, self_weights)`.
+
+    Raises:
+        ValueError: For wrong settings, widths not divisible by heads, wrong masks, or a memory
+            given to a block that was built without one (and the other way round).
+
+    Example:
+
+    >>> block = DecoderBlock(num_heads=2, intermediate_dim=32)
+    >>> x, memory = keras.ops.ones((2, 5, 8)), keras.ops.ones((2, 7, 8))
+    >>> output, own, cross = block(x, memory, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(own.shape), tuple(cross.shape)
+    ((2, 5, 8), (2, 2, 5, 5), (2, 2, 5, 7))
+    """
+
+    _query_mask_name = "padding_mask"
+    _key_mask_name = "padding_mask"
+
+    def build(self, x_shape, memory_shape=None):
+        """Makes the sublayers; cross-attention where there is a memory."""
+        self._build_common(x_shape)
+        self.cross_attention = None
+        if memory_shape is not None:
+            self.cross_attention = self._attention(MultiHeadAttention, "cross_attention")
+            self.cross_attention.build(x_shape, memory_shape)
+            self.cross_attention_norm = self._norm(x_shape, "cross_attention_norm")
+
+    def call(
+        self,
+        x,
+        memory=None,
+        memory_mask=None,
+        padding_mask=None,
+        attention_mask=None,
+        use_causal_mask=True,
+        return_attention_scores=False,
+        mask=None,
+        x_mask=None,
+        training=None,
+    ):
+        """Applies the sublayers."""
+        self._check_memory(memory)
+        padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+
+        def attend_self(h):
+            result = self.self_attention(
+                h,
+                attention_mask=attention_mask,
+                use_causal_mask=use_causal_mask,
+                return_attention_scores=return_attention_scores,
+                mask=padding_mask,
+                training=training,
+            )
+            return with_scores(result, return_attention_scores)
+
+        def attend_memory(h):
+            result = self.cross_attention(
+                h,
+                memory,
+                value_mask=memory_mask,
+                return_attention_scores=return_attention_scores,
+                training=training,
+            )
+            return with_scores(result, return_attention_scores)
+
+        x, scores = self._residual(x, self.self_attention_norm, attend_self, training)
+        scores = (scores,)
+        if memory is not None:
+            memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
+            x, cross = self._residual(x, self.cross_attention_norm, attend_memory, training)
+            scores = (*scores, cross)
+        x = self._feed_forward(x, training)
+        return (x, *scores) if return_attention_scores else x
+
+    def _check_memory(self, memory: Tensor | None) -> None:
+        if memory is not None and self.cross_attention is None:
+            raise ValueError(
+                f"{self.name} was built without a memory, so it has no cross-attention. Received: "
+                f"a memory of shape {tuple(memory.shape)}. Give it in the first call too."
+            )
+        if memory is None and self.cross_attention is not None:
+            raise ValueError(
+                f"{self.name} was built with a memory. Received: none. Call block(x, memory)."
+            )
+        if memory is not None:
+            check_rank(memory, "memory", shape="(B, S, Dm)")
+
+    def prefill(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        max_length: Any = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Runs over a prompt and returns what `step` needs.
+
+        Args:
+            x: `(B, P, D)`.
+            padding_mask: `(B, P)`, or None.
+            memory: `(B, S, Dm)`, or None. Its keys and values are computed here, once.
+            memory_mask: `(B, S)`, or None.
+            max_length: Number of slots L of the cache, at least P.
+
+        Returns:
+            The output `(B, P, D)` and `{"cache": ..., "memory": ...}`.
+        """
+        self._check_memory(memory)
+        state = {}
+
+        def attend_self(h):
+            return self.self_attention.prefill(h, padding_mask, max_length)
+
+        def attend_memory(h):
+            projected = self.cross_attention.project_memory(memory)
+            return self.cross_attention.attend_projected(h, projected, memory_mask), projected
+
+        x, state["cache"] = self._residual(x, self.self_attention_norm, attend_self, False)
+        if memory is not None:
+            x, state["memory"] = self._residual(
+                x, self.cross_attention_norm, attend_memory, False
+            )
+        return self._feed_forward(x, False), state
+
+    def step(
+        self,
+        x: Tensor,
+        state: dict[str, Any],
+        slot: Tensor,
+        visible: Tensor,
+        memory_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+    ) -> tuple[Tensor, dict[str, Any], tuple[Tensor, ...]]:
+        """Computes one new position.
+
+        Args:
+            x: `(B, 1, D)`.
+            state: What `prefill` or the last `step` returned.
+            slot: int32 scalar: where the cache is written.
+            visible: Boolean `(B, L)`: the slots that hold tokens, this one included.
+            memory_mask: `(B, S)`, or None.
+            return_attention_scores: Whether the weights are computed.
+
+        Returns:
+            The output `(B, 1, D)`, the new state, and the weights `(self, cross)` (or `()`).
+        """
+        scores = []
+        state = dict(state)
+
+        def attend_self(h):
+            output, cache, *weights = self.self_attention.step(
+                h, state["cache"], slot, visible, return_attention_scores
+            )
+            scores.extend(weights)
+            return output, cache
+
+        def attend_memory(h):
+            result = self.cross_attention.attend_projected(
+                h, state["memory"], memory_mask, return_attention_scores
+            )
+            output, weights = with_scores(result, return_attention_scores)
+            scores.append(weights)
+            return output, None
+
+        x, state["cache"] = self._residual(x, self.self_attention_norm, attend_self, False)
+        if self.cross_attention is not None:
+            x, _ = self._residual(x, self.cross_attention_norm, attend_memory, False)
+        return self._feed_forward(x, False), state, tuple(s for s in scores if s is not None)

@@ -1,0 +1,105 @@
+"""The position-wise network of Transformer blocks."""
+
+from typing import Any
+
+import keras
+
+from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rate
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class FeedForward(MaskedLayer):
+    """Position-wise feed-forward network (Vaswani et al., 2017, section 3.3).
+
+        output = dropout(activation(x W1 + b1)) W2 + b2
+
+    Shapes: x `(..., D)` to `(..., D)`.
+
+    Masking: each position is computed alone; the mask of `x` is that of the output.
+
+    Args:
+        intermediate_dim: Width of the hidden layer.
+        activation: Its activation.
+        dropout: Share of the hidden units set to zero in training.
+        kernel_initializer: Initializer of W1 and W2.
+        bias_initializer: Initializer of b1 and b2.
+        seed: Seed of the dropout.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(..., D)`.
+        mask: Mask of the output; that of `x` if None.
+        training: Whether dropout is active.
+
+    Returns:
+        `(..., D)`.
+
+    Raises:
+        ValueError: For wrong settings.
+
+    Example:
+
+    >>> tuple(FeedForward(intermediate_dim=32)(keras.ops.ones((2, 5, 8))).shape)
+    (2, 5, 8)
+    """
+
+    def __init__(
+        self,
+        intermediate_dim: int,
+        activation: Any = "relu",
+        dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_positive("FeedForward", intermediate_dim=intermediate_dim)
+        check_rate("FeedForward", dropout=dropout)
+        self.intermediate_dim = intermediate_dim
+        self.activation = keras.activations.get(activation)
+        self.dropout = dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.seed = seed
+
+    def build(self, x_shape):
+        """Makes the two projections."""
+        if x_shape[-1] is None:
+            raise ValueError(
+                f"The last axis of the input of FeedForward must be known. Received: {x_shape}."
+            )
+        self.hidden_dense = self._dense(self.intermediate_dim, self.activation, "hidden")
+        self.output_dense = self._dense(x_shape[-1], None, "output")
+        self.dropout_layer = keras.layers.Dropout(
+            self.dropout, seed=self.seed, dtype=self.dtype_policy, name="dropout"
+        )
+        self.hidden_dense.build(x_shape)
+        self.output_dense.build((*x_shape[:-1], self.intermediate_dim))
+
+    def _dense(self, units: int, activation: Any, name: str) -> keras.layers.Dense:
+        return keras.layers.Dense(
+            units,
+            activation=activation,
+            kernel_initializer=self.kernel_initializer.clone(),
+            bias_initializer=self.bias_initializer.clone(),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def call(self, x, mask=None, training=None):
+        """Applies the network to each position."""
+        hidden = self.dropout_layer(self.hidden_dense(x), training=training)
+        return self.output_dense(hidden)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "intermediate_dim": self.intermediate_dim,
+            "activation": keras.activations.serialize(self.activation),
+            "dropout": self.dropout,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
+        }

@@ -1,0 +1,148 @@
+"""The part that self-attention and attention to a memory have in common."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.collect import active_collector
+from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rate
+from keras_attn.ops import combine_masks, dot_product_attention
+
+Tensor = Any
+
+
+class HeadsLayer(MaskedLayer):
+    """Heads, masks, scores and the output projection; the projections of inputs are subclasses'."""
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        num_kv_heads: int | None = None,
+        output_dim: int | None = None,
+        attention_dropout: float = 0.0,
+        use_bias: bool = True,
+        scale: float | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        kind = type(self).__name__
+        check_positive(kind, num_heads=num_heads)
+        for name, value in [
+            ("key_dim", key_dim),
+            ("value_dim", value_dim),
+            ("num_kv_heads", num_kv_heads),
+            ("output_dim", output_dim),
+        ]:
+            if value is not None:
+                check_positive(kind, **{name: value})
+        if num_kv_heads is not None and num_heads % num_kv_heads:
+            raise ValueError(
+                f"`num_heads` of {kind} must be a multiple of `num_kv_heads`. "
+                f"Received: num_heads={num_heads}, num_kv_heads={num_kv_heads}."
+            )
+        check_rate(kind, attention_dropout=attention_dropout)
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = value_dim
+        self.num_kv_heads = num_kv_heads
+        self.output_dim = output_dim
+        self.attention_dropout = attention_dropout
+        self.use_bias = use_bias
+        self.scale = scale
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
+
+    def _set_widths(self, query_dim: int | None) -> None:
+        kind = type(self).__name__
+        if query_dim is None:
+            raise ValueError(
+                f"The last axis of the input of {kind} must be known. Received: None. "
+                "Give it in keras.Input((None, D))."
+            )
+        if self.key_dim is None and query_dim % self.num_heads:
+            raise ValueError(
+                f"The width of the input of {kind} must be divisible by `num_heads` where "
+                f"`key_dim` is not given. Received: width {query_dim}, "
+                f"num_heads={self.num_heads}. Give `key_dim`, or another number of heads."
+            )
+        self._head_dim = self.key_dim or query_dim // self.num_heads
+        self._value_head_dim = self.value_dim or self._head_dim
+        self._kv_heads = self.num_kv_heads or self.num_heads
+
+    def _dense(self, units: int, name: str) -> keras.layers.Dense:
+        # Initializers are cloned: one object used twice would give the same kernel twice.
+        return keras.layers.Dense(
+            units,
+            use_bias=self.use_bias,
+            kernel_initializer=self.kernel_initializer.clone(),
+            bias_initializer=self.bias_initializer.clone(),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        return ops.reshape(x, (-1, ops.shape(x)[1], heads, x.shape[2] // heads))
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        role: str,
+        mask: Tensor | None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attends with projected `(B, T, N, H)`, `(B, S, K, H)`, `(B, S, K, Hv)`."""
+        collector = active_collector()
+        context = dot_product_attention(
+            query,
+            key,
+            value,
+            mask=mask,
+            scale=self.scale,
+            use_causal_mask=use_causal_mask,
+            dropout=self.attention_dropout if training else 0.0,
+            seed=self.seed_generator,
+            return_attention_scores=return_attention_scores or collector is not None,
+        )
+        if return_attention_scores or collector is not None:
+            context, scores = context
+            if collector is not None:
+                collector._add(self, role, scores)
+        width = self.num_heads * self._value_head_dim
+        output = self.output_dense(ops.reshape(context, (-1, ops.shape(context)[1], width)))
+        return (output, scores) if return_attention_scores else output
+
+    def _combined_mask(
+        self, query: Tensor, key: Tensor, attention_mask: Tensor | None, key_mask: Tensor | None
+    ) -> Tensor | None:
+        return combine_masks(
+            tuple(query.shape), tuple(key.shape), self.num_heads, attention_mask, key_mask
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "num_kv_heads": self.num_kv_heads,
+            "output_dim": self.output_dim,
+            "attention_dropout": self.attention_dropout,
+            "use_bias": self.use_bias,
+            "scale": self.scale,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
+        }

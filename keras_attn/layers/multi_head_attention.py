@@ -1,0 +1,190 @@
+"""Multi-head attention of queries to another sequence."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.heads import HeadsLayer
+from keras_attn.layers.masked_layer import check_rank, sequence_mask
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class MultiHeadAttention(HeadsLayer):
+    """Multi-head attention (Vaswani et al., 2017) of queries to keys and values.
+
+        Q, K, V    = query Wq + bq, key Wk + bk, value Wv + bv     split into heads
+        weights[n] = softmax(scale * Q[n] K[n]^T)                  (T, S) for each head n
+        output     = concat_n(weights[n] V[n]) Wo + bo             (B, T, D)
+
+    For attention of a sequence to itself, `MultiHeadSelfAttention` is the faster one.
+    With `num_kv_heads` below `num_heads` it is grouped-query attention (Ainslie et al., 2023), with
+    1 multi-query attention (Shazeer, 2019).
+
+    Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
+
+    Masking: `value_mask` and `key_mask` `(B, S)` hide keys, `attention_mask` `(B, S)`, `(B, T, S)`
+    or `(B, 1|N, T, S)` does so for each query; all are boolean or 0/1 integers, True: may be
+    attended. Where none is given, the Keras masks of `value` and `key` are used; a `(B, S)`
+    `attention_mask` takes their place, others are combined with them. The caller's tensors and
+    their masks are never changed. `query_mask` hides nothing: it is the mask of the output. A query
+    that sees no key gets a zero context (so its output is the output bias) and zero weights.
+    A causal mask is aligned bottom-right: the last query sees every key.
+
+    Args:
+        num_heads: Number of query heads N.
+        key_dim: Width H of a head of queries and keys; width of the query / N if None.
+        value_dim: Width of a head of values; `key_dim` if None.
+        num_kv_heads: Number of key and value heads, a divisor of N; N if None.
+        output_dim: Width of the output; that of the query if None.
+        attention_dropout: Share of the weights set to zero in training.
+        use_bias: Whether the projections have biases.
+        scale: Factor of the products; `1 / sqrt(key_dim)` if None.
+        kernel_initializer: Initializer of the projections.
+        bias_initializer: Initializer of their biases.
+        seed: Seed of the dropout.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        query: `(B, T, Dq)`.
+        value: `(B, S, Dv)`.
+        key: `(B, S, Dk)`; `value` if None.
+        query_mask: `(B, T)` mask of the output.
+        value_mask: `(B, S)`.
+        key_mask: `(B, S)`.
+        attention_mask: `(B, S)`, `(B, T, S)` or `(B, 1|N, T, S)`.
+        use_causal_mask: Whether later keys are hidden from earlier queries.
+        return_attention_scores: Whether the weights are returned too.
+        training: Whether dropout is active.
+
+    Returns:
+        The output `(B, T, output_dim)`, or `(output, weights)` with weights `(B, N, T, S)`.
+
+    Raises:
+        ValueError: For wrong settings, widths, ranks, lengths, or masks of floats.
+
+    Example:
+
+    >>> layer = MultiHeadAttention(num_heads=4, key_dim=8)
+    >>> query, memory = ops.ones((2, 5, 16)), ops.ones((2, 7, 24))
+    >>> output, weights = layer(query, memory, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((2, 5, 16), (2, 4, 5, 7))
+    """
+
+    _query_mask_name = "query_mask"
+    _key_mask_name = "value_mask"
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        """Makes the four projections."""
+        if value_shape is None:
+            raise ValueError(
+                "MultiHeadAttention needs a `value`: call layer(query, value), or use "
+                "MultiHeadSelfAttention for layer(x)."
+            )
+        key_shape = key_shape or value_shape
+        for name, shape in [("query", query_shape), ("value", value_shape), ("key", key_shape)]:
+            if len(shape) != 3:
+                raise ValueError(
+                    f"`{name}` must have shape (B, length, width). Received: shape {shape}."
+                )
+        self._set_widths(query_shape[-1])
+        self.query_dense = self._dense(self.num_heads * self._head_dim, "query")
+        self.key_dense = self._dense(self._kv_heads * self._head_dim, "key")
+        self.value_dense = self._dense(self._kv_heads * self._value_head_dim, "value")
+        self.output_dense = self._dense(self.output_dim or query_shape[-1], "output")
+        self.query_dense.build(query_shape)
+        self.key_dense.build(key_shape)
+        self.value_dense.build(value_shape)
+        width = self.num_heads * self._value_head_dim
+        self.output_dense.build((*query_shape[:-1], width))
+
+    def call(
+        self,
+        query,
+        value=None,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        mask=None,
+        training=None,
+    ):
+        """Projects, attends and projects back."""
+        if value is None:
+            raise ValueError(
+                "MultiHeadAttention needs a `value`: call layer(query, value), or use "
+                "MultiHeadSelfAttention for layer(x)."
+            )
+        role = "self" if value is query else "cross"
+        sequence_mask(query, query_mask, mask, name="query_mask")
+        value_mask = sequence_mask(value, value_mask, name="value_mask")
+        if key is not None:
+            check_rank(key, "key", shape="(B, S, Dk)")
+            if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
+                raise ValueError(
+                    "`key` and `value` must have one length. Received: key of shape "
+                    f"{tuple(key.shape)}, value of shape {tuple(value.shape)}."
+                )
+            key_mask = sequence_mask(key, key_mask, name="key_mask")
+        if value_mask is not None and key_mask is not None:
+            value_mask = ops.logical_and(value_mask, key_mask)
+        elif value_mask is None:
+            value_mask = key_mask
+        projected = self.project_memory(value, key)
+        return self._attend(
+            self._split(self.query_dense(query), self.num_heads),
+            *projected,
+            role,
+            self._combined_mask(query, value, attention_mask, value_mask),
+            use_causal_mask,
+            return_attention_scores,
+            training,
+        )
+
+    def project_memory(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Projects keys and values once, for many calls of `attend_projected`.
+
+        Args:
+            value: `(B, S, Dv)`.
+            key: `(B, S, Dk)`; `value` if None.
+
+        Returns:
+            `(B, S, K, H)` and `(B, S, K, Hv)`.
+        """
+        key = value if key is None else key
+        return (
+            self._split(self.key_dense(key), self._kv_heads),
+            self._split(self.value_dense(value), self._kv_heads),
+        )
+
+    def attend_projected(
+        self,
+        query: Tensor,
+        projected: tuple[Tensor, Tensor],
+        value_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attends to what `project_memory` returned; equal to the call, without dropout.
+
+        Args:
+            query: `(B, T, Dq)`.
+            projected: Keys and values of `project_memory`.
+            value_mask: `(B, S)`.
+            return_attention_scores: Whether the weights are returned too.
+
+        Returns:
+            As the call.
+        """
+        return self._attend(
+            self._split(self.query_dense(query), self.num_heads),
+            *projected,
+            "cross",
+            self._combined_mask(query, projected[0], None, value_mask),
+            return_attention_scores=return_attention_scores,
+        )

@@ -1,0 +1,177 @@
+"""Positions, fixed and learned."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rank
+from keras_attn.ops import sinusoids, token_positions
+
+Tensor = Any
+
+
+class _AddPositions(MaskedLayer):
+    """Adds an encoding of positions to `x` and keeps its mask."""
+
+    _query_mask_name = "x_mask"
+
+    def build(self, x_shape):
+        if len(x_shape) != 3 or x_shape[-1] is None:
+            raise ValueError(
+                f"`x` of {type(self).__name__} must have shape (B, T, D) with a known width D. "
+                f"Received: shape {x_shape}."
+            )
+
+    def call(self, x, positions=None, mask=None, x_mask=None):
+        check_rank(x, "x")
+        if positions is None:
+            # One row is enough: it broadcasts over the batch.
+            positions = token_positions(x[:1])
+        else:
+            positions = ops.convert_to_tensor(positions)
+            if "int" not in keras.backend.standardize_dtype(positions.dtype):
+                raise ValueError(
+                    "`positions` must be integers. Received: dtype "
+                    f"{keras.backend.standardize_dtype(positions.dtype)}."
+                )
+            if len(positions.shape) == 1:
+                positions = ops.expand_dims(positions, 0)
+            shape, wanted = tuple(positions.shape), (x.shape[0], x.shape[1])
+            if len(shape) != 2 or any(
+                None not in (a, b) and a != b and (a != 1 or axis)
+                for axis, (a, b) in enumerate(zip(shape, wanted, strict=False))
+            ):
+                raise ValueError(
+                    f"`positions` must have shape (T,), (1, T) or (B, T), here {wanted}. "
+                    f"Received: shape {shape}, with x of shape {tuple(x.shape)}."
+                )
+        return x + ops.cast(self._encode(positions, x.shape), x.dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class PositionalEncoding(_AddPositions):
+    """Adds sinusoidal positions to embeddings (Vaswani et al., 2017, section 3.5).
+
+        output[b, t] = x[b, t] + PE[positions[b, t]]
+        PE[p, 2i]    = sin(p / max_wavelength ** (2i / D))
+        PE[p, 2i+1]  = cos(p / max_wavelength ** (2i / D))
+
+    Any length, any width (an odd one ends with a sine). No weights.
+
+    Shapes: x `(B, T, D)` to `(B, T, D)`.
+
+    Masking: the mask of `x` (or an explicit `mask` `(B, T)`) is that of the output, so
+    `PositionalEncoding()(x)` is safe where a bare `x + positions` loses the mask. Padded positions
+    are encoded as all others. With left padding, give `positions` that count real tokens.
+
+    Args:
+        max_wavelength: 10000 in the paper.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
+        mask: `(B, T)` mask of the output; that of `x` if None.
+
+    Returns:
+        `(B, T, D)` in the dtype of `x`.
+
+    Raises:
+        ValueError: For wrong ranks or lengths, or positions that are no integers.
+
+    Example:
+
+    >>> x = ops.zeros((1, 2, 4))
+    >>> ops.convert_to_numpy(PositionalEncoding()(x))[0, 0].tolist()
+    [0.0, 1.0, 0.0, 1.0]
+    """
+
+    def __init__(self, max_wavelength: float = 10000.0, **kwargs):
+        super().__init__(**kwargs)
+        if max_wavelength <= 1:
+            raise ValueError(
+                f"`max_wavelength` must be greater than 1. Received: {max_wavelength!r}."
+            )
+        self.max_wavelength = max_wavelength
+
+    def _encode(self, positions, shape):
+        return sinusoids(positions, shape[-1], self.max_wavelength)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {**super().get_config(), "max_wavelength": self.max_wavelength}
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class LearnedPositionalEncoding(_AddPositions):
+    """Adds learned positions to embeddings (Gehring et al., 2017; BERT, GPT).
+
+        output[b, t] = x[b, t] + table[positions[b, t]]
+
+    Shapes: x `(B, T, D)` to `(B, T, D)`, T at most `sequence_length`.
+
+    Masking: as `PositionalEncoding`.
+
+    Args:
+        sequence_length: Number of rows of the table: the greatest length.
+        embeddings_initializer: Initializer of the table.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)` below `sequence_length`; `0 ... T-1` if
+            None. Their values are not known when a model is built: one out of range fails on a CPU,
+            and is undefined on accelerators.
+        mask: `(B, T)` mask of the output; that of `x` if None.
+
+    Returns:
+        `(B, T, D)` in the dtype of `x`.
+
+    Raises:
+        ValueError: If `x` is longer than the table, or has a wrong rank.
+
+    Example:
+
+    >>> layer = LearnedPositionalEncoding(sequence_length=8)
+    >>> tuple(layer(ops.zeros((2, 5, 4))).shape)
+    (2, 5, 4)
+    """
+
+    def __init__(self, sequence_length: int, embeddings_initializer: Any = "uniform", **kwargs):
+        super().__init__(**kwargs)
+        check_positive("LearnedPositionalEncoding", sequence_length=sequence_length)
+        self.sequence_length = sequence_length
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+
+    def build(self, x_shape):
+        """Makes the table."""
+        super().build(x_shape)
+        self.embedding = keras.layers.Embedding(
+            self.sequence_length,
+            x_shape[-1],
+            embeddings_initializer=self.embeddings_initializer.clone(),
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
+        self.embedding.build()
+
+    def _encode(self, positions, shape):
+        if positions.shape[1] is not None and shape[1] is not None and self._too_long(shape[1]):
+            raise ValueError(
+                f"{self.name} has positions for sequences of at most {self.sequence_length} "
+                f"tokens (`sequence_length`). Received: x of shape {tuple(shape)}. Shorten the "
+                "input, make a longer table, or use PositionalEncoding, which has no limit."
+            )
+        return self.embedding(positions)
+
+    def _too_long(self, length: int) -> bool:
+        return length > self.sequence_length
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "sequence_length": self.sequence_length,
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+        }

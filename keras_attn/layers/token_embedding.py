@@ -1,0 +1,122 @@
+"""Token embedding, scaled, and tied to the output."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.masked_layer import MaskedLayer, check_positive
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class TokenEmbedding(MaskedLayer):
+    """Embeds token ids, and projects back to logits with the same matrix.
+
+        embed:    output[b, t] = E[ids[b, t]] * sqrt(D)       (B, T, D)
+        reverse:  logits = x E^T                              (B, T, V)
+
+    The scale is that of Vaswani et al., 2017, section 3.4; the tied output that of Press and Wolf,
+    2017. The initial embeddings are normal with standard deviation `1 / sqrt(D)`, so that both
+    directions start with unit scale.
+
+    Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to `(..., V)`.
+
+    Masking: with `mask_zero`, id 0 is padding and the output carries the mask `ids != 0`, or the
+    explicit `mask` in its place. With `reverse` the mask of `x` is handed on.
+
+    Args:
+        vocabulary_size: Number V of tokens.
+        dim: Width D.
+        scale: Whether embeddings are multiplied by `sqrt(D)`.
+        mask_zero: Whether id 0 is padding.
+        embeddings_initializer: Initializer of E; normal with deviation `1 / sqrt(D)` if None.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`. Ids are not known when a model is
+            built: one outside of the vocabulary fails on a CPU (TensorFlow, PyTorch); on
+            accelerators and on JAX it gives an undefined row. Check ids where they are made.
+        reverse: Whether to project back to logits.
+        mask: Mask of the output.
+
+    Returns:
+        Embeddings `(B, T, D)`, or logits `(..., V)`.
+
+    Raises:
+        ValueError: For ids that are no integers, or a wrong width with `reverse`.
+
+    Example:
+
+    >>> layer = TokenEmbedding(vocabulary_size=100, dim=16)
+    >>> x = layer(ops.array([[5, 7, 0]]))
+    >>> tuple(x.shape), tuple(layer(x, reverse=True).shape)
+    ((1, 3, 16), (1, 3, 100))
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        dim: int,
+        scale: bool = True,
+        mask_zero: bool = True,
+        embeddings_initializer: Any = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_positive("TokenEmbedding", vocabulary_size=vocabulary_size, dim=dim)
+        self.vocabulary_size = vocabulary_size
+        self.dim = dim
+        self.scale = scale
+        self.mask_zero = mask_zero
+        if embeddings_initializer is None:
+            embeddings_initializer = keras.initializers.RandomNormal(stddev=dim**-0.5)
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.embedding = keras.layers.ReversibleEmbedding(
+            vocabulary_size,
+            dim,
+            embeddings_initializer=self.embeddings_initializer,
+            dtype=self.dtype_policy,
+            name="embedding",
+        )
+        self.embedding.supports_masking = True  # this layer sees to the masks
+
+    def build(self, x_shape=None):
+        """Makes the matrix."""
+        self.embedding.build()
+
+    def call(self, x, reverse=False, mask=None):
+        """Embeds ids, or projects back."""
+        dtype = keras.backend.standardize_dtype(x.dtype)
+        if reverse:
+            if x.shape[-1] != self.dim:
+                raise ValueError(
+                    f"With `reverse`, {self.name} takes vectors of width {self.dim}. "
+                    f"Received: shape {tuple(x.shape)}."
+                )
+            return self.embedding(x, reverse=True)
+        if "int" not in dtype:
+            raise ValueError(
+                f"{self.name} takes integer ids. Received: dtype {dtype}, shape {tuple(x.shape)}. "
+                "Use keras.Input(shape, dtype='int32'); pass `reverse=True` for logits."
+            )
+        x = self.embedding(x)
+        return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
+
+    def compute_mask(self, x, previous_mask=None):
+        """Returns the explicit mask, or `ids != 0`."""
+        if previous_mask is not None or not self.mask_zero:
+            return previous_mask
+        if "int" not in keras.backend.standardize_dtype(x.dtype):
+            return None
+        return ops.not_equal(x, 0)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "dim": self.dim,
+            "scale": self.scale,
+            "mask_zero": self.mask_zero,
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+        }

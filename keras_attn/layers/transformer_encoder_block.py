@@ -1,0 +1,99 @@
+"""One block of a Transformer encoder."""
+
+import keras
+
+from keras_attn.layers.block import TransformerBlock, with_scores
+from keras_attn.layers.masked_layer import sequence_mask
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class TransformerEncoderBlock(TransformerBlock):
+    """A Transformer encoder block (Vaswani et al., 2017): self-attention and feed-forward.
+
+        post-norm (the paper):        x = norm(x + attention(x));  x = norm(x + feed_forward(x))
+        pre-norm (normalize_first):   x = x + attention(norm(x));  x = x + feed_forward(norm(x))
+
+    Dropout is applied to what is added. A pre-norm stack wants a norm at its end
+    (`TransformerEncoder` adds it; Xiong et al., 2020, on the difference).
+
+    Shapes: x `(B, T, D)` to `(B, T, D)`, D divisible by `num_heads` unless `key_dim` is given.
+
+    Masking: `padding_mask` `(B, T)`, or the Keras mask of `x` where it is not given, hides keys and
+    is the mask of the output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides more; a
+    `(B, T)` one is a padding mask. Masks are boolean or 0/1 integers, True: may be attended.
+    Padding never changes the output of real tokens, at any depth.
+
+    Args:
+        num_heads: Number of attention heads N.
+        intermediate_dim: Width of the hidden layer of the feed-forward network.
+        key_dim: Width of a head; D / N if None.
+        value_dim: Width of a head of values; `key_dim` if None.
+        num_kv_heads: Number of key and value heads; N if None.
+        dropout: Dropout of the sublayers' outputs.
+        attention_dropout: Dropout of the attention weights.
+        activation: Activation of the feed-forward network.
+        normalize_first: Pre-norm instead of post-norm.
+        layer_norm_epsilon: Epsilon of the layer norms.
+        kernel_initializer: Initializer of the projections.
+        bias_initializer: Initializer of their biases.
+        seed: Seed of the dropouts.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        padding_mask: `(B, T)`.
+        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1|N, T, T)`.
+        use_causal_mask: Whether later positions are hidden from earlier ones.
+        return_attention_scores: Whether the weights are returned too.
+        training: Whether dropout is active.
+
+    Returns:
+        The output `(B, T, D)`, or `(output, weights)` with weights `(B, N, T, T)`.
+
+    Raises:
+        ValueError: For wrong settings, widths not divisible by heads, or wrong masks.
+
+    Example:
+
+    >>> block = TransformerEncoderBlock(num_heads=2, intermediate_dim=32)
+    >>> x = keras.ops.ones((2, 5, 8))
+    >>> padding_mask = keras.ops.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    >>> tuple(block(x, padding_mask=padding_mask).shape)
+    (2, 5, 8)
+    """
+
+    _query_mask_name = "padding_mask"
+    _key_mask_name = "padding_mask"
+
+    def build(self, x_shape):
+        """Makes the sublayers."""
+        self._build_common(x_shape)
+
+    def call(
+        self,
+        x,
+        padding_mask=None,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        mask=None,
+        x_mask=None,
+        training=None,
+    ):
+        """Applies both sublayers."""
+        padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+
+        def attend(h):
+            result = self.self_attention(
+                h,
+                attention_mask=attention_mask,
+                use_causal_mask=use_causal_mask,
+                return_attention_scores=return_attention_scores,
+                mask=padding_mask,
+                training=training,
+            )
+            return with_scores(result, return_attention_scores)
+
+        x, scores = self._residual(x, self.self_attention_norm, attend, training)
+        x = self._feed_forward(x, training)
+        return (x, scores) if return_attention_scores else x

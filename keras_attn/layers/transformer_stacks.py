@@ -1,0 +1,311 @@
+"""Stacks of encoder and decoder blocks."""
+
+from typing import Any
+
+import keras
+from keras import ops, tree
+
+from keras_attn.layers.block import TransformerBlock
+from keras_attn.layers.decoder_block import DecoderBlock
+from keras_attn.layers.masked_layer import check_positive, sequence_mask
+from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
+
+Tensor = Any
+
+
+class _Stack(TransformerBlock):
+    """A number of equal blocks; a pre-norm stack ends with a norm."""
+
+    _query_mask_name = "padding_mask"
+    _key_mask_name = "padding_mask"
+    _block_class: type
+
+    def __init__(self, num_layers: int, num_heads: int, intermediate_dim: int, **kwargs):
+        super().__init__(num_heads=num_heads, intermediate_dim=intermediate_dim, **kwargs)
+        check_positive(type(self).__name__, num_layers=num_layers)
+        self.num_layers = num_layers
+
+    def _build_blocks(self, x_shape: tuple, *memory_shape: tuple) -> None:
+        config = TransformerBlock.get_config(self)
+        for key in ("name", "trainable", "dtype"):
+            config.pop(key)
+        self.blocks = []
+        for i in range(self.num_layers):
+            # Blocks with one seed would drop the same units.
+            seed = None if self.seed is None else self.seed + i
+            block = self._block_class.from_config(
+                {**config, "seed": seed, "name": f"block_{i}", "dtype": self.dtype_policy}
+            )
+            block.build(x_shape, *memory_shape)
+            self.blocks.append(block)
+        self.norm = self._norm(x_shape, "norm") if self.normalize_first else None
+
+    def _finish(self, x: Tensor) -> Tensor:
+        return x if self.norm is None else self.norm(x)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "num_layers": self.num_layers}
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class TransformerEncoder(_Stack):
+    """A stack of `TransformerEncoderBlock`s (Vaswani et al., 2017).
+
+        x = block_i(x) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x) at the end
+
+    Shapes: x `(B, T, D)` to `(B, T, D)`: embeddings with positions go in.
+
+    Masking: as `TransformerEncoderBlock`, the same for all blocks.
+
+    Args:
+        num_layers: Number of blocks.
+        num_heads: Number of attention heads N.
+        intermediate_dim: Width of the hidden layer of the feed-forward networks.
+        **kwargs: All other arguments of `TransformerEncoderBlock`, and of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        padding_mask: `(B, T)`.
+        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1|N, T, T)`.
+        use_causal_mask: Whether later positions are hidden from earlier ones.
+        return_attention_scores: Whether the weights are returned too.
+        training: Whether dropout is active.
+
+    Returns:
+        The output `(B, T, D)`, or `(output, [weights of block 0, ...])`, each `(B, N, T, T)`.
+
+    Raises:
+        ValueError: As `TransformerEncoderBlock`.
+
+    Example:
+
+    >>> encoder = TransformerEncoder(num_layers=2, num_heads=2, intermediate_dim=32)
+    >>> output, weights = encoder(keras.ops.ones((1, 5, 8)), return_attention_scores=True)
+    >>> tuple(output.shape), len(weights)
+    ((1, 5, 8), 2)
+    """
+
+    _block_class = TransformerEncoderBlock
+
+    def build(self, x_shape):
+        """Makes the blocks."""
+        self._build_blocks(x_shape)
+
+    def call(
+        self,
+        x,
+        padding_mask=None,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        mask=None,
+        x_mask=None,
+        training=None,
+    ):
+        """Applies the blocks in turn."""
+        padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        scores = []
+        for block in self.blocks:
+            x = block(
+                x,
+                padding_mask=padding_mask,
+                attention_mask=attention_mask,
+                use_causal_mask=use_causal_mask,
+                return_attention_scores=return_attention_scores,
+                training=training,
+            )
+            if return_attention_scores:
+                x, weights = x
+                scores.append(weights)
+        x = self._finish(x)
+        return (x, scores) if return_attention_scores else x
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class TransformerDecoder(_Stack):
+    """A stack of `DecoderBlock`s, with cached decoding step by step.
+
+        x = block_i(x, memory) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
+
+    Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`: embeddings with positions go in, and
+    a `TokenEmbedding` with `reverse=True` or a `Dense` makes logits of what comes out.
+    `keras_attn.models.TokenDecoder` joins the three for decoding.
+
+    Masking: as `DecoderBlock`, the same for all blocks; padded memory is hidden in each.
+
+    Args:
+        num_layers: Number of blocks.
+        num_heads: Number of attention heads N.
+        intermediate_dim: Width of the hidden layer of the feed-forward networks.
+        **kwargs: All other arguments of `DecoderBlock`, and of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        memory: `(B, S, Dm)`, or None for a decoder without cross-attention.
+        memory_mask: `(B, S)`.
+        padding_mask: `(B, T)`.
+        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1|N, T, T)`, for self-attention.
+        return_attention_scores: Whether the weights are returned too.
+        training: Whether dropout is active.
+
+    Returns:
+        The output `(B, T, D)`. With scores `(output, [self weights, ...], [cross weights, ...])`,
+        one `(B, N, T, T)` and one `(B, N, T, S)` a block; the last list is empty without a memory.
+
+    Raises:
+        ValueError: As `DecoderBlock`.
+
+    Example:
+
+    >>> decoder = TransformerDecoder(num_layers=2, num_heads=2, intermediate_dim=32)
+    >>> x, memory = keras.ops.ones((1, 5, 8)), keras.ops.ones((1, 7, 8))
+    >>> tuple(decoder(x, memory).shape)
+    (1, 5, 8)
+    """
+
+    _block_class = DecoderBlock
+
+    def build(self, x_shape, memory_shape=None):
+        """Makes the blocks; with cross-attention where there is a memory."""
+        self._build_blocks(x_shape, *([] if memory_shape is None else [memory_shape]))
+
+    def call(
+        self,
+        x,
+        memory=None,
+        memory_mask=None,
+        padding_mask=None,
+        attention_mask=None,
+        return_attention_scores=False,
+        mask=None,
+        x_mask=None,
+        training=None,
+    ):
+        """Applies the blocks in turn."""
+        padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        own, cross = [], []
+        for block in self.blocks:
+            x = block(
+                x,
+                memory=memory,
+                memory_mask=memory_mask,
+                padding_mask=padding_mask,
+                attention_mask=attention_mask,
+                return_attention_scores=return_attention_scores,
+                training=training,
+            )
+            if return_attention_scores:
+                x, weights, *rest = x
+                own.append(weights)
+                cross.extend(rest)
+        x = self._finish(x)
+        return (x, own, cross) if return_attention_scores else x
+
+    def prefill(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        max_length: Any = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Runs over a prompt and returns the state that `step` continues.
+
+        Args:
+            x: `(B, P, D)`, right-padded where rows differ in length.
+            padding_mask: `(B, P)`, or None.
+            memory: `(B, S, Dm)`, or None. Its keys and values are computed here, once.
+            memory_mask: `(B, S)`, or None.
+            max_length: Number of slots L of the cache: P and all steps that follow; P + 1 if None.
+
+        Returns:
+            The output `(B, P, D)` and the state, a nest of batch-first tensors.
+
+        Raises:
+            ValueError: If `max_length` is less than P.
+        """
+        length = ops.shape(x)[1]
+        max_length = length + 1 if max_length is None else max_length
+        if isinstance(length, int) and isinstance(max_length, int) and max_length < length:
+            raise ValueError(
+                f"`max_length` must be at least the prompt's length. Received: max_length="
+                f"{max_length}, a prompt of shape {tuple(x.shape)}."
+            )
+        ones = ops.ones_like(x[:, :, 0], dtype="bool")
+        visible = ones if padding_mask is None else sequence_mask(x, padding_mask)
+        state = {
+            "visible": ops.pad(visible, [[0, 0], [0, max_length - length]]),
+            "slot": ops.sum(ops.cast(ones, "int32"), axis=1),
+        }
+        if memory is not None:
+            if memory_mask is None:
+                memory_mask = ops.ones_like(memory[:, :, 0], dtype="bool")
+            else:
+                memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
+            state["memory_mask"] = memory_mask
+        blocks = []
+        for block in self.blocks:
+            x, block_state = block.prefill(x, padding_mask, memory, memory_mask, max_length)
+            blocks.append(block_state)
+        state["cache"] = [b["cache"] for b in blocks]
+        if memory is not None:
+            state["memory"] = [b["memory"] for b in blocks]
+        return self._finish(x), state
+
+    def step(
+        self, x: Tensor, state: dict[str, Any], return_attention_scores: bool = False
+    ) -> tuple[Any, ...]:
+        """Computes one new position from the cached ones; equal to the call on the whole.
+
+        Args:
+            x: `(B, 1, D)`.
+            state: What `prefill` or the last `step` returned.
+            return_attention_scores: Whether the weights are returned too.
+
+        Returns:
+            `(output (B, 1, D), state)`, or `(output, state, scores)`: with scores
+            `{"self": [(B, N, 1, L), ...], "cross": [(B, N, 1, S), ...]}`.
+        """
+        slot = ops.max(state["slot"])
+        here = ops.cumsum(ops.ones_like(state["visible"], dtype="int32"), axis=1) - 1 == slot
+        state = {
+            **state,
+            "visible": ops.logical_or(state["visible"], here),
+            "slot": state["slot"] + 1,
+        }
+        scores = {"self": [], "cross": []}
+        cache = []
+        for i, block in enumerate(self.blocks):
+            block_state = {"cache": state["cache"][i]}
+            if "memory" in state:
+                block_state["memory"] = state["memory"][i]
+            x, block_state, weights = block.step(
+                x,
+                block_state,
+                slot,
+                state["visible"],
+                state.get("memory_mask"),
+                return_attention_scores,
+            )
+            cache.append(block_state["cache"])
+            for role, w in zip(("self", "cross"), weights, strict=False):
+                scores[role].append(w)
+        state["cache"] = cache
+        x = self._finish(x)
+        return (x, state, scores) if return_attention_scores else (x, state)
+
+    @staticmethod
+    def reorder(state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+        """Takes rows of a state, as beam search does within a sentence.
+
+        Args:
+            state: The state.
+            rows: int32 `(B,)`: the row that each new row continues; it must belong to the same
+                sentence, so what depends on the memory alone stays where it is.
+
+        Returns:
+            The state of the new rows.
+        """
+        taken = {k: v for k, v in state.items() if k not in ("memory", "memory_mask")}
+        taken = tree.map_structure(lambda t: ops.take(t, rows, axis=0), taken)
+        return {**state, **taken}

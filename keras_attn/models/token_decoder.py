@@ -1,0 +1,98 @@
+"""Decoding of ids with the layers of a model."""
+
+from typing import Any
+
+from keras import ops
+
+Tensor = Any
+
+
+class TokenDecoder:
+    """Decodes ids with an embedding, positions, a decoder stack and an output, all given.
+
+    It owns no weights: the layers are those of a model, and so are the results.
+
+        logits = head(decoder(positions(embedding(ids)), memory))
+
+    Args:
+        embedding: `TokenEmbedding`, or a layer that embeds ids `(B, T)`.
+        positions: Layer called as `positions(x, positions=...)`, or None.
+        decoder: `TransformerDecoder`, or what has its `prefill`, `step` and `reorder`.
+        head: Layer from `(B, D)` to logits `(B, V)`; `embedding(x, reverse=True)` if None.
+
+    Example:
+
+    >>> embedding = TokenEmbedding(vocabulary_size=20, dim=8)
+    >>> stack = TransformerDecoder(num_layers=1, num_heads=2, intermediate_dim=16)
+    >>> stack.build((None, None, 8))
+    >>> decoder = TokenDecoder(embedding, PositionalEncoding(), stack)
+    >>> logits, state = decoder.prefill(ops.array([[1, 5]]), max_length=4)
+    >>> logits, state = decoder.step(ops.array([7]), ops.array([2]), state)
+    >>> tuple(logits.shape)
+    (1, 20)
+    """
+
+    def __init__(self, embedding: Any, positions: Any, decoder: Any, head: Any = None):
+        self.embedding = embedding
+        self.positions = positions
+        self.decoder = decoder
+        self.head = head
+
+    def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        x = self.embedding(ids)
+        return x if self.positions is None else self.positions(x, positions=positions)
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return self.embedding(x, reverse=True) if self.head is None else self.head(x)
+
+    def prefill(
+        self,
+        prompt: Tensor,
+        prompt_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        max_length: Any = None,
+    ) -> tuple[Tensor, Any]:
+        """Reads a prompt.
+
+        Args:
+            prompt: Ids `(B, P)`.
+            prompt_mask: `(B, P)`, True for tokens; padding on either side. All tokens if None.
+            memory: `(B, S, Dm)`, or None.
+            memory_mask: `(B, S)`, or None.
+            max_length: Length of the cache: P and all steps to come.
+
+        Returns:
+            The logits `(B, V)` after each row's last token, and the state.
+        """
+        mask = ops.ones_like(prompt, dtype="bool") if prompt_mask is None else prompt_mask
+        mask = ops.cast(mask, "bool")
+        count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
+        x = self._embed(prompt, ops.maximum(count - 1, 0))
+        x, state = self.decoder.prefill(x, mask, memory, memory_mask, max_length)
+        index = ops.cumsum(ops.ones_like(count), axis=1) - 1
+        last = ops.max(ops.where(mask, index, 0), axis=1)
+        x = ops.take_along_axis(x, ops.reshape(last, (-1, 1, 1)), axis=1)
+        return self._logits(x[:, 0]), state
+
+    def step(
+        self, tokens: Tensor, positions: Tensor, state: Any, return_scores: bool = False
+    ) -> tuple[Any, ...]:
+        """Reads one token a row.
+
+        Args:
+            tokens: Ids `(B,)`.
+            positions: Their positions `(B,)`: the number of tokens before each.
+            state: What `prefill` or the last `step` returned.
+            return_scores: Whether attention weights are returned too.
+
+        Returns:
+            `(logits (B, V), state)`, or `(logits, state, scores)`.
+        """
+        x = self._embed(ops.expand_dims(tokens, 1), ops.expand_dims(positions, 1))
+        x, state, *scores = self.decoder.step(x, state, return_scores)
+        return (self._logits(x[:, 0]), state, *scores)
+
+    def reorder(self, state: Any, rows: Tensor) -> Any:
+        """Takes rows within sentences; what depends on the memory alone stays where it is."""
+        return self.decoder.reorder(state, rows)

@@ -1,0 +1,163 @@
+"""The encoder-decoder Transformer."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import keras
+
+from keras_attn.layers import (
+    PositionalEncoding,
+    TokenEmbedding,
+    TransformerDecoder,
+    TransformerEncoder,
+)
+from keras_attn.models.token_decoder import TokenDecoder
+
+Tensor = Any
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Settings of `encoder_decoder_transformer`.
+
+    Args:
+        source_vocabulary_size: Number of source tokens; id 0 is padding.
+        target_vocabulary_size: Number of target tokens; None: one vocabulary and one embedding for
+            both sides.
+        num_layers: Number of encoder and of decoder blocks.
+        dim: Width D.
+        num_heads: Number of attention heads.
+        intermediate_dim: Width of the hidden layer of the feed-forward networks.
+        dropout: Dropout of embeddings and sublayers.
+        attention_dropout: Dropout of attention weights.
+        activation: Activation of the feed-forward networks.
+        normalize_first: Pre-norm instead of post-norm.
+        num_decoder_layers: Number of decoder blocks where it differs from `num_layers`.
+
+    Example:
+
+    >>> TransformerConfig(source_vocabulary_size=4000).dim
+    128
+    """
+
+    source_vocabulary_size: int
+    target_vocabulary_size: int | None = None
+    num_layers: int = 2
+    dim: int = 128
+    num_heads: int = 4
+    intermediate_dim: int = 512
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+    activation: str = "relu"
+    normalize_first: bool = True
+    num_decoder_layers: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the settings as a JSON-safe dict."""
+        return asdict(self)
+
+
+def encoder_decoder_transformer(
+    config: TransformerConfig, dtype: Any = None, name: str = "transformer"
+) -> keras.Model:
+    """Builds the Transformer of Vaswani et al., 2017, as a functional model.
+
+        memory = encoder(positions(embed(source_ids)))          (B, S, D)
+        logits = decoder(positions(embed(target_ids)), memory) E^T   (B, T, V)
+
+    The output is tied to the target embedding. Padding is id 0 on both sides; the masks are made
+    by the embeddings and reach every block.
+
+    Args:
+        config: The settings.
+        dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
+        name: Name of the model.
+
+    Returns:
+        A functional model from `{"source_ids": (B, S), "target_ids": (B, T)}` to logits
+        `(B, T, V)`. Its layers `source_embedding` (and `target_embedding` where there are two
+        vocabularies), `encoder` and `decoder` are what `sequence_decoder` decodes with.
+
+    Example:
+
+    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> ids = keras.ops.array([[5, 6, 2]])
+    >>> tuple(model({"source_ids": ids, "target_ids": ids}).shape)
+    (1, 3, 50)
+    """
+    source_ids = keras.Input((None,), dtype="int32", name="source_ids")
+    target_ids = keras.Input((None,), dtype="int32", name="target_ids")
+    shared = config.target_vocabulary_size is None
+    source_embedding = TokenEmbedding(
+        config.source_vocabulary_size, config.dim, dtype=dtype, name="source_embedding"
+    )
+    target_embedding = (
+        source_embedding
+        if shared
+        else TokenEmbedding(
+            config.target_vocabulary_size, config.dim, dtype=dtype, name="target_embedding"
+        )
+    )
+    block = {
+        "num_heads": config.num_heads,
+        "intermediate_dim": config.intermediate_dim,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+        "activation": config.activation,
+        "normalize_first": config.normalize_first,
+        "dtype": dtype,
+    }
+    positions = PositionalEncoding(dtype=dtype, name="positions")
+    dropout = keras.layers.Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
+    encoder = TransformerEncoder(config.num_layers, **block, name="encoder")
+    decoder_layers = config.num_decoder_layers or config.num_layers
+    decoder = TransformerDecoder(decoder_layers, **block, name="decoder")
+
+    memory = encoder(dropout(positions(source_embedding(source_ids))))
+    output = decoder(dropout(positions(target_embedding(target_ids))), memory)
+    logits = target_embedding(output, reverse=True)
+    inputs = {"source_ids": source_ids, "target_ids": target_ids}
+    return keras.Model(inputs, logits, name=name)
+
+
+class SequenceDecoder:
+    """Encodes sources and decodes targets with the layers of an encoder-decoder model.
+
+    It has no weights of its own: train, load or change the model, and it follows.
+
+    Args:
+        model: What `encoder_decoder_transformer` returned, or a reloaded one.
+
+    Raises:
+        ValueError: If the model lacks the layers.
+
+    Example:
+
+    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> memory, mask = SequenceDecoder(model).encode(keras.ops.array([[5, 6, 2, 0]]))
+    >>> tuple(memory.shape), tuple(mask.shape)
+    ((1, 4, 16), (1, 4))
+    """
+
+    def __init__(self, model: keras.Model):
+        names = {layer.name for layer in model.layers}
+        missing = {"source_embedding", "positions", "encoder", "decoder"} - names
+        if missing:
+            raise ValueError(
+                f"Expected a model of `encoder_decoder_transformer`. Received: {model.name!r} "
+                f"without the layers {sorted(missing)}. For other models use "
+                "`keras_attn.generation.RecomputeDecoder`."
+            )
+        self.source_embedding = model.get_layer("source_embedding")
+        self.positions = model.get_layer("positions")
+        self.encoder = model.get_layer("encoder")
+        target = "target_embedding" if "target_embedding" in names else "source_embedding"
+        self.decoder = TokenDecoder(
+            model.get_layer(target), self.positions, model.get_layer("decoder")
+        )
+
+    def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the memory `(B, S, D)` and its mask `(B, S)`."""
+        mask = keras.ops.not_equal(source_ids, 0)
+        x = self.positions(self.source_embedding(source_ids))
+        return self.encoder(x, padding_mask=mask), mask

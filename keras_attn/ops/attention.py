@@ -1,0 +1,191 @@
+"""Attention as pure functions on tensors."""
+
+import math
+from typing import Any
+
+from keras import ops, random
+
+from keras_attn.ops.masks import as_boolean_mask, causal_mask
+
+Tensor = Any
+
+# Far below any score, far above the float32 limit: exp() of it is exactly zero.
+MASKED = -1e30
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax over the last axis, in float32, of the visible entries alone.
+
+        weights[s] = mask[s] exp(scores[s]) / sum_r mask[r] exp(scores[r])
+
+    A row without a visible entry gives zeros (not NaN, not a mean), with zero gradients.
+
+    Args:
+        scores: Tensor `(..., S)`.
+        mask: Boolean tensor that broadcasts to `scores`; None: all are visible.
+
+    Returns:
+        float32 tensor `(..., S)`.
+
+    Example:
+
+    >>> ops.convert_to_numpy(masked_softmax(ops.zeros((3,)), ops.array([True, True, False]))).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    if ops.dtype(scores) == "float16":
+        # A product that overflowed in float16 saturates here instead of giving inf - inf.
+        scores = ops.clip(ops.cast(scores, "float32"), -65504.0, 65504.0)
+    scores = scores if ops.dtype(scores) == "float64" else ops.cast(scores, "float32")
+    if scores.shape[-1] == 1:
+        weights = ops.ones_like(scores)  # ops.softmax warns of an axis of size 1
+    else:
+        weights = ops.softmax(scores if mask is None else ops.where(mask, scores, MASKED), axis=-1)
+    if mask is None:
+        return weights
+    return weights * ops.cast(ops.any(mask, axis=-1, keepdims=True), weights.dtype)
+
+
+def dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    use_causal_mask: bool = False,
+    dropout: float = 0.0,
+    seed: Any = None,
+    return_attention_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Scaled dot-product attention (Vaswani et al., 2017), with grouped key/value heads.
+
+        scores  = scale * query key^T + bias          (B, N, T, S)
+        weights = softmax(scores where mask)          (B, N, T, S)
+        context = weights value                       (B, T, N, Hv)
+
+    Shapes: B batch, T queries, S keys, N query heads, K key/value heads, H head width. Query head n
+    reads key/value head `n // (N // K)` (Ainslie et al., 2023); K = N is multi-head attention,
+    K = 1 multi-query attention. Nothing is repeated in memory for it.
+
+    Masking: a query that sees no key has zero weights and a zero context, with finite gradients, in
+    every dtype. A causal mask is aligned bottom-right (`causal_mask`). An entry of `bias` that is
+    -inf masks. The softmax is computed in float32 or better.
+
+    Args:
+        query: `(B, T, N, H)`.
+        key: `(B, S, K, H)`, K divides N.
+        value: `(B, S, K, Hv)`.
+        mask: Boolean, broadcasts to `(B, N, T, S)`; True: may be attended.
+        bias: Float, broadcasts to `(B, N, T, S)`; added to the scaled scores.
+        scale: Factor of the product, `1 / sqrt(H)` if None.
+        use_causal_mask: Whether later keys are hidden from earlier queries.
+        dropout: Share of the weights set to zero (the others scaled up). 0 outside of training.
+        seed: Integer or `keras.random.SeedGenerator` for the dropout.
+        return_attention_scores: Whether the weights (before dropout) are returned too.
+
+    Returns:
+        The context `(B, T, N, Hv)` in the dtype of `value`, or `(context, weights)`.
+
+    Raises:
+        ValueError: If ranks, widths or head counts do not fit together.
+
+    Example:
+
+    >>> q = ops.ones((2, 5, 8, 4)); kv = ops.ones((2, 7, 2, 4))
+    >>> context, weights = dot_product_attention(q, kv, kv, return_attention_scores=True)
+    >>> tuple(context.shape), tuple(weights.shape)
+    ((2, 5, 8, 4), (2, 8, 5, 7))
+    """
+    _check(query, key, value)
+    N, K, H = query.shape[2], key.shape[2], query.shape[3]
+    T, S = ops.shape(query)[1], ops.shape(key)[1]
+    scale = 1.0 / math.sqrt(H) if scale is None else scale
+    query = query * ops.cast(scale, query.dtype)
+    if K == N:
+        scores = ops.einsum("btnh,bsnh->bnts", query, key)
+    else:
+        grouped = ops.reshape(query, (-1, T, K, N // K, H))
+        scores = ops.einsum("btkgh,bskh->bkgts", grouped, key)
+        scores = ops.reshape(scores, (-1, N, T, S))
+    if mask is not None:
+        mask = as_boolean_mask(mask)
+    if use_causal_mask:
+        causal = causal_mask(query, key)
+        mask = causal if mask is None else ops.logical_and(mask, causal)
+    if bias is not None:
+        bias = ops.cast(bias, "float32")
+        visible = bias > MASKED
+        mask = visible if mask is None else ops.logical_and(mask, visible)
+        scores = ops.cast(scores, "float32") + ops.where(visible, bias, 0.0)
+    weights = ops.cast(masked_softmax(scores, mask), value.dtype)
+    kept = random.dropout(weights, dropout, seed=seed) if dropout else weights
+    if K == N:
+        context = ops.einsum("bnts,bsnh->btnh", kept, value)
+    else:
+        kept = ops.reshape(kept, (-1, K, N // K, T, S))
+        context = ops.einsum("bkgts,bskh->btkgh", kept, value)
+        context = ops.reshape(context, (-1, T, N, value.shape[3]))
+    return (context, weights) if return_attention_scores else context
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
+    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+    if not len(query.shape) == len(key.shape) == len(value.shape) == 4:
+        raise ValueError(
+            "`query`, `key` and `value` must have shapes (B, T, N, H), (B, S, K, H) and "
+            f"(B, S, K, Hv). Received: {shapes}."
+        )
+    if query.shape[3] != key.shape[3]:
+        raise ValueError(f"`query` and `key` must have one head width H. Received: {shapes}.")
+    if key.shape[2] != value.shape[2] or query.shape[2] % key.shape[2]:
+        raise ValueError(
+            "`key` and `value` must have one number of heads K, a divisor of the number of query "
+            f"heads N. Received: {shapes}."
+        )
+    if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
+        raise ValueError(f"`key` and `value` must have one length S. Received: {shapes}.")
+
+
+def additive_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: Tensor,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+    seed: Any = None,
+    return_attention_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Additive attention over projected queries and keys (Bahdanau et al., 2015).
+
+        scores[t, s] = scale . tanh(query[t] + key[s])        (B, T, S)
+        context[t]   = sum_s softmax_s(scores[t]) value[s]    (B, T, D)
+
+    Memory is `B * T * S * U`: long queries belong in a loop, which is what decoders do.
+
+    Args:
+        query: Projected queries `(B, T, U)`.
+        key: Projected keys `(B, S, U)`.
+        value: `(B, S, D)`, any width.
+        scale: The vector v `(U,)`.
+        mask: Boolean, broadcasts to `(B, T, S)`.
+        dropout: Share of the weights set to zero. 0 outside of training.
+        seed: Integer or `keras.random.SeedGenerator` for the dropout.
+        return_attention_scores: Whether the weights (before dropout) are returned too.
+
+    Returns:
+        The context `(B, T, D)`, or `(context, weights)` with weights `(B, T, S)`. A query that sees
+        no key has zero weights and a zero context.
+
+    Example:
+
+    >>> q, k, v = ops.ones((2, 3, 8)), ops.ones((2, 5, 8)), ops.ones((2, 5, 6))
+    >>> tuple(additive_attention(q, k, v, ops.ones((8,))).shape)
+    (2, 3, 6)
+    """
+    hidden = ops.tanh(ops.expand_dims(query, 2) + ops.expand_dims(key, 1))
+    scores = ops.sum(hidden * ops.cast(scale, hidden.dtype), axis=-1)
+    weights = ops.cast(masked_softmax(scores, mask), value.dtype)
+    kept = random.dropout(weights, dropout, seed=seed) if dropout else weights
+    context = ops.matmul(kept, value)
+    return (context, weights) if return_attention_scores else context

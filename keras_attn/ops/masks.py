@@ -1,0 +1,195 @@
+"""Mask making and combining. True means: is a token, may be attended."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+Tensor = Any
+
+
+def _shape(x: Tensor) -> tuple[int | None, ...]:
+    return tuple(d if isinstance(d, int) else None for d in x.shape)
+
+
+def _differ(a: int | None, b: int | None, broadcast: bool = False) -> bool:
+    if a is None or b is None or a == b:
+        return False
+    return not (broadcast and a == 1)
+
+
+def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
+    """Returns `mask` as booleans; 0/1 integers are accepted, floats are refused.
+
+    A float mask may be 0/1 or additive (0/-inf); guessing between them fails silently.
+
+    Args:
+        mask: Boolean or integer tensor or array of any shape.
+        name: The argument's name, for the error.
+
+    Returns:
+        A boolean tensor of the same shape.
+
+    Raises:
+        ValueError: For any other dtype.
+
+    Example:
+
+    >>> as_boolean_mask([[1, 1, 0]]).shape == (1, 3)
+    True
+    """
+    if isinstance(mask, list | tuple):
+        mask = np.asarray(mask)
+    mask = mask if hasattr(mask, "dtype") else ops.convert_to_tensor(mask)
+    dtype = keras.backend.standardize_dtype(mask.dtype)
+    if dtype == "bool":
+        return ops.convert_to_tensor(mask)
+    if "int" not in dtype:
+        raise ValueError(
+            f"`{name}` must be boolean or 0/1 integers, True where a token may be attended. "
+            f"Received: dtype {dtype}, shape {_shape(mask)}. Pass `{name} > 0.5` for a 0/1 float "
+            "mask, `bias=` of `keras_attn.ops.dot_product_attention` for an additive one."
+        )
+    return ops.not_equal(ops.convert_to_tensor(mask), 0)
+
+
+def check_padding_mask(
+    mask: Tensor, batch: int | None, length: int | None, name: str = "padding_mask"
+) -> Tensor:
+    """Checks that `mask` is a `(B, S)` padding mask and returns it as booleans.
+
+    Args:
+        mask: Boolean or 0/1 integer tensor.
+        batch: The batch size of the masked sequence, None if unknown.
+        length: The length S of the masked sequence, None if unknown.
+        name: The argument's name, for the error.
+
+    Returns:
+        The mask as a boolean tensor `(B, S)`.
+
+    Raises:
+        ValueError: For another dtype, rank, batch or length, with both shapes.
+
+    Example:
+
+    >>> check_padding_mask([[True, False]], batch=1, length=2).shape == (1, 2)
+    True
+    """
+    mask = as_boolean_mask(mask, name)
+    shape = _shape(mask)
+    if (
+        len(shape) != 2
+        or _differ(shape[0], batch, broadcast=True)
+        or _differ(shape[1], length)
+    ):
+        raise ValueError(
+            f"`{name}` must have one value a token, shape (batch, length) = "
+            f"{(batch, length)} here. Received: shape {shape}."
+        )
+    return mask
+
+
+def combine_masks(
+    query_shape: tuple[int | None, ...],
+    key_shape: tuple[int | None, ...],
+    num_heads: int,
+    attention_mask: Tensor | None = None,
+    key_mask: Tensor | None = None,
+    causal_mask: Tensor | None = None,
+) -> Tensor | None:
+    """Combines all that restricts attention into one mask over `(B, N, T, S)`.
+
+    `visible[b, n, t, s] = attention_mask AND key_mask AND causal_mask`, each where given.
+
+    Args:
+        query_shape: Shape `(B, T, ...)` of the queries; None where unknown.
+        key_shape: Shape `(B, S, ...)` of the keys.
+        num_heads: Number of query heads N.
+        attention_mask: `(B, S)`, `(B, T, S)` or `(B, 1|N, T, S)`, boolean or 0/1 integers. An axis
+            of size 1 is broadcast, but never that of the keys.
+        key_mask: `(B, S)` padding mask of the keys.
+        causal_mask: What `causal_mask()` returns.
+
+    Returns:
+        A boolean tensor that broadcasts to `(B, N, T, S)`, or None where nothing is masked.
+
+    Raises:
+        ValueError: For another dtype, rank or length, with both shapes.
+
+    Example:
+
+    >>> visible = combine_masks((1, 3, 8), (1, 2, 8), 4, key_mask=[[True, False]])
+    >>> tuple(visible.shape)
+    (1, 1, 1, 2)
+    """
+    B, T, S = query_shape[0], query_shape[1], key_shape[1]
+    parts = []
+    if key_mask is not None:
+        key_mask = check_padding_mask(key_mask, key_shape[0], S, "key padding mask")
+        parts.append(ops.expand_dims(ops.expand_dims(key_mask, 1), 1))
+    if attention_mask is not None:
+        mask = as_boolean_mask(attention_mask, "attention_mask")
+        shape = _shape(mask)
+        wanted = {2: (B, S), 3: (B, T, S), 4: (B, num_heads, T, S)}.get(len(shape))
+        if (
+            wanted is None
+            or any(_differ(a, b, broadcast=True) for a, b in zip(shape, wanted, strict=True))
+            or _differ(shape[-1], S)
+        ):
+            raise ValueError(
+                "`attention_mask` must have shape (B, S), (B, T, S) or (B, 1 or N, T, S), here "
+                f"{(B, S)}, {(B, T, S)} or {(B, f'1 or {num_heads}', T, S)}. "
+                f"Received: shape {shape}, with queries of shape {tuple(query_shape)} and keys of "
+                f"shape {tuple(key_shape)}."
+            )
+        if len(shape) == 2:
+            mask = ops.expand_dims(ops.expand_dims(mask, 1), 1)
+        elif len(shape) == 3:
+            mask = ops.expand_dims(mask, 1)
+        parts.append(mask)
+    if causal_mask is not None:
+        parts.append(causal_mask)
+    if not parts:
+        return None
+    combined = parts[0]
+    for part in parts[1:]:
+        combined = ops.logical_and(combined, part)
+    return combined
+
+
+def causal_mask(query: Tensor, key: Tensor) -> Tensor:
+    """Lets query t see key s only where `s <= t + (S - T)`: aligned bottom-right.
+
+    The last query sees every key. With T == S this is the usual lower triangle; with T < S the
+    queries are the last T positions of a longer sequence, as in cached decoding.
+
+    Args:
+        query: Tensor `(B, T, ...)`.
+        key: Tensor `(B, S, ...)`.
+
+    Returns:
+        Boolean tensor `(1 or B, 1, T, S)`.
+
+    Example:
+
+    >>> x = ops.ones((1, 2, 4)); y = ops.ones((1, 3, 4))
+    >>> ops.convert_to_numpy(causal_mask(x, y))[0, 0].tolist()
+    [[True, True, False], [True, True, True]]
+    """
+    T, S = _shape(query)[1], _shape(key)[1]
+    if T is not None and S is not None:
+        mask = np.tril(np.ones((T, S), "bool"), S - T)
+        return ops.convert_to_tensor(mask[None, None])
+    # Counted from the end by cumulative sums: right for any dynamic length, on every backend and
+    # in every exporter.
+    after_query = _positions_from_end(query)
+    after_key = _positions_from_end(key)
+    return ops.expand_dims(
+        ops.expand_dims(after_key, 1) >= ops.expand_dims(after_query, 2), 1
+    )
+
+
+def _positions_from_end(x: Tensor) -> Tensor:
+    ones = ops.ones_like(x[(slice(None), slice(None), *[0] * (len(x.shape) - 2))], dtype="int32")
+    return ops.sum(ones, axis=1, keepdims=True) - ops.cumsum(ones, axis=1)

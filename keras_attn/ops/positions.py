@@ -1,0 +1,56 @@
+"""Positions of tokens and the sinusoids that encode them."""
+
+import math
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+Tensor = Any
+
+
+def token_positions(x: Tensor) -> Tensor:
+    """Returns the positions `0 ... T-1` of each row, for any dynamic length.
+
+    Args:
+        x: Tensor `(B, T)` or `(B, T, D)`.
+
+    Returns:
+        int32 tensor `(B, T)`.
+
+    Example:
+
+    >>> ops.convert_to_numpy(token_positions(ops.ones((1, 3, 8)))).tolist()
+    [[0, 1, 2]]
+    """
+    if len(x.shape) == 3:
+        x = x[:, :, 0]
+    return ops.cumsum(ops.ones_like(x, dtype="int32"), axis=1) - 1
+
+
+def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> Tensor:
+    """Sinusoidal encodings of positions (Vaswani et al., 2017, section 3.5).
+
+        PE[p, 2i]   = sin(p / max_wavelength ** (2i / dim))
+        PE[p, 2i+1] = cos(p / max_wavelength ** (2i / dim))
+
+    An odd `dim` ends with a sine. Computed in float32, without a table, so no position is too far.
+
+    Args:
+        positions: Integer or float tensor `(...)`.
+        dim: Width D of the encoding.
+        max_wavelength: The longest wavelength is `2 pi` times this.
+
+    Returns:
+        float32 tensor `(..., D)`.
+
+    Example:
+
+    >>> [round(float(v), 4) for v in sinusoids(ops.array([1]), 4)[0]]
+    [0.8415, 0.5403, 0.01, 0.9999]
+    """
+    index = np.arange(dim)
+    rates = np.exp(-math.log(max_wavelength) * 2 * (index // 2) / dim)
+    angles = ops.expand_dims(ops.cast(positions, "float32"), -1)
+    angles = angles * ops.convert_to_tensor(rates, "float32")
+    return ops.where(ops.convert_to_tensor(index % 2 == 0), ops.sin(angles), ops.cos(angles))

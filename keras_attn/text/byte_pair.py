@@ -1,0 +1,541 @@
+"""Byte-level byte-pair encoding: lossless on any text, with no unknown token."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import operator
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+if TYPE_CHECKING:
+    from keras_attn.text.byte_pair_graph import GraphBytePair
+
+SPECIAL_TOKENS = ("<pad>", "<start>", "<end>")
+ASSETS_FILE = "byte_pair.json"
+ASSETS_FORMAT = "keras_attn.byte_pair"
+ASSETS_VERSION = 1
+
+# Code points that are punctuation, symbols or controls. Written out, because `\p{...}` and `\s`
+# follow the Unicode version of the engine: two engines, or two releases of one, would disagree.
+# What is in no range below, and is neither a blank nor one of 0-9, counts as a letter.
+_SYMBOL_RANGES = (
+    (0x00, 0x08), (0x0E, 0x1F),  # controls, without \t \n \v \f \r
+    (0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E),  # ASCII
+    (0x7F, 0xA9), (0xAB, 0xB4), (0xB6, 0xB9), (0xBB, 0xBF), (0xD7, 0xD7), (0xF7, 0xF7),  # Latin-1
+    (0x37E, 0x37E), (0x387, 0x387),  # Greek
+    (0x55A, 0x55F), (0x589, 0x58A), (0x58D, 0x58F),  # Armenian
+    (0x5BE, 0x5BE), (0x5C0, 0x5C0), (0x5C3, 0x5C3), (0x5F3, 0x5F4),  # Hebrew
+    (0x606, 0x60F), (0x61B, 0x61F), (0x66A, 0x66D), (0x6D4, 0x6D4),  # Arabic
+    (0x964, 0x965), (0xE3F, 0xE3F), (0xF04, 0xF14), (0xF3A, 0xF3D),  # Indic, Thai, Tibetan
+    (0x104A, 0x104F), (0x1360, 0x1368), (0x17D4, 0x17DB), (0x1800, 0x180A),  # Burmese to Mongolian
+    (0x2000, 0x200B), (0x200E, 0x206F),  # general punctuation, without the joiners
+    (0x20A0, 0x20CF), (0x2100, 0x2BFF),  # currency, letterlike, arrows, mathematics, dingbats
+    (0x2E00, 0x2FFF), (0x3000, 0x3004), (0x3008, 0x3020), (0x3030, 0x3030), (0x303D, 0x303F),  # CJK
+    (0x30FB, 0x30FB), (0x3200, 0x33FF),  # katakana middle dot, enclosed CJK
+    (0xFD3E, 0xFD3F), (0xFE10, 0xFE1F), (0xFE30, 0xFE6F), (0xFEFF, 0xFEFF),  # forms
+    (0xFF01, 0xFF0F), (0xFF1A, 0xFF20), (0xFF3B, 0xFF40), (0xFF5B, 0xFF65), (0xFFE0, 0xFFFD),
+    (0x1D000, 0x1D24F), (0x1F000, 0x1FBFF), (0xE0000, 0xE007F),  # music, emoji, tags of flags
+)  # fmt: skip
+# Zero-width joiners and variation selectors go with letters (Persian, Hindi) and with emoji.
+_JOINER_RANGES = ((0x200C, 0x200D), (0xFE00, 0xFE0F))
+# Scripts written without spaces. Their runs are cut sooner: they are no words.
+_UNSPACED_RANGES = (
+    (0xE00, 0xE3E), (0xE40, 0xF03), (0xF15, 0xF39), (0xF3E, 0x1049), (0x1050, 0x109F),
+    (0x1780, 0x17D3), (0x17DC, 0x17FF), (0x1950, 0x19FF), (0x1A20, 0x1AAF),  # Thai to Khmer
+    (0x3005, 0x3007), (0x3021, 0x302F), (0x3031, 0x303C), (0x3040, 0x30FA), (0x30FC, 0x312F),
+    (0x31A0, 0x31FF), (0x3400, 0xA4CF), (0xF900, 0xFAFF), (0x1B000, 0x1B16F), (0x20000, 0x3FFFF),
+)  # fmt: skip
+
+
+def _class(ranges: Iterable[tuple[int, int]]) -> str:
+    return "".join(rf"\x{{{low:X}}}-\x{{{high:X}}}" for low, high in ranges)
+
+
+def _split_pattern() -> str:
+    """The pre-tokens: letters, digits or symbols after at most one space; line breaks; spaces.
+
+    Every code point matches one of the branches, so nothing is lost between two matches, and every
+    branch is bounded, so the work for one pre-token is. No look-around, no Unicode classes: RE2
+    (TensorFlow) and Oniguruma (`tokenizers`) give the same matches.
+    """
+    symbols, joiners, breaks = _class(_SYMBOL_RANGES), _class(_JOINER_RANGES), r"\x{9}-\x{D}"
+    unspaced = _class(_UNSPACED_RANGES)
+    return "|".join(
+        (
+            rf" ?[^ 0-9{breaks}{symbols}{unspaced}]{{1,64}}",
+            rf" ?[{unspaced}]{{1,16}}",
+            r" ?[0-9]{1,3}",
+            rf" ?[{symbols}{joiners}]{{1,32}}",
+            rf"[{breaks}]{{1,32}}",
+            r" {1,32}",
+        )
+    )
+
+
+SPLIT_PATTERN = _split_pattern()
+
+
+def _byte_alphabet() -> tuple[str, ...]:
+    """The printable character that stands for each byte, as in GPT-2: itself, or U+0100 + n."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = itertools.count(0x100)
+    return tuple(chr(b) if b in printable else chr(next(others)) for b in range(256))
+
+
+BYTE_ALPHABET = _byte_alphabet()
+_BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class BytePairTokenizer:
+    """Text to ids and back by byte-level byte-pair encoding.
+
+    A text is its UTF-8 bytes. It is cut into pre-tokens (a word, a number or a run of symbols, each
+    with the space before it; see `SPLIT_PATTERN`). In each of them the neighbours `(a, b)` that
+    come first in the list of merges become the one token `ab`, until no pair of the list is left.
+    The list holds the pairs that were most frequent in the training texts, one after the other.
+
+    As all 256 bytes are tokens, nothing is unknown and every text comes back as it was, with its
+    spaces, line breaks, emoji and control characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and
+    `<end>`; a text that contains these words is not mistaken for them.
+
+    References:
+        - [Sennrich et al., 2016](https://arxiv.org/abs/1508.07909): byte-pair encoding of words.
+        - [Radford et al., 2019](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf):
+          over bytes (GPT-2).
+
+    Args:
+        vocabulary: The tokens in the order of their ids, written in GPT-2's byte alphabet (a
+            space is `Ġ`): the three special tokens, then all 256 bytes and the merged tokens.
+        merges: Pairs of tokens, the most frequent first. Both tokens and their concatenation
+            are in `vocabulary`.
+
+    Raises:
+        ValueError: If the vocabulary or the merges are not of this kind.
+
+    Example:
+
+    >>> from keras_attn.text import BytePairTokenizer
+    >>> texts = ["low low low lower lower newest newest newest newest widest widest"]
+    >>> tokenizer = BytePairTokenizer.train(texts, vocabulary_size=268)
+    >>> ids = tokenizer.encode("the lowest 🙂")
+    >>> tokenizer.tokens(ids)
+    ['t', 'h', 'e', '▁low', 'est', '▁', '<0xF0>', '<0x9F>', '<0x99>', '<0x82>']
+    >>> tokenizer.decode(ids)
+    'the lowest 🙂'
+    """
+
+    pad_id = 0
+    start_id = 1
+    end_id = 2
+    # Every text is made of bytes and every byte is a token: there is no unknown token.
+    unknown_id = None
+
+    def __init__(
+        self, vocabulary: Sequence[str], merges: Sequence[tuple[str, str] | list[str]]
+    ) -> None:
+        self.vocabulary = _checked_vocabulary(vocabulary)
+        self.merges = _checked_merges(merges, set(self.vocabulary))
+        special = len(SPECIAL_TOKENS)
+        # The bytes of each id; a special one has none.
+        self.token_bytes = [b""] * special + [
+            bytes(_BYTE_OF[character] for character in token) for token in self.vocabulary[special:]
+        ]
+        self._encoder: Any = None
+
+    @classmethod
+    def train(
+        cls, texts: Iterable[str], vocabulary_size: int, min_frequency: int = 2
+    ) -> BytePairTokenizer:
+        """Learns the merges from texts. The same texts give the same tokenizer.
+
+        Args:
+            texts: The training texts, e.g. a list of strings or a generator of lines.
+            vocabulary_size: Number of ids: 3 special tokens, 256 bytes, and the merged tokens.
+            min_frequency: A pair seen less often than this is not merged.
+
+        Returns:
+            A `BytePairTokenizer`.
+
+        Raises:
+            ValueError: If there is no text, if `vocabulary_size` is smaller than 259, or if it is
+                larger than what the texts can give.
+
+        Example:
+
+        >>> from keras_attn.text import BytePairTokenizer
+        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
+        >>> tokenizer.vocabulary[-4:]
+        ('os', 'ros', 'Ġros', 'Ġrose')
+        """
+        from tokenizers import trainers
+
+        smallest = len(SPECIAL_TOKENS) + 256
+        if vocabulary_size < smallest:
+            raise ValueError(
+                f"`vocabulary_size` must be at least {smallest} ({len(SPECIAL_TOKENS)} special "
+                f"tokens and 256 bytes). Received: vocabulary_size={vocabulary_size}. Use a larger "
+                "one; 4000 to 32000 is usual."
+            )
+        if isinstance(texts, str | bytes):
+            raise ValueError(
+                "`texts` must be a collection of strings. Received one "
+                f"{type(texts).__name__}: {texts[:40]!r}. Wrap it in a list."
+            )
+        checked = _checked_texts(texts)
+        first = next(checked, None)
+        if first is None:
+            raise ValueError(
+                "`texts` must hold at least one string that is not empty. Received none. Check the "
+                "data; a generator that was read before is empty."
+            )
+        engine = _engine({}, [])
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocabulary_size,
+            min_frequency=min_frequency,
+            special_tokens=list(SPECIAL_TOKENS),
+            initial_alphabet=list(BYTE_ALPHABET),
+            show_progress=False,
+        )
+        engine.train_from_iterator(itertools.chain([first], checked), trainer)
+        model = json.loads(engine.to_str())["model"]
+        vocabulary = sorted(model["vocab"], key=model["vocab"].get)
+        if len(vocabulary) < vocabulary_size:
+            raise ValueError(
+                f"The texts give a vocabulary of {len(vocabulary)} at most. Received: "
+                f"vocabulary_size={vocabulary_size}, min_frequency={min_frequency}. Use "
+                f"vocabulary_size={len(vocabulary)} or less, more text, or a smaller min_frequency."
+            )
+        return cls(vocabulary, model["merges"])
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of ids, with the special ones."""
+        return len(self.vocabulary)
+
+    def encode(
+        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
+    ) -> list[int] | list[list[int]]:
+        """Turns texts into ids.
+
+        Args:
+            texts: A string, or a sequence of strings. A lone surrogate, which no UTF-8 can hold,
+                is read as U+FFFD.
+            add_start: Whether to put `start_id` before the ids of each text.
+            add_end: Whether to put `end_id` after them.
+
+        Returns:
+            A list of ids for a string, a list of such lists for a sequence.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+
+        Example:
+
+        >>> from keras_attn.text import BytePairTokenizer
+        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
+        >>> tokenizer.encode(["a rose", ""], add_end=True)
+        [[67, 262, 2], [2]]
+        """
+        single = isinstance(texts, str)
+        batch = [_well_formed(text) for text in ([texts] if single else texts)]
+        if self._encoder is None:
+            ids_of = {token: index for index, token in enumerate(self.vocabulary)}
+            self._encoder = _engine(ids_of, self.merges)
+        start = [self.start_id] if add_start else []
+        end = [self.end_id] if add_end else []
+        encodings = self._encoder.encode_batch_fast(batch, add_special_tokens=False)
+        ids = [start + encoding.ids + end for encoding in encodings]
+        return ids[0] if single else ids
+
+    def decode(self, ids: Any) -> Any:
+        """Turns ids into texts. Special ids give nothing, and the ids after them are still read.
+
+        Args:
+            ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
+                is one empty row. Bytes that are not UTF-8, as a model may give them, become U+FFFD.
+
+        Returns:
+            A string for one row, else a list (of lists ...) of strings.
+
+        Raises:
+            TypeError: If `ids` are not integers.
+            ValueError: If an id is not in the vocabulary.
+
+        Example:
+
+        >>> from keras_attn.text import BytePairTokenizer
+        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
+        >>> tokenizer.decode([[1, 67, 262, 2, 0], [2, 0, 0, 0, 0]])
+        ['a rose', '']
+        """
+        return _for_each_row(ids, self._text)
+
+    def tokens(self, ids: Any) -> Any:
+        """Shows each id as a readable piece, for the labels of a plot.
+
+        Args:
+            ids: One row of ids, or any nest of rows, as for `decode`.
+
+        Returns:
+            For each row the list of its pieces. A space is shown as `▁`, a special id by its name,
+            and a control character or a part of a longer character as its bytes: `<0xE2>`.
+
+        Raises:
+            TypeError: If `ids` are not integers.
+            ValueError: If an id is not in the vocabulary.
+
+        Example:
+
+        >>> from keras_attn.text import BytePairTokenizer
+        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
+        >>> tokenizer.tokens([1, 67, 262, 2])
+        ['<start>', 'a', '▁rose', '<end>']
+        """
+        return _for_each_row(ids, self._pieces)
+
+    def to_graph(self) -> GraphBytePair:
+        """The same tokenizer as a `tf.Module` of core TensorFlow operations. Needs TensorFlow.
+
+        Returns:
+            A `GraphBytePair`, for `tf.data` pipelines and SavedModels.
+
+        Example:
+
+        >>> import tensorflow as tf
+        >>> from keras_attn.text import BytePairTokenizer
+        >>> graph = BytePairTokenizer.train(["a rose is a rose is a rose"], 263).to_graph()
+        >>> graph.encode(tf.constant(["a rose", ""])).to_list()
+        [[67, 262], []]
+        """
+        from keras_attn.text.byte_pair_graph import GraphBytePair
+
+        return GraphBytePair(self)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of `__init__`, fit for JSON."""
+        return {"vocabulary": list(self.vocabulary), "merges": [list(m) for m in self.merges]}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> BytePairTokenizer:
+        """The tokenizer that gave this config."""
+        return cls(**config)
+
+    def save_assets(self, directory: str | os.PathLike[str]) -> None:
+        """Writes the tokenizer into a directory, which is made where there is none.
+
+        Args:
+            directory: Where `byte_pair.json` goes.
+        """
+        path = pathlib.Path(directory) / ASSETS_FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"format": ASSETS_FORMAT, "version": ASSETS_VERSION, **self.get_config()}
+        # Written beside and moved, so that a stopped process leaves no half of a file.
+        part = path.with_name(f"{path.name}.part")
+        part.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+        part.replace(path)
+
+    @classmethod
+    def load_assets(cls, directory: str | os.PathLike[str]) -> BytePairTokenizer:
+        """Reads what `save_assets` wrote.
+
+        Args:
+            directory: The directory with `byte_pair.json`.
+
+        Returns:
+            A `BytePairTokenizer`.
+
+        Raises:
+            ValueError: If the file is missing, broken, or of a newer version.
+
+        Example:
+
+        >>> import tempfile
+        >>> from keras_attn.text import BytePairTokenizer
+        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     tokenizer.save_assets(directory)
+        ...     again = BytePairTokenizer.load_assets(directory)
+        >>> again.get_config() == tokenizer.get_config()
+        True
+        """
+        path = pathlib.Path(directory) / ASSETS_FILE
+        expected = f"Expected a file of `BytePairTokenizer.save_assets` at {path}."
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(f"{expected} Received: no such file. Check the directory.") from None
+        except ValueError as error:
+            raise ValueError(f"{expected} Received no JSON ({error}). Save it again.") from error
+        if not isinstance(content, dict) or content.get("format") != ASSETS_FORMAT:
+            raise ValueError(f"{expected} Received another format. Check the directory.")
+        version = content.get("version")
+        if not isinstance(version, int) or not 1 <= version <= ASSETS_VERSION:
+            raise ValueError(
+                f"{expected} Received version {version!r}; this release reads up to "
+                f"{ASSETS_VERSION}. Use a newer keras_attn, or save it again with this one."
+            )
+        try:
+            return cls(content["vocabulary"], content["merges"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{expected} Received broken content: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"<BytePairTokenizer vocabulary_size={self.vocabulary_size}>"
+
+    def _row(self, ids: list[Any]) -> list[int]:
+        row = [operator.index(index) for index in ids]
+        if row and not 0 <= min(row) <= max(row) < self.vocabulary_size:
+            wrong = next(index for index in row if not 0 <= index < self.vocabulary_size)
+            raise ValueError(
+                f"Ids must be from 0 to {self.vocabulary_size - 1}. Received: {wrong}. Were they "
+                "made by another tokenizer, or by a model with a larger vocabulary?"
+            )
+        return row
+
+    def _text(self, ids: list[Any]) -> str:
+        return b"".join([self.token_bytes[index] for index in self._row(ids)]).decode(
+            "utf-8", "replace"
+        )
+
+    def _pieces(self, ids: list[Any]) -> list[str]:
+        return [
+            _readable(self.token_bytes[index])
+            if self.token_bytes[index]
+            else self.vocabulary[index]
+            for index in self._row(ids)
+        ]
+
+
+def _engine(ids_of: dict[str, int], merges: Sequence[tuple[str, str]]) -> Any:
+    """The encoder and trainer of the `tokenizers` library, with our pre-tokens."""
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+    engine = Tokenizer(models.BPE(ids_of, list(merges)))
+    engine.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    return engine
+
+
+def _well_formed(text: Any) -> str:
+    """The text, its lone surrogates replaced as a reader of their bytes would."""
+    if not isinstance(text, str):
+        raise TypeError(
+            f"Texts must be strings. Received: {text!r} of type {type(text).__name__}. Decode "
+            "bytes first, e.g. by `.decode('utf-8')`."
+        )
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return str(text)
+
+
+def _checked_texts(texts: Iterable[str]) -> Iterator[str]:
+    return (text for text in map(_well_formed, texts) if text)
+
+
+def _for_each_row(ids: Any, function: Callable[[list[Any]], Any]) -> Any:
+    """Calls the function on each innermost row of a nest of lists, arrays or tensors."""
+    rank = getattr(ids, "ndim", None)
+    rows = _plain(ids)
+    if not isinstance(rows, list):
+        raise TypeError(
+            f"`ids` must be a row of integers, or a nest of rows. Received: {ids!r}. Wrap a single "
+            "id in a list."
+        )
+    if rows and isinstance(rows[0], int):
+        nested = False
+    else:
+        rows = [_plain(row) for row in rows]
+        nested = any(isinstance(row, list) for row in rows) or (not rows and rank not in (None, 1))
+    if nested:
+        return [_for_each_row(row, function) for row in rows]
+    try:
+        return function(rows)
+    except TypeError as error:
+        raise TypeError(f"`ids` must be integers. Received: {ids!r}. Cast them first.") from error
+
+
+def _plain(value: Any) -> Any:
+    """Arrays, tensors and ragged tensors as lists; anything else as it is."""
+    if isinstance(value, tuple):
+        return list(value)
+    for name in ("to_list", "tolist"):  # ragged tensors; NumPy, JAX and PyTorch
+        if hasattr(value, name):
+            return getattr(value, name)()
+    if hasattr(value, "numpy"):
+        return value.numpy().tolist()
+    return value
+
+
+def _readable(piece: bytes) -> str:
+    # Bytes that are no text of their own come out as U+DC80 to U+DCFF.
+    characters = []
+    for character in piece.decode("utf-8", "surrogateescape"):
+        if "\udc80" <= character <= "\udcff":
+            characters.append(f"<0x{ord(character) - 0xDC00:02X}>")
+        elif character == " ":
+            characters.append("▁")
+        elif character.isprintable():
+            characters.append(character)
+        else:
+            characters.extend(f"<0x{byte:02X}>" for byte in character.encode("utf-8"))
+    return "".join(characters)
+
+
+def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
+    tokens = tuple(vocabulary)
+    expected = f"`vocabulary` must be {list(SPECIAL_TOKENS)}, all 256 bytes and merged tokens."
+    train = "Make one with `BytePairTokenizer.train`."
+    if tokens[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
+        received = list(tokens[: len(SPECIAL_TOKENS)])
+        raise ValueError(f"{expected} Received one that begins with {received}. {train}")
+    ordinary = tokens[len(SPECIAL_TOKENS) :]
+    for token in ordinary:
+        if not isinstance(token, str) or not token or not _BYTE_OF.keys() >= set(token):
+            raise ValueError(
+                f"{expected} Received the token {token!r}, which is not written in the byte "
+                f"alphabet of GPT-2 (a space is 'Ġ'). {train}"
+            )
+    if len(set(tokens)) < len(tokens):
+        twice = next(token for index, token in enumerate(tokens) if token in tokens[:index])
+        raise ValueError(f"{expected} Received the token {twice!r} twice. {train}")
+    missing = set(BYTE_ALPHABET) - set(ordinary)
+    if missing:
+        raise ValueError(
+            f"{expected} Received one without {len(missing)} of the bytes: {sorted(missing)[:8]}. "
+            f"{train}"
+        )
+    return tokens
+
+
+def _checked_merges(
+    merges: Sequence[tuple[str, str] | list[str]], tokens: set[str]
+) -> tuple[tuple[str, str], ...]:
+    expected = "`merges` must be pairs of tokens (left, right)"
+    ordinary = tokens - set(SPECIAL_TOKENS)
+    seen: set[tuple[str, str]] = set()
+    for merge in merges:
+        if isinstance(merge, str) or len(merge) != 2:
+            raise ValueError(f"{expected}. Received: {merge!r}. Split it in two.")
+        left, right = merge
+        for token in (left, right, left + right):
+            if token not in ordinary:
+                raise ValueError(
+                    f"{expected}, each and both together in the vocabulary. Received: {merge!r}, "
+                    f"but {token!r} is not in it. Take both from one tokenizer."
+                )
+        if (left, right) in seen:
+            raise ValueError(f"{expected}, each pair once. Received {merge!r} twice. Remove one.")
+        seen.add((left, right))
+    return tuple((left, right) for left, right in merges)

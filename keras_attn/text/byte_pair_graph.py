@@ -1,0 +1,182 @@
+"""Byte-pair encoding out of core TensorFlow operations, for `tf.data` and SavedModels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from keras_attn.text.byte_pair import BytePairTokenizer
+
+# No UTF-8 contains this byte: it can stand between two pre-tokens of any text.
+_SEPARATOR = b"\xff"
+
+
+class GraphBytePair(tf.Module):
+    """What `BytePairTokenizer` does, inside a TensorFlow graph: strings to ids and back.
+
+    It gives the ids of the Python object for every text. Its operations are TensorFlow's own, and
+    its tables are part of the module: a SavedModel with it needs `import tensorflow` and nothing
+    else. All of it runs on the CPU, where strings are.
+
+    A pre-token that is one token is looked up. For all others of the batch, each once, the
+    merging runs in one loop over their concatenation; a round takes the best pair of every
+    pre-token. As pre-tokens are short, the rounds are few, whatever the length of the text.
+
+    Args:
+        tokenizer: A `BytePairTokenizer`.
+
+    Example:
+
+    >>> import tempfile
+    >>> import tensorflow as tf
+    >>> from keras_attn.text import BytePairTokenizer
+    >>> graph = BytePairTokenizer.train(["a rose is a rose is a rose"], 263).to_graph()
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     tf.saved_model.save(graph, path)
+    ...     loaded = tf.saved_model.load(path)
+    >>> loaded.encode(tf.constant(["is a rose"])).to_list()
+    [[75, 85, 223, 67, 262]]
+    """
+
+    def __init__(self, tokenizer: BytePairTokenizer) -> None:
+        super().__init__(name="byte_pair")
+        from keras_attn.text.byte_pair import BYTE_ALPHABET, SPLIT_PATTERN
+
+        size = tokenizer.vocabulary_size
+        ids_of = {token: index for index, token in enumerate(tokenizer.vocabulary)}
+        self.vocabulary_size = size
+        self.pad_id = tokenizer.pad_id
+        self.start_id = tokenizer.start_id
+        self.end_id = tokenizer.end_id
+        self._pattern = SPLIT_PATTERN
+        # A separator takes the id after the last one, which is in no merge.
+        byte_ids = [ids_of[character] for character in BYTE_ALPHABET]
+        byte_ids[ord(_SEPARATOR)] = size
+        pairs = [ids_of[left] * (size + 1) + ids_of[right] for left, right in tokenizer.merges]
+        products = [ids_of[left + right] for left, right in tokenizer.merges]
+        pieces = list(tokenizer.token_bytes)
+        words = _single_tokens(tokenizer, pieces)
+        self._none = len(pairs)  # the rank of a pair that is not merged
+        with tf.device("CPU:0"):
+            self._byte_ids = tf.constant(byte_ids, tf.int64)
+            self._products = tf.constant([*products, 0], tf.int64)
+            self._pieces = tf.constant(pieces)
+            # TensorFlow has no empty tables: the last key is no pair.
+            self._ranks = _table([*pairs, -1], range(len(pairs) + 1), tf.int64, self._none)
+            self._words = _table(words.keys(), words.values(), tf.string, -1)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings into ids, without start and end.
+
+        Args:
+            text: Strings of shape `(B,)`. What is not UTF-8 in them is read as U+FFFD.
+
+        Returns:
+            A ragged int32 tensor of shape `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+            text = tf.strings.regex_replace(text, self._pattern, rb"\0" + _SEPARATOR)
+            # After the last separator of each text comes one empty pre-token: no ids.
+            words = tf.strings.split(text, _SEPARATOR)  # (B, None)
+            ids, lengths = self._encode_words(words.flat_values)
+            ends = tf.concat([[0], tf.cumsum(lengths)], axis=0)
+            splits = tf.gather(ends, words.row_splits)
+            return tf.RaggedTensor.from_row_splits(tf.cast(ids, tf.int32), splits, validate=False)
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Turns ids into strings. Special ids give nothing; broken UTF-8 becomes U+FFFD.
+
+        Args:
+            ids: Integers of shape `(..., T)`, dense or ragged, all of the vocabulary.
+
+        Returns:
+            Strings of shape `(...)`.
+        """
+        with tf.device("CPU:0"):
+            text = tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
+            return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+
+    def _encode_words(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Pre-tokens (W,) to their ids, one after the other, and the number of ids of each."""
+        known = self._words.lookup(words)  # (W,), -1 where not one token
+        is_known = known >= 0
+        known_at = tf.where(is_known)[:, 0]
+        other_at = tf.where(~is_known)[:, 0]
+        unique, index = tf.unique(tf.gather(words, other_at), tf.int64)
+        others = tf.gather(self._merge(unique), index)  # (W', None)
+        lengths = tf.tensor_scatter_nd_update(
+            tf.ones_like(known), other_at[:, None], others.row_lengths()
+        )
+        starts = tf.cumsum(lengths, exclusive=True)
+        # Ids of the others stand at their start, start + 1, ...
+        shift = tf.gather(starts, other_at) - others.row_starts()
+        places = tf.gather(shift, others.value_rowids()) + tf.range(
+            tf.size(others.flat_values, tf.int64)
+        )
+        ids = tf.dynamic_stitch(
+            [tf.cast(tf.gather(starts, known_at), tf.int32), tf.cast(places, tf.int32)],
+            [tf.gather(known, known_at), others.flat_values],
+        )
+        return ids, lengths
+
+    def _merge(self, words: tf.Tensor) -> tf.RaggedTensor:
+        """Byte-pair encoding of the pre-tokens (U,): ragged ids (U, None)."""
+        separator = tf.constant(self.vocabulary_size, tf.int64)
+        gone = tf.constant(-1, tf.int64)
+        data = tf.io.decode_raw(tf.strings.reduce_join(words + _SEPARATOR), tf.uint8)
+        x = tf.gather(self._byte_ids, tf.cast(data, tf.int32))  # (M,), a separator ends each word
+        row = tf.cumsum(tf.cast(x == separator, tf.int64), exclusive=True)  # (M,)
+        width = tf.size(x, tf.int64) + 1
+
+        def best_pairs(x, row):
+            # The smallest rank in each word, at its leftmost place, as rank * width + place.
+            rank = self._ranks.lookup(x[:-1] * (separator + 1) + x[1:])
+            best = tf.math.segment_min(rank * width + tf.range(tf.size(rank, tf.int64)), row[:-1])
+            return tf.gather(best, tf.where(best < self._none * width)[:, 0])
+
+        def one_round(x, row, best):
+            # The product stands at the left half of each pair; the right half goes.
+            left, product = best % width, tf.gather(self._products, best // width)
+            x = tf.tensor_scatter_nd_update(x, left[:, None], product)
+            x = tf.tensor_scatter_nd_update(x, left[:, None] + 1, tf.fill(tf.shape(left), gone))
+            kept = tf.where(x != gone)[:, 0]
+            x, row = tf.gather(x, kept), tf.gather(row, kept)
+            return x, row, best_pairs(x, row)
+
+        x, row, _ = tf.while_loop(
+            lambda x, row, best: tf.size(best) > 0,
+            one_round,
+            (x, row, best_pairs(x, row)),
+            shape_invariants=(tf.TensorShape([None]),) * 3,
+            parallel_iterations=1,
+        )
+        kept = tf.where(x != separator)[:, 0]
+        return tf.RaggedTensor.from_value_rowids(
+            tf.gather(x, kept), tf.gather(row, kept), tf.size(words, tf.int64), validate=False
+        )
+
+
+def _single_tokens(tokenizer: BytePairTokenizer, pieces: list[bytes]) -> dict[bytes, int]:
+    """The texts that the tokenizer gives as one token, with its id."""
+    texts = {}
+    for index, piece in enumerate(pieces):
+        try:
+            texts[piece.decode("utf-8")] = index
+        except UnicodeDecodeError:  # a part of a character is no text
+            continue
+    encoded = zip(texts.items(), tokenizer.encode(list(texts)), strict=True)
+    return {text.encode("utf-8"): index for (text, index), ids in encoded if ids == [index]}
+
+
+def _table(keys, values, key_dtype: tf.DType, default: int) -> tf.lookup.StaticHashTable:
+    initializer = tf.lookup.KeyValueTensorInitializer(
+        tf.constant(list(keys), key_dtype),
+        tf.constant(np.fromiter(values, np.int64), tf.int64),
+    )
+    return tf.lookup.StaticHashTable(initializer, default)

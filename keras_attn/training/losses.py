@@ -1,0 +1,237 @@
+"""Cross-entropy over the real tokens of padded sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def check_tokens(labels: Any, logits: Any, owner: str) -> tuple[Any, Any]:
+    """Labels as integers and logits as floats of at least 32 bits, or a ValueError.
+
+    Args:
+        labels: (B, T) integers.
+        logits: (B, T, V) floats.
+        owner: Name of the class, for the message.
+    """
+    labels = ops.convert_to_tensor(labels)
+    logits = ops.convert_to_tensor(logits)
+    of_labels, of_logits = tuple(labels.shape), tuple(logits.shape)
+    known = all(
+        a is None or b is None or a == b for a, b in zip(of_labels, of_logits[:-1], strict=False)
+    )
+    if len(of_logits) != len(of_labels) + 1 or not of_labels or not known:
+        raise ValueError(
+            f"{owner} expected logits of shape (B, T, V) and labels of shape (B, T), the same B "
+            f"and T. Received: logits of shape {of_logits} and labels of shape {of_labels}. "
+            "Give token ids, not one-hot vectors, and the logits of every position."
+        )
+    if of_logits[-1] is None:
+        raise ValueError(
+            f"{owner} expected logits (B, T, V) of a known V. Received: shape {of_logits}. "
+            "Fix the last dimension, for example with keras.ops.reshape."
+        )
+    dtype = keras.backend.standardize_dtype(labels.dtype)
+    if dtype.startswith("float") and _builds_across_replicas():
+        labels, dtype = ops.cast(labels, "int32"), "int32"
+    if "int" not in dtype:
+        raise ValueError(
+            f"{owner} expected labels of an integer type. Received: {dtype} labels of shape "
+            f"{of_labels} for logits of shape {of_logits}. Give token ids."
+        )
+    if keras.backend.standardize_dtype(logits.dtype) != "float64":
+        logits = ops.cast(logits, "float32")
+    return labels, logits
+
+
+def token_weights(labels: Any, ignore_id: int | None, sample_weight: Any, dtype: str) -> Any:
+    """`(labels != ignore_id) * sample_weight`, in the shape of the labels.
+
+    Args:
+        labels: (B, T) integers.
+        ignore_id: Label that does not count; None: all count.
+        sample_weight: None, or weights of shape (B,), (B, 1) or (B, T).
+        dtype: Type of the result.
+    """
+    if ignore_id is None:
+        weights = ops.ones_like(labels, dtype=dtype)
+    else:
+        weights = ops.cast(ops.not_equal(labels, ignore_id), dtype)
+    if sample_weight is None:
+        return weights
+    sample_weight = ops.cast(ops.convert_to_tensor(sample_weight), dtype)
+    of_weights, of_labels = tuple(sample_weight.shape), tuple(labels.shape)
+    known = all(
+        a is None or b is None or a in (1, b) for a, b in zip(of_weights, of_labels, strict=False)
+    )
+    if len(of_weights) > len(of_labels) or not known:
+        raise ValueError(
+            "Expected `sample_weight` of shape (B,), (B, 1) or (B, T). Received: sample_weight "
+            f"of shape {of_weights} for labels of shape {of_labels}."
+        )
+    while len(sample_weight.shape) < len(of_labels):
+        sample_weight = ops.expand_dims(sample_weight, -1)
+    return weights * sample_weight
+
+
+def token_cross_entropy(labels: Any, logits: Any, label_smoothing: float = 0.0) -> Any:
+    """Cross-entropy of each token, with a gradient of its own.
+
+    For logits z, a label y and smoothing e the loss is
+
+        l = logsumexp(z) - (1 - e) z_y - e mean_k z_k
+        dl/dz_k = softmax(z)_k - (1 - e) [k = y] - e / V
+
+    Only z is kept for the backward pass, and the gradient is made in one go: derived
+    automatically, the gather of z_y scatters into a tensor of zeros of the size of z, which on a
+    CPU takes longer than all the rest of the loss.
+
+    Args:
+        labels: (B, T) integers from 0 to V - 1.
+        logits: (B, T, V) float32 or float64.
+        label_smoothing: e, from 0 to below 1.
+
+    Returns:
+        (B, T) losses. NaN where a label is outside the vocabulary.
+    """
+    size = logits.shape[-1]
+    known = ops.logical_and(labels >= 0, labels < size)
+    labels = ops.cast(ops.where(known, labels, ops.zeros_like(labels)), "int32")
+    labels = ops.expand_dims(labels, -1)  # (B, T, 1)
+
+    @ops.custom_gradient
+    def losses(z):
+        loss = ops.logsumexp(z, axis=-1)
+        loss = loss - (1.0 - label_smoothing) * ops.squeeze(
+            ops.take_along_axis(z, labels, axis=-1), -1
+        )
+        if label_smoothing:
+            loss = loss - label_smoothing * ops.mean(z, axis=-1)
+
+        def grad(*args, upstream=None):
+            upstream = ops.expand_dims(args[0] if upstream is None else upstream, -1)
+            rest = label_smoothing / size
+            chosen = ops.equal(ops.arange(size, dtype="int32"), labels)  # (B, T, V)
+            wanted = ops.where(chosen, (1.0 - label_smoothing + rest) * upstream, rest * upstream)
+            return ops.softmax(z, axis=-1) * upstream - wanted
+
+        return loss, grad
+
+    return ops.where(known, losses(logits), float("nan"))
+
+
+def _builds_across_replicas() -> bool:
+    """Whether Keras is building a model under `tf.distribute`.
+
+    It then takes for the batch the mean of the replicas' batches, so that labels are floats.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return tf.distribute.has_strategy() and tf.distribute.in_cross_replica_context()
+
+
+def replicas() -> int:
+    """Number of replicas of the `tf.distribute` strategy in scope; 1 on other backends."""
+    if keras.backend.backend() != "tensorflow":
+        return 1
+    import tensorflow as tf
+
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class MaskedCrossEntropy(keras.losses.Loss):
+    r"""Cross-entropy of logits, averaged over the real tokens, with label smoothing.
+
+        w_t  = [y_t != ignore_id] * sample_weight_t
+        l_t  = (1 - e) * -log p_t[y_t] + e * mean_k(-log p_t[k]),   p_t = softmax(z_t)
+        loss = sum_t(w_t * l_t) / sum_t(w_t)                        0 without a real token
+
+    It is `torch.nn.functional.cross_entropy(z, y, ignore_index=..., label_smoothing=e)`; the sums
+    run over all tokens of the batch, so that a long sentence counts more than a short one, and
+    padding counts nothing: not in the loss, not in the gradient, and not in the mean. The weights
+    are made from the labels alone. The implicit mask that Keras may have put on the logits is
+    neither needed nor used: a mask that was lost on the way changes nothing, one that arrived
+    counts nothing twice.
+
+    It is computed in float32 at least (float64 logits stay float64), from the logits, without a
+    one-hot tensor; see `token_cross_entropy`.
+
+    Under `tf.distribute` each replica averages over its own tokens, and these means are averaged.
+
+    Args:
+        label_smoothing: e, from 0 to below 1 (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567;
+            0.1 in Vaswani et al. 2017, https://arxiv.org/abs/1706.03762).
+        ignore_id: Label that does not count, usually the id of padding. None: all labels count.
+        name: Name of the loss.
+
+    Call arguments:
+        y_true: (B, T) integer labels. A label outside 0 ... V - 1 that is not `ignore_id` and has
+            a weight makes the loss NaN, on every backend.
+        y_pred: (B, T, V) logits.
+        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T).
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ValueError: `label_smoothing` out of range; labels that are not integers, or whose shape
+            is not that of the logits without V.
+
+    Example:
+
+    >>> import numpy as np
+    >>> loss = MaskedCrossEntropy(label_smoothing=0.1)
+    >>> round(float(loss(np.array([[3, 1, 0]]), np.zeros((1, 3, 4), "float32"))), 4)  # ln 4
+    1.3863
+    """
+
+    def __init__(
+        self,
+        label_smoothing: float = 0.0,
+        ignore_id: int | None = 0,
+        name: str = "masked_cross_entropy",
+    ):
+        super().__init__(name=name, reduction="mean_with_sample_weight")
+        if not 0.0 <= label_smoothing < 1.0:
+            raise ValueError(
+                f"`label_smoothing` must be at least 0 and below 1. Received: {label_smoothing!r}"
+            )
+        if ignore_id is not None and (isinstance(ignore_id, bool) or int(ignore_id) != ignore_id):
+            raise ValueError(f"`ignore_id` must be an integer or None. Received: {ignore_id!r}")
+        self.label_smoothing = float(label_smoothing)
+        self.ignore_id = None if ignore_id is None else int(ignore_id)
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        """The weighted mean over the tokens of the batch, a scalar."""
+        labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
+        dtype = keras.backend.standardize_dtype(logits.dtype)
+        weights = token_weights(labels, self.ignore_id, sample_weight, dtype)
+        counts = ops.not_equal(weights, 0)
+        labels = ops.where(counts, labels, ops.zeros_like(labels))
+        losses = token_cross_entropy(labels, logits, self.label_smoothing)
+        losses = ops.where(counts, losses, ops.zeros_like(losses)) * weights
+        loss = ops.divide_no_nan(ops.sum(losses), ops.sum(weights))
+        # Keras adds up the losses of the replicas.
+        return loss / replicas()
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """The loss of each token, (B, T), 0 where the label is `ignore_id`."""
+        labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
+        dtype = keras.backend.standardize_dtype(logits.dtype)
+        counts = ops.not_equal(token_weights(labels, self.ignore_id, None, dtype), 0)
+        labels = ops.where(counts, labels, ops.zeros_like(labels))
+        losses = token_cross_entropy(labels, logits, self.label_smoothing)
+        return ops.where(counts, losses, ops.zeros_like(losses))
+
+    def get_config(self) -> dict[str, Any]:
+        """All arguments, for saving."""
+        return {
+            "label_smoothing": self.label_smoothing,
+            "ignore_id": self.ignore_id,
+            "name": self.name,
+        }
