@@ -182,7 +182,7 @@ def _components(pairs: Sequence[TranslationPair]) -> list[Component]:
 
     seen: dict[tuple[str, str], int] = {}
     for index, pair in enumerate(pairs):
-        for key in (("source", template(pair.source)),):
+        for key in (("source", template(pair.source)), ("target", template(pair.target))):
             first, second = root(seen.setdefault(key, index)), root(index)
             parents[max(first, second)] = min(first, second)
     members: dict[int, Component] = defaultdict(list)

@@ -117,6 +117,8 @@ def test_what_stands_on_padding_does_not_matter():
     assert value == again
     np.testing.assert_array_equal(grad, slope)
     assert not grad[labels == 0].any()
+    changed[labels == 0] = np.nan
+    assert float(loss(labels, changed)) == pytest.approx(float(value))
 
 
 def test_the_implicit_mask_is_not_used():
