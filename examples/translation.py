@@ -1,0 +1,229 @@
+"""Learns to translate from raw text, and shows what came of it.
+
+    python examples/translation.py
+
+fetches human translations (English to German, 67 MB, once), trains a small Transformer for some
+minutes on a CPU, measures BLEU and chrF on two test sets, translates ten unseen sentences, draws
+what one translation attended to, and exports a SavedModel that needs TensorFlow alone.
+All it writes is in `--run-dir`; only the fetched data are kept in a cache.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from keras_attn.version import __version__
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--run-dir", type=Path, default=Path("runs/translation"), help="default: %(default)s")
+    add("--data", type=Path, help="a tab-separated file: source<TAB>target on each line")
+    add("--language", default="de", help="target of the default data: de, fr, es, it (%(default)s)")
+    add("--wheel", type=Path, help="the default data's wheel, if it is there already")
+    add("--cache-dir", type=Path, help="where the default data are kept (~/.cache/keras_attn)")
+    add("--test-size", type=int, default=1000, help="pairs in each test set (%(default)s)")
+    add("--vocabulary-size", type=int, default=4000, help="byte-pair tokens (%(default)s)")
+    add("--dim", type=int, default=128, help="width of the model (%(default)s)")
+    add("--layers", type=int, default=2, help="encoder and decoder blocks (%(default)s)")
+    add("--epochs", type=int, default=16, help="passes over the training pairs (%(default)s)")
+    add("--learning-rate", type=float, default=3e-3, help="the highest (%(default)s)")
+    add("--dropout", type=float, default=0.1, help="(%(default)s)")
+    add("--beams", type=int, default=4, help="width of the beam search (%(default)s)")
+    add("--seed", type=int, default=0, help="of everything random (%(default)s)")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Does it all."""
+    args = parse_arguments(arguments)
+    settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(args).items()}
+    for place in ("run_dir", "wheel", "cache_dir"):
+        settings.pop(place)  # where things are does not change what they are
+    prepare_run_folder(args.run_dir, settings)
+
+    import keras
+
+    from keras_attn.datasets import DownloadError, load_home_assistant, read_tsv, split_pairs
+    from keras_attn.tasks import Translator
+    from keras_attn.text import BytePairTokenizer
+
+    began = time.monotonic()
+    say("1. Data")
+    if args.data:
+        pairs = read_tsv(args.data)
+        print(f"{len(pairs)} pairs in {args.data}")
+    else:
+        try:
+            pairs = load_home_assistant(args.language, cache_dir=args.cache_dir, wheel=args.wheel)
+        except DownloadError as error:
+            sys.exit(f"{error}\nHere: --data FILE or --wheel FILE.")
+        print(f"{len(pairs)} sentences of Home Assistant, translated by people (Apache-2.0)")
+        began = time.monotonic()  # the download is not counted
+    splits = split_pairs(
+        pairs,
+        test_size=args.test_size,
+        validation_size=args.test_size // 2,
+        holdout_groups_size=0 if args.data else args.test_size,
+        seed=args.seed,
+    )
+    print(", ".join(f"{name}: {count}" for name, count in splits.summary().items()))
+
+    say("2. Tokenizer")
+    keras.utils.set_random_seed(args.seed)
+    deterministic()
+    texts = [text for pair in splits.train for text in (pair.source, pair.target)]
+    tokenizer = BytePairTokenizer.train(texts, args.vocabulary_size)
+    example = splits.validation[0].source
+    print(f"{tokenizer.vocabulary_size} byte pairs. {example!r} is read as")
+    print(" ".join(tokenizer.tokens(tokenizer.encode(example))))
+
+    say("3. Training")
+    config = {
+        "dim": args.dim,
+        "num_layers": args.layers,
+        "num_heads": max(1, args.dim // 32),
+        "intermediate_dim": 4 * args.dim,
+        "dropout": args.dropout,
+    }
+    translator = Translator(tokenizer, config)
+    print(f"A Transformer of {translator.model.count_params():,} weights: {config}")
+    translator.fit(
+        splits.train,
+        splits.validation,
+        epochs=args.epochs,
+        seed=args.seed,
+        learning_rate=args.learning_rate,
+        verbose=1,
+    )
+    translator.save(args.run_dir / "translator.task")
+
+    say("4. Test")
+    rows = []
+    for name, test in [("unseen sentences", splits.test), ("unseen integrations", splits.holdout)]:
+        if test:
+            scores = translator.evaluate(test, beams=args.beams)
+            rows.append((name, len(test), scores))
+            write_translations(args.run_dir / f"{name.replace(' ', '_')}.tsv", test, scores)
+    print(f"{'test set':<22}{'pairs':>7}{'BLEU':>8}{'chrF':>8}")
+    for name, count, scores in rows:
+        print(f"{name:<22}{count:>7}{scores.bleu:>8.1f}{scores.chrf:>8.1f}")
+    print(f"{rows[0][2].bleu_signature}\n{rows[0][2].chrf_signature}")
+
+    say("5. Ten sentences that it never saw")
+    for pair, translation in list(zip(splits.test, rows[0][2].translations, strict=True))[:10]:
+        print(
+            f"  source     {pair.source}\n  model      {translation}\n  reference  {pair.target}\n"
+        )
+
+    say("6. What it looked at")
+    from keras_attn.visualize import plot_attention
+
+    pair = next(p for p in splits.test if 6 <= len(p.source.split()) <= 10)
+    alignment = translator.align(pair.source)
+    picture = args.run_dir / "alignment.png"
+    plot_attention(
+        alignment.weights, alignment.source_tokens, alignment.target_tokens, picture, pair.source
+    )
+    print(picture)
+
+    say("7. A SavedModel, called in a process that has only TensorFlow")
+    saved_model = args.run_dir / "saved_model"
+    translator.export(saved_model, beams=args.beams)
+    texts = [pair.source for pair in splits.test[:3]]
+    served = call_saved_model(saved_model, texts)
+    for text, translation in zip(texts, served, strict=True):
+        print(f"  {text}\n  -> {translation}")
+    if served != translator.translate(texts, beams=args.beams):
+        raise RuntimeError("The SavedModel and the Python object differ.")
+
+    minutes = (time.monotonic() - began) / 60
+    results = {
+        "minutes": round(minutes, 2),
+        "bleu_signature": rows[0][2].bleu_signature,
+        "chrf_signature": rows[0][2].chrf_signature,
+        **{name: {"bleu": s.bleu, "chrf": s.chrf, "pairs": n} for name, n, s in rows},
+    }
+    (args.run_dir / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    say(f"Done in {minutes:.1f} minutes. All of it is in {args.run_dir}")
+
+
+def say(text: str) -> None:
+    """Prints a heading."""
+    print(f"\n=== {text}", flush=True)
+
+
+def prepare_run_folder(folder: Path, settings: dict) -> None:
+    """Makes the run's folder and notes settings and versions in it."""
+    noted = folder / "settings.json"
+    if noted.exists():
+        former = json.loads(noted.read_text())["settings"]
+        if former != settings:
+            changed = [k for k in settings if former.get(k) != settings[k]]
+            sys.exit(
+                f"{folder} holds a run of another configuration: "
+                + ", ".join(
+                    f"{k} is {former.get(k)!r} there, {settings[k]!r} here" for k in changed
+                )
+                + ". Give another --run-dir, or remove that one."
+            )
+        if (folder / "saved_model").exists():
+            sys.exit(
+                f"{folder} holds the results of this very configuration. Look at them, give "
+                "another --run-dir, or remove that one."
+            )
+    elif folder.exists() and any(folder.iterdir()):
+        sys.exit(f"{folder} is not empty and holds no run. Give another --run-dir.")
+    folder.mkdir(parents=True, exist_ok=True)
+    packages = ["keras", "tensorflow", "tokenizers", "sacrebleu", "numpy"]
+    versions = {p: version(p) for p in packages}
+    versions |= {"python": platform.python_version(), "keras_attn": __version__}
+    noted.write_text(json.dumps({"settings": settings, "versions": versions}, indent=1) + "\n")
+
+
+def deterministic() -> None:
+    """Makes TensorFlow's results depend on the seed alone."""
+    import tensorflow as tf
+
+    tf.config.experimental.enable_op_determinism()
+
+
+def write_translations(path: Path, pairs: list, scores) -> None:
+    """Writes source, translation and reference, tab-separated."""
+    lines = ["source\ttranslation\treference"]
+    for pair, translation in zip(pairs, scores.translations, strict=True):
+        lines.append(
+            "\t".join(" ".join(t.split()) for t in (pair.source, translation, pair.target))
+        )
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def call_saved_model(folder: Path, texts: list[str]) -> list[str]:
+    """Calls a SavedModel in a fresh process that imports TensorFlow and nothing of ours."""
+    script = (
+        "import json, sys, tensorflow as tf\n"
+        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
+        "texts = tf.constant(json.loads(sys.argv[2]))\n"
+        "output = serve(text=texts)['translation'].numpy().tolist()\n"
+        "assert 'keras_attn' not in sys.modules\n"
+        "print(json.dumps([text.decode() for text in output]))\n"
+    )
+    command = [sys.executable, "-I", "-c", script, str(folder.resolve()), json.dumps(texts)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""One file for a task: settings, tokenizers and weights, with a format version."""
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_attn.version import __version__
+
+FORMAT_VERSION = 1
+_SETTINGS = "task.json"
+_WEIGHTS = "model.weights.h5"
+
+
+def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model: Any) -> None:
+    """Writes a task to one file; the file that was there is replaced only by a whole one.
+
+    Args:
+        path: The file; its folder must be there.
+        task: Name of the task's class.
+        config: JSON-safe settings from which the task is made again.
+        model: The Keras model; its weights are written, for any backend.
+    """
+    path = Path(path)
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"The folder of the file must be there. Received: {path}.")
+    header = {
+        "format_version": FORMAT_VERSION,
+        "keras_attn": __version__,
+        "keras": keras.__version__,
+        "task": task,
+        "config": config,
+    }
+    with tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".saving-") as folder:
+        weights = Path(folder) / _WEIGHTS
+        model.save_weights(weights)
+        archive_path = Path(folder) / "archive"
+        with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(_SETTINGS, json.dumps(header, ensure_ascii=False))
+            archive.write(weights, _WEIGHTS)
+        os.replace(archive_path, path)
+
+
+def read_config(path: str | os.PathLike, task: str) -> dict[str, Any]:
+    """Reads the settings of a task's file.
+
+    Args:
+        path: The file.
+        task: Name of the task's class that is wanted.
+
+    Returns:
+        The settings that `save_task` was given.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is no file of this task, or of a newer format.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"No saved task at {path}.")
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"Expected a file written by `{task}.save`. Received: {path}.")
+    with zipfile.ZipFile(path) as archive:
+        if not {_SETTINGS, _WEIGHTS} <= set(archive.namelist()):
+            raise ValueError(
+                f"Expected a file written by `{task}.save`. Received: {path}, an archive of "
+                f"{archive.namelist()[:5]}."
+            )
+        header = json.loads(archive.read(_SETTINGS))
+    if header["format_version"] > FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format version {header['format_version']}, written by keras_attn "
+            f"{header['keras_attn']}. This is keras_attn {__version__}, which reads up to version "
+            f"{FORMAT_VERSION}. Install a newer keras_attn."
+        )
+    if header["task"] != task:
+        raise ValueError(f"{path} holds a {header['task']}. Expected: a {task}.")
+    return header["config"]
+
+
+def load_weights(path: str | os.PathLike, model: Any) -> None:
+    """Loads the weights of a task's file into its model."""
+    with tempfile.TemporaryDirectory() as folder:
+        with zipfile.ZipFile(path) as archive:
+            archive.extract(_WEIGHTS, folder)
+        model.load_weights(Path(folder) / _WEIGHTS)

@@ -1,0 +1,74 @@
+"""Attention weights as a picture."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def plot_attention(
+    weights: Any,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: str | os.PathLike | None = None,
+    title: str | None = None,
+) -> Any:
+    """Draws a heat map of attention weights, as in figure 3 of Bahdanau et al., 2015.
+
+    Rows are queries (target tokens), columns are keys (source tokens); dark is 1, white 0. Needs
+    matplotlib, of the extra `examples`; no window is opened.
+
+    Args:
+        weights: `(T, S)`.
+        source_tokens: S labels.
+        target_tokens: T labels.
+        path: Where the picture is written, if anywhere; the suffix chooses the format.
+        title: Text above the picture.
+
+    Returns:
+        A `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: If the weights do not fit the labels.
+
+    Example:
+
+    >>> figure = plot_attention([[0.9, 0.1]], ["ein", "Hund"], ["a"])
+    >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    ['ein', 'Hund']
+    """
+    from matplotlib.figure import Figure
+
+    weights = np.asarray(weights, "float32")
+    if weights.shape != (len(target_tokens), len(source_tokens)):
+        raise ValueError(
+            "`weights` must have one row for each target token and one column for each source "
+            f"token, shape {(len(target_tokens), len(source_tokens))} here. "
+            f"Received: shape {weights.shape}."
+        )
+    size = (1.8 + 0.34 * len(source_tokens), 1.5 + 0.3 * len(target_tokens))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    # A label is text, not TeX: a dollar sign must not start a formula.
+    axes.set_xticks(range(len(source_tokens)), [_plain(t) for t in source_tokens], rotation=60)
+    for label in axes.get_xticklabels():
+        label.set(ha="left", rotation_mode="anchor")
+    axes.set_yticks(range(len(target_tokens)), [_plain(t) for t in target_tokens])
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.set_xticks(np.arange(0.5, len(source_tokens)), minor=True)
+    axes.set_yticks(np.arange(0.5, len(target_tokens)), minor=True)
+    axes.grid(which="minor", color="white", linewidth=1)
+    axes.tick_params(which="minor", length=0)
+    figure.colorbar(image, ax=axes, shrink=0.7, label="attention weight")
+    if title:
+        figure.suptitle(_plain(title), wrap=True)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _plain(text: str) -> str:
+    return text.replace("$", r"\$")

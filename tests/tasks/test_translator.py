@@ -1,0 +1,220 @@
+"""The translator from strings to strings, its files and its SavedModel."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attn.datasets import TokenBatches
+from keras_attn.tasks import Translator
+from keras_attn.tasks.task_file import FORMAT_VERSION
+from keras_attn.text import BytePairTokenizer
+
+NUMBERS = "zero one two three four five six seven eight nine".split()
+ZAHLEN = "null eins zwei drei vier fünf sechs sieben acht neun".split()
+PAIRS = [
+    (f"the {NUMBERS[i]} and {NUMBERS[j]}", f"die {ZAHLEN[i]} und {ZAHLEN[j]}")
+    for i in range(10)
+    for j in range(10)
+]
+CONFIG = {"dim": 32, "num_layers": 1, "num_heads": 2, "intermediate_dim": 64, "dropout": 0.0}
+HOSTILE = ["", " ", "\t\n", "🦖🦕", "ünïcödé \u0000 \u0001", "x" * 300, "שלום עולם", "a " * 90]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return BytePairTokenizer.train([text for pair in PAIRS for text in pair], 300)
+
+
+@pytest.fixture(scope="module")
+def translator(tokenizer):
+    keras.utils.set_random_seed(0)
+    translator = Translator(tokenizer, CONFIG, max_source_length=64)
+    translator.fit(
+        PAIRS, epochs=60, tokens_per_batch=256, learning_rate=1e-2, label_smoothing=0.0, verbose=0
+    )
+    return translator
+
+
+def test_it_learns_the_numbers(translator):
+    scores = translator.evaluate(PAIRS)
+    assert scores.bleu > 90
+    assert scores.chrf > 90
+    assert translator.translate("the three and seven") == "die drei und sieben"
+    assert "version:" in scores.bleu_signature
+    assert "case:mixed" in scores.bleu_signature
+
+
+def test_evaluate_is_sacrebleu_of_translate(translator):
+    import sacrebleu
+
+    pairs = [(s, t + " !") for s, t in PAIRS[:12]]
+    scores = translator.evaluate(pairs, beams=2)
+    translations = translator.translate([s for s, _ in pairs], beams=2)
+    assert scores.translations == translations
+    expected = sacrebleu.corpus_bleu(translations, [[t for _, t in pairs]])
+    assert scores.bleu == pytest.approx(expected.score)
+    assert scores.bleu < 95
+
+
+def test_batches_and_their_order_change_nothing(translator):
+    texts = [s for s, _ in PAIRS[:20]] + ["", "nine", "one and two and three and four"]
+    together = translator.translate(texts, batch_size=23)
+    assert translator.translate(texts, batch_size=4) == together
+    assert translator.translate(texts[::-1], batch_size=5) == together[::-1]
+    assert [translator.translate(text) for text in texts] == together
+
+
+def test_one_trace_for_all(translator, monkeypatch):
+    traces = []
+    search = translator._search
+
+    def counted(ids, *rest):
+        traces.append(ids.shape)
+        return search(ids, *rest)
+
+    monkeypatch.setattr(translator, "_search", counted)
+    for texts in (["one"], ["the one and two", "three"] * 3, ["nine " * 20]):
+        translator.translate(texts, beams=3)
+    assert [tuple(shape) for shape in traces] == [(None, None)]
+
+
+def test_a_beam_of_one_is_the_plain_model_step_by_step(translator):
+    """Greedy search written out, with the functional model and nothing else of ours."""
+    tokenizer = translator.source_tokenizer
+    for source in ("four and two", "eight", "zero and zero and one"):
+        source_ids = tokenizer.encode(source, add_end=True)
+        ids = [tokenizer.start_id]
+        while len(ids) <= 2 * len(source_ids) + 16:
+            inputs = {"source_ids": np.array([source_ids]), "target_ids": np.array([ids])}
+            logits = keras.ops.convert_to_numpy(translator.model(inputs))[0, -1].copy()
+            logits[[tokenizer.pad_id, tokenizer.start_id]] = -np.inf
+            ids.append(int(logits.argmax()))
+            if ids[-1] == tokenizer.end_id:
+                break
+        assert translator.translate(source, beams=1) == tokenizer.decode(ids)
+
+
+def test_hostile_strings_give_an_answer(translator):
+    with pytest.warns(UserWarning, match="max_source_length"):
+        answers = translator.translate(HOSTILE)
+    assert len(answers) == len(HOSTILE)
+    assert all(isinstance(answer, str) for answer in answers)
+    assert translator.translate([]) == []
+
+
+def test_bad_input_is_refused(translator, tokenizer):
+    with pytest.raises(
+        TypeError, match=r"Expected strings\. Received: 5 of type int at position 1"
+    ):
+        translator.translate(["one", 5])
+    with pytest.raises(ValueError, match="at least one"):
+        translator.evaluate([])
+    with pytest.raises(ValueError, match="at least one"):
+        translator.fit([])
+    with pytest.raises(ValueError, match="divisible by `num_heads`"):
+        Translator(tokenizer, {**CONFIG, "num_heads": 5})
+    with pytest.raises(ValueError, match="max_source_length"):
+        Translator(tokenizer, CONFIG, max_source_length=1)
+
+
+def test_dataset_is_what_fit_takes(translator):
+    batches = translator.dataset(PAIRS, tokens_per_batch=128)
+    assert isinstance(batches, TokenBatches)
+    loss = translator.model.evaluate(batches, verbose=0)
+    assert np.isfinite(loss)
+
+
+def test_alignment_has_a_row_for_each_target_token(translator):
+    alignment = translator.align("the three and seven", "die drei und sieben")
+    assert alignment.weights.shape == (len(alignment.target_tokens), len(alignment.source_tokens))
+    np.testing.assert_allclose(alignment.weights.sum(axis=1), 1.0, atol=1e-5)
+    assert "".join(alignment.target_tokens) == "die▁drei▁und▁sieben</s>"
+
+
+def test_two_vocabularies(tokenizer, tmp_path):
+    target = BytePairTokenizer.train([t for _, t in PAIRS], 280)
+    translator = Translator(tokenizer, CONFIG, target)
+    translator.fit(PAIRS[:10], epochs=1, verbose=0)
+    expected = translator.translate(["one and two"])
+    translator.save(tmp_path / "two.task")
+    assert Translator.load(tmp_path / "two.task").translate(["one and two"]) == expected
+    translator.export(tmp_path / "exported")
+
+
+def test_a_saved_task_is_one_file_for_every_backend(translator, tmp_path):
+    path = tmp_path / "numbers.task"
+    translator.save(path)
+    assert os.listdir(tmp_path) == ["numbers.task"]
+    texts = [s for s, _ in PAIRS[::9]] + ["", "🦖"]
+    expected = translator.translate(texts)
+    script = (
+        "import json, sys\n"
+        "from keras_attn.tasks import Translator\n"
+        "translator = Translator.load(sys.argv[1])\n"
+        "print(json.dumps(translator.translate(json.loads(sys.argv[2]))))\n"
+    )
+    for backend in ("tensorflow", "jax", "torch"):
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(path), json.dumps(texts)],
+            env={**os.environ, "KERAS_BACKEND": backend},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.splitlines()[-1]) == expected, backend
+
+
+def test_files_that_are_no_task_are_refused(translator, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Translator.load(tmp_path / "nothing")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(ValueError, match=r"written by `Translator\.save`"):
+        Translator.load(tmp_path / "text")
+    with pytest.raises(FileNotFoundError, match="folder"):
+        translator.save(tmp_path / "nowhere" / "file")
+    header = {"format_version": FORMAT_VERSION + 1, "keras_attn": "9.0", "task": "Translator"}
+    with zipfile.ZipFile(tmp_path / "newer", "w") as archive:
+        archive.writestr("task.json", json.dumps(header))
+        archive.writestr("model.weights.h5", b"")
+    with pytest.raises(ValueError, match="Install a newer keras_attn"):
+        Translator.load(tmp_path / "newer")
+
+
+def test_saved_model_needs_tensorflow_alone(translator, tmp_path):
+    path = tmp_path / "exported"
+    translator.export(path)
+    texts = [s for s, _ in PAIRS] + [text for text in HOSTILE if len(text) < 60]
+    script = (
+        "import json, sys, tensorflow as tf\n"
+        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
+        "output = serve(text=tf.constant(json.loads(sys.argv[2])))['translation']\n"
+        "empty = serve(text=tf.constant([], tf.string))['translation']\n"
+        "broken = serve(text=tf.constant([b'one \\xff two']))['translation']\n"
+        "assert empty.shape == [0] and broken.shape == [1]\n"
+        "assert not [m for m in sys.modules if m.split('.')[0] in ('keras_attn', 'keras_hub')]\n"
+        "print(json.dumps([text.decode() for text in output.numpy().tolist()]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script, str(path), json.dumps(texts)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == translator.translate(texts)
+    with pytest.raises(FileExistsError):
+        translator.export(path)
+
+
+def test_mixed_precision_trains_and_translates(tokenizer):
+    keras.utils.set_random_seed(0)
+    translator = Translator(tokenizer, CONFIG, dtype="mixed_bfloat16")
+    history = translator.fit(PAIRS, epochs=6, tokens_per_batch=256, learning_rate=1e-2, verbose=0)
+    assert history.history["loss"][-1] < 0.8 * history.history["loss"][0]
+    assert isinstance(translator.translate("one and two"), str)

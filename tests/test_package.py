@@ -1,0 +1,64 @@
+"""The house: rooms import downwards, the wheel works, the top level is light."""
+
+import ast
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+import keras_attn
+
+ROOT = Path(__file__).parents[1]
+# Each room may import from those before it.
+ROOMS = [
+    "version", "ops", "layers", "text", "datasets", "training", "generation", "models",
+    "export", "visualize", "tasks",
+]  # fmt: skip
+
+
+def test_rooms_import_downwards_only():
+    seen = set()
+    for path in sorted((ROOT / "keras_attn").rglob("*.py")):
+        parts = path.relative_to(ROOT / "keras_attn").parts
+        room = parts[0].removesuffix(".py")
+        if room == "__init__":
+            continue
+        seen.add(room)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("keras_attn."):
+                other = node.module.split(".")[1]
+                assert ROOMS.index(other) <= ROOMS.index(room), f"{path} imports {other}"
+    assert seen == set(ROOMS)
+
+
+def test_five_layers_at_the_top():
+    for name in (
+        "AdditiveAttention",
+        "MultiHeadSelfAttention",
+        "PositionalEncoding",
+        "TransformerEncoderBlock",
+        "DecoderBlock",
+    ):
+        assert getattr(keras_attn, name) is getattr(keras_attn.layers, name)
+
+
+@pytest.mark.slow
+def test_wheel_in_a_clean_environment_passes_the_quick_tests(tmp_path):
+    """Builds a wheel, installs it where the tree is not on the path, and runs the tests."""
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)], check=True
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env/bin/python"
+    subprocess.run([python, "-m", "pip", "install", "-q", f"{wheel}[test]"], check=True)
+    script = "import keras_attn, sys; sys.exit('site-packages' not in keras_attn.__file__)"
+    subprocess.run([python, "-c", script], cwd=tmp_path, check=True)
+    tests = [str(ROOT / "tests" / room) for room in ("ops", "layers", "text", "training")]
+    subprocess.run(
+        [python, "-I", "-m", "pytest", "-q", "--rootdir", str(ROOT), *tests],
+        cwd=tmp_path,
+        check=True,
+    )
