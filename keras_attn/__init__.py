@@ -1,6 +1,16 @@
 """keras_attn: attention for Keras 3, from Bahdanau to GPT."""
 
-from keras_attn import datasets, generation, layers, models, ops, text, training
+from keras_attn import (
+    datasets,
+    generation,
+    layers,
+    models,
+    ops,
+    tasks,
+    text,
+    training,
+    visualize,
+)
 from keras_attn.layers import (
     AdditiveAttention,
     DecoderBlock,
@@ -26,6 +36,8 @@ __all__ = [
     "layers",
     "models",
     "ops",
+    "tasks",
     "text",
     "training",
+    "visualize",
 ]

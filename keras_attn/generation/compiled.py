@@ -1,9 +1,13 @@
 """One compiled function for generation on each backend."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
+
+from keras_attn.generation.decoders import integer
 
 Tensor = Any
 
@@ -11,14 +15,26 @@ Tensor = Any
 class CompiledFunction:
     """Compiles `function(ids, max_length)` for the current backend.
 
-    TensorFlow: one `tf.function` trace for any batch and length; with `jit_compile` XLA compiles
-    each shape. JAX: `jax.jit`, one compile for each shape and `max_length`, with the present values
-    of the variables. PyTorch: without gradients, not compiled.
+    TensorFlow: one trace for any batch and length; with `jit_compile` one trace for each
+    `max_length`, and XLA compiles each shape. JAX: `jax.jit`, one compile for each shape and
+    `max_length`. So give XLA few different shapes. PyTorch: without gradients, not compiled.
+    On all of them the present values of the variables are used, also after further training. A
+    batch of no rows gives results of no rows.
 
     Args:
-        function: `function(ids (B, S) int32, max_length) -> nest of tensors`.
-        variables: The variables that it reads.
+        function: `function(ids (B, S) int32, max_length) -> nest of batch-first tensors`.
+        variables: The variables that it reads: on JAX others would stay as they are now.
         jit_compile: Whether TensorFlow uses XLA. JAX always does.
+
+    Call arguments:
+        ids: Integers `(B, S)`.
+        max_length: Positive integer, handed on.
+
+    Returns:
+        What `function` returned, as NumPy arrays.
+
+    Raises:
+        ValueError: For ids that are no integers or have another rank, or a wrong `max_length`.
 
     Example:
 
@@ -34,24 +50,44 @@ class CompiledFunction:
         self._compiled = None
 
     def __call__(self, ids: Any, max_length: int) -> Any:
+        """Runs the compiled function."""
+        ids = np.asarray(keras.ops.convert_to_numpy(ids))
+        if ids.ndim != 2 or (ids.size and not np.issubdtype(ids.dtype, np.integer)):
+            raise ValueError(
+                "`ids` must be integers of shape (B, S). "
+                f"Received: dtype {ids.dtype}, shape {ids.shape}."
+            )
+        max_length = integer("max_length", max_length, 1)
         if self._compiled is None:
             backend = keras.backend.backend()
             makers = {"tensorflow": self._tensorflow, "jax": self._jax}
             self._compiled = makers.get(backend, self._eager)()
-        outputs = self._compiled(keras.ops.convert_to_numpy(ids).astype("int32"), max_length)
-        return keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
+        # Not every backend can loop over no rows: one is made up, and dropped.
+        rows = len(ids)
+        run = np.zeros((1, *ids.shape[1:]), "int32") if rows == 0 else ids.astype("int32")
+        outputs = self._compiled(run, max_length)
+        outputs = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
+        return keras.tree.map_structure(lambda t: t[:0], outputs) if rows == 0 else outputs
 
     def _tensorflow(self) -> Callable:
         import tensorflow as tf
 
         ids = tf.TensorSpec([None, None], tf.int32)
-        if self.jit_compile:
-            compiled = tf.function(self.function, jit_compile=True, autograph=False)
-            return lambda ids, length: compiled(tf.constant(ids, tf.int32), length)
-        signature = [ids, tf.TensorSpec([], tf.int32)]
-        compiled = tf.function(self.function, input_signature=signature, autograph=False)
-        self.tf_function = compiled
-        return lambda ids, length: compiled(ids, tf.constant(length, tf.int32))
+        if not self.jit_compile:
+            signature = [ids, tf.TensorSpec([], tf.int32)]
+            compiled = tf.function(self.function, input_signature=signature, autograph=False)
+            return lambda ids, length: compiled(ids, tf.constant(length, tf.int32))
+
+        @functools.cache
+        def of_length(length):
+            return tf.function(
+                lambda ids: self.function(ids, length),
+                input_signature=[ids],
+                autograph=False,
+                jit_compile=True,
+            )
+
+        return lambda ids, length: of_length(length)(tf.constant(ids))
 
     def _jax(self) -> Callable:
         import jax
@@ -62,7 +98,7 @@ class CompiledFunction:
                 return self.function(ids, max_length)
 
         compiled = jax.jit(run, static_argnums=2)
-        return lambda ids, length: compiled([v.value for v in self.variables], ids, int(length))
+        return lambda ids, length: compiled([v.value for v in self.variables], ids, length)
 
     def _eager(self) -> Callable:
         import torch

@@ -1,9 +1,12 @@
 """What the search loops decode with: anything that can `prefill` and `step`."""
 
+import operator
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from keras import ops, tree
+
+from keras_attn.ops import check_padding_mask
 
 Tensor = Any
 State = Any
@@ -32,11 +35,29 @@ class Decoder(Protocol):
         """Reads one token a row; returns the logits `(B, V)` after it, and the new state."""
 
 
+def integer(name: str, value: Any, least: int) -> int:
+    """Returns an integer given in any type, or raises a ValueError."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least or isinstance(value, bool):
+        raise ValueError(f"`{name}` must be an integer of at least {least}. Received: {value!r}.")
+    return number
+
+
 def reorder(decoder: Decoder, state: State, rows: Tensor) -> State:
     """Returns the state of which row i continues row `rows[i]` of the same sentence."""
     if hasattr(decoder, "reorder"):
         return decoder.reorder(state, rows)
     return tree.map_structure(lambda t: ops.take(t, rows, axis=0), state)
+
+
+def token_mask(prompt: Tensor, prompt_mask: Tensor | None) -> Tensor:
+    """Returns the checked mask of a prompt `(B, P)` as booleans; all True if None."""
+    if prompt_mask is None:
+        return ops.ones_like(prompt, dtype="bool")
+    return check_padding_mask(prompt_mask, *prompt.shape, "prompt_mask")
 
 
 def repeat_rows(state: State, times: int) -> State:
@@ -75,19 +96,22 @@ class RecomputeDecoder:
         memory_mask: Tensor | None = None,
         max_length: Any = None,
     ) -> tuple[Tensor, State]:
-        """As `TokenDecoder.prefill`; prompts must be padded on the right."""
-        mask = ops.ones_like(prompt, dtype="bool") if prompt_mask is None else prompt_mask
-        mask = ops.cast(mask, "bool")
-        free = max_length - ops.shape(prompt)[1]
-        ids = ops.where(mask, prompt, self.pad_id)
-        ids = ops.pad(ids, [[0, 0], [0, free]], constant_values=self.pad_id)
+        """As `TokenDecoder.prefill`. The function sees prompts padded on the right, always."""
+        prompt = ops.convert_to_tensor(prompt)
+        length = ops.shape(prompt)[1]
+        max_length = length + 1 if max_length is None else max_length
+        mask = token_mask(prompt, prompt_mask)
+        index = ops.cumsum(ops.ones_like(prompt), axis=1) - 1
+        order = ops.argsort(ops.where(mask, index, index + length), axis=1)
+        ids = ops.take_along_axis(ops.where(mask, prompt, self.pad_id), order, axis=1)
+        ids = ops.pad(ids, [[0, 0], [0, max_length - length]], constant_values=self.pad_id)
         state = {"ids": ids}
         if memory is not None:
             state["memory"] = memory
         if memory_mask is not None:
             state["memory_mask"] = memory_mask
         last = ops.sum(ops.cast(mask, "int32"), axis=1) - 1
-        return self._at(state, last), state
+        return self._at(state, ops.maximum(last, 0)), state
 
     def step(
         self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False

@@ -1,29 +1,36 @@
 """Greedy and beam search as one loop in one graph."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
 
-from keras_attn.generation.decoders import Decoder, reorder, repeat_rows
+from keras_attn.generation.decoders import Decoder, integer, reorder, repeat_rows, token_mask
 
 Tensor = Any
 
-_NEVER = -1e30
+_IMPOSSIBLE = -float("inf")
 
 
 class Generation(NamedTuple):
-    """What a search found. Shapes are `(B, ...)` for greedy search, `(B, R, ...)` for n best."""
+    """What a search found. Shapes are `(B, ...)` for greedy search, `(B, R, ...)` for n best.
+
+    A sequence that does not end within `max_length` tokens (or its row's `max_lengths`) is cut
+    there: it has no end token, its `finished` is False, and it is ranked among the others by the
+    score of what is there.
+    """
 
     tokens: Tensor
     """int32 `(B, [R,] max_length)`: the new tokens, the end token included, then padding."""
     scores: Tensor
-    """float32 `(B, [R])`: log-probability, divided by the length penalty. -inf: no such one."""
+    """float32 `(B, [R])`: the decoder's own log-probability; of n best, divided by the length
+    penalty. -inf: there are fewer than R sequences, and this one has length 0."""
     lengths: Tensor
     """int32 `(B, [R])`: number of new tokens, the end token included."""
     finished: Tensor
-    """bool `(B, [R])`: whether the end token was reached within `max_length`."""
+    """bool `(B, [R])`: whether the sequence ends with the end token; False: it was cut."""
 
 
 def length_penalty(lengths: Tensor, alpha: float) -> Tensor:
@@ -31,7 +38,7 @@ def length_penalty(lengths: Tensor, alpha: float) -> Tensor:
 
     Args:
         lengths: Numbers of tokens.
-        alpha: 0: none; greater values favour longer sequences.
+        alpha: 0: none; greater values favour longer sequences, negative ones shorter.
 
     Returns:
         float32 tensor of the shape of `lengths`.
@@ -44,38 +51,93 @@ def length_penalty(lengths: Tensor, alpha: float) -> Tensor:
     return ops.power((5.0 + ops.cast(lengths, "float32")) / 6.0, float(alpha))
 
 
-def _check(max_length: Any, min_length: int, **counts: int) -> None:
-    if isinstance(max_length, int) and max_length < 1:
-        raise ValueError(f"`max_length` must be at least 1. Received: {max_length}.")
-    if min_length < 0 or (isinstance(max_length, int) and min_length > max_length):
+def _lengths(max_length: Any, min_length: int) -> tuple[Any, int]:
+    """Checks what is known: in a graph `max_length` may be a tensor."""
+    min_length = integer("min_length", min_length, 0)
+    if ops.is_tensor(max_length):
+        return ops.cast(max_length, "int32"), min_length
+    max_length = integer("max_length", max_length, 1)
+    if min_length > max_length:
         raise ValueError(
-            "`min_length` must be between 0 and `max_length`. "
+            "`min_length` must be at most `max_length`. "
             f"Received: min_length={min_length}, max_length={max_length}."
         )
-    for name, value in counts.items():
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
+    return max_length, min_length
+
+
+def _limits(max_lengths: Tensor | None, max_length: Any, lengths: Tensor) -> Tensor:
+    """Returns the most new tokens of each row, int32 `(B,)`."""
+    every = ops.zeros_like(lengths) + max_length
+    if max_lengths is None:
+        return every
+    max_lengths = ops.convert_to_tensor(max_lengths)
+    if len(max_lengths.shape) != 1 or "int" not in ops.dtype(max_lengths):
+        raise ValueError(
+            "`max_lengths` must hold one integer for each row, shape (B,). Received: shape "
+            f"{tuple(max_lengths.shape)}, dtype {ops.dtype(max_lengths)}."
+        )
+    return ops.minimum(ops.maximum(ops.cast(max_lengths, "int32"), 1), every)
+
+
+def _prefill(
+    decoder: Decoder,
+    prompt: Tensor,
+    prompt_mask: Tensor | None,
+    memory: Tensor | None,
+    memory_mask: Tensor | None,
+    max_length: Any,
+) -> tuple[Tensor, Any, Tensor]:
+    """Returns the logits after the prompts, the state, and the prompts' lengths `(B,)`."""
+    prompt = ops.convert_to_tensor(prompt)
+    if len(prompt.shape) != 2 or prompt.shape[1] == 0:
+        raise ValueError(
+            "`prompt` must have shape (B, P) with at least one token a row, such as the start "
+            f"token. Received: shape {tuple(prompt.shape)}."
+        )
+    mask = token_mask(prompt, prompt_mask)
+    prompt_mask = None if prompt_mask is None else mask
+    # The last new token is returned, but never read.
+    slots = ops.shape(prompt)[1] + max_length - 1
+    logits, state = decoder.prefill(prompt, prompt_mask, memory, memory_mask, max_length=slots)
+    return logits, state, ops.sum(ops.cast(mask, "int32"), axis=1)
 
 
 def _log_probabilities(
-    logits: Tensor, step: Any, min_length: int, end_id: int, suppressed_ids: Sequence[int]
-) -> Tensor:
-    """Log-softmax in float32; what must not come is as good as impossible."""
-    logits = ops.cast(logits, "float32")
-    V = logits.shape[-1]
-    ids = np.arange(V)
-    if suppressed_ids:
-        logits = ops.where(ops.convert_to_tensor(np.isin(ids, suppressed_ids)), _NEVER, logits)
-    logp = ops.log_softmax(logits, axis=-1)
-    if min_length:
-        early = ops.logical_and(ops.convert_to_tensor(ids == end_id), step + 1 < min_length)
-        logp = ops.where(early, _NEVER, logp)
-    return logp
+    vocabulary_size: int | None,
+    end_id: int,
+    pad_id: int,
+    min_length: int,
+    suppressed_ids: Sequence[int],
+) -> Callable[[Tensor, Any], Tensor]:
+    """Returns `(logits (..., V), step) -> log-probabilities`, -inf where a token must not come.
 
+    They are the decoder's own: what is left is not scaled up to a sum of 1.
+    """
+    if vocabulary_size is None:
+        raise ValueError("The last axis of the decoder's logits must be known. Received: None.")
+    suppressed = [operator.index(i) for i in suppressed_ids]
+    for name, given in [("end_id", [end_id]), ("pad_id", [pad_id]), ("suppressed_ids", suppressed)]:
+        if any(not 0 <= i < vocabulary_size for i in given):
+            raise ValueError(
+                f"`{name}` must be within the vocabulary, 0 to {vocabulary_size - 1}. "
+                f"Received: {', '.join(map(str, given))}."
+            )
+    ids = np.arange(vocabulary_size)
+    never = np.isin(ids, suppressed)
+    if never.all():
+        raise ValueError("`suppressed_ids` must leave a token. Received: the whole vocabulary.")
 
-def _prompt_lengths(prompt: Tensor, prompt_mask: Tensor | None) -> Tensor:
-    mask = ops.ones_like(prompt) if prompt_mask is None else prompt_mask
-    return ops.sum(ops.cast(mask, "int32"), axis=1)
+    def log_probabilities(logits, step):
+        logits = ops.cast(logits, "float32")
+        logp = logits - ops.logsumexp(logits, axis=-1, keepdims=True)
+        if suppressed:
+            logp = ops.where(ops.convert_to_tensor(never), _IMPOSSIBLE, logp)
+        if min_length:
+            early = ops.logical_and(ops.convert_to_tensor(ids == end_id), step + 1 < min_length)
+            logp = ops.where(early, _IMPOSSIBLE, logp)
+        return logp
+
+    return log_probabilities
 
 
 def greedy_search(
@@ -87,6 +149,7 @@ def greedy_search(
     *,
     max_length: Any,
     end_id: int,
+    max_lengths: Tensor | None = None,
     min_length: int = 0,
     pad_id: int = 0,
     suppressed_ids: Sequence[int] = (),
@@ -94,24 +157,27 @@ def greedy_search(
     """Takes the most probable token at each step. Equal to a beam of one.
 
     Runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch; stops when all rows ended.
+    `Generation` says what becomes of sequences that do not end.
 
     Args:
         decoder: Anything that can `prefill` and `step`.
         prompt: Ids `(B, P)`: for a translation the start token.
-        prompt_mask: `(B, P)`, True for tokens; all if None.
+        prompt_mask: `(B, P)`, True for tokens, at least one a row; all if None.
         memory: `(B, S, Dm)` for the cross-attention, or None.
         memory_mask: `(B, S)`, or None.
-        max_length: Most new tokens, the end token included.
+        max_length: Most new tokens, the end token included; an integer, or a tensor in a graph.
         end_id: The token that ends a sequence.
+        max_lengths: int32 `(B,)`: most new tokens of each row, 1 to `max_length`, so that a row's
+            result does not depend on what it is batched with; `max_length` for all if None.
         min_length: Least new tokens, the end token included.
-        pad_id: What follows the end.
+        pad_id: What follows the end; it may be `end_id`.
         suppressed_ids: Tokens that never come.
 
     Returns:
         `Generation` of shapes `(B, max_length)` and `(B,)`; scores are sums of log-probabilities.
 
     Raises:
-        ValueError: For lengths that do not fit.
+        ValueError: For lengths that do not fit, or ids outside of the vocabulary.
 
     Example:
 
@@ -123,43 +189,42 @@ def greedy_search(
     >>> tuple(result.tokens.shape)
     (2, 5)
     """
-    _check(max_length, min_length)
-    lengths = _prompt_lengths(prompt, prompt_mask)
-    logits, state = decoder.prefill(
-        prompt, prompt_mask, memory, memory_mask, max_length=ops.shape(prompt)[1] + max_length
+    max_length, min_length = _lengths(max_length, min_length)
+    logits, state, lengths = _prefill(decoder, prompt, prompt_mask, memory, memory_mask, max_length)
+    log_probabilities = _log_probabilities(
+        logits.shape[-1], end_id, pad_id, min_length, suppressed_ids
     )
+    limits = _limits(max_lengths, max_length, lengths)
     slots = ops.expand_dims(ops.arange(max_length, dtype="int32"), 0)
     pad = ops.cast(pad_id, "int32")
 
-    def choose(step, logits, tokens, scores, new, finished):
-        logp = _log_probabilities(logits, step, min_length, end_id, suppressed_ids)
-        token = ops.cast(ops.argmax(logp, axis=-1), "int32")
-        gain = ops.max(logp, axis=-1)
-        token = ops.where(finished, pad, token)
-        scores = scores + ops.where(finished, 0.0, gain)
-        tokens = ops.where(ops.equal(slots, step), ops.expand_dims(token, 1), tokens)
-        new = new + ops.cast(ops.logical_not(finished), "int32")
-        return token, tokens, scores, new, ops.logical_or(finished, ops.equal(token, end_id))
+    def is_open(found):
+        return ops.logical_and(ops.logical_not(found.finished), found.lengths < limits)
 
-    def body(step, token, tokens, scores, new, finished, state):
-        logits, state = decoder.step(token, lengths + step, state)
-        return (
-            step + 1,
-            *choose(step + 1, logits, tokens, scores, new, finished),
-            state,
+    def choose(step, logits, found):
+        logp = log_probabilities(logits, step)
+        open_ = is_open(found)
+        token = ops.where(open_, ops.cast(ops.argmax(logp, axis=-1), "int32"), pad)
+        found = Generation(
+            ops.where(ops.equal(slots, step), ops.expand_dims(token, 1), found.tokens),
+            found.scores + ops.where(open_, ops.max(logp, axis=-1), 0.0),
+            found.lengths + ops.cast(open_, "int32"),
+            ops.logical_or(found.finished, ops.logical_and(open_, ops.equal(token, end_id))),
         )
+        return token, found
 
-    def going(step, token, tokens, scores, new, finished, state):
-        return ops.logical_and(step + 1 < max_length, ops.logical_not(ops.all(finished)))
+    def body(step, token, found, state):
+        logits, state = decoder.step(token, lengths + step, state)
+        return (step + 1, *choose(step + 1, logits, found), state)
+
+    def going(step, token, found, state):
+        return ops.logical_and(step + 1 < max_length, ops.any(is_open(found)))
 
     zeros = ops.zeros_like(lengths)
     tokens = ops.expand_dims(zeros, 1) + ops.zeros_like(slots) + pad
-    first = choose(
-        0, logits, tokens, ops.cast(zeros, "float32"), zeros, ops.zeros_like(zeros, dtype="bool")
-    )
-    loop = (ops.convert_to_tensor(0, "int32"), *first, state)
-    _, _, tokens, scores, new, finished, _ = ops.while_loop(going, body, loop)
-    return Generation(tokens, scores, new, finished)
+    nothing = Generation(tokens, ops.cast(zeros, "float32"), zeros, ops.cast(zeros, "bool"))
+    loop = (ops.convert_to_tensor(0, "int32"), *choose(0, logits, nothing), state)
+    return ops.while_loop(going, body, loop)[2]
 
 
 def beam_search(
@@ -172,6 +237,7 @@ def beam_search(
     num_beams: int,
     max_length: Any,
     end_id: int,
+    max_lengths: Tensor | None = None,
     num_return_sequences: int = 1,
     alpha: float = 0.0,
     min_length: int = 0,
@@ -181,32 +247,36 @@ def beam_search(
     """Keeps the `num_beams` best sequences at each step, and returns the best of them.
 
     A sequence is ranked by its log-probability divided by the `length_penalty` of its own length.
-    One that reached the end token is frozen: it keeps its place and its score while it is among
-    the best. A row stops when none of its open beams can reach the last of the returned ones, or
-    all ended. With enough beams this is exhaustive search; with one, greedy search.
+    One that reached the end token is frozen: it keeps its score, and its place in the beam while it
+    is among the best. The R best of those that ended are remembered, whatever becomes of their
+    place. A row stops when none of its open beams can reach the last of these R, or all ended.
+    At `max_length` the open beams are cut and ranked with the rest (see `Generation`).
+    With enough beams this is exhaustive search; with one, greedy search.
 
     Runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch.
 
     Args:
         decoder: Anything that can `prefill` and `step`.
         prompt: Ids `(B, P)`: for a translation the start token.
-        prompt_mask: `(B, P)`, True for tokens; all if None.
+        prompt_mask: `(B, P)`, True for tokens, at least one a row; all if None.
         memory: `(B, S, Dm)` for the cross-attention, or None.
         memory_mask: `(B, S)`, or None.
-        num_beams: Width K.
-        max_length: Most new tokens, the end token included.
+        num_beams: Width K; it may be more than the vocabulary.
+        max_length: Most new tokens, the end token included; an integer, or a tensor in a graph.
         end_id: The token that ends a sequence.
+        max_lengths: int32 `(B,)`: most new tokens of each row, 1 to `max_length`, so that a row's
+            result does not depend on what it is batched with; `max_length` for all if None.
         num_return_sequences: Number R of sequences returned, at most K.
         alpha: Exponent of the length penalty; 0: none, 0.6 to 1 are usual in translation.
         min_length: Least new tokens, the end token included.
-        pad_id: What follows the end.
+        pad_id: What follows the end; it may be `end_id`.
         suppressed_ids: Tokens that never come.
 
     Returns:
         `Generation` of shapes `(B, R, max_length)` and `(B, R)`, the best first.
 
     Raises:
-        ValueError: For lengths or counts that do not fit.
+        ValueError: For lengths or counts that do not fit, or ids outside of the vocabulary.
 
     Example:
 
@@ -218,84 +288,113 @@ def beam_search(
     >>> tuple(best.tokens.shape), tuple(best.scores.shape)
     ((1, 1, 5), (1, 1))
     """
-    K, R = num_beams, num_return_sequences
-    _check(max_length, min_length, num_beams=K, num_return_sequences=R)
+    max_length, min_length = _lengths(max_length, min_length)
+    K = integer("num_beams", num_beams, 1)
+    R = integer("num_return_sequences", num_return_sequences, 1)
     if R > K:
         raise ValueError(
             "`num_return_sequences` must be at most `num_beams`. "
             f"Received: num_return_sequences={R}, num_beams={K}."
         )
-    lengths = _prompt_lengths(prompt, prompt_mask)
-    logits, state = decoder.prefill(
-        prompt, prompt_mask, memory, memory_mask, max_length=ops.shape(prompt)[1] + max_length
-    )
+    logits, state, lengths = _prefill(decoder, prompt, prompt_mask, memory, memory_mask, max_length)
     V = logits.shape[-1]
+    log_probabilities = _log_probabilities(V, end_id, pad_id, min_length, suppressed_ids)
+    limits = ops.expand_dims(_limits(max_lengths, max_length, lengths), 1)
     slots = ops.reshape(ops.arange(max_length, dtype="int32"), (1, 1, -1))
     rows = ops.cumsum(ops.ones_like(lengths)) - 1
     first_of_row = ops.expand_dims(rows * K, 1)
     beam_lengths = ops.repeat(lengths, K, axis=0)
-    pad_only = ops.convert_to_tensor(np.where(np.arange(V) == pad_id, 0.0, _NEVER), "float32")
+    pad_only = np.where(np.arange(V) == pad_id, 0.0, _IMPOSSIBLE)
+    pad_only = ops.convert_to_tensor(pad_only, "float32")
 
-    def choose(step, logp, tokens, scores, new, finished):
-        """From K beams (B, K, ...) and their next tokens (B, K, V) to the K best."""
-        logp = ops.where(ops.expand_dims(finished, -1), pad_only, logp)
-        total = ops.expand_dims(scores, -1) + logp
-        new = new + ops.cast(ops.logical_not(finished), "int32")
-        ranked = total / ops.expand_dims(length_penalty(new, alpha), -1)
+    def nothing(count):
+        """As many sequences that are not there, for each row."""
+        zeros = ops.expand_dims(ops.zeros_like(lengths), 1) + ops.zeros((1, count), dtype="int32")
+        return Generation(
+            tokens=ops.expand_dims(zeros, 2) + ops.zeros_like(slots) + ops.cast(pad_id, "int32"),
+            scores=ops.cast(zeros, "float32") + _IMPOSSIBLE,
+            lengths=zeros,
+            finished=ops.cast(zeros, "bool"),
+        )
+
+    def is_open(beams):
+        return ops.logical_and(ops.logical_not(beams.finished), beams.lengths < limits)
+
+    def take(beams, index):
+        """Beams (B, n) of `index` (B, n)."""
+        tokens = ops.take_along_axis(beams.tokens, ops.expand_dims(index, -1), axis=1)
+        rest = [ops.take_along_axis(t, index, axis=1) for t in beams[1:]]
+        return Generation(tokens, *rest)
+
+    def extend(step, logp, beams):
+        """From K beams and their next tokens' `logp` (B, K, V) to the K best; scores are sums."""
+        open_ = is_open(beams)
+        logp = ops.where(ops.expand_dims(open_, -1), logp, pad_only)
+        total = ops.expand_dims(beams.scores, -1) + logp
+        beams = beams._replace(lengths=beams.lengths + ops.cast(open_, "int32"))
+        ranked = total / ops.expand_dims(length_penalty(beams.lengths, alpha), -1)
         _, index = ops.top_k(ops.reshape(ranked, (-1, K * V)), K)
         index = ops.cast(index, "int32")
         parent, token = index // V, index % V
-        scores = ops.take_along_axis(ops.reshape(total, (-1, K * V)), index, axis=1)
-        finished = ops.take_along_axis(finished, parent, axis=1)
-        new = ops.take_along_axis(new, parent, axis=1)
-        tokens = ops.take_along_axis(tokens, ops.expand_dims(parent, -1), axis=1)
-        tokens = ops.where(ops.equal(slots, step), ops.expand_dims(token, -1), tokens)
-        ended = ops.logical_and(ops.logical_not(finished), ops.equal(token, end_id))
-        return parent, token, tokens, scores, new, ops.logical_or(finished, ended)
-
-    def done(scores, new, finished):
-        """Whether no open beam of a row can get ahead of the R best that are finished."""
-        ranked = scores / length_penalty(new, alpha)
-        open_scores = ops.max(ops.where(finished, _NEVER, scores), axis=1)
-        longest = ops.cast(max_length, "float32")
-        # An open score only falls; its penalty lies between that of the next and of full length.
-        bound = ops.maximum(
-            open_scores / length_penalty(longest, alpha),
-            open_scores / length_penalty(ops.max(new, axis=1) + 1, alpha),
+        was_open = ops.take_along_axis(open_, parent, axis=1)
+        beams = take(beams, parent)
+        ended = ops.logical_and(was_open, ops.equal(token, end_id))
+        beams = Generation(
+            ops.where(ops.equal(slots, step), ops.expand_dims(token, -1), beams.tokens),
+            ops.take_along_axis(ops.reshape(total, (-1, K * V)), index, axis=1),
+            beams.lengths,
+            ops.logical_or(beams.finished, ended),
         )
-        worst = ops.top_k(ops.where(finished, ranked, 2 * _NEVER), R)[0][:, -1]
-        return ops.logical_or(ops.all(finished, axis=1), worst >= bound)
+        return beams, parent, token, was_open
 
-    def body(step, token, tokens, scores, new, finished, stopped, state):
+    def remember(best, beams, which):
+        """The R best of those remembered and of `which` (B, K) of the beams; scores are ranks."""
+        ranked = beams.scores / length_penalty(beams.lengths, alpha)
+        beams = beams._replace(scores=ops.where(which, ranked, _IMPOSSIBLE))
+        joined = [ops.concatenate(pair, axis=1) for pair in zip(best, beams, strict=True)]
+        joined = Generation(*joined)
+        return take(joined, ops.cast(ops.top_k(joined.scores, R)[1], "int32"))
+
+    def done(step, beams, best):
+        """Whether no open beam of a row can get ahead of the last of those remembered."""
+        open_scores = ops.where(is_open(beams), beams.scores, _IMPOSSIBLE)
+        open_score = ops.max(open_scores, axis=1, keepdims=True)
+        # It only falls, and its penalty lies between that of the next and of the greatest length.
+        bound = ops.maximum(
+            open_score / length_penalty(step + 2, alpha),
+            open_score / length_penalty(limits, alpha),
+        )
+        return best.scores[:, -1:] >= bound
+
+    def choose(step, logp, beams, best):
+        beams, parent, token, was_open = extend(step, logp, beams)
+        over = ops.logical_and(was_open, ops.logical_not(is_open(beams)))
+        best = remember(best, beams, over)
+        return token, beams, best, done(step, beams, best), parent
+
+    def body(step, token, beams, best, stopped, state):
         logits, state = decoder.step(ops.reshape(token, (-1,)), beam_lengths + step, state)
-        logp = _log_probabilities(logits, step + 1, min_length, end_id, suppressed_ids)
-        logp = ops.reshape(logp, (-1, K, V))
-        parent, *best = choose(step + 1, logp, tokens, scores, new, finished)
+        logp = ops.reshape(log_probabilities(logits, step + 1), (-1, K, V))
+        *chosen, parent = choose(step + 1, logp, beams, best)
         state = reorder(decoder, state, ops.reshape(first_of_row + parent, (-1,)))
-        return (step + 1, *best, done(*best[2:]), state)
+        return (step + 1, *chosen, state)
 
-    def going(step, token, tokens, scores, new, finished, stopped, state):
+    def going(step, token, beams, best, stopped, state):
         return ops.logical_and(step + 1 < max_length, ops.logical_not(ops.all(stopped)))
 
-    # The first step has one beam; the other K - 1 are there, but as good as impossible.
-    zeros = ops.expand_dims(ops.zeros_like(lengths), 1) + ops.zeros((1, K), dtype="int32")
-    alone = np.where(np.arange(K) == 0, 0.0, _NEVER)[None]
-    scores = ops.cast(zeros, "float32") + ops.convert_to_tensor(alone, "float32")
-    tokens = ops.expand_dims(zeros, 2) + ops.zeros_like(slots) + ops.cast(pad_id, "int32")
-    logp = _log_probabilities(logits, 0, min_length, end_id, suppressed_ids)
-    logp = ops.expand_dims(logp, 1) + ops.zeros((1, K, 1), dtype="float32")
-    _, *first = choose(0, logp, tokens, scores, zeros, ops.zeros_like(zeros, dtype="bool"))
-    loop = (ops.convert_to_tensor(0, "int32"), *first, done(*first[2:]), repeat_rows(state, K))
-    _, _, tokens, scores, new, finished, _, _ = ops.while_loop(going, body, loop)
+    # The first step has one beam; the other K - 1 are there, but impossible.
+    beams = nothing(K)
+    first = ops.convert_to_tensor(np.arange(K)[None] == 0)
+    beams = beams._replace(scores=ops.where(first, 0.0, beams.scores))
+    logp = ops.expand_dims(log_probabilities(logits, 0), 1) + ops.zeros((1, K, 1), "float32")
+    *chosen, _ = choose(0, logp, beams, nothing(R))
+    loop = (ops.convert_to_tensor(0, "int32"), *chosen, repeat_rows(state, K))
+    _, _, _, best, _, _ = ops.while_loop(going, body, loop)
 
-    ranked = scores / length_penalty(new, alpha)
-    ranked, index = ops.top_k(ranked, R)
-    index = ops.cast(index, "int32")
-    exists = ranked > _NEVER / 1e6
-    tokens = ops.take_along_axis(tokens, ops.expand_dims(index, -1), axis=1)
+    there = best.scores > _IMPOSSIBLE
     return Generation(
-        ops.where(ops.expand_dims(exists, -1), tokens, pad_id),
-        ops.where(exists, ranked, -float("inf")),
-        ops.where(exists, ops.take_along_axis(new, index, axis=1), 0),
-        ops.logical_and(exists, ops.take_along_axis(finished, index, axis=1)),
+        ops.where(ops.expand_dims(there, -1), best.tokens, ops.cast(pad_id, "int32")),
+        best.scores,
+        ops.where(there, best.lengths, 0),
+        ops.logical_and(there, best.finished),
     )

@@ -5,12 +5,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.layers.collect import active_collector
+from keras_attn.layers.collect import active_collector, current_role
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_positive,
     check_rank,
     check_rate,
+    check_same_length,
+    cloned,
     sequence_mask,
 )
 from keras_attn.ops import additive_attention, combine_masks
@@ -108,17 +110,21 @@ class AdditiveAttention(MaskedLayer):
         self.query_dense.build(query_shape)
         self.key_dense.build(key_shape)
         self.scale = self.add_weight(
-            shape=(self.units, 1), initializer=self.kernel_initializer.clone(), name="scale"
+            shape=(self.units, 1), initializer=cloned(self.kernel_initializer), name="scale"
         )
 
     def _dense(self, name: str, use_bias: bool) -> keras.layers.Dense:
         return keras.layers.Dense(
             self.units,
             use_bias=use_bias,
-            kernel_initializer=self.kernel_initializer.clone(),
+            kernel_initializer=cloned(self.kernel_initializer),
             dtype=self.dtype_policy,
             name=name,
         )
+
+    def compute_output_shape(self, query_shape, value_shape, *other_shapes):
+        """Returns the shape of the context."""
+        return (*query_shape[:-1], value_shape[-1])
 
     def project_key(self, key: Tensor) -> Tensor:
         """Projects the keys `(B, S, Dk)` to `(B, S, U)`, once for many queries."""
@@ -147,20 +153,12 @@ class AdditiveAttention(MaskedLayer):
         check_rank(value, "value", shape="(B, S, Dv)")
         sequence_mask(query, query_mask, mask, name="query_mask")
         value_mask = sequence_mask(value, value_mask, name="value_mask")
+        key_mask = sequence_mask(value, key_mask, name="key_mask")
         if key_mask is not None:
-            key_mask = sequence_mask(value, key_mask, name="key_mask")
-            value_mask = (
-                key_mask if value_mask is None else ops.logical_and(value_mask, key_mask)
-            )
+            value_mask = key_mask if value_mask is None else ops.logical_and(value_mask, key_mask)
         if projected_key is None:
             projected_key = self.project_key(value if key is None else key)
-        lengths = projected_key.shape[1], value.shape[1]
-        if None not in lengths and lengths[0] != lengths[1]:
-            raise ValueError(
-                "Keys and values must have one length. Received: key of shape "
-                f"{tuple((projected_key if key is None else key).shape)}, value of shape "
-                f"{tuple(value.shape)}."
-            )
+        check_same_length(projected_key if key is None else key, value)
         visible = combine_masks(
             tuple(query.shape), tuple(value.shape), 1, attention_mask, value_mask
         )
@@ -176,7 +174,7 @@ class AdditiveAttention(MaskedLayer):
         )
         collector = active_collector()
         if collector is not None:
-            collector._add(self, "self" if value is query else "cross", scores)
+            collector._add(self, current_role(), scores)
         return (context, scores) if return_attention_scores else context
 
     def get_config(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_attn.layers.feed_forward import FeedForward
-from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rate
+from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rate, cloned
 from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
 
 Tensor = Any
@@ -61,8 +61,8 @@ class TransformerBlock(MaskedLayer):
         self.feed_forward = FeedForward(
             self.intermediate_dim,
             activation=self.activation,
-            kernel_initializer=self.kernel_initializer.clone(),
-            bias_initializer=self.bias_initializer.clone(),
+            kernel_initializer=cloned(self.kernel_initializer),
+            bias_initializer=cloned(self.bias_initializer),
             dtype=self.dtype_policy,
             name="feed_forward",
         )
@@ -79,8 +79,8 @@ class TransformerBlock(MaskedLayer):
             value_dim=self.value_dim,
             num_kv_heads=self.num_kv_heads,
             attention_dropout=self.attention_dropout,
-            kernel_initializer=self.kernel_initializer.clone(),
-            bias_initializer=self.bias_initializer.clone(),
+            kernel_initializer=cloned(self.kernel_initializer),
+            bias_initializer=cloned(self.bias_initializer),
             seed=self.seed,
             dtype=self.dtype_policy,
             name=name,
@@ -109,10 +109,9 @@ class TransformerBlock(MaskedLayer):
             training,
         )[0]
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+    def _settings(self) -> dict[str, Any]:
+        """The constructor's arguments, as they are; without Keras' own."""
         return {
-            **super().get_config(),
             "num_heads": self.num_heads,
             "intermediate_dim": self.intermediate_dim,
             "key_dim": self.key_dim,
@@ -120,15 +119,23 @@ class TransformerBlock(MaskedLayer):
             "num_kv_heads": self.num_kv_heads,
             "dropout": self.dropout,
             "attention_dropout": self.attention_dropout,
-            "activation": keras.activations.serialize(self.activation),
+            "activation": self.activation,
             "normalize_first": self.normalize_first,
             "layer_norm_epsilon": self.layer_norm_epsilon,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_initializer": self.kernel_initializer,
+            "bias_initializer": self.bias_initializer,
             "seed": self.seed,
         }
 
-
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            **self._settings(),
+            "activation": keras.activations.serialize(self.activation),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }
 
 
 def with_scores(result: Any, wanted: bool) -> tuple[Any, Any]:

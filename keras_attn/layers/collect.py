@@ -13,6 +13,9 @@ _collector: contextvars.ContextVar["AttentionMaps | None"] = contextvars.Context
 )
 
 
+_role: contextvars.ContextVar[str] = contextvars.ContextVar("keras_attn_role", default="cross")
+
+
 class AttentionKey(NamedTuple):
     """Where attention weights come from."""
 
@@ -66,6 +69,21 @@ def _is_concrete(tensor: Any) -> bool:
 def active_collector() -> AttentionMaps | None:
     """Returns the collector of the surrounding `collect_attention`, or None."""
     return _collector.get()
+
+
+@contextlib.contextmanager
+def calling_as(role: str) -> Iterator[None]:
+    """Tells the layer that is called inside the block its role, `self` or `cross`."""
+    token = _role.set(role)
+    try:
+        yield
+    finally:
+        _role.reset(token)
+
+
+def current_role() -> str:
+    """Returns the role that `calling_as` told."""
+    return _role.get()
 
 
 @contextlib.contextmanager

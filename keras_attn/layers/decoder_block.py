@@ -99,7 +99,8 @@ class DecoderBlock(TransformerBlock):
         training=None,
     ):
         """Applies the sublayers."""
-        self._check_memory(memory)
+        check_rank(x, "x")
+        self._check_memory(memory, memory_mask)
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
 
         def attend_self(h):
@@ -132,7 +133,12 @@ class DecoderBlock(TransformerBlock):
         x = self._feed_forward(x, training)
         return (x, *scores) if return_attention_scores else x
 
-    def _check_memory(self, memory: Tensor | None) -> None:
+    def _check_memory(self, memory: Tensor | None, memory_mask: Tensor | None) -> None:
+        if memory is None and memory_mask is not None:
+            raise ValueError(
+                f"{self.name} received a `memory_mask` of shape {tuple(memory_mask.shape)}, but no "
+                "`memory`. Give both, or neither."
+            )
         if memory is not None and self.cross_attention is None:
             raise ValueError(
                 f"{self.name} was built without a memory, so it has no cross-attention. Received: "
@@ -165,7 +171,7 @@ class DecoderBlock(TransformerBlock):
         Returns:
             The output `(B, P, D)` and `{"cache": ..., "memory": ...}`.
         """
-        self._check_memory(memory)
+        self._check_memory(memory, memory_mask)
         state = {}
 
         def attend_self(h):
@@ -177,9 +183,7 @@ class DecoderBlock(TransformerBlock):
 
         x, state["cache"] = self._residual(x, self.self_attention_norm, attend_self, False)
         if memory is not None:
-            x, state["memory"] = self._residual(
-                x, self.cross_attention_norm, attend_memory, False
-            )
+            x, state["memory"] = self._residual(x, self.cross_attention_norm, attend_memory, False)
         return self._feed_forward(x, False), state
 
     def step(

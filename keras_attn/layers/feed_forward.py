@@ -3,8 +3,15 @@
 from typing import Any
 
 import keras
+from keras import ops
 
-from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rate
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_mask,
+    check_positive,
+    check_rate,
+    cloned,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -28,14 +35,14 @@ class FeedForward(MaskedLayer):
 
     Call arguments:
         x: `(..., D)`.
-        mask: Mask of the output; that of `x` if None.
+        mask: Mask `(...)` of the output; that of `x` if None.
         training: Whether dropout is active.
 
     Returns:
         `(..., D)`.
 
     Raises:
-        ValueError: For wrong settings.
+        ValueError: For wrong settings, or a mask of another shape or of floats.
 
     Example:
 
@@ -81,14 +88,17 @@ class FeedForward(MaskedLayer):
         return keras.layers.Dense(
             units,
             activation=activation,
-            kernel_initializer=self.kernel_initializer.clone(),
-            bias_initializer=self.bias_initializer.clone(),
+            kernel_initializer=cloned(self.kernel_initializer),
+            bias_initializer=cloned(self.bias_initializer),
             dtype=self.dtype_policy,
             name=name,
         )
 
     def call(self, x, mask=None, training=None):
         """Applies the network to each position."""
+        if mask is not None:
+            check_mask(mask, x, axes=len(x.shape) - 1)
+            x = ops.copy(x)  # `Dense` would hand on the mask of `x` itself, not an explicit one.
         hidden = self.dropout_layer(self.hidden_dense(x), training=training)
         return self.output_dense(hidden)
 

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.collect import active_collector
-from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rate
+from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rate, cloned
 from keras_attn.ops import combine_masks, dot_product_attention
 
 Tensor = Any
@@ -77,13 +77,16 @@ class HeadsLayer(MaskedLayer):
         self._value_head_dim = self.value_dim or self._head_dim
         self._kv_heads = self.num_kv_heads or self.num_heads
 
+    def compute_output_shape(self, query_shape, *other_shapes):
+        """Returns the shape of the output."""
+        return (*query_shape[:-1], self.output_dim or query_shape[-1])
+
     def _dense(self, units: int, name: str) -> keras.layers.Dense:
-        # Initializers are cloned: one object used twice would give the same kernel twice.
         return keras.layers.Dense(
             units,
             use_bias=self.use_bias,
-            kernel_initializer=self.kernel_initializer.clone(),
-            bias_initializer=self.bias_initializer.clone(),
+            kernel_initializer=cloned(self.kernel_initializer),
+            bias_initializer=cloned(self.bias_initializer),
             dtype=self.dtype_policy,
             name=name,
         )

@@ -2,11 +2,14 @@
 
 import functools
 import inspect
+import numbers
 from typing import Any
 
 import keras
 
+from keras_attn.layers.collect import calling_as
 from keras_attn.ops import as_boolean_mask, check_padding_mask
+from keras_attn.ops.masks import static_shape
 
 Tensor = Any
 
@@ -36,6 +39,7 @@ class MaskedLayer(keras.layers.Layer):
         self.supports_masking = True
 
     def __call__(self, *args, **kwargs):
+        """Sorts the masks, then calls as any layer."""
         names = _call_arguments(type(self))
         if len(args) > len(names):
             raise TypeError(
@@ -58,10 +62,15 @@ class MaskedLayer(keras.layers.Layer):
         for name in [n for n in kwargs if n == "mask" or n.endswith("_mask")]:
             if kwargs[name] is not None and name not in ("use_causal_mask", "attention_mask"):
                 kwargs[name] = as_boolean_mask(kwargs[name], name)
-        explicit = kwargs.get(self._query_mask_name) if self._query_mask_name else None
-        if explicit is not None and kwargs.get("mask") is None and "mask" in names:
+        first = args[0] if args else kwargs.get(names[0])
+        explicit = first_mask(
+            *(kwargs.get(n) for n in (self._query_mask_name, "mask", f"{names[0]}_mask") if n)
+        )
+        if explicit is not None and "mask" in names:
             kwargs["mask"] = explicit
-        return super().__call__(*args, **kwargs)
+        # Only here is it known: Keras may cast one tensor given twice to two.
+        with calling_as("self" if kwargs.get("value") is first else "cross"):
+            return super().__call__(*args, **kwargs)
 
     @staticmethod
     def _merge(kwargs: dict, name: str, mask: Tensor) -> None:
@@ -70,9 +79,18 @@ class MaskedLayer(keras.layers.Layer):
             mask = keras.ops.logical_and(as_boolean_mask(other, name), mask)
         kwargs[name] = mask
 
+    def compute_output_shape(self, x_shape, *other_shapes):
+        """Returns the shape of the output: that of the first input, unless a subclass says more."""
+        return tuple(x_shape)
+
     def compute_output_spec(self, *args, **kwargs):
         """Traces `call`, so that symbolic outputs are what eager ones are, errors included."""
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+
+def cloned(initializer: Any) -> Any:
+    """A fresh initializer: one object used twice would give the same weights twice."""
+    return initializer.clone() if hasattr(initializer, "clone") else initializer
 
 
 def first_mask(*masks: Tensor | None) -> Tensor | None:
@@ -85,7 +103,29 @@ def sequence_mask(x: Tensor, *masks: Tensor | None, name: str = "padding_mask") 
     mask = first_mask(*masks)
     if mask is None:
         return None
-    return check_padding_mask(mask, x.shape[0], x.shape[1], name)
+    return check_padding_mask(mask, *static_shape(x)[:2], name)
+
+
+def check_mask(mask: Tensor, x: Tensor, axes: int = 2, name: str = "mask") -> None:
+    """Raises a ValueError where `mask` has not the shape of the first axes of `x`."""
+    shape, wanted = static_shape(mask), static_shape(x)[:axes]
+    if len(shape) != len(wanted) or any(
+        None not in (a, b) and a != b for a, b in zip(shape, wanted, strict=False)
+    ):
+        raise ValueError(
+            f"`{name}` must have one value a token, shape {wanted} here. Received: shape {shape}, "
+            f"for an input of shape {static_shape(x)}."
+        )
+
+
+def check_same_length(key: Tensor, value: Tensor) -> None:
+    """Raises a ValueError where keys and values are known to differ in length."""
+    lengths = static_shape(key)[1], static_shape(value)[1]
+    if None not in lengths and lengths[0] != lengths[1]:
+        raise ValueError(
+            "`key` and `value` must have one length. Received: key of shape "
+            f"{static_shape(key)}, value of shape {static_shape(value)}."
+        )
 
 
 def check_rank(x: Tensor, name: str, rank: int = 3, shape: str = "(B, T, D)") -> None:
@@ -106,5 +146,5 @@ def check_positive(layer: str, **values: Any) -> None:
 def check_rate(layer: str, **values: float) -> None:
     """Raises a ValueError where a dropout rate is not in [0, 1)."""
     for name, value in values.items():
-        if not 0 <= value < 1:
+        if not isinstance(value, numbers.Real) or not 0 <= value < 1:
             raise ValueError(f"`{name}` of {layer} must be in [0, 1). Received: {value!r}.")

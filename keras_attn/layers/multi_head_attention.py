@@ -5,8 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.layers.collect import current_role
 from keras_attn.layers.heads import HeadsLayer
-from keras_attn.layers.masked_layer import check_rank, sequence_mask
+from keras_attn.layers.masked_layer import check_rank, check_same_length, sequence_mask
 
 Tensor = Any
 
@@ -27,11 +28,11 @@ class MultiHeadAttention(HeadsLayer):
 
     Masking: `value_mask` and `key_mask` `(B, S)` hide keys, `attention_mask` `(B, S)`, `(B, T, S)`
     or `(B, 1|N, T, S)` does so for each query; all are boolean or 0/1 integers, True: may be
-    attended. Where none is given, the Keras masks of `value` and `key` are used; a `(B, S)`
-    `attention_mask` takes their place, others are combined with them. The caller's tensors and
-    their masks are never changed. `query_mask` hides nothing: it is the mask of the output. A query
-    that sees no key gets a zero context (so its output is the output bias) and zero weights.
-    A causal mask is aligned bottom-right: the last query sees every key.
+    attended. Where `value_mask` is not given the Keras mask of `value` is used, where `key_mask` is
+    not given that of `key`; both are combined. A `(B, S)` `attention_mask` is a `value_mask`. The
+    caller's tensors and their masks are never changed. `query_mask` hides nothing: it is the mask
+    of the output. A query that sees no key gets a zero context (so its output is the output bias)
+    and zero weights. A causal mask is aligned bottom-right: the last query sees every key.
 
     Args:
         num_heads: Number of query heads N.
@@ -121,17 +122,14 @@ class MultiHeadAttention(HeadsLayer):
                 "MultiHeadAttention needs a `value`: call layer(query, value), or use "
                 "MultiHeadSelfAttention for layer(x)."
             )
-        role = "self" if value is query else "cross"
-        sequence_mask(query, query_mask, mask, name="query_mask")
-        value_mask = sequence_mask(value, value_mask, name="value_mask")
+        check_rank(query, "query", shape="(B, T, Dq)")
+        check_rank(value, "value", shape="(B, S, Dv)")
         if key is not None:
             check_rank(key, "key", shape="(B, S, Dk)")
-            if None not in (key.shape[1], value.shape[1]) and key.shape[1] != value.shape[1]:
-                raise ValueError(
-                    "`key` and `value` must have one length. Received: key of shape "
-                    f"{tuple(key.shape)}, value of shape {tuple(value.shape)}."
-                )
-            key_mask = sequence_mask(key, key_mask, name="key_mask")
+            check_same_length(key, value)
+        sequence_mask(query, query_mask, mask, name="query_mask")
+        value_mask = sequence_mask(value, value_mask, name="value_mask")
+        key_mask = sequence_mask(value, key_mask, name="key_mask")
         if value_mask is not None and key_mask is not None:
             value_mask = ops.logical_and(value_mask, key_mask)
         elif value_mask is None:
@@ -140,7 +138,7 @@ class MultiHeadAttention(HeadsLayer):
         return self._attend(
             self._split(self.query_dense(query), self.num_heads),
             *projected,
-            role,
+            current_role(),
             self._combined_mask(query, value, attention_mask, value_mask),
             use_causal_mask,
             return_attention_scores,

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.heads import HeadsLayer
-from keras_attn.layers.masked_layer import sequence_mask
+from keras_attn.layers.masked_layer import check_rank, sequence_mask
 
 Tensor = Any
 
@@ -97,6 +97,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         training=None,
     ):
         """Projects, attends and projects back."""
+        check_rank(x, "x")
         mask = sequence_mask(x, mask, x_mask, name="mask")
         return self._attend(
             *self.project(x),

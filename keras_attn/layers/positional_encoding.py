@@ -5,8 +5,15 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rank
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_positive,
+    check_rank,
+    cloned,
+    sequence_mask,
+)
 from keras_attn.ops import sinusoids, token_positions
+from keras_attn.ops.masks import builds_across_replicas, static_shape
 
 Tensor = Any
 
@@ -25,11 +32,14 @@ class _AddPositions(MaskedLayer):
 
     def call(self, x, positions=None, mask=None, x_mask=None):
         check_rank(x, "x")
+        sequence_mask(x, mask, x_mask, name="mask")
         if positions is None:
             # One row is enough: it broadcasts over the batch.
             positions = token_positions(x[:1])
         else:
             positions = ops.convert_to_tensor(positions)
+            if builds_across_replicas():
+                positions = ops.cast(positions, "int32")
             if "int" not in keras.backend.standardize_dtype(positions.dtype):
                 raise ValueError(
                     "`positions` must be integers. Received: dtype "
@@ -37,7 +47,7 @@ class _AddPositions(MaskedLayer):
                 )
             if len(positions.shape) == 1:
                 positions = ops.expand_dims(positions, 0)
-            shape, wanted = tuple(positions.shape), (x.shape[0], x.shape[1])
+            shape, wanted = static_shape(positions), static_shape(x)[:2]
             if len(shape) != 2 or any(
                 None not in (a, b) and a != b and (a != 1 or axis)
                 for axis, (a, b) in enumerate(zip(shape, wanted, strict=False))
@@ -109,7 +119,7 @@ class LearnedPositionalEncoding(_AddPositions):
 
         output[b, t] = x[b, t] + table[positions[b, t]]
 
-    Shapes: x `(B, T, D)` to `(B, T, D)`, T at most `sequence_length`.
+    Shapes: x `(B, T, D)` to `(B, T, D)`, T at most `sequence_length` unless `positions` are given.
 
     Masking: as `PositionalEncoding`.
 
@@ -129,7 +139,8 @@ class LearnedPositionalEncoding(_AddPositions):
         `(B, T, D)` in the dtype of `x`.
 
     Raises:
-        ValueError: If `x` is longer than the table, or has a wrong rank.
+        ValueError: If `x` is longer than the table (and `positions` are not given), or has a wrong
+            rank.
 
     Example:
 
@@ -150,23 +161,26 @@ class LearnedPositionalEncoding(_AddPositions):
         self.embedding = keras.layers.Embedding(
             self.sequence_length,
             x_shape[-1],
-            embeddings_initializer=self.embeddings_initializer.clone(),
+            embeddings_initializer=cloned(self.embeddings_initializer),
             dtype=self.dtype_policy,
             name="embedding",
         )
         self.embedding.build()
 
-    def _encode(self, positions, shape):
-        if positions.shape[1] is not None and shape[1] is not None and self._too_long(shape[1]):
+    def __call__(self, x, positions=None, *args, **kwargs):
+        """Checks the length, then calls as any layer."""
+        # Not in `call`: JAX and PyTorch put a length of their own there for an unknown one.
+        length = x.shape[1] if positions is None and len(x.shape) == 3 else None
+        if isinstance(length, int) and length > self.sequence_length:
             raise ValueError(
                 f"{self.name} has positions for sequences of at most {self.sequence_length} "
-                f"tokens (`sequence_length`). Received: x of shape {tuple(shape)}. Shorten the "
+                f"tokens (`sequence_length`). Received: x of shape {static_shape(x)}. Shorten the "
                 "input, make a longer table, or use PositionalEncoding, which has no limit."
             )
-        return self.embedding(positions)
+        return super().__call__(x, positions, *args, **kwargs)
 
-    def _too_long(self, length: int) -> bool:
-        return length > self.sequence_length
+    def _encode(self, positions, shape):
+        return self.embedding(positions)
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.layers.masked_layer import MaskedLayer, check_positive
+from keras_attn.layers.masked_layer import MaskedLayer, check_mask, check_positive
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -33,7 +33,8 @@ class TokenEmbedding(MaskedLayer):
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:
-        x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`. Ids are not known when a model is
+        x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`. float32 ids are taken too, as a
+            `Sequential` model without an `Input` makes them. Ids are not known when a model is
             built: one outside of the vocabulary fails on a CPU (TensorFlow, PyTorch); on
             accelerators and on JAX it gives an undefined row. Check ids where they are made.
         reverse: Whether to project back to logits.
@@ -43,7 +44,8 @@ class TokenEmbedding(MaskedLayer):
         Embeddings `(B, T, D)`, or logits `(..., V)`.
 
     Raises:
-        ValueError: For ids that are no integers, or a wrong width with `reverse`.
+        ValueError: For ids of 16-bit floats or vectors without `reverse`, a wrong width with
+            `reverse`, or a mask of another shape or of floats.
 
     Example:
 
@@ -75,6 +77,7 @@ class TokenEmbedding(MaskedLayer):
             vocabulary_size,
             dim,
             embeddings_initializer=self.embeddings_initializer,
+            reverse_dtype=self.compute_dtype,  # not that of the variable, as Keras would
             dtype=self.dtype_policy,
             name="embedding",
         )
@@ -84,9 +87,21 @@ class TokenEmbedding(MaskedLayer):
         """Makes the matrix."""
         self.embedding.build()
 
+    def __call__(self, x, reverse=False, mask=None, **kwargs):
+        """Takes ids as integers, then calls as any layer."""
+        dtype = keras.backend.standardize_dtype(getattr(x, "dtype", "int32"))
+        # Keras casts ids to float32 in a Sequential model without an Input, and to float64 where
+        # it builds a model across replicas. Both hold ids exactly; 16 bits would not.
+        if not reverse and dtype in ("float32", "float64") and len(x.shape) <= 2:
+            x = ops.cast(x, "int32")
+        return super().__call__(x, reverse, mask, **kwargs)
+
     def call(self, x, reverse=False, mask=None):
         """Embeds ids, or projects back."""
         dtype = keras.backend.standardize_dtype(x.dtype)
+        if mask is not None:
+            check_mask(mask, x, axes=len(x.shape) - bool(reverse))
+            x = ops.copy(x)  # what is inside would hand on the mask of `x`, not an explicit one
         if reverse:
             if x.shape[-1] != self.dim:
                 raise ValueError(
@@ -97,10 +112,15 @@ class TokenEmbedding(MaskedLayer):
         if "int" not in dtype:
             raise ValueError(
                 f"{self.name} takes integer ids. Received: dtype {dtype}, shape {tuple(x.shape)}. "
-                "Use keras.Input(shape, dtype='int32'); pass `reverse=True` for logits."
+                "Use keras.Input(shape, dtype='int32'), as first layer of a Sequential model too; "
+                "pass `reverse=True` for logits."
             )
         x = self.embedding(x)
         return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
+
+    def compute_output_shape(self, x_shape):
+        """Returns the shape of the embeddings of ids `(B, T)`."""
+        return (*x_shape, self.dim)
 
     def compute_mask(self, x, previous_mask=None):
         """Returns the explicit mask, or `ids != 0`."""

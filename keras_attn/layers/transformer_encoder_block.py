@@ -3,7 +3,7 @@
 import keras
 
 from keras_attn.layers.block import TransformerBlock, with_scores
-from keras_attn.layers.masked_layer import sequence_mask
+from keras_attn.layers.masked_layer import check_rank, sequence_mask
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -81,6 +81,7 @@ class TransformerEncoderBlock(TransformerBlock):
         training=None,
     ):
         """Applies both sublayers."""
+        check_rank(x, "x")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
 
         def attend(h):

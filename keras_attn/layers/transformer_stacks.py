@@ -7,7 +7,7 @@ from keras import ops, tree
 
 from keras_attn.layers.block import TransformerBlock
 from keras_attn.layers.decoder_block import DecoderBlock
-from keras_attn.layers.masked_layer import check_positive, sequence_mask
+from keras_attn.layers.masked_layer import check_positive, cloned, sequence_mask
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 
 Tensor = Any
@@ -26,16 +26,14 @@ class _Stack(TransformerBlock):
         self.num_layers = num_layers
 
     def _build_blocks(self, x_shape: tuple, *memory_shape: tuple) -> None:
-        config = TransformerBlock.get_config(self)
-        for key in ("name", "trainable", "dtype"):
-            config.pop(key)
         self.blocks = []
         for i in range(self.num_layers):
             # Blocks with one seed would drop the same units.
             seed = None if self.seed is None else self.seed + i
-            block = self._block_class.from_config(
-                {**config, "seed": seed, "name": f"block_{i}", "dtype": self.dtype_policy}
-            )
+            settings = {**self._settings(), "seed": seed}
+            settings["kernel_initializer"] = cloned(self.kernel_initializer)
+            settings["bias_initializer"] = cloned(self.bias_initializer)
+            block = self._block_class(**settings, name=f"block_{i}", dtype=self.dtype_policy)
             block.build(x_shape, *memory_shape)
             self.blocks.append(block)
         self.norm = self._norm(x_shape, "norm") if self.normalize_first else None
@@ -51,7 +49,7 @@ class _Stack(TransformerBlock):
 class TransformerEncoder(_Stack):
     """A stack of `TransformerEncoderBlock`s (Vaswani et al., 2017).
 
-        x = block_i(x) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x) at the end
+        x = block_i(x) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
 
     Shapes: x `(B, T, D)` to `(B, T, D)`: embeddings with positions go in.
 

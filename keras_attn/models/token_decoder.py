@@ -4,6 +4,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_attn.generation.decoders import token_mask
+
 Tensor = Any
 
 
@@ -65,8 +67,8 @@ class TokenDecoder:
         Returns:
             The logits `(B, V)` after each row's last token, and the state.
         """
-        mask = ops.ones_like(prompt, dtype="bool") if prompt_mask is None else prompt_mask
-        mask = ops.cast(mask, "bool")
+        prompt = ops.convert_to_tensor(prompt)
+        mask = token_mask(prompt, prompt_mask)
         count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
         x = self._embed(prompt, ops.maximum(count - 1, 0))
         x, state = self.decoder.prefill(x, mask, memory, memory_mask, max_length)

@@ -76,7 +76,7 @@ def encoder_decoder_transformer(
     Returns:
         A functional model from `{"source_ids": (B, S), "target_ids": (B, T)}` to logits
         `(B, T, V)`. Its layers `source_embedding` (and `target_embedding` where there are two
-        vocabularies), `encoder` and `decoder` are what `sequence_decoder` decodes with.
+        vocabularies), `encoder` and `decoder` are what `SequenceDecoder` decodes with.
 
     Example:
 
@@ -110,7 +110,8 @@ def encoder_decoder_transformer(
     positions = PositionalEncoding(dtype=dtype, name="positions")
     dropout = keras.layers.Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
     encoder = TransformerEncoder(config.num_layers, **block, name="encoder")
-    decoder_layers = config.num_decoder_layers or config.num_layers
+    decoder_layers = config.num_decoder_layers
+    decoder_layers = config.num_layers if decoder_layers is None else decoder_layers
     decoder = TransformerDecoder(decoder_layers, **block, name="decoder")
 
     memory = encoder(dropout(positions(source_embedding(source_ids))))
@@ -140,18 +141,29 @@ class SequenceDecoder:
     """
 
     def __init__(self, model: keras.Model):
-        names = {layer.name for layer in model.layers}
-        missing = {"source_embedding", "positions", "encoder", "decoder"} - names
+        if not isinstance(model, keras.Model):
+            raise ValueError(
+                "Expected a model of `encoder_decoder_transformer`. "
+                f"Received: {type(model).__name__}."
+            )
+        layers = {layer.name: layer for layer in model.layers}
+        wanted = {
+            "source_embedding": TokenEmbedding,
+            "positions": PositionalEncoding,
+            "encoder": TransformerEncoder,
+            "decoder": TransformerDecoder,
+        }
+        missing = [n for n, kind in wanted.items() if not isinstance(layers.get(n), kind)]
         if missing:
             raise ValueError(
                 f"Expected a model of `encoder_decoder_transformer`. Received: {model.name!r} "
-                f"without the layers {sorted(missing)}. For other models use "
+                f"without its layers {missing}. For other models use "
                 "`keras_attn.generation.RecomputeDecoder`."
             )
         self.source_embedding = model.get_layer("source_embedding")
         self.positions = model.get_layer("positions")
         self.encoder = model.get_layer("encoder")
-        target = "target_embedding" if "target_embedding" in names else "source_embedding"
+        target = "target_embedding" if "target_embedding" in layers else "source_embedding"
         self.decoder = TokenDecoder(
             model.get_layer(target), self.positions, model.get_layer("decoder")
         )

@@ -22,16 +22,21 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
     Args:
         scores: Tensor `(..., S)`.
-        mask: Boolean tensor that broadcasts to `scores`; None: all are visible.
+        mask: Boolean or 0/1 integer tensor that broadcasts to `scores`; None: all are visible.
 
     Returns:
-        float32 tensor `(..., S)`.
+        float32 tensor `(..., S)`, float64 for float64 scores.
+
+    Raises:
+        ValueError: For a mask of floats.
 
     Example:
 
-    >>> ops.convert_to_numpy(masked_softmax(ops.zeros((3,)), ops.array([True, True, False]))).tolist()
+    >>> mask = ops.array([True, True, False])
+    >>> ops.convert_to_numpy(masked_softmax(ops.zeros((3,)), mask)).tolist()
     [0.5, 0.5, 0.0]
     """
+    mask = None if mask is None else as_boolean_mask(mask)
     if ops.dtype(scores) == "float16":
         # A product that overflowed in float16 saturates here instead of giving inf - inf.
         scores = ops.clip(ops.cast(scores, "float32"), -65504.0, 65504.0)
@@ -75,7 +80,7 @@ def dot_product_attention(
         query: `(B, T, N, H)`.
         key: `(B, S, K, H)`, K divides N.
         value: `(B, S, K, Hv)`.
-        mask: Boolean, broadcasts to `(B, N, T, S)`; True: may be attended.
+        mask: Boolean or 0/1 integers, broadcasts to `(B, N, T, S)`; True: may be attended.
         bias: Float, broadcasts to `(B, N, T, S)`; added to the scaled scores.
         scale: Factor of the product, `1 / sqrt(H)` if None.
         use_causal_mask: Whether later keys are hidden from earlier queries.
@@ -87,7 +92,7 @@ def dot_product_attention(
         The context `(B, T, N, Hv)` in the dtype of `value`, or `(context, weights)`.
 
     Raises:
-        ValueError: If ranks, widths or head counts do not fit together.
+        ValueError: If ranks, widths or head counts do not fit together, or for a mask of floats.
 
     Example:
 
@@ -113,10 +118,11 @@ def dot_product_attention(
         causal = causal_mask(query, key)
         mask = causal if mask is None else ops.logical_and(mask, causal)
     if bias is not None:
-        bias = ops.cast(bias, "float32")
+        dtype = "float64" if ops.dtype(scores) == "float64" else "float32"
+        bias = ops.cast(bias, dtype)
         visible = bias > MASKED
         mask = visible if mask is None else ops.logical_and(mask, visible)
-        scores = ops.cast(scores, "float32") + ops.where(visible, bias, 0.0)
+        scores = ops.cast(scores, dtype) + ops.where(visible, bias, 0.0)
     weights = ops.cast(masked_softmax(scores, mask), value.dtype)
     kept = random.dropout(weights, dropout, seed=seed) if dropout else weights
     if K == N:
@@ -168,7 +174,7 @@ def additive_attention(
         key: Projected keys `(B, S, U)`.
         value: `(B, S, D)`, any width.
         scale: The vector v `(U,)`.
-        mask: Boolean, broadcasts to `(B, T, S)`.
+        mask: Boolean or 0/1 integers, broadcasts to `(B, T, S)`.
         dropout: Share of the weights set to zero. 0 outside of training.
         seed: Integer or `keras.random.SeedGenerator` for the dropout.
         return_attention_scores: Whether the weights (before dropout) are returned too.

@@ -9,7 +9,8 @@ from keras import ops
 Tensor = Any
 
 
-def _shape(x: Tensor) -> tuple[int | None, ...]:
+def static_shape(x: Tensor) -> tuple[int | None, ...]:
+    """Returns the shape of `x`, None for what is not known (JAX has symbols there)."""
     return tuple(d if isinstance(d, int) else None for d in x.shape)
 
 
@@ -17,6 +18,18 @@ def _differ(a: int | None, b: int | None, broadcast: bool = False) -> bool:
     if a is None or b is None or a == b:
         return False
     return not (broadcast and a == 1)
+
+
+def builds_across_replicas() -> bool:
+    """Whether Keras is building a model under `tf.distribute`.
+
+    It then takes for the batch the mean of the replicas' batches, so that integers are floats.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return tf.distribute.has_strategy() and tf.distribute.in_cross_replica_context()
 
 
 def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
@@ -44,12 +57,13 @@ def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
     mask = mask if hasattr(mask, "dtype") else ops.convert_to_tensor(mask)
     dtype = keras.backend.standardize_dtype(mask.dtype)
     if dtype == "bool":
-        return ops.convert_to_tensor(mask)
-    if "int" not in dtype:
+        # A symbolic mask stays what it is: no node in the graph of a model for it.
+        return mask if keras.backend.is_keras_tensor(mask) else ops.convert_to_tensor(mask)
+    if "int" not in dtype and not builds_across_replicas():
         raise ValueError(
             f"`{name}` must be boolean or 0/1 integers, True where a token may be attended. "
-            f"Received: dtype {dtype}, shape {_shape(mask)}. Pass `{name} > 0.5` for a 0/1 float "
-            "mask, `bias=` of `keras_attn.ops.dot_product_attention` for an additive one."
+            f"Received: dtype {dtype}, shape {static_shape(mask)}. Pass `{name} > 0.5` for a 0/1 "
+            "float mask, `bias=` of `keras_attn.ops.dot_product_attention` for an additive one."
         )
     return ops.not_equal(ops.convert_to_tensor(mask), 0)
 
@@ -77,12 +91,8 @@ def check_padding_mask(
     True
     """
     mask = as_boolean_mask(mask, name)
-    shape = _shape(mask)
-    if (
-        len(shape) != 2
-        or _differ(shape[0], batch, broadcast=True)
-        or _differ(shape[1], length)
-    ):
+    shape = static_shape(mask)
+    if len(shape) != 2 or _differ(shape[0], batch) or _differ(shape[1], length):
         raise ValueError(
             f"`{name}` must have one value a token, shape (batch, length) = "
             f"{(batch, length)} here. Received: shape {shape}."
@@ -130,7 +140,7 @@ def combine_masks(
         parts.append(ops.expand_dims(ops.expand_dims(key_mask, 1), 1))
     if attention_mask is not None:
         mask = as_boolean_mask(attention_mask, "attention_mask")
-        shape = _shape(mask)
+        shape = static_shape(mask)
         wanted = {2: (B, S), 3: (B, T, S), 4: (B, num_heads, T, S)}.get(len(shape))
         if (
             wanted is None
@@ -169,7 +179,7 @@ def causal_mask(query: Tensor, key: Tensor) -> Tensor:
         key: Tensor `(B, S, ...)`.
 
     Returns:
-        Boolean tensor `(1 or B, 1, T, S)`.
+        Boolean tensor `(1, 1, T, S)`.
 
     Example:
 
@@ -177,17 +187,16 @@ def causal_mask(query: Tensor, key: Tensor) -> Tensor:
     >>> ops.convert_to_numpy(causal_mask(x, y))[0, 0].tolist()
     [[True, True, False], [True, True, True]]
     """
-    T, S = _shape(query)[1], _shape(key)[1]
+    T, S = static_shape(query)[1], static_shape(key)[1]
     if T is not None and S is not None:
         mask = np.tril(np.ones((T, S), "bool"), S - T)
         return ops.convert_to_tensor(mask[None, None])
     # Counted from the end by cumulative sums: right for any dynamic length, on every backend and
-    # in every exporter.
+    # in every exporter. One row of the batch is enough.
+    query, key = query[:1], key[:1]
     after_query = _positions_from_end(query)
     after_key = _positions_from_end(key)
-    return ops.expand_dims(
-        ops.expand_dims(after_key, 1) >= ops.expand_dims(after_query, 2), 1
-    )
+    return ops.expand_dims(ops.expand_dims(after_key, 1) >= ops.expand_dims(after_query, 2), 1)
 
 
 def _positions_from_end(x: Tensor) -> Tensor:

@@ -34,7 +34,9 @@ def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> T
         PE[p, 2i]   = sin(p / max_wavelength ** (2i / dim))
         PE[p, 2i+1] = cos(p / max_wavelength ** (2i / dim))
 
-    An odd `dim` ends with a sine. Computed in float32, without a table, so no position is too far.
+    An odd `dim` ends with a sine. Computed without a table, in float32, right to 1e-4 for all
+    positions below 2 ** 24: a position is split into digits of base 256, the angle of each being
+    reduced to one turn beforehand, as a plain float32 product is wrong by 0.005 at position 100000.
 
     Args:
         positions: Integer or float tensor `(...)`.
@@ -51,6 +53,11 @@ def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> T
     """
     index = np.arange(dim)
     rates = np.exp(-math.log(max_wavelength) * 2 * (index // 2) / dim)
-    angles = ops.expand_dims(ops.cast(positions, "float32"), -1)
-    angles = angles * ops.convert_to_tensor(rates, "float32")
+    rest = ops.expand_dims(ops.cast(positions, "float32"), -1)
+    angles = 0.0
+    for power in range(3):
+        higher = ops.floor(rest / 256.0) if power < 2 else 0.0
+        turn = np.remainder(rates * 256.0**power + math.pi, 2 * math.pi) - math.pi
+        angles = angles + (rest - 256.0 * higher) * ops.convert_to_tensor(turn, "float32")
+        rest = higher
     return ops.where(ops.convert_to_tensor(index % 2 == 0), ops.sin(angles), ops.cos(angles))

@@ -92,6 +92,7 @@ class Translator:
         self.model = encoder_decoder_transformer(self.config, dtype=dtype)
         self._decoder = SequenceDecoder(self.model)
         self._compiled: dict[tuple, CompiledFunction] = {}
+        self._optimizer: Any = None
 
     # Training
 
@@ -150,6 +151,7 @@ class Translator:
             "jit_compile": False if _tensorflow_on_cpu() else "auto",
         }
         self.model.compile(**{**settings, **kwargs})
+        self._optimizer = self.model.optimizer
 
     def fit(
         self,
@@ -172,8 +174,9 @@ class Translator:
             seed: Of the order of the batches. Dropout follows `keras.utils.set_random_seed`.
             verbose: Of Keras' progress bar.
             callbacks: Further Keras callbacks.
-            **compile_settings: Of `compile`, which is called if the model is not compiled, or if
-                any are given.
+            **compile_settings: Of `compile`, with which each `fit` starts anew: its learning rate
+                rises and falls over the epochs of this call. Only a model that was compiled by
+                `translator.model.compile` is taken as it is, unless settings are given.
 
         Returns:
             Keras' `History`.
@@ -184,7 +187,8 @@ class Translator:
             validation = self.dataset(
                 validation_pairs, tokens_per_batch=tokens_per_batch, shuffle=False
             )
-        if compile_settings or not self.model.compiled:
+        ours = self.model.compiled and self.model.optimizer is self._optimizer
+        if compile_settings or ours or not self.model.compiled:
             self.compile(total_steps=epochs * len(batches), **compile_settings)
         return self.model.fit(
             batches,

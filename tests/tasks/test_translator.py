@@ -14,6 +14,7 @@ from keras_attn.datasets import TokenBatches
 from keras_attn.tasks import Translator
 from keras_attn.tasks.task_file import FORMAT_VERSION
 from keras_attn.text import BytePairTokenizer
+from keras_attn.training import MaskedCrossEntropy
 
 NUMBERS = "zero one two three four five six seven eight nine".split()
 ZAHLEN = "null eins zwei drei vier fünf sechs sieben acht neun".split()
@@ -121,6 +122,19 @@ def test_bad_input_is_refused(translator, tokenizer):
         Translator(tokenizer, {**CONFIG, "num_heads": 5})
     with pytest.raises(ValueError, match="max_source_length"):
         Translator(tokenizer, CONFIG, max_source_length=1)
+
+
+def test_each_fit_is_a_schedule_of_its_own(tokenizer):
+    translator = Translator(tokenizer, CONFIG)
+    for _ in range(2):
+        before = [w.numpy().copy() for w in translator.model.trainable_weights]
+        translator.fit(PAIRS[:40], epochs=2, verbose=0)
+        pairs = zip(before, translator.model.trainable_weights, strict=True)
+        assert max(np.abs(a - b.numpy()).max() for a, b in pairs) > 1e-4
+    optimizer = keras.optimizers.SGD(0.5)
+    translator.model.compile(optimizer, MaskedCrossEntropy())
+    translator.fit(PAIRS[:40], epochs=1, verbose=0)
+    assert translator.model.optimizer is optimizer  # a choice of the user's own is kept
 
 
 def test_dataset_is_what_fit_takes(translator):

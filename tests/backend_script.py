@@ -1,0 +1,151 @@
+"""What `test_backends.py` runs in one fresh process a backend: `backend_script.py FOLDER`.
+
+It loads what TensorFlow saved, compares, differentiates and trains, and prints what it found as
+JSON in its last line.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import keras
+
+BEFORE = set(sys.modules)
+import keras_attn  # noqa: E402
+
+IMPORTED = set(sys.modules) - BEFORE
+
+import numpy as np  # noqa: E402
+from keras import ops, tree  # noqa: E402
+
+from keras_attn import layers  # noqa: E402
+
+POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+HEAVY = ("tensorflow", "tensorflow_text", "tokenizers", "matplotlib", "sacrebleu", "keras_hub")
+
+
+def numpy(nest):
+    return [ops.convert_to_numpy(ops.cast(x, "float32")) for x in tree.flatten(nest)]
+
+
+def distance(a, b):
+    return max(float(np.abs(x - y).max()) for x, y in zip(a, b, strict=True))
+
+
+def loaded(folder, name):
+    model = keras.models.load_model(folder / f"{name}.keras", safe_mode=True)
+    with np.load(folder / f"{name}.npz") as file:
+        arrays = dict(file)
+    inputs = {k.removeprefix("input "): v for k, v in arrays.items() if k.startswith("input ")}
+    outputs = [arrays[f"output {i}"] for i in range(len(arrays)) if f"output {i}" in arrays]
+    trained = [arrays[f"trained {i}"] for i in range(len(arrays)) if f"trained {i}" in arrays]
+    return model, inputs, outputs, trained
+
+
+def train(model, inputs):
+    """Outputs before and after one step of gradient descent, compiled where the backend can."""
+    size = len(tree.flatten(model.outputs))
+    model.compile(keras.optimizers.SGD(0.1), ["mse"] * size)
+    before = numpy(model.predict_on_batch(inputs))
+    targets = [np.full(y.shape, 0.3, "float32") for y in before]
+    model.train_on_batch(inputs, targets if size > 1 else targets[0])
+    return before, numpy(model.predict_on_batch(inputs))
+
+
+def nothing_visible():
+    """Contract 2: a row that sees nothing, through every layer that attends, and one step."""
+    x, memory = keras.Input((4, 8), name="x"), keras.Input((5, 8), name="memory")
+    mask = keras.Input((4, 4), dtype="bool", name="mask")
+    memory_mask = keras.Input((5,), dtype="bool", name="memory_mask")
+    scored = {"return_attention_scores": True}
+    y, *scores = layers.MultiHeadSelfAttention(2)(x, attention_mask=mask, **scored)
+    y, s = layers.MultiHeadAttention(2)(y, memory, value_mask=memory_mask, **scored)
+    scores.append(s)
+    c, s = layers.AdditiveAttention(3)(y, memory, value_mask=memory_mask, **scored)
+    y, *s = layers.TransformerEncoderBlock(2, 8)(c, attention_mask=mask, **scored)
+    scores += s
+    y, *s = layers.DecoderBlock(2, 8)(
+        y, memory, attention_mask=mask, memory_mask=memory_mask, **scored
+    )
+    scores += s
+    model = keras.Model([x, memory, mask, memory_mask], [y, c, *scores])
+    rng = np.random.default_rng(0)
+    visible = np.ones((2, 4, 4), bool)
+    visible[0, 0] = False
+    inputs = {
+        "x": rng.normal(size=(2, 4, 8)).astype("float32"),
+        "memory": rng.normal(size=(2, 5, 8)).astype("float32"),
+        "mask": visible,
+        "memory_mask": np.arange(5) < [[0], [4]],
+    }
+    y, c, *scores = numpy(model.predict_on_batch(inputs))
+    model = keras.Model(model.inputs, model.outputs[:1])
+    model.compile(keras.optimizers.SGD(0.1), "mse", auto_scale_loss=False)
+    model.train_on_batch(inputs, np.zeros((2, 4, 8), "float32"))
+    return {
+        "finite": all(np.isfinite(a).all() for a in [y, c, *scores, *numpy(model.weights)]),
+        "zero": bool((c[0] == 0).all() and all((s[0, :, 0] == 0).all() for s in scores)),
+    }
+
+
+def collected(model, inputs):
+    maps = keras_attn.attention_maps(model, inputs)
+    return [[key.path, key.role, key.call, list(maps[key].shape)] for key in maps]
+
+
+def symbolic(policy):
+    """Unknown lengths, and roles of tensors that Keras casts."""
+    x = keras.Input((None, 8))
+    y = layers.LearnedPositionalEncoding(6, dtype=policy)(x)
+    layer = layers.MultiHeadAttention(2, dtype=policy)
+    z, scores = layer(y, y, use_causal_mask=True, return_attention_scores=True)
+    with keras_attn.collect_attention() as maps:
+        layer(np.ones((1, 3, 8), "float32"), ops.ones((1, 2, 8)))
+        same = ops.ones((1, 3, 8))
+        layer(same, same)
+    return [list(y.shape), list(z.shape), list(scores.shape), [key.role for key in maps]]
+
+
+def trained_without_tensorflow():
+    """Building and fitting imports no TensorFlow on other backends."""
+    x = keras.Input((None,), dtype="int32")
+    y = layers.PositionalEncoding()(layers.TokenEmbedding(9, 4)(x))
+    memory = layers.TransformerEncoder(1, 2, 4, dropout=0.1, seed=1)(y)
+    y = layers.TransformerDecoder(1, 2, 4, dropout=0.1, attention_dropout=0.1)(y, memory)
+    model = keras.Model(x, layers.AdditiveAttention(3)(y, memory))
+    model.compile("adam", "mse")
+    model.fit(np.ones((2, 3), "int32"), np.ones((2, 3, 4)), verbose=0)
+    return "tensorflow" not in sys.modules
+
+
+def main(folder):
+    result = {
+        # Before a model is loaded: `load_model` itself imports it where it is installed.
+        "without tensorflow": trained_without_tensorflow(),
+        "backend": keras.backend.backend(),
+        "imported": [name for name in HEAVY if name in IMPORTED],
+        "outputs": {},
+        "predicted": {},
+        "trained": {},
+        "maps": {},
+    }
+    for path in sorted(folder.glob("*.keras")):
+        name = path.stem
+        model, inputs, outputs, trained = loaded(folder, name)
+        result["maps"][name] = collected(model, inputs)
+        result["outputs"][name] = distance(numpy(model(inputs)), outputs)
+        model.load_weights(folder / f"{name}.weights.h5")
+        before, after = train(model, inputs)
+        result["predicted"][name] = distance(before, outputs)
+        result["trained"][name] = distance(after, trained)
+    for policy in POLICIES:
+        keras.config.set_dtype_policy(policy)
+        keras.utils.set_random_seed(0)
+        if keras.backend.backend() != "tensorflow":  # where the harness has done it
+            result[f"nothing visible {policy}"] = nothing_visible()
+        result[f"symbolic {policy}"] = symbolic(policy)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,270 @@
+"""Decoding step by step == the call on the whole sequence (teacher forcing)."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+from generation_toys import END, PAD, START, randomize, small_transformer, sources, translate
+from keras import ops
+
+from keras_attn.generation import CompiledFunction, RecomputeDecoder, beam_search, greedy_search
+from keras_attn.layers import LearnedPositionalEncoding, TokenEmbedding, TransformerDecoder
+from keras_attn.models import SequenceDecoder, TokenDecoder
+
+DIM, STEPS = 8, 3
+PROMPTS = {  # lengths of three rows, and the side of their padding
+    "one token": ([1, 1, 1], None),
+    "equal": ([3, 3, 3], None),
+    "right": ([2, 4, 1], "right"),
+    "left": ([2, 4, 1], "left"),
+}
+CASES = [  # normalize_first, num_kv_heads, memory, prompt
+    *itertools.product([True, False], [None, 2], [True, False], ["right", "left"]),
+    (True, None, True, "one token"),
+    (False, 1, False, "one token"),
+    (False, None, True, "equal"),
+    (True, 1, False, "equal"),
+]
+
+
+def numpy(x):
+    return np.asarray(ops.convert_to_numpy(x))
+
+
+def prompt_slots(lengths, side):
+    """The slots of each row's prompt tokens, and the prompt's mask."""
+    width = max(lengths)
+    slots = [np.arange(n) + (width - n if side == "left" else 0) for n in lengths]
+    mask = np.zeros((len(lengths), width), bool)
+    for row, own in enumerate(slots):
+        mask[row, own] = True
+    return slots, mask
+
+
+def fill_free_slots(cache, used, value):
+    """Writes garbage into all slots that hold no prompt."""
+    free = ops.reshape(ops.arange(cache.shape[1]) >= used, (1, -1, 1, 1))
+    return ops.where(free, ops.cast(value, cache.dtype), cache)
+
+
+@pytest.mark.parametrize("normalize_first, num_kv_heads, with_memory, prompt", CASES)
+def test_transformer_decoder(normalize_first, num_kv_heads, with_memory, prompt):
+    """Vectors: outputs and weights, with slots to spare and garbage in them."""
+    lengths, side = PROMPTS[prompt]
+    rng = np.random.default_rng(0)
+    stack = TransformerDecoder(2, 4, 16, normalize_first=normalize_first, num_kv_heads=num_kv_heads)
+    x = rng.normal(size=(3, max(lengths) + STEPS, DIM)).astype("float32")
+    memory = rng.normal(size=(3, 5, DIM)).astype("float32") if with_memory else None
+    memory_mask = np.arange(5) < np.array([[5], [2], [3]]) if with_memory else None
+    whole = {"memory": memory, "memory_mask": memory_mask} if with_memory else {}
+    stack.build(x.shape, *([memory.shape] if with_memory else []))
+    randomize(stack, 1)
+    full, own, cross = stack(x, **whole, return_attention_scores=True)
+    full = numpy(full)
+
+    width = max(lengths)
+    slots, mask = prompt_slots(lengths, side)
+    prompts = rng.normal(size=(3, width, DIM)).astype("float32")  # padding is garbage too
+    for row, n in enumerate(lengths):
+        prompts[row, slots[row]] = x[row, :n]
+    output, state = stack.prefill(
+        ops.convert_to_tensor(prompts),
+        None if side is None else mask,
+        None if memory is None else ops.convert_to_tensor(memory),
+        memory_mask,
+        width + STEPS + 2,
+    )
+    for row, n in enumerate(lengths):
+        np.testing.assert_allclose(numpy(output)[row, slots[row]], full[row, :n], atol=1e-5)
+    state["cache"] = keras.tree.map_structure(
+        lambda c: fill_free_slots(c, width, 1e4), state["cache"]
+    )
+    for step in range(STEPS):
+        at = np.array(lengths) + step
+        new = np.take_along_axis(x, at[:, None, None], axis=1)
+        output, state, scores = stack.step(ops.convert_to_tensor(new), state, True)
+        np.testing.assert_allclose(numpy(output)[:, 0], full[np.arange(3), at], atol=1e-5)
+        assert len(scores["self"]) == 2
+        assert len(scores["cross"]) == (2 if with_memory else 0)
+        for layer, row in itertools.product(range(2), range(3)):
+            expected = np.zeros((4, width + STEPS + 2), "float32")
+            seen = [*slots[row], *range(width, width + step + 1)]
+            expected[:, seen] = numpy(own[layer])[row, :, at[row], : at[row] + 1]
+            np.testing.assert_allclose(numpy(scores["self"][layer])[row, :, 0], expected, atol=1e-5)
+            if with_memory:
+                np.testing.assert_allclose(
+                    numpy(scores["cross"][layer])[row, :, 0],
+                    numpy(cross[layer])[row, :, at[row]],
+                    atol=1e-5,
+                )
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["pre-norm", "post-norm"])
+def model(request):
+    return small_transformer(num_layers=2, normalize_first=request.param)
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_token_decoder_of_a_model(model, prompt):
+    """Ids: logits and weights of steps == those of the whole functional model."""
+    lengths, side = PROMPTS[prompt]
+    rng = np.random.default_rng(0)
+    sequences = SequenceDecoder(model)
+    source = sources([5, 2, 4], 5)
+    width = max(lengths)
+    targets = rng.integers(1, 9, size=(3, width + STEPS)).astype("int32")
+    full = numpy(model({"source_ids": source, "target_ids": targets}))
+    memory, memory_mask = sequences.encode(source)
+    slots, mask = prompt_slots(lengths, side)
+    prompts = np.full((3, width), PAD, "int32")
+    for row, n in enumerate(lengths):
+        prompts[row, slots[row]] = targets[row, :n]
+    decoder = sequences.decoder
+    logits, state = decoder.prefill(
+        prompts, None if side is None else mask, memory, memory_mask, width + STEPS
+    )
+    for step in range(STEPS + 1):
+        at = np.array(lengths) + step - 1
+        np.testing.assert_allclose(numpy(logits), full[np.arange(3), at], atol=1e-5)
+        if step < STEPS:
+            at = (at + 1).astype("int32")
+            logits, state, scores = decoder.step(targets[np.arange(3), at], at, state, True)
+            assert tuple(scores["self"][1].shape) == (3, 2, 1, width + STEPS)
+            np.testing.assert_allclose(numpy(ops.sum(scores["cross"][0], -1)), 1, atol=1e-5)
+            assert np.all(numpy(scores["cross"][0])[1, :, :, 2:] == 0)
+
+
+def language_model(seed=0):
+    """A decoder-only model of learned positions and an output that is not tied."""
+    ids = keras.Input((None,), dtype="int32")
+    embedding = TokenEmbedding(9, DIM, mask_zero=False)
+    positions = LearnedPositionalEncoding(8)
+    stack = TransformerDecoder(2, 2, 16, num_kv_heads=1, normalize_first=True)
+    head = keras.layers.Dense(9)
+    model = keras.Model(ids, head(stack(positions(embedding(ids)))))
+    return randomize(model, seed), TokenDecoder(embedding, positions, stack, head)
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_token_decoder_without_memory(prompt):
+    lengths, side = PROMPTS[prompt]
+    model, decoder = language_model()
+    targets = np.random.default_rng(0).integers(0, 9, size=(3, 7)).astype("int32")
+    full = numpy(model(targets))
+    slots, mask = prompt_slots(lengths, side)
+    prompts = np.full(mask.shape, 5, "int32")  # a token where padding is: the mask decides
+    for row, n in enumerate(lengths):
+        prompts[row, slots[row]] = targets[row, :n]
+    recompute = RecomputeDecoder(lambda ids, memory, memory_mask: model(ids))
+    for other in (decoder, recompute):
+        logits, state = other.prefill(prompts, mask, max_length=7)
+        for step in range(STEPS + 1):
+            at = np.array(lengths) + step - 1
+            np.testing.assert_allclose(numpy(logits), full[np.arange(3), at], atol=1e-5)
+            if step < STEPS:
+                at = (at + 1).astype("int32")
+                logits, state = other.step(targets[np.arange(3), at], at, state)
+
+
+def test_no_more_positions_than_needed():
+    """A table of 8 positions serves a prompt of 3 and 6 new tokens: the last one is not read."""
+    model, decoder = language_model()
+    prompt = np.array([[1, 3, 5]])
+    recompute = RecomputeDecoder(lambda ids, memory, memory_mask: model(ids))
+    cached = greedy_search(decoder, prompt, max_length=6, end_id=END, suppressed_ids=[END])
+    slow = greedy_search(recompute, prompt, max_length=6, end_id=END, suppressed_ids=[END])
+    assert numpy(cached.lengths).tolist() == [6]
+    np.testing.assert_array_equal(numpy(cached.tokens), numpy(slow.tokens))
+
+
+def test_prefill_makes_room_for_one_step_by_default():
+    model, decoder = language_model()
+    recompute = RecomputeDecoder(lambda ids, memory, memory_mask: model(ids))
+    ids = np.array([[1, 3, 5]], "int32")
+    full = numpy(model(ids))
+    for each in (decoder, recompute):
+        logits, state = each.prefill(ids[:, :2])
+        np.testing.assert_allclose(numpy(logits), full[:, 1], atol=1e-5)
+        logits, _ = each.step(ids[:, 2], np.array([2], "int32"), state)
+        np.testing.assert_allclose(numpy(logits), full[:, 2], atol=1e-5)
+
+
+def test_recompute_decoder_has_no_scores():
+    _, decoder = language_model()
+    recompute = RecomputeDecoder(lambda ids, memory, memory_mask: decoder.embedding(ids))
+    _, state = recompute.prefill(np.array([[1]]))
+    with pytest.raises(ValueError, match="Received: return_scores=True"):
+        recompute.step(np.array([1]), np.array([1]), state, return_scores=True)
+
+
+# Searches
+
+RULES = {"suppressed_ids": (PAD,)}  # the model takes it for padding, the cache for a token
+
+
+def test_greedy_is_a_beam_of_one_and_recomputing():
+    """Over many random models: the compiled functions follow the weights."""
+    model = small_transformer(num_layers=2)
+    source = sources([5, 2, 1, 4], 5)
+    greedy, beam = translate(model, **RULES), translate(model, 1, **RULES)
+
+    def whole(ids, source_ids, source_mask):
+        return model({"source_ids": source_ids, "target_ids": ids})
+
+    def recompute(ids, max_length):
+        prompt = ops.zeros_like(ids[:, :1]) + START
+        decoder = RecomputeDecoder(whole)
+        return greedy_search(decoder, prompt, None, ids, max_length=max_length, end_id=END, **RULES)
+
+    recompute = CompiledFunction(recompute, model.variables)
+    different = set()
+    for seed in range(25):
+        randomize(model, seed)
+        one, two, three = (f(source, 6) for f in (greedy, beam, recompute))
+        for field in one._fields:
+            value = getattr(one, field)
+            np.testing.assert_allclose(getattr(two, field)[:, 0], value, atol=1e-5)
+            np.testing.assert_allclose(getattr(three, field), value, atol=1e-5)
+        different |= {tuple(row) for row in one.tokens.tolist()}
+    assert len(different) > 15
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_searches_with_padded_prompts(side):
+    """A prompt alone == beside longer ones, cached and recomputed, greedy and beams."""
+    model, decoder = language_model(seed=3)
+    lengths = [2, 4, 1]
+    slots, mask = prompt_slots(lengths, side)
+    rng = np.random.default_rng(1)
+    prompts = np.where(mask, rng.integers(1, 9, size=mask.shape), PAD).astype("int32")
+    recompute = RecomputeDecoder(lambda ids, memory, memory_mask: model(ids))
+    settings = {"max_length": 4, "end_id": END}
+    beams = {"num_beams": 3, "num_return_sequences": 3, "alpha": 0.6}
+    for search, more in [(greedy_search, {}), (beam_search, beams)]:
+        each = [search(decoder, prompts, mask, **settings, **more)]
+        if search is greedy_search:
+            each.append(search(recompute, prompts, mask, **settings, **more))
+        for row in range(3):
+            alone = search(decoder, prompts[row : row + 1, slots[row]], **settings, **more)
+            for together, field in itertools.product(each, alone._fields):
+                np.testing.assert_allclose(
+                    numpy(getattr(together, field))[row], numpy(getattr(alone, field))[0], atol=1e-5
+                )
+
+
+def test_scores_of_beams_are_the_models_own():
+    """The score of each of n best == the log-probabilities of its tokens in one teacher-forced
+    call, divided by the penalty."""
+    model = small_transformer()
+    source = sources([4, 3], 4)
+    found = translate(model, 4, num_return_sequences=4, alpha=1.0, **RULES)(source, 5)
+    for row, best in itertools.product(range(2), range(4)):
+        length = found.lengths[row, best]
+        tokens = found.tokens[row, best, :length]
+        ids = np.array([[START, *tokens[:-1]]], "int32")
+        logits = model({"source_ids": source[row : row + 1], "target_ids": ids})
+        logp = numpy(ops.log_softmax(logits, axis=-1))[0]
+        total = logp[np.arange(length), tokens].sum() / ((5 + length) / 6)
+        np.testing.assert_allclose(found.scores[row, best], total, atol=1e-5)
+        assert np.all(np.diff(found.scores[row]) <= 0)

@@ -1,0 +1,530 @@
+"""One helper that runs a layer, a block, a stack or a model through what all have to keep.
+
+`LayerCase` says how to make it and what it takes; each `check_*` function is one contract, and
+`run_layer_test` runs them all. TensorFlow only: gradients, tf.function and XLA are at hand there;
+`test_backends.py` compares the other backends with it.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops, tree
+
+from keras_attn import attention_maps
+
+POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+LENGTHS = {"T": 4, "S": 5}
+
+
+@dataclass
+class LayerCase:
+    """What the harness has to know of a layer.
+
+    Args:
+        make: Makes a fresh layer; takes `dtype` and `name`.
+        inputs: Call arguments and their shapes without the batch, such as `{"x": ("T", 8)}`; the
+            first one is the query. A shape without a width is one of ids.
+        masks: Names of the explicit masks of the inputs, such as `{"x": "padding_mask"}`.
+        hides: The inputs whose masks hide keys.
+        attention_mask: The inputs `(query, keys)` and number of heads of an `attention_mask`.
+        scores: Names of the inputs `(query, keys)` and number of heads of each of the scores.
+        causal: Call arguments that make it causal; None: it cannot be.
+        repeats: Whether it can be applied three times in a row.
+        call: Further arguments of every call.
+        as_dict: Whether the inputs are one dict, as those of functional models are.
+    """
+
+    make: Callable[..., Any]
+    inputs: dict[str, tuple]
+    masks: dict[str, str]
+    hides: tuple[str, ...] = ()
+    attention_mask: tuple[str, str, int] | None = None
+    scores: tuple[tuple[str, str, int], ...] = ()
+    causal: dict[str, bool] | None = None
+    repeats: bool = False
+    call: dict[str, Any] = field(default_factory=dict)
+    as_dict: bool = False
+
+    @property
+    def first(self) -> str:
+        return next(iter(self.inputs))
+
+    def length(self, name: str) -> int:
+        return LENGTHS[self.inputs[name][0]]
+
+    def arrays(self, batch: int = 2, seed: int = 0) -> dict[str, np.ndarray]:
+        """Random inputs."""
+        rng = np.random.default_rng(seed)
+        arrays = {}
+        for name, (length, *width) in self.inputs.items():
+            shape = (batch, LENGTHS[length], *width)
+            ids = rng.integers(1, 11, shape).astype("int32")
+            arrays[name] = rng.normal(size=shape).astype("float32") if width else ids
+        return arrays
+
+    def some_masks(self, batch: int = 2) -> dict[str, np.ndarray]:
+        """Masks that hide the last position of the first row, by name of their input."""
+        masks = {}
+        for name in self.masks:
+            masks[name] = np.ones((batch, self.length(name)), bool)
+            masks[name][0, -1] = False
+        return masks
+
+    def symbolic(self, known: bool) -> dict[str, Any]:
+        return {
+            name: keras.Input(
+                (LENGTHS[length] if known else None, *width),
+                batch_size=2 if known else None,
+                dtype="float32" if width else "int32",
+                name=name,
+            )
+            for name, (length, *width) in self.inputs.items()
+        }
+
+    def __call__(self, layer: Any, inputs: dict[str, Any], **kwargs) -> Any:
+        if self.as_dict:
+            return layer(inputs, **{**self.call, **kwargs})
+        first, *others = inputs.items()
+        return layer(first[1], **dict(others), **{**self.call, **kwargs})
+
+
+def numpy(nest: Any) -> Any:
+    return tree.map_structure(ops.convert_to_numpy, nest)
+
+
+def first_output(outputs: Any) -> Any:
+    return tree.flatten(outputs)[0]
+
+
+def mask_of(tensor: Any) -> np.ndarray | None:
+    mask = getattr(tensor, "_keras_mask", None)
+    return None if mask is None else ops.convert_to_numpy(mask)
+
+
+def masked(x: np.ndarray, mask: np.ndarray | None) -> Any:
+    """A fresh tensor with an implicit mask."""
+    x = tf.constant(x)
+    if mask is not None:
+        x._keras_mask = tf.constant(mask)
+    return x
+
+
+def explicit(case: LayerCase, masks: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {case.masks[name]: mask for name, mask in masks.items()}
+
+
+def assert_equal(actual: Any, expected: Any, atol: float = 1e-6) -> None:
+    tree.assert_same_structure(actual, expected)
+    for a, b in zip(tree.flatten(numpy(actual)), tree.flatten(numpy(expected)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=atol)
+
+
+def set_biases(layer: Any) -> None:
+    """Zero biases would hide where they are added."""
+    rng = np.random.default_rng(1)
+    for variable in layer.trainable_variables:
+        if variable.name in ("bias", "beta"):
+            variable.assign(rng.normal(size=variable.shape))
+
+
+def values_and_gradients(layer: Any, case: LayerCase, inputs: dict, **kwargs) -> tuple[Any, list]:
+    """Outputs, and gradients of a weighted sum of them: of float inputs and of the weights."""
+    inputs = {name: tf.convert_to_tensor(x) for name, x in inputs.items()}
+    floats = [x for x in inputs.values() if x.dtype.is_floating]
+    with tf.GradientTape() as tape:
+        tape.watch(floats)
+        outputs = case(layer, inputs, **kwargs)
+        loss = tf.add_n(
+            [
+                tf.reduce_sum(
+                    tf.cos(tf.cast(tf.range(tf.size(y)), tf.float32))
+                    * tf.reshape(tf.cast(y, tf.float32), [-1])
+                )
+                for y in tree.flatten(outputs)
+            ]
+        )
+    variables = [v.value for v in layer.trainable_variables]
+    return outputs, tape.gradient(loss, floats + variables)
+
+
+# --- contract 6, in part, and shapes
+
+
+def check_config(case: LayerCase) -> None:
+    layer = case.make()
+    config = layer.get_config()
+    assert json.loads(json.dumps(config)) == config
+    again = type(layer).from_config(config)
+    assert json.dumps(again.get_config()) == json.dumps(config)
+    saved = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
+    loaded = keras.saving.deserialize_keras_object(saved, safe_mode=True)
+    assert type(loaded) is type(layer)
+    assert json.dumps(loaded.get_config()) == json.dumps(config)
+
+
+def check_symbolic(case: LayerCase) -> None:
+    """Symbolic shapes and dtypes are eager ones, lengths known or not, with scores and without."""
+    wanted = [False, True] if case.scores else [False]
+    for policy in ("float32", "mixed_float16"):
+        for with_scores in wanted:
+            kwargs = {"return_attention_scores": True} if with_scores else {}
+            eager = case(case.make(dtype=policy), case.arrays(), **kwargs)
+            for known in (True, False):
+                layer = case.make(dtype=policy)
+                spec = case(layer, case.symbolic(known), **kwargs)
+                tree.assert_same_structure(spec, eager)
+                for s, e in zip(tree.flatten(spec), tree.flatten(eager), strict=True):
+                    assert s.dtype == keras.backend.standardize_dtype(e.dtype)
+                    shape = tuple(e.shape)
+                    if known:
+                        assert s.shape == shape
+                    else:
+                        assert len(s.shape) == len(shape)
+                        assert all(a in (None, b) for a, b in zip(s.shape, shape, strict=True))
+                        assert s.shape[0] is None
+            if with_scores:
+                scores = tree.flatten(eager)[1:]
+                assert len(scores) == len(case.scores)
+                for weights, (query, key, heads) in zip(scores, case.scores, strict=True):
+                    shape = (2, heads, case.length(query), case.length(key))
+                    assert tuple(weights.shape) == (shape if heads else (shape[0], *shape[2:]))
+            elif not (case.call or case.as_dict):
+                shapes = [x.shape for x in case.arrays().values()]
+                assert tuple(layer.compute_output_shape(*shapes)) == tuple(eager.shape)
+
+
+def check_dtypes(case: LayerCase) -> None:
+    for policy in POLICIES:
+        layer = case.make(dtype=policy)
+        outputs, gradients = (
+            values_and_gradients(layer, case, case.arrays(), training=True)
+            if (_takes(layer, "training"))
+            else values_and_gradients(layer, case, case.arrays())
+        )
+        compute = keras.dtype_policies.get(policy).compute_dtype
+        assert keras.backend.standardize_dtype(outputs.dtype) == compute
+        assert all(v.dtype == "float32" for v in layer.trainable_variables)
+        assert np.isfinite(numpy(outputs).astype("float32")).all()
+        for gradient in gradients:
+            assert gradient is not None
+            gradient = tf.convert_to_tensor(gradient)
+            assert np.isfinite(numpy(gradient).astype("float32")).all()
+
+
+def _takes(layer: Any, argument: str) -> bool:
+    import inspect
+
+    return argument in inspect.signature(layer.call).parameters
+
+
+# --- contract 1: masks
+
+
+def check_accepted_masks(case: LayerCase) -> None:
+    """Booleans and 0/1 integers, arrays and tensors, mean the same."""
+    layer, inputs = case.make(), case.arrays()
+    plain = case(layer, inputs)
+    forms = [np.asarray, lambda m: m.astype("int32"), lambda m: m.astype("uint8"), tf.constant]
+    masks = explicit(case, case.some_masks())
+    results = [case(layer, inputs, **{k: f(m) for k, m in masks.items()}) for f in forms]
+    for result in results[1:]:
+        assert_equal(result, results[0], atol=0)
+    assert (np.abs(numpy(results[0]) - numpy(plain)).max() > 1e-4) == bool(case.hides)
+    if case.attention_mask is None:
+        return
+    query, key, heads = case.attention_mask
+    T, S = case.length(query), case.length(key)
+    hidden = np.ones((2, S), bool)
+    hidden[1, 1:3] = False
+    whole = np.broadcast_to(hidden[:, None, None], (2, heads, T, S))
+    expected = numpy(case(layer, inputs, attention_mask=hidden))
+    assert np.abs(expected - numpy(plain)).max() > 1e-4
+    for mask in (hidden.astype("int64"), whole[:, 0], whole[:, :1], whole, whole.astype("int32")):
+        assert_equal(case(layer, inputs, attention_mask=mask), expected)
+    # A mask for each query is combined with those for all.
+    both = case(layer, inputs, attention_mask=whole[:, 0], **masks)
+    combined = whole[:, 0] & case.some_masks()[key][:, None]
+    others = {name: m for name, m in masks.items() if name != case.masks[key]}
+    assert_equal(both, case(layer, inputs, attention_mask=combined, **others))
+
+
+def check_refused_masks(case: LayerCase) -> None:
+    """At the symbolic call already, with both shapes in the message."""
+    for name, argument in case.masks.items():
+        length = case.length(name)
+        bad = [
+            (keras.Input((length,), batch_size=2, dtype="float32"), "float32"),
+            (keras.Input((length + 1,), batch_size=2, dtype="bool"), f"(2, {length + 1})"),
+            (keras.Input((length, 1), batch_size=2, dtype="bool"), f"(2, {length}, 1)"),
+        ]
+        for mask, received in bad:
+            with pytest.raises(ValueError) as error:
+                case(case.make(), case.symbolic(True), **{argument: mask})
+            assert received in str(error.value)
+            assert "Received" in str(error.value)
+            if mask.dtype == "bool":
+                assert f"{length}" in str(error.value).replace(received, "")
+    if case.attention_mask is not None:
+        query, key, heads = case.attention_mask
+        T, S = case.length(query), case.length(key)
+        for shape in [(S + 1,), (T + 1, S), (T, S + 1), (T, 1), (heads + 1, T, S), (1, 1, T, S)]:
+            mask = keras.Input(shape, batch_size=2, dtype="bool")
+            with pytest.raises(ValueError) as error:
+                case(case.make(), case.symbolic(True), attention_mask=mask)
+            assert f"{(2, *shape)}" in str(error.value)
+            assert f"{S}" in str(error.value).replace(f"{(2, *shape)}", "")
+        with pytest.raises(ValueError, match="float32"):
+            mask = keras.Input((T, S), batch_size=2)
+            case(case.make(), case.symbolic(True), attention_mask=mask)
+
+
+def check_implicit_masks(case: LayerCase) -> None:
+    """Keras' masks mean what explicit ones do, are handed on, and are left as they are."""
+    layer, inputs, masks = case.make(), case.arrays(), case.some_masks()
+    expected = numpy(case(layer, inputs, **explicit(case, masks)))
+    tensors = {name: masked(x, masks.get(name)) for name, x in inputs.items()}
+    before = {name: getattr(x, "_keras_mask", None) for name, x in tensors.items()}
+
+    class Wrapper(keras.Model):
+        def __init__(self, positional):
+            super().__init__()
+            self.supports_masking = True
+            self.layer = layer
+            self.positional = positional
+
+        def call(self, inputs):
+            if self.positional:
+                return self.layer(*inputs.values(), **case.call)
+            return self.layer(**inputs, **case.call)
+
+    for call in (
+        lambda: case(layer, tensors),
+        lambda: layer(*tensors.values(), **case.call),
+        lambda: layer(**tensors, **case.call),
+        lambda: Wrapper(True)(tensors),
+        lambda: Wrapper(False)(tensors),
+    ):
+        output = call()
+        assert_equal(output, expected)
+        np.testing.assert_array_equal(mask_of(output), masks[case.first])
+        for name, x in tensors.items():
+            assert getattr(x, "_keras_mask", None) is before[name]
+    # Explicit masks win, and are those of the output.
+    other = {name: np.roll(mask, 1, axis=0) for name, mask in masks.items()}
+    output = case(layer, tensors, **explicit(case, other))
+    assert_equal(output, case(layer, inputs, **explicit(case, other)))
+    np.testing.assert_array_equal(mask_of(output), other[case.first])
+    for name, x in tensors.items():
+        assert getattr(x, "_keras_mask", None) is before[name]
+
+
+def check_models_masks(case: LayerCase) -> None:
+    """In functional models and `Sequential`, run eagerly and by `predict`."""
+    if not all(case.inputs[name][1:] for name in case.inputs):
+        return  # ids: there is nothing to mask before an embedding
+    layer, inputs, masks = case.make(), case.arrays(), case.some_masks()
+    inputs = {
+        name: np.where(masks[name][..., None], x, 0) if name in masks else x
+        for name, x in inputs.items()
+    }
+    expected = numpy(case(layer, inputs, **explicit(case, masks)))
+    symbols = case.symbolic(False)
+    hidden = {name: keras.layers.Masking()(x) for name, x in symbols.items()}
+    model = keras.Model(symbols, case(layer, hidden))
+    output = model(inputs)
+    assert_equal(output, expected)
+    np.testing.assert_array_equal(mask_of(output), masks[case.first])
+    assert_equal(model.predict(inputs, verbose=0), expected, atol=1e-5)
+    if len(inputs) == 1 and not case.call:
+        stack = keras.Sequential([keras.layers.Masking(), layer])
+        output = stack(inputs[case.first])
+        assert_equal(output, expected)
+        np.testing.assert_array_equal(mask_of(output), masks[case.first])
+    # Explicit masks as inputs of a functional model.
+    symbols_of_masks = {
+        case.masks[name]: keras.Input((None,), dtype="bool", name=case.masks[name])
+        for name in masks
+    }
+    model = keras.Model({**symbols, **symbols_of_masks}, case(layer, symbols, **symbols_of_masks))
+    output = model({**inputs, **explicit(case, masks)})
+    assert_equal(output, expected)
+    np.testing.assert_array_equal(mask_of(output), masks[case.first])
+
+
+# --- contracts 2 and 3
+
+
+def check_nothing_visible(case: LayerCase) -> None:
+    """Zero weights, finite outputs and gradients: three dtypes, eager, compiled and by XLA."""
+    if not case.hides:
+        return
+    for policy in POLICIES:
+        layer, inputs = case.make(dtype=policy), case.arrays()
+        masks = {name: np.ones((2, case.length(name)), bool) for name in case.hides}
+        for name in case.hides:
+            masks[name][0] = False
+        masks = explicit(case, masks)
+        case(layer, inputs)
+        kwargs = {**masks, **({"return_attention_scores": True} if case.scores else {})}
+
+        def run(layer=layer, inputs=inputs, kwargs=kwargs):
+            return values_and_gradients(layer, case, inputs, **kwargs)
+
+        compiled = tf.function(run, autograph=False)
+        by_xla = tf.function(run, autograph=False, jit_compile=True)
+        # Compiling gradients by XLA takes seconds: of blocks in the worst dtype, of stacks not.
+        size = len(layer.weights)
+        with_xla = size <= 8 or (size < 30 and policy == "mixed_float16")
+        for function in (run, compiled, by_xla) if with_xla else (run, compiled):
+            outputs, gradients = function()
+            for tensor in [*tree.flatten(outputs), *gradients]:
+                tensor = tf.cast(tf.convert_to_tensor(tensor), tf.float32)
+                assert np.isfinite(tensor.numpy()).all()
+            for weights in tree.flatten(outputs)[1:]:
+                weights = numpy(weights).astype("float32")
+                assert (weights[0] == 0).all()
+                sums = weights[1].sum(-1)
+                np.testing.assert_allclose(sums, np.ones_like(sums), atol=0.02)
+
+
+def check_padding(case: LayerCase) -> None:
+    """More padding never changes the outputs of tokens, at depth 3 too."""
+    layers = [case.make(name=f"layer_{i}") for i in range(3 if case.repeats else 1)]
+    kwargs = case.causal or {}
+
+    def run(extra):
+        inputs, masks = case.arrays(), {}
+        for name, x in inputs.items():
+            pad = [(0, 0), (0, extra)] + [(0, 0)] * (x.ndim - 2)
+            ids = len(case.inputs[name]) == 1
+            inputs[name] = np.pad(x, pad, constant_values=0 if ids else 7)
+            masks[name] = None if ids else np.pad(np.ones(x.shape[:2], bool), pad[:2])
+        inputs = {name: masked(x, masks[name]) for name, x in inputs.items()}
+        for layer in layers:
+            output = case(layer, inputs, **kwargs)
+            inputs = {**inputs, case.first: output}
+        return numpy(output)[:, : case.length(case.first)]
+
+    assert_equal(run(3), run(0), atol=1e-5)
+    assert_equal(run(1), run(0), atol=1e-5)
+
+
+# --- contract 4
+
+
+def check_scores(case: LayerCase) -> None:
+    """Rows of weights sum to 1; collected ones are the same, and change nothing."""
+    if not case.scores:
+        return
+    layer, inputs, masks = case.make(name="layer"), case.arrays(), case.some_masks()
+    masks = explicit(case, masks)
+    output = case(layer, inputs, **masks)
+    with_scores, *scores = tree.flatten(case(layer, inputs, return_attention_scores=True, **masks))
+    assert_equal(with_scores, output)
+    for weights, (_, key, _) in zip(scores, case.scores, strict=True):
+        weights = numpy(weights)
+        np.testing.assert_allclose(weights.sum(-1), np.ones(weights.shape[:-1]), atol=1e-5)
+        assert weights.min() >= 0
+        if key in case.hides:
+            assert (weights[0, ..., -1] == 0).all()
+            assert (weights[1, ..., -1, -1] > 0).all()
+    collected = []
+
+    def call(inputs):
+        collected.append(case(layer, inputs, **masks))
+
+    maps = attention_maps(call, inputs)
+    assert_equal(collected[0], output, atol=1e-6)
+    assert len(maps) == len(scores)
+    assert len({(key.path, key.call) for key in maps}) == len(scores)
+    assert all(key.path.startswith("layer") and key.call == 0 for key in maps)
+    remaining = [numpy(s) for s in scores]
+    for (key, weights), (query, keys, _) in zip(
+        maps.items(), _in_call_order(case.scores), strict=True
+    ):
+        assert key.role == ("self" if query == keys else "cross")
+        assert any(r.shape == weights.shape and np.allclose(r, weights) for r in remaining)
+
+
+def _in_call_order(scores: tuple) -> list:
+    """Scores come as [self, self, cross, cross], calls as self, cross, self, cross."""
+    own = [s for s in scores if s[0] == s[1]]
+    cross = [s for s in scores if s[0] != s[1]]
+    if own and cross:
+        return [s for pair in zip(own, cross, strict=True) for s in pair]
+    return [*own, *cross]
+
+
+def check_causal(case: LayerCase) -> None:
+    """The future can be changed without a change of the past, and the present is seen."""
+    if case.causal is None:
+        return
+    layer, inputs = case.make(), case.arrays()
+    key = case.attention_mask[1] if case.attention_mask else case.first
+    before = numpy(case(layer, inputs, **case.causal))
+    for position in range(case.length(key)):
+        changed = {name: np.array(x) for name, x in inputs.items()}
+        noise = np.random.default_rng(2).normal(size=changed[key][:, position:].shape)
+        changed[key][:, position:] += noise.astype("float32")
+        after = numpy(case(layer, changed, **case.causal))
+        # With T != S the last query stands at the last key.
+        own = position + case.length(case.first) - case.length(key)
+        if own > 0:
+            assert_equal(after[:, :own], before[:, :own], atol=1e-6)
+        assert np.abs(after[:, max(own, 0)] - before[:, max(own, 0)]).max() > 1e-4
+
+
+# --- contract 6
+
+
+def check_saving(case: LayerCase, folder: Any) -> None:
+    """Whole models and weights alone; the layer's build config makes its weights again."""
+    layer = case.make()
+    symbols = case.symbolic(False)
+    model = keras.Model(symbols, case(layer, symbols))
+    set_biases(model)
+    inputs = case.arrays()
+    expected = numpy(model(inputs))
+    model.save(folder / "model.keras")
+    model.save_weights(folder / "model.weights.h5")
+    loaded = keras.models.load_model(folder / "model.keras", safe_mode=True)
+    assert_equal(loaded(inputs), expected)
+    assert [w.path for w in loaded.weights] == [w.path for w in model.weights]
+    for other in (keras.models.clone_model(model), keras.models.clone_model(loaded)):
+        other.load_weights(folder / "model.weights.h5")
+        assert_equal(other(inputs), expected)
+    again = type(layer).from_config(layer.get_config())
+    if layer.get_build_config():
+        again.build_from_config(json.loads(json.dumps(layer.get_build_config())))
+        assert again.built
+        again.set_weights(layer.get_weights())
+        assert_equal(case(again, inputs), expected)
+
+
+CHECKS: dict[str, Callable] = {
+    "config": check_config,
+    "symbolic": check_symbolic,
+    "dtypes": check_dtypes,
+    "accepted_masks": check_accepted_masks,
+    "refused_masks": check_refused_masks,
+    "implicit_masks": check_implicit_masks,
+    "models_masks": check_models_masks,
+    "nothing_visible": check_nothing_visible,
+    "padding": check_padding,
+    "scores": check_scores,
+    "causal": check_causal,
+    "saving": check_saving,
+}
+
+
+def run_layer_test(case: LayerCase, folder: Any, skip: tuple[str, ...] = ()) -> None:
+    """Runs all checks but the skipped ones; `folder` is for files."""
+    for name, check in CHECKS.items():
+        if name not in skip:
+            check(case, folder) if check is check_saving else check(case)

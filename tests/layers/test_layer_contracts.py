@@ -1,0 +1,162 @@
+"""Every layer, block and stack keeps the contracts."""
+
+import inspect
+
+import keras
+import pytest
+from harness import CHECKS, LayerCase, check_saving, run_layer_test
+
+from keras_attn import layers, models
+
+N, D = 2, 8
+X = {"x": ("T", D)}
+TWO = {"query": ("T", D), "value": ("S", 6)}
+MEMORY = {"x": ("T", D), "memory": ("S", 6)}
+SELF, CROSS = ("x", "x", N), ("x", "memory", N)
+BLOCK = {"num_heads": N, "intermediate_dim": 12}
+STACK = {"num_layers": 2, **BLOCK}
+
+
+def make(cls, **settings):
+    return lambda **kwargs: cls(**settings, **kwargs)
+
+
+def self_attention(**settings):
+    return LayerCase(
+        make(layers.MultiHeadSelfAttention, num_heads=N, **settings),
+        X,
+        masks={"x": "mask"},
+        hides=("x",),
+        attention_mask=SELF,
+        scores=(SELF,),
+        causal={"use_causal_mask": True},
+        repeats=True,
+    )
+
+
+def attention(inputs=TWO, **settings):
+    return LayerCase(
+        make(layers.MultiHeadAttention, num_heads=N, **settings),
+        inputs,
+        masks={"query": "query_mask", "value": "value_mask"},
+        hides=("value",),
+        attention_mask=("query", "value", N),
+        scores=(("query", "value", N),),
+        causal={"use_causal_mask": True},
+        repeats=True,
+    )
+
+
+def additive(inputs=TWO, **settings):
+    return LayerCase(
+        make(layers.AdditiveAttention, units=7, **settings),
+        inputs,
+        masks={"query": "query_mask", "value": "value_mask"},
+        hides=("value",),
+        attention_mask=("query", "value", 1),
+        scores=(("query", "value", 0),),
+    )
+
+
+def block(cls, inputs=X, scores=(SELF,), **settings):
+    decodes = cls in (layers.DecoderBlock, layers.TransformerDecoder)
+    return LayerCase(
+        make(cls, **settings),
+        inputs,
+        masks={"x": "padding_mask", "memory": "memory_mask"}
+        if "memory" in inputs
+        else {"x": "padding_mask"},
+        hides=tuple(inputs),
+        attention_mask=SELF,
+        scores=scores,
+        causal={} if decodes else {"use_causal_mask": True},
+        repeats=True,
+    )
+
+
+def plain(cls, inputs=X, **settings):
+    return LayerCase(make(cls, **settings), inputs, masks={"x": "mask"}, repeats=len(X["x"]) == 2)
+
+
+CASES = {
+    "self_attention": self_attention(),
+    "self_attention_grouped": self_attention(
+        num_kv_heads=1, key_dim=3, value_dim=5, use_bias=False, scale=0.3, attention_dropout=0.1
+    ),
+    "attention": attention(),
+    "attention_grouped": attention(
+        num_kv_heads=1, key_dim=3, value_dim=5, attention_dropout=0.1, seed=3
+    ),
+    "attention_key": attention({**TWO, "key": ("S", 3)}),
+    "additive": additive(),
+    "additive_key": additive({**TWO, "key": ("S", 3)}, use_bias=True, attention_dropout=0.1),
+    "positions": plain(layers.PositionalEncoding),
+    "positions_odd": plain(layers.PositionalEncoding, {"x": ("T", 7)}, max_wavelength=100.0),
+    "learned_positions": plain(layers.LearnedPositionalEncoding, sequence_length=9),
+    "feed_forward": plain(
+        layers.FeedForward, intermediate_dim=12, activation="gelu", dropout=0.1, seed=1
+    ),
+    "embedding": LayerCase(
+        make(layers.TokenEmbedding, vocabulary_size=11, dim=6), {"x": ("T",)}, masks={"x": "mask"}
+    ),
+    "tied_output": LayerCase(
+        make(layers.TokenEmbedding, vocabulary_size=11, dim=8, mask_zero=False, scale=False),
+        X,
+        masks={"x": "mask"},
+        call={"reverse": True},
+    ),
+    "encoder_block": block(layers.TransformerEncoderBlock, **BLOCK),
+    "encoder_block_pre": block(
+        layers.TransformerEncoderBlock, **BLOCK, normalize_first=True, num_kv_heads=1, key_dim=3,
+        dropout=0.1, attention_dropout=0.1, activation="gelu", seed=1,
+    ),
+    "decoder_block": block(layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK),
+    "decoder_block_pre": block(
+        layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK, normalize_first=True, dropout=0.1
+    ),
+    "decoder_block_alone": block(layers.DecoderBlock, **BLOCK, normalize_first=True),
+    "encoder": block(layers.TransformerEncoder, X, (SELF, SELF), **STACK),
+    "encoder_pre": block(
+        layers.TransformerEncoder, X, (SELF, SELF), **STACK, normalize_first=True, seed=5
+    ),
+    "decoder": block(layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK),
+    "decoder_alone": block(
+        layers.TransformerDecoder, X, (SELF, SELF), **STACK, normalize_first=True
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("case", CASES)
+def test_contract(case, check, tmp_path):
+    if CHECKS[check] is check_saving:
+        check_saving(CASES[case], tmp_path)
+    else:
+        CHECKS[check](CASES[case])
+
+
+@pytest.mark.parametrize("normalize_first", [False, True])
+def test_a_model(normalize_first, tmp_path):
+    """The encoder-decoder Transformer; its masks are those of its embeddings."""
+    config = models.TransformerConfig(
+        11, num_layers=3, dim=D, num_heads=N, intermediate_dim=12, normalize_first=normalize_first
+    )
+    case = LayerCase(
+        lambda dtype=None, name="model": models.encoder_decoder_transformer(config, dtype, name),
+        {"source_ids": ("S",), "target_ids": ("T",)},
+        masks={},
+        as_dict=True,
+    )
+    masks_as_arguments = (
+        "accepted_masks", "refused_masks", "implicit_masks", "models_masks", "nothing_visible",
+    )  # fmt: skip
+    run_layer_test(case, tmp_path, skip=masks_as_arguments)
+
+
+def test_every_layer_is_there():
+    public = {
+        cls
+        for name in layers.__all__
+        if inspect.isclass(cls := getattr(layers, name)) and issubclass(cls, keras.layers.Layer)
+    }
+    assert public == {type(case.make()) for case in CASES.values()}

@@ -1,0 +1,306 @@
+"""The encoder-decoder Transformer: padding, causality, weights, saving, training, decoding."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_attn.generation import beam_search, greedy_search
+from keras_attn.models import (
+    SequenceDecoder,
+    TokenDecoder,
+    TransformerConfig,
+    encoder_decoder_transformer,
+)
+
+ROOT = Path(__file__).parents[2]
+START, END = 1, 2
+SMALL = {"num_layers": 1, "dim": 8, "num_heads": 2, "intermediate_dim": 16}
+
+
+def numpy(x):
+    return np.asarray(ops.convert_to_numpy(ops.cast(x, "float32")))
+
+
+def randomize(model, seed=0):
+    """Random biases and norms too, so that a mistake in any of them shows."""
+    rng = np.random.default_rng(seed)
+    for weight in model.weights:
+        value = rng.normal(scale=0.4, size=weight.shape) + (weight.name == "gamma")
+        weight.assign(value.astype("float32"))
+    return model
+
+
+def make(source=11, target=None, seed=0, dtype=None, **settings):
+    config = TransformerConfig(source, target, **{**SMALL, **settings})
+    return randomize(encoder_decoder_transformer(config, dtype=dtype), seed)
+
+
+def batch(rows=3, source=5, target=4, vocabulary=11, seed=0):
+    """Right-padded ids; the first row is full."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, [[source], [target]], size=(2, rows), endpoint=True)
+    lengths[:, 0] = source, target
+    ids = {}
+    for name, own, width in zip(
+        ("source_ids", "target_ids"), lengths, (source, target), strict=True
+    ):
+        tokens = rng.integers(1, vocabulary, size=(rows, width))
+        ids[name] = np.where(np.arange(width) < own[:, None], tokens, 0).astype("int32")
+    return ids
+
+
+def search(model, source_ids, num_beams=None, **settings):
+    sequences = SequenceDecoder(model)
+    memory, mask = sequences.encode(source_ids)
+    prompt = np.full((len(source_ids), 1), START, "int32")
+    settings = {"max_length": 5, "end_id": END, **settings}
+    if num_beams:
+        settings["num_beams"] = settings["num_return_sequences"] = num_beams
+    found = beam_search if num_beams else greedy_search
+    return found(sequences.decoder, prompt, None, memory, mask, **settings)
+
+
+VARIANTS = [
+    {"normalize_first": True},
+    {"normalize_first": False},
+    {"target": 9, "num_decoder_layers": 1, "activation": "gelu"},
+]
+
+
+@pytest.mark.parametrize("settings", VARIANTS, ids=str)
+def test_padding_and_the_future_change_nothing(settings):
+    model = make(num_layers=3, **settings)
+    V = settings.get("target", 11)
+    ids = batch(vocabulary=V)
+    logits = numpy(model(ids))
+    assert logits.shape == (3, 4, V)
+    real = ids["target_ids"] != 0
+
+    padded = {name: np.pad(value, [[0, 0], [0, 3]]) for name, value in ids.items()}
+    for outputs in (model(padded), model.predict(padded, verbose=0)):
+        np.testing.assert_allclose(numpy(outputs)[:, :4][real], logits[real], atol=1e-5)
+    for row in range(3):
+        alone = {name: value[row : row + 1, value[row] != 0] for name, value in ids.items()}
+        np.testing.assert_allclose(numpy(model(alone))[0], logits[row, real[row]], atol=1e-5)
+
+    for at in range(1, 4):
+        future = {**ids, "target_ids": ids["target_ids"].copy()}
+        future["target_ids"][:, at:] = future["target_ids"][:, at:] % (V - 1) + 1
+        changed = numpy(model(future))
+        before = real & (np.arange(4) < at)
+        np.testing.assert_allclose(changed[before], logits[before], atol=1e-5)
+        assert not np.allclose(changed[0, at:], logits[0, at:], atol=1e-3)
+    other = {**ids, "source_ids": ids["source_ids"] % 10 + (ids["source_ids"] != 0)}
+    assert not np.allclose(numpy(model(other)), logits, atol=1e-3)
+
+
+@pytest.mark.parametrize("normalize_first", [True, False])
+@pytest.mark.parametrize("target", [None, 9])
+def test_weights(normalize_first, target):
+    """Counted by hand: the output has no weights of its own."""
+    model = make(target=target, normalize_first=normalize_first, num_layers=2, num_decoder_layers=1)
+    D, F = 8, 16
+    attention = 4 * (D * D + D)
+    feed_forward = D * F + F + F * D + D
+    norm = 2 * D
+    encoder = 2 * (attention + feed_forward + 2 * norm)
+    decoder = 1 * (2 * attention + feed_forward + 3 * norm)
+    ends = 2 * norm if normalize_first else 0
+    embeddings = (11 + (target or 0)) * D
+    assert model.count_params() == encoder + decoder + ends + embeddings
+
+
+def test_tied_output():
+    model = make(target=9)
+    ids = batch(vocabulary=9)
+    table = model.get_layer("target_embedding").weights[0]
+    value = numpy(table).copy()
+    value[4] = 0  # a token that is in no input
+    ids["target_ids"][ids["target_ids"] == 4] = 5
+    logits = numpy(model(ids))
+    table.assign(value)
+    changed = numpy(model(ids))
+    assert np.all(changed[..., 4] == 0)
+    others = np.arange(9) != 4
+    np.testing.assert_allclose(changed[..., others], logits[..., others], atol=1e-6)
+
+
+def test_one_vocabulary_has_one_embedding():
+    names = [layer.name for layer in make().layers]
+    assert names.count("source_embedding") == 1
+    assert "target_embedding" not in names
+
+
+def test_config_round_trip():
+    config = TransformerConfig(11, 9, num_decoder_layers=1, activation="gelu", dropout=0.2)
+    text = json.dumps(config.to_dict())
+    assert TransformerConfig(**json.loads(text)) == config
+    with pytest.raises(AttributeError):
+        config.dim = 16
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"dim": 9}, "divisible by `num_heads`.*Received: width 9, num_heads=2"),
+        ({"dim": 0}, "`dim` of TokenEmbedding must be a positive integer. Received: 0"),
+        ({"num_heads": 0}, "`num_heads` .* Received: 0"),
+        ({"num_layers": 0}, "`num_layers` of TransformerEncoder .* Received: 0"),
+        ({"num_decoder_layers": 0}, "`num_layers` of TransformerDecoder .* Received: 0"),
+        ({"intermediate_dim": -4}, "`intermediate_dim` .* Received: -4"),
+        ({"source": 0}, "`vocabulary_size` .* Received: 0"),
+        ({"target": 0}, "`vocabulary_size` .* Received: 0"),
+        ({"attention_dropout": 1.0}, "`attention_dropout` .* Received: 1.0"),
+        ({"dropout": 1.5}, "Received: .*1.5"),
+        ({"activation": "no such"}, "no such"),
+    ],
+)
+def test_wrong_configs(settings, message):
+    with pytest.raises(ValueError, match=message):
+        make(**settings)
+
+
+def test_training_lowers_the_loss():
+    keras.utils.set_random_seed(0)
+    config = TransformerConfig(11, **SMALL, dropout=0.1)
+    model = encoder_decoder_transformer(config)
+    rng = np.random.default_rng(0)
+    source = rng.integers(3, 11, size=(64, 4)).astype("int32")
+    target = np.concatenate([np.full((64, 1), START), source], axis=1).astype("int32")
+    inputs = {"source_ids": source, "target_ids": target[:, :-1]}
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(1e-2), loss)
+    history = model.fit(inputs, target[:, 1:], batch_size=16, epochs=5, verbose=0).history["loss"]
+    assert history[-1] < 0.8 * history[0]
+    assert all(np.isfinite(numpy(w)).all() for w in model.weights)
+
+
+def test_saving_and_a_fresh_process(tmp_path):
+    """`.keras` in a process that only imports keras_attn, safely; predictions and decoding."""
+    model = make(target=9)
+    ids = batch(vocabulary=9)
+    model.save(tmp_path / "model.keras")
+    model.save_weights(tmp_path / "model.weights.h5")
+    again = make(target=9, seed=1)
+    again.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(numpy(again(ids)), numpy(model(ids)))
+
+    expected = {"logits": model.predict(ids, verbose=0)}
+    for name, beams in [("greedy", None), ("beam", 3)]:
+        result = search(model, ids["source_ids"], beams)
+        expected.update({f"{name} {f}": numpy(v) for f, v in result._asdict().items()})
+    np.savez(tmp_path / "expected.npz", **ids, **expected)
+    (tmp_path / "fresh.py").write_text(
+        """
+import keras, numpy as np
+import keras_attn
+from keras_attn.generation import beam_search, greedy_search
+from keras_attn.models import SequenceDecoder
+
+data = np.load("expected.npz")
+model = keras.models.load_model("model.keras", safe_mode=True)
+ids = {name: data[name] for name in ("source_ids", "target_ids")}
+np.testing.assert_allclose(model.predict(ids, verbose=0), data["logits"], atol=1e-5)
+sequences = SequenceDecoder(model)
+memory, mask = sequences.encode(ids["source_ids"])
+prompt = np.full((len(mask), 1), 1, "int32")
+common = {"max_length": 5, "end_id": 2}
+arguments = (sequences.decoder, prompt, None, memory, mask)
+found = {
+    "greedy": greedy_search(*arguments, **common),
+    "beam": beam_search(*arguments, **common, num_beams=3, num_return_sequences=3),
+}
+for name, result in found.items():
+    for field, value in result._asdict().items():
+        value = keras.ops.convert_to_numpy(value).astype("float32")
+        np.testing.assert_allclose(value, data[f"{name} {field}"], atol=1e-5)
+"""
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "error::UserWarning", "fresh.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+# SequenceDecoder and TokenDecoder
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("mixed_bfloat16", 0.15), ("mixed_float16", 0.02)])
+def test_half_precision(dtype, tolerance):
+    """Step by step == teacher forcing as far as the dtype goes, and both near float32."""
+    model, exact = make(dtype=dtype), make()
+    ids = batch(target=6)
+    ids["target_ids"] = ids["target_ids"] % 10 + 1  # no padding
+    logits = model(ids)
+    assert keras.backend.standardize_dtype(logits.dtype) == dtype[6:]
+    np.testing.assert_allclose(numpy(logits), numpy(exact(ids)), atol=2 * tolerance)
+    sequences = SequenceDecoder(model)
+    memory, mask = sequences.encode(ids["source_ids"])
+    decoder = sequences.decoder
+    step, state = decoder.prefill(ids["target_ids"][:, :2], None, memory, mask, 6)
+    for at in range(1, 6):
+        np.testing.assert_allclose(numpy(step), numpy(logits)[:, at], atol=tolerance)
+        if at < 5:
+            position = np.full(3, at + 1, "int32")
+            step, state = decoder.step(ids["target_ids"][:, at + 1], position, state)
+    for beams in (None, 3):
+        result = search(model, ids["source_ids"], beams)
+        assert keras.backend.standardize_dtype(result.scores.dtype) == "float32"
+        assert np.isfinite(numpy(result.scores)).all()
+
+
+def test_decoder_follows_the_model():
+    """It has no weights of its own, and decodes what the model does."""
+    for target in (None, 9):
+        model = make(target=target)
+        sequences = SequenceDecoder(model)
+        ids = batch(vocabulary=9)
+        for seed in (0, 1):
+            randomize(model, seed)
+            memory, mask = sequences.encode(ids["source_ids"])
+            np.testing.assert_array_equal(numpy(mask), ids["source_ids"] != 0)
+            prompt = ids["target_ids"]
+            logits, _ = sequences.decoder.prefill(prompt, prompt != 0, memory, mask)
+            last = (prompt != 0).sum(1) - 1
+            full = numpy(model(ids))[np.arange(3), last]
+            np.testing.assert_allclose(numpy(logits), full, atol=1e-5)
+
+
+def test_wrong_models():
+    with pytest.raises(ValueError, match=r"'mine' without its layers \['source_embedding', 'pos"):
+        SequenceDecoder(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)], name="mine"))
+    with pytest.raises(ValueError, match="Received: dict"):
+        SequenceDecoder({})
+    inputs = keras.Input((3,))
+    x = inputs
+    for name in ("source_embedding", "positions", "encoder", "decoder"):
+        x = keras.layers.Dense(3, name=name)(x)
+    with pytest.raises(ValueError, match="RecomputeDecoder"):
+        SequenceDecoder(keras.Model(inputs, x))
+
+
+def test_token_decoder_checks():
+    """Wrong masks, and a cache that is too short, are refused."""
+    model = make()
+    decoder = SequenceDecoder(model).decoder
+    assert isinstance(decoder, TokenDecoder)
+    prompt, memory = np.ones((2, 3), "int32"), np.zeros((2, 4, 8), "float32")
+    with pytest.raises(ValueError, match=r"`prompt_mask` .* Received: shape \(2, 2\)"):
+        decoder.prefill(prompt, np.ones((2, 2), bool), memory)
+    with pytest.raises(ValueError, match=r"`prompt_mask` must be boolean .* float32"):
+        decoder.prefill(prompt, np.ones((2, 3), "float32"), memory)
+    with pytest.raises(ValueError, match=r"`memory_mask` .* Received: shape \(2, 3\)"):
+        decoder.prefill(prompt, None, memory, np.ones((2, 3), bool))
+    with pytest.raises(ValueError, match="max_length=2, a prompt of shape"):
+        decoder.prefill(prompt, None, memory, max_length=2)
+    with pytest.raises(ValueError, match="was built with a memory"):
+        decoder.prefill(prompt)

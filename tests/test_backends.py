@@ -1,0 +1,203 @@
+"""What TensorFlow saves gives its numbers on JAX and PyTorch, and trains there as here."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from backend_script import collected, numpy, train
+
+import keras_attn
+from keras_attn import layers
+
+HERE = Path(__file__).parent
+N, F, D = 2, 12, 8
+
+
+def translator():
+    """Ids; implicit masks; pre-norm, grouped heads, learned and fixed positions."""
+    source = keras.Input((None,), dtype="int32", name="source")
+    target = keras.Input((None,), dtype="int32", name="target")
+    embed = layers.TokenEmbedding(11, D, name="embed")
+    settings = {"normalize_first": True, "num_kv_heads": 1, "activation": "gelu"}
+    memory = layers.TransformerEncoder(2, N, F, **settings)(
+        layers.PositionalEncoding()(embed(source))
+    )
+    y = layers.LearnedPositionalEncoding(9)(embed(target))
+    y, own, cross = layers.TransformerDecoder(2, N, F, **settings)(
+        y, memory, return_attention_scores=True
+    )
+    model = keras.Model(
+        {"source": source, "target": target}, [embed(y, reverse=True), own[1], cross[0]]
+    )
+    inputs = {
+        "source": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32"),
+        "target": np.array([[5, 3, 0, 0], [5, 8, 9, 7]], "int32"),
+    }
+    return model, inputs
+
+
+def layer_by_layer():
+    """Vectors of an odd width; explicit masks as inputs; post-norm; explicit positions."""
+    x, memory = keras.Input((None, 7), name="x"), keras.Input((None, 6), name="memory")
+    mask = keras.Input((None,), dtype="int32", name="mask")
+    memory_mask = keras.Input((None,), dtype="bool", name="memory_mask")
+    each = keras.Input((1, None, None), dtype="bool", name="each")
+    positions = keras.Input((None,), dtype="int32", name="positions")
+    y = layers.PositionalEncoding()(x, positions=positions, mask=mask)
+    y = layers.FeedForward(5)(y)
+    y, own = layers.MultiHeadSelfAttention(N, key_dim=3, output_dim=D)(
+        y, attention_mask=each, use_causal_mask=True, return_attention_scores=True
+    )
+    y, cross = layers.MultiHeadAttention(N, key_dim=3, value_dim=5)(
+        y, memory, value_mask=memory_mask, return_attention_scores=True
+    )
+    y, additive = layers.AdditiveAttention(5, use_bias=True)(
+        y, memory, attention_mask=memory_mask, return_attention_scores=True
+    )
+    y = keras.layers.Dense(D)(y)
+    y = layers.TransformerEncoderBlock(N, F)(y, padding_mask=mask)
+    y = layers.DecoderBlock(N, F)(y, memory, memory_mask=memory_mask, padding_mask=mask)
+    y = layers.DecoderBlock(N, F)(y)
+    y = layers.TransformerEncoder(1, N, F)(y, attention_mask=each)
+    y = layers.TransformerDecoder(1, N, F)(y)
+    inputs = [x, memory, mask, memory_mask, each, positions]
+    rng = np.random.default_rng(0)
+    visible = rng.random((2, 1, 4, 4)) > 0.4
+    visible[0, 0, 2] = False
+    values = {
+        "x": rng.normal(size=(2, 4, 7)).astype("float32"),
+        "memory": rng.normal(size=(2, 5, 6)).astype("float32"),
+        "mask": np.array([[1, 1, 1, 0], [1, 1, 1, 1]], "int32"),
+        "memory_mask": np.arange(5) < [[5], [2]],
+        "each": visible,
+        "positions": np.array([[0, 1, 0, 1], [3, 2, 70000, 0]], "int32"),
+    }
+    return keras.Model({i.name: i for i in inputs}, [y, own, cross, additive]), values
+
+
+MODELS = {"translator": translator, "layer_by_layer": layer_by_layer}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The models, their inputs, and what TensorFlow computes before and after a step."""
+    folder = tmp_path_factory.mktemp("saved")
+    for name, make in MODELS.items():
+        keras.utils.set_random_seed(0)
+        model, inputs = make()
+        rng = np.random.default_rng(1)
+        for variable in model.trainable_variables:
+            variable.assign(variable + 0.1 * rng.normal(size=variable.shape))
+        model.save(folder / f"{name}.keras")
+        model.save_weights(folder / f"{name}.weights.h5")
+        arrays = {f"input {k}": v for k, v in inputs.items()}
+        arrays |= {f"output {i}": v for i, v in enumerate(numpy(model(inputs)))}
+        maps = collected(model, inputs)
+        arrays |= {f"trained {i}": v for i, v in enumerate(train(model, inputs)[1])}
+        np.savez(folder / f"{name}.npz", **arrays)
+        (folder / f"{name}.json").write_text(json.dumps(maps))
+    return folder
+
+
+def run(arguments, **environment):
+    paths = [str(Path(keras_attn.__file__).parents[1]), str(HERE)]
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def test_every_layer_is_saved():
+    used = set()
+    for make in MODELS.values():
+        model, _ = make()
+        used |= {type(layer).__name__ for layer in model._flatten_layers()}
+    named = {name for name in layers.__all__ if name[0].isupper()}
+    assert named - used == {"AttentionKey", "AttentionMaps"}  # no layers
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_backend(folder, backend):
+    # Unoptimised code is compiled in half the time.
+    flags = {"XLA_FLAGS": "--xla_backend_optimization_level=0"} if backend == "jax" else {}
+    result = run([HERE / "backend_script.py", folder], KERAS_BACKEND=backend, **flags)
+    assert result["backend"] == backend
+    assert result["imported"] == []  # what `import keras` itself brings is not ours
+    assert result["without tensorflow"] == (backend != "tensorflow")
+    for name in MODELS:
+        assert result["outputs"][name] < 1e-5
+        assert result["predicted"][name] < 1e-5
+        assert result["trained"][name] < 1e-5
+        assert result["maps"][name] == json.loads((folder / f"{name}.json").read_text())
+    for policy in ("float32", "mixed_bfloat16", "mixed_float16"):
+        if backend != "tensorflow":
+            assert result[f"nothing visible {policy}"] == {"finite": True, "zero": True}
+        assert result[f"symbolic {policy}"] == [
+            [None, None, 8],
+            [None, None, 8],
+            [None, 2, None, None],
+            ["cross", "self"],
+        ]
+
+
+def test_training_changed_something(folder):
+    """Or the comparison after training would prove nothing."""
+    for name in MODELS:
+        with np.load(folder / f"{name}.npz") as arrays:
+            assert np.abs(arrays["trained 0"] - arrays["output 0"]).max() > 1e-2
+
+
+REPLICA_SCRIPT = """
+import json
+import keras, numpy as np, tensorflow as tf
+from keras_attn import layers
+cpus = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpus[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+ids = np.random.default_rng(0).integers(1, 9, (8, 6)).astype("int32")
+ids[:, 4:] = 0
+inputs = {"ids": ids, "mask": (ids > 0).astype("int32"), "positions": ids % 6}
+target = np.random.default_rng(0).normal(size=(8, 6, 4)).astype("float32")
+
+class Model(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.embed = layers.TokenEmbedding(9, 4)
+        self.positions = layers.LearnedPositionalEncoding(6)
+        self.block = layers.TransformerEncoderBlock(2, 8)
+    def call(self, inputs):
+        x = self.positions(self.embed(inputs["ids"]), positions=inputs["positions"])
+        return self.block(x, padding_mask=inputs["mask"])
+
+def train():
+    keras.utils.set_random_seed(0)
+    model = Model()
+    model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=False)
+    return model.fit(inputs, target, batch_size=8, epochs=3, shuffle=False, verbose=0).history
+losses = train()["loss"]
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    of_two = train()["loss"]
+print(json.dumps([losses, of_two]))
+"""
+
+
+def test_two_replicas():
+    """Keras builds a subclassed model with means of ids and masks, floats, there."""
+    losses, of_two = run(["-c", REPLICA_SCRIPT], KERAS_BACKEND="tensorflow")
+    np.testing.assert_allclose(of_two, losses, rtol=1e-5)
+    assert losses[-1] < losses[0]

@@ -1,0 +1,91 @@
+"""Every example in a docstring runs, and every public class and function has one."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+
+import keras
+import pytest
+
+import keras_attn
+from keras_attn import generation, layers, models, ops
+
+MODULES = sorted(
+    module.name for module in pkgutil.walk_packages(keras_attn.__path__, "keras_attn.")
+)
+ROOMS = (ops, layers, models, generation)
+# Named tuples: what functions return, described field by field.
+WITHOUT_EXAMPLE = {"AttentionKey", "AttentionMaps", "Generation", "Decoder"}
+
+
+def names():
+    """What examples may use without an import."""
+    public = {name: getattr(room, name) for room in ROOMS for name in room.__all__}
+    return {
+        **public,
+        "keras": keras,
+        "keras_attn": keras_attn,
+        "ops": keras.ops,
+        "collect_attention": layers.collect_attention,
+    }
+
+
+def examples(module):
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    return [test for test in finder.find(module, extraglobs=names()) if test.examples]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name):
+    module = importlib.import_module(name)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    runner = doctest.DocTestRunner(optionflags=flags)
+    failures = []
+    for test in examples(module):
+        keras.utils.set_random_seed(0)
+        runner.run(test, out=failures.append)
+    assert not failures, "".join(failures)
+
+
+def test_everything_public_has_an_example():
+    have = {
+        test.name.rpartition(".")[2]
+        for name in MODULES
+        for test in examples(importlib.import_module(name))
+    }
+    without = [
+        f"{room.__name__}.{name}"
+        for room in ROOMS
+        for name in room.__all__
+        if (inspect.isclass(getattr(room, name)) or inspect.isfunction(getattr(room, name)))
+        and name not in have | WITHOUT_EXAMPLE
+    ]
+    assert not without
+
+
+@pytest.mark.parametrize("room", [ops, layers], ids=lambda room: room.__name__)
+def test_docstrings_have_their_parts(room):
+    """Shapes and arguments, what comes back, and for layers the formula and the masks."""
+    for name in room.__all__:
+        documented = getattr(room, name)
+        doc = inspect.getdoc(documented)
+        if name in WITHOUT_EXAMPLE:
+            continue
+        assert "Example:\n\n>>> " in doc, name
+        if inspect.isclass(documented):
+            for part in ("Args:", "Call arguments:", "Returns:", "Raises:", "Masking:", "Shapes:"):
+                assert part in doc, f"{name} has no {part}"
+            arguments = inspect.signature(documented.__init__).parameters
+            calls = inspect.signature(documented.call).parameters
+            for argument in (set(arguments) | set(calls)) - {"self", "kwargs"}:
+                # `mask` and `x_mask` are what Keras fills.
+                known = f"\n    {argument}: " in doc or f" {argument}: " in doc
+                inherited = "All other arguments of" in doc and argument not in calls
+                assert known or inherited or argument in ("mask", "x_mask", "num_layers"), (
+                    f"{name} does not document `{argument}`"
+                )
+        else:
+            assert "Yields:" in doc or "Returns:" in doc, name
+            for argument in set(inspect.signature(documented).parameters) - {"kwargs"}:
+                assert f"\n    {argument}: " in doc, f"{name} does not document `{argument}`"
