@@ -24,15 +24,15 @@ def translator():
     target = keras.Input((None,), dtype="int32", name="target")
     embed = layers.TokenEmbedding(11, D, name="embed")
     settings = {"normalize_first": True, "num_kv_heads": 1, "activation": "gelu"}
-    memory = layers.TransformerEncoder(2, N, F, **settings)(
+    memory = layers.TransformerEncoder(1, N, F, **settings)(
         layers.PositionalEncoding()(embed(source))
     )
     y = layers.LearnedPositionalEncoding(9)(embed(target))
-    y, own, cross = layers.TransformerDecoder(2, N, F, **settings)(
+    y, own, cross = layers.TransformerDecoder(1, N, F, **settings)(
         y, memory, return_attention_scores=True
     )
     model = keras.Model(
-        {"source": source, "target": target}, [embed(y, reverse=True), own[1], cross[0]]
+        {"source": source, "target": target}, [embed(y, reverse=True), own[0], cross[0]]
     )
     inputs = {
         "source": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32"),

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from harness import masked, set_biases
+from harness_case import masked, set_biases
 from keras import ops
 
 from keras_attn.layers import (

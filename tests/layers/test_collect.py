@@ -163,6 +163,7 @@ def test_after_an_error():
 
 def test_compiled_calls_have_no_values():
     model = translator()
+    model.compile(jit_compile=False)
     model(ids())
     eagerly = pytest.raises(RuntimeError, match=r"Call the model eagerly: `model\(x\)`")
     with eagerly, collect_attention():

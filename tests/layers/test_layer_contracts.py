@@ -4,7 +4,8 @@ import inspect
 
 import keras
 import pytest
-from harness import CHECKS, LayerCase, check_saving, run_layer_test
+from harness import CHECKS, check_saving, run_layer_test
+from harness_case import LayerCase
 
 from keras_attn import layers, models
 
@@ -135,15 +136,14 @@ def test_contract(case, check, tmp_path):
         CHECKS[check](CASES[case])
 
 
-@pytest.mark.parametrize("normalize_first", [False, True])
-def test_a_model(normalize_first, tmp_path):
+def test_a_model(tmp_path):
     """The encoder-decoder Transformer; its masks are those of its embeddings."""
     config = models.TransformerConfig(
-        11, num_layers=3, dim=D, num_heads=N, intermediate_dim=12, normalize_first=normalize_first
+        11, num_layers=1, dim=D, num_heads=N, intermediate_dim=12, normalize_first=False
     )
     case = LayerCase(
         lambda dtype=None, name="model": models.encoder_decoder_transformer(config, dtype, name),
-        {"source_ids": ("S",), "target_ids": ("T",)},
+        {"target_ids": ("T",), "source_ids": ("S",)},
         masks={},
         as_dict=True,
     )

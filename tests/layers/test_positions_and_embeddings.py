@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from harness import masked
+from harness_case import masked
 from keras import ops
 
 from keras_attn.layers import LearnedPositionalEncoding, PositionalEncoding, TokenEmbedding
