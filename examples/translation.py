@@ -38,7 +38,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--vocabulary-size", type=int, default=4000, help="byte-pair tokens (%(default)s)")
     add("--dim", type=int, default=128, help="width of the model (%(default)s)")
     add("--layers", type=int, default=2, help="encoder and decoder blocks (%(default)s)")
-    add("--epochs", type=int, default=12, help="passes over the training pairs (%(default)s)")
+    add("--epochs", type=int, default=10, help="passes over the training pairs (%(default)s)")
     add("--learning-rate", type=float, default=3e-3, help="the highest (%(default)s)")
     add("--dropout", type=float, default=0.1, help="(%(default)s)")
     add("--beams", type=int, default=4, help="width of the beam search (%(default)s)")

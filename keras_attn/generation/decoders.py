@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from keras import ops, tree
 
-from keras_attn.ops import check_padding_mask
+from keras_attn.ops.masks import token_mask
 
 Tensor = Any
 State = Any
@@ -51,13 +51,6 @@ def reorder(decoder: Decoder, state: State, rows: Tensor) -> State:
     if hasattr(decoder, "reorder"):
         return decoder.reorder(state, rows)
     return tree.map_structure(lambda t: ops.take(t, rows, axis=0), state)
-
-
-def token_mask(prompt: Tensor, prompt_mask: Tensor | None) -> Tensor:
-    """Returns the checked mask of a prompt `(B, P)` as booleans; all True if None."""
-    if prompt_mask is None:
-        return ops.ones_like(prompt, dtype="bool")
-    return check_padding_mask(prompt_mask, *prompt.shape, "prompt_mask")
 
 
 def repeat_rows(state: State, times: int) -> State:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_attn.generation.decoders import Decoder, integer, reorder, repeat_rows, token_mask
+from keras_attn.generation.decoders import Decoder, integer, reorder, repeat_rows
+from keras_attn.ops.masks import token_mask
 
 Tensor = Any
 

@@ -222,6 +222,8 @@ class TransformerDecoder(_Stack):
         Raises:
             ValueError: If `max_length` is less than P.
         """
+        x = ops.convert_to_tensor(x)
+        memory = None if memory is None else ops.convert_to_tensor(memory)
         length = ops.shape(x)[1]
         max_length = length + 1 if max_length is None else max_length
         if isinstance(length, int) and isinstance(max_length, int) and max_length < length:

@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attn.generation.decoders import token_mask
+from keras_attn.ops.masks import token_mask
 
 Tensor = Any
 

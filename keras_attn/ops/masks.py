@@ -100,6 +100,13 @@ def check_padding_mask(
     return mask
 
 
+def token_mask(prompt: Tensor, prompt_mask: Tensor | None) -> Tensor:
+    """Returns the checked mask of a prompt `(B, P)` as booleans; all True if None."""
+    if prompt_mask is None:
+        return ops.ones_like(prompt, dtype="bool")
+    return check_padding_mask(prompt_mask, *prompt.shape, "prompt_mask")
+
+
 def combine_masks(
     query_shape: tuple[int | None, ...],
     key_shape: tuple[int | None, ...],

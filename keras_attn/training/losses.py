@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.ops.masks import builds_across_replicas
+
 
 def check_tokens(labels: Any, logits: Any, owner: str) -> tuple[Any, Any]:
     """Labels as integers and logits as floats of at least 32 bits, or a ValueError.
@@ -34,7 +36,7 @@ def check_tokens(labels: Any, logits: Any, owner: str) -> tuple[Any, Any]:
             "Fix the last dimension, for example with keras.ops.reshape."
         )
     dtype = keras.backend.standardize_dtype(labels.dtype)
-    if dtype.startswith("float") and _builds_across_replicas():
+    if dtype.startswith("float") and builds_across_replicas():
         labels, dtype = ops.cast(labels, "int32"), "int32"
     if "int" not in dtype:
         raise ValueError(
@@ -120,18 +122,6 @@ def token_cross_entropy(labels: Any, logits: Any, label_smoothing: float = 0.0) 
         return loss, grad
 
     return ops.where(known, losses(logits), float("nan"))
-
-
-def _builds_across_replicas() -> bool:
-    """Whether Keras is building a model under `tf.distribute`.
-
-    It then takes for the batch the mean of the replicas' batches, so that labels are floats.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return False
-    import tensorflow as tf
-
-    return tf.distribute.has_strategy() and tf.distribute.in_cross_replica_context()
 
 
 def replicas() -> int:
