@@ -21,9 +21,9 @@ def run(script, *arguments, backend="tensorflow", cwd):
     )
 
 
-def readme_block(language, number):
-    """The n-th block of code of a language in the README."""
-    blocks = (ROOT / "README.md").read_text(encoding="utf-8").split(f"```{language}\n")[1:]
+def code_block(page, number=0):
+    """The n-th block of Python code of a page."""
+    blocks = (ROOT / page).read_text(encoding="utf-8").split("```python\n")[1:]
     return blocks[number].split("```")[0]
 
 
@@ -50,10 +50,15 @@ def test_the_readme_stacks_the_same_layers():
     finally:
         sys.path.pop(0)
     names = {}
-    exec(readme_block("python", 0), names)
+    exec(code_block("README.md"), names)
     shapes = [tuple(w.shape) for w in names["model"].weights]
     assert shapes == [tuple(w.shape) for w in stack_layers.build_model().weights]
-    assert len(readme_block("python", 0).strip().splitlines()) <= 16
+    assert len(code_block("README.md").strip().splitlines()) <= 16
+
+
+def test_the_page_on_decoding_runs(capsys):
+    exec(code_block("docs/decoding.md"), {})
+    assert capsys.readouterr().out.startswith("(2, 2, 20) ")
 
 
 def make_pairs(path, count):
