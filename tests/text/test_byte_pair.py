@@ -333,9 +333,9 @@ def test_saved_model_needs_tensorflow_alone(tokenizer, tmp_path):
     given_ = {"texts": [*TEXTS, *ODD_TEXTS], "rows": rows.tolist()}
     (tmp_path / "given.json").write_text(json.dumps(given_), encoding="utf-8")
     code = """
-        import importlib.util, json, sys
+        import json, sys
+        sys.modules["keras_attn"] = None  # as if it were not there
         import tensorflow as tf
-        assert importlib.util.find_spec("keras_attn") is None
         given = json.load(open("given.json", encoding="utf-8"))
         model = tf.saved_model.load("moved")
         ids = model.ids(tf.constant([text.encode("utf-8") for text in given["texts"]]))
