@@ -110,12 +110,13 @@ class MultiHeadSelfAttention(HeadsLayer):
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Projects `x` `(B, T, D)` to queries `(B, T, N, H)`, keys and values `(B, T, K, H|Hv)`."""
-        qkv = self.qkv_dense(x)
+        # split, not slices: its gradient is one concatenation, not a sum of three padded tensors.
         q, k, _ = self._sizes
+        query, key, value = ops.split(self.qkv_dense(x), [q, q + k], axis=-1)
         return (
-            self._split(qkv[:, :, :q], self.num_heads),
-            self._split(qkv[:, :, q : q + k], self._kv_heads),
-            self._split(qkv[:, :, q + k :], self._kv_heads),
+            self._split(query, self.num_heads),
+            self._split(key, self._kv_heads),
+            self._split(value, self._kv_heads),
         )
 
     def prefill(
