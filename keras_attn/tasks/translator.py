@@ -324,7 +324,9 @@ class Translator:
     def evaluate(
         self, pairs: Pairs, beams: int = 4, alpha: float = 1.0, batch_size: int = 64
     ) -> TranslationScores:
-        """Translates the sources and scores them against the targets with sacrebleu.
+        """Translates the sources and scores them against the targets.
+
+        The scores are sacrebleu's, which is of the extra `examples`.
 
         Args:
             pairs: (source, target) strings.
