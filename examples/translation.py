@@ -43,7 +43,10 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--dropout", type=float, default=0.1, help="(%(default)s)")
     add("--beams", type=int, default=4, help="width of the beam search (%(default)s)")
     add("--seed", type=int, default=0, help="of everything random (%(default)s)")
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    if args.test_size < 2:
+        parser.error(f"--test-size must be at least 2. Received: {args.test_size}.")
+    return args
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -94,7 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
     config = {
         "dim": args.dim,
         "num_layers": args.layers,
-        "num_heads": max(1, args.dim // 32),
+        "num_heads": max(n for n in range(1, 1 + max(1, args.dim // 32)) if args.dim % n == 0),
         "intermediate_dim": 4 * args.dim,
         "dropout": args.dropout,
     }
@@ -122,6 +125,13 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{name:<22}{count:>7}{scores.bleu:>8.1f}{scores.chrf:>8.1f}")
     print(f"{rows[0][2].bleu_signature}\n{rows[0][2].chrf_signature}")
 
+    results = {
+        "bleu_signature": rows[0][2].bleu_signature,
+        "chrf_signature": rows[0][2].chrf_signature,
+        **{name: {"bleu": s.bleu, "chrf": s.chrf, "pairs": n} for name, n, s in rows},
+    }
+    (args.run_dir / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+
     say("5. Ten sentences that it never saw")
     for pair, translation in list(zip(splits.test, rows[0][2].translations, strict=True))[:10]:
         print(
@@ -131,7 +141,7 @@ def main(arguments: list[str] | None = None) -> None:
     say("6. What it looked at")
     from keras_attn.visualize import plot_attention
 
-    pair = next(p for p in splits.test if 6 <= len(p.source.split()) <= 10)
+    pair = min(splits.test, key=lambda p: abs(len(tokenizer.encode(p.source)) - 15))
     alignment = translator.align(pair.source)
     picture = args.run_dir / "alignment.png"
     plot_attention(
@@ -150,12 +160,7 @@ def main(arguments: list[str] | None = None) -> None:
         raise RuntimeError("The SavedModel and the Python object differ.")
 
     minutes = (time.monotonic() - began) / 60
-    results = {
-        "minutes": round(minutes, 2),
-        "bleu_signature": rows[0][2].bleu_signature,
-        "chrf_signature": rows[0][2].chrf_signature,
-        **{name: {"bleu": s.bleu, "chrf": s.chrf, "pairs": n} for name, n, s in rows},
-    }
+    results = {"minutes": round(minutes, 2), **results}
     (args.run_dir / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     say(f"Done in {minutes:.1f} minutes. All of it is in {args.run_dir}")
 
@@ -195,9 +200,12 @@ def prepare_run_folder(folder: Path, settings: dict) -> None:
 
 def deterministic() -> None:
     """Makes TensorFlow's results depend on the seed alone."""
-    import tensorflow as tf
+    import keras
 
-    tf.config.experimental.enable_op_determinism()
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.config.experimental.enable_op_determinism()
 
 
 def write_translations(path: Path, pairs: list, scores) -> None:

@@ -1,6 +1,10 @@
 """SavedModels that take and give strings, and need nothing but TensorFlow."""
 
+import json
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,8 +41,7 @@ def export_text_function(
             "KERAS_BACKEND=tensorflow: files are the same on all backends."
         )
     path = Path(path)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise FileExistsError(f"{path} is there already. Give another folder, or remove it first.")
+    check_new_folder(path)
     import tensorflow as tf
 
     module = tf.Module(name="keras_attn_export")
@@ -61,3 +64,48 @@ def export_text_function(
                 f"The SavedModel at {path} gives another `{name}` than the Python object. "
                 f"Expected: {values}. Received: {received}."
             )
+
+
+def export_in_child_process(
+    task: str, save: Callable[[Path], None], path: str | os.PathLike, **settings: Any
+) -> None:
+    """Exports a task by a process with the TensorFlow backend, from its saved file.
+
+    Args:
+        task: Name of its class in `keras_attn.tasks`.
+        save: Its method `save`.
+        path: Folder of the SavedModel.
+        **settings: Numbers: further arguments of its method `export`.
+
+    Raises:
+        FileExistsError: If the folder is there and not empty.
+        RuntimeError: If the process fails; the message is the end of its own.
+    """
+    check_new_folder(Path(path))
+    script = (
+        "import json, sys\n"
+        "import keras_attn.tasks\n"
+        "task = getattr(keras_attn.tasks, sys.argv[1]).load(sys.argv[2])\n"
+        "task.export(sys.argv[3], **json.loads(sys.argv[4]))\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "task"
+        save(file)
+        arguments = [task, str(file), str(Path(path).absolute()), json.dumps(settings)]
+        done = subprocess.run(
+            [sys.executable, "-c", script, *arguments],
+            env={**os.environ, "KERAS_BACKEND": "tensorflow"},
+            capture_output=True,
+            text=True,
+        )
+    if done.returncode:
+        raise RuntimeError(
+            f"The export to {path} by a process with KERAS_BACKEND=tensorflow failed:\n"
+            + done.stderr[-2000:]
+        )
+
+
+def check_new_folder(path: Path) -> None:
+    """Raises a FileExistsError where a folder is there and not empty."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise FileExistsError(f"{path} is there already. Give another folder, or remove it first.")

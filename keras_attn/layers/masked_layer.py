@@ -137,7 +137,7 @@ def check_rank(x: Tensor, name: str, rank: int = 3, shape: str = "(B, T, D)") ->
 def check_positive(layer: str, **values: Any) -> None:
     """Raises a ValueError where a setting is not a positive integer."""
     for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
             raise ValueError(
                 f"`{name}` of {layer} must be a positive integer. Received: {value!r}."
             )

@@ -20,7 +20,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         output     = concat_n(weights[n] V[n]) Wo + bo    (B, T, D)
 
     The columns of `Wqkv` are those of all heads of Q, then K, then V. One product of three times
-    the width is faster than three, on CPUs and GPUs alike.
+    the width is faster than three.
 
     Shapes: x `(B, T, D)`.
 

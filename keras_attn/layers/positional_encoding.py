@@ -32,6 +32,11 @@ class _AddPositions(MaskedLayer):
 
     def call(self, x, positions=None, mask=None, x_mask=None):
         check_rank(x, "x")
+        if "float" not in keras.backend.standardize_dtype(x.dtype):
+            raise ValueError(
+                f"`x` of {self.name} must be embeddings, floats. Received: dtype "
+                f"{keras.backend.standardize_dtype(x.dtype)}, shape {tuple(x.shape)}."
+            )
         sequence_mask(x, mask, x_mask, name="mask")
         if positions is None:
             # One row is enough: it broadcasts over the batch.

@@ -38,14 +38,15 @@ def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
     A float mask may be 0/1 or additive (0/-inf); guessing between them fails silently.
 
     Args:
-        mask: Boolean or integer tensor or array of any shape.
+        mask: Boolean or integer tensor or array of any shape. The values of arrays and lists are
+            checked to be 0 or 1; in a tensor, which may be symbolic, all but 0 is True.
         name: The argument's name, for the error.
 
     Returns:
         A boolean tensor of the same shape.
 
     Raises:
-        ValueError: For any other dtype.
+        ValueError: For any other dtype, or integers that are not 0 or 1.
 
     Example:
 
@@ -54,6 +55,11 @@ def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
     """
     if isinstance(mask, list | tuple):
         mask = np.asarray(mask)
+    if isinstance(mask, np.ndarray) and mask.dtype.kind in "iu" and not np.isin(mask, (0, 1)).all():
+        raise ValueError(
+            f"Integers of `{name}` must be 0 or 1, 1 where a token may be attended. "
+            f"Received: values {np.unique(mask)[:5].tolist()}, shape {mask.shape}."
+        )
     mask = mask if hasattr(mask, "dtype") else ops.convert_to_tensor(mask)
     dtype = keras.backend.standardize_dtype(mask.dtype)
     if dtype == "bool":

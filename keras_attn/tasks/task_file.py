@@ -25,7 +25,9 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
         config: JSON-safe settings from which the task is made again.
         model: The Keras model; its weights are written, for any backend.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
+    if path.is_dir():
+        raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"The folder of the file must be there. Received: {path}.")
     header = {
@@ -59,9 +61,10 @@ def read_config(path: str | os.PathLike, task: str) -> dict[str, Any]:
         FileNotFoundError: If there is no such file.
         ValueError: If it is no file of this task, or of a newer format.
     """
-    path = Path(path)
+    path = Path(path).expanduser()
     if not path.is_file():
-        raise FileNotFoundError(f"No saved task at {path}.")
+        kind = "a folder" if path.is_dir() else "nothing"
+        raise FileNotFoundError(f"Expected a saved task, a file, at {path}. There is {kind}.")
     if not zipfile.is_zipfile(path):
         raise ValueError(f"Expected a file written by `{task}.save`. Received: {path}.")
     with zipfile.ZipFile(path) as archive:
@@ -85,6 +88,6 @@ def read_config(path: str | os.PathLike, task: str) -> dict[str, Any]:
 def load_weights(path: str | os.PathLike, model: Any) -> None:
     """Loads the weights of a task's file into its model."""
     with tempfile.TemporaryDirectory() as folder:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(Path(path).expanduser()) as archive:
             archive.extract(_WEIGHTS, folder)
         model.load_weights(Path(folder) / _WEIGHTS)

@@ -1,8 +1,10 @@
 """Translation: sentences in, sentences out."""
 
+import dataclasses
+import math
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -10,7 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.datasets import TokenBatches
-from keras_attn.export import export_text_function
+from keras_attn.export import export_in_child_process, export_text_function
 from keras_attn.generation import CompiledFunction, Generation, beam_search
 from keras_attn.layers import attention_maps
 from keras_attn.models import SequenceDecoder, TransformerConfig, encoder_decoder_transformer
@@ -79,8 +81,20 @@ class Translator:
             raise ValueError(
                 f"`max_source_length` must be at least 2. Received: {max_source_length}."
             )
+        for name, value in [("tokenizer", tokenizer), ("target_tokenizer", target_tokenizer)]:
+            if not isinstance(value, BytePairTokenizer) and (value or name == "tokenizer"):
+                raise TypeError(
+                    f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
+                    "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
+                )
         if isinstance(config, TransformerConfig):
             config = config.to_dict()
+        known = [field.name for field in dataclasses.fields(TransformerConfig)]
+        if not isinstance(config or {}, dict) or set(config or {}) - set(known):
+            raise ValueError(
+                f"`config` must be a TransformerConfig or a dict of its fields, {known}. "
+                f"Received: {config!r}."
+            )
         sizes = {
             "source_vocabulary_size": tokenizer.vocabulary_size,
             "target_vocabulary_size": target_tokenizer and target_tokenizer.vocabulary_size,
@@ -89,6 +103,7 @@ class Translator:
         self.source_tokenizer = tokenizer
         self.target_tokenizer = target_tokenizer or tokenizer
         self.max_source_length = max_source_length
+        self.dtype = dtype
         self.model = encoder_decoder_transformer(self.config, dtype=dtype)
         self._decoder = SequenceDecoder(self.model)
         self._compiled: dict[tuple, CompiledFunction] = {}
@@ -104,16 +119,15 @@ class Translator:
             **settings: Of `keras_attn.datasets.TokenBatches`: `tokens_per_batch`, `seed`, ...
 
         Returns:
-            `TokenBatches`. Sources longer than `max_source_length` are left out and counted.
+            `TokenBatches`. Pairs with a side longer than `max_source_length` tokens are left out,
+            with a warning that counts them.
 
         Raises:
-            ValueError: For an empty data set.
+            ValueError: For an empty data set, or an element that is no pair of strings.
         """
-        pairs = [(pair[0], pair[1]) for pair in pairs]
-        if not pairs:
-            raise ValueError("Expected at least one (source, target) pair. Received: none.")
+        pairs = _checked_pairs(pairs)
         tokenizer = self.target_tokenizer
-        return TokenBatches(
+        batches = TokenBatches(
             self.source_tokenizer.encode([source for source, _ in pairs], add_end=True),
             tokenizer.encode([target for _, target in pairs]),
             start_id=tokenizer.start_id,
@@ -121,6 +135,14 @@ class Translator:
             pad_id=tokenizer.pad_id,
             **{"max_length": self.max_source_length, **settings},
         )
+        if batches.dropped:
+            warnings.warn(
+                f"{batches.dropped} of {len(pairs)} pairs have a side of more tokens than "
+                "`max_length` and are left out. Split them into sentences, or raise `max_length` "
+                "(`max_source_length` where it is not given).",
+                stacklevel=2,
+            )
+        return batches
 
     def compile(
         self,
@@ -130,7 +152,7 @@ class Translator:
         label_smoothing: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        """Compiles `.model` with what suits a Transformer.
+        """Compiles `.model` with what suits a Transformer. `fit` does so where this was not called.
 
         Adam (beta_2 0.98) with linear warm-up and cosine decay, label smoothing over real tokens.
         `translator.model.compile(...)` sets anything else.
@@ -151,7 +173,7 @@ class Translator:
             "jit_compile": False if _tensorflow_on_cpu() else "auto",
         }
         self.model.compile(**{**settings, **kwargs})
-        self._optimizer = self.model.optimizer
+        self._optimizer = None
 
     def fit(
         self,
@@ -175,8 +197,8 @@ class Translator:
             verbose: Of Keras' progress bar.
             callbacks: Further Keras callbacks.
             **compile_settings: Of `compile`, with which each `fit` starts anew: its learning rate
-                rises and falls over the epochs of this call. Only a model that was compiled by
-                `translator.model.compile` is taken as it is, unless settings are given.
+                rises and falls over the epochs of this call. A model that was compiled by
+                `compile` or `.model.compile` is taken as it is, unless settings are given.
 
         Returns:
             Keras' `History`.
@@ -190,13 +212,14 @@ class Translator:
         ours = self.model.compiled and self.model.optimizer is self._optimizer
         if compile_settings or ours or not self.model.compiled:
             self.compile(total_steps=epochs * len(batches), **compile_settings)
+            self._optimizer = self.model.optimizer
         return self.model.fit(
             batches,
             validation_data=validation,
             epochs=epochs,
             shuffle=False,  # TokenBatches shuffles
             verbose=verbose,
-            callbacks=list(callbacks),
+            callbacks=list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks],
         )
 
     # Decoding
@@ -221,13 +244,23 @@ class Translator:
 
         Raises:
             TypeError: For what is no string.
+            ValueError: For settings that are no numbers or out of range.
         """
+        for name, value in [("beams", beams), ("batch_size", batch_size)]:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
+        if not isinstance(alpha, int | float) or not math.isfinite(alpha):
+            raise ValueError(f"`alpha` must be a finite number. Received: {alpha!r}.")
         if isinstance(texts, str):
             return self.translate([texts], beams, alpha, batch_size)[0]
         tokens = self._generate(self._source_ids(texts), beams, alpha, batch_size)
         return self.target_tokenizer.decode(tokens) if tokens else []
 
     def _source_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
+            raise TypeError(
+                f"Expected a string or a list of strings. Received: {type(texts).__name__}."
+            )
         texts = list(texts)
         for i, text in enumerate(texts):
             if not isinstance(text, str):
@@ -342,9 +375,7 @@ class Translator:
         """
         import sacrebleu
 
-        pairs = [(pair[0], pair[1]) for pair in pairs]
-        if not pairs:
-            raise ValueError("Expected at least one (source, target) pair. Received: none.")
+        pairs = _checked_pairs(pairs)
         translations = self.translate([source for source, _ in pairs], beams, alpha, batch_size)
         references = [[target for _, target in pairs]]
         bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
@@ -366,6 +397,7 @@ class Translator:
             "tokenizer": self.source_tokenizer.get_config(),
             "target_tokenizer": self.target_tokenizer.get_config() if two else None,
             "max_source_length": self.max_source_length,
+            "dtype": self.model.get_layer("encoder").dtype_policy.name,
         }
         save_task(path, "Translator", config, self.model)
 
@@ -375,7 +407,7 @@ class Translator:
 
         Args:
             path: The file.
-            dtype: As in the constructor.
+            dtype: As in the constructor; what was saved if None.
 
         Returns:
             A `Translator`, not compiled.
@@ -387,7 +419,7 @@ class Translator:
             config["config"],
             target and BytePairTokenizer.from_config(target),
             config["max_source_length"],
-            dtype,
+            config["dtype"] if dtype is None else dtype,
         )
         load_weights(path, translator.model)
         return translator
@@ -396,8 +428,10 @@ class Translator:
         """Exports a TensorFlow SavedModel from strings to strings.
 
         Its signature `serving_default` takes `text: string[batch]` and gives
-        `translation: string[batch]`, equal to `translate`. It loads with `import tensorflow` alone.
-        Before this returns it is loaded and compared with this object.
+        `translation: string[batch]`, equal to `translate`; sources longer than
+        `max_source_length` are cut. It loads with `import tensorflow` alone. Before this returns it
+        is loaded and compared with this object. On JAX and PyTorch a child process with the
+        TensorFlow backend does the work.
 
         Args:
             path: Folder of the SavedModel.
@@ -406,9 +440,11 @@ class Translator:
 
         Raises:
             FileExistsError: If the folder is there and not empty.
-            RuntimeError: If what was written does not give what this object gives, or the backend
-                is not TensorFlow. `save` the task, and `load` it with KERAS_BACKEND=tensorflow.
+            RuntimeError: If what was written does not give what this object gives.
         """
+        if keras.backend.backend() != "tensorflow":
+            export_in_child_process("Translator", self.save, path, beams=beams, alpha=alpha)
+            return
 
         def make_serve(tf):
             source = self.source_tokenizer.to_graph()
@@ -435,6 +471,21 @@ class Translator:
             examples,
             {"translation": self.translate(examples, beams, alpha)},
         )
+
+
+def _checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
+    """Returns (source, target) pairs, or raises a ValueError that says where it is none."""
+    checked = []
+    for i, pair in enumerate(pairs):
+        sides = [] if isinstance(pair, str | bytes | Mapping) else list(pair)[:2]
+        if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
+            raise ValueError(
+                f"Expected (source, target) pairs of strings. Received: {pair!r} at position {i}."
+            )
+        checked.append((sides[0], sides[1]))
+    if not checked:
+        raise ValueError("Expected at least one (source, target) pair. Received: none.")
+    return checked
 
 
 def _most_tokens(length: Any) -> Any:

@@ -9,6 +9,7 @@ import zipfile
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_attn.datasets import TokenBatches
 from keras_attn.tasks import Translator
@@ -114,6 +115,19 @@ def test_bad_input_is_refused(translator, tokenizer):
         TypeError, match=r"Expected strings\. Received: 5 of type int at position 1"
     ):
         translator.translate(["one", 5])
+    for texts in (5, None, b"one", {"one": 1}):
+        with pytest.raises(TypeError, match="a string or a list of strings"):
+            translator.translate(texts)
+    for wrong in ({"beams": 0}, {"batch_size": -1}, {"alpha": float("nan")}, {"alpha": "1"}):
+        with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be"):
+            translator.translate("one", **wrong)
+    for pairs in (["ab", "cd"], [("a", None)], [{"source": "a"}]):
+        with pytest.raises(ValueError, match=r"pairs of strings\. Received: .* at position 0"):
+            translator.evaluate(pairs)
+    with pytest.raises(TypeError, match="must be a BytePairTokenizer"):
+        Translator(None)
+    with pytest.raises(ValueError, match="a dict of its fields"):
+        Translator(tokenizer, {"dims": 3})
     with pytest.raises(ValueError, match="at least one"):
         translator.evaluate([])
     with pytest.raises(ValueError, match="at least one"):
@@ -135,6 +149,20 @@ def test_each_fit_is_a_schedule_of_its_own(tokenizer):
     translator.model.compile(optimizer, MaskedCrossEntropy())
     translator.fit(PAIRS[:40], epochs=1, verbose=0)
     assert translator.model.optimizer is optimizer  # a choice of the user's own is kept
+
+
+def test_what_is_compiled_by_hand_stays(tokenizer):
+    translator = Translator(tokenizer, CONFIG)
+    translator.compile(total_steps=10, optimizer=keras.optimizers.SGD(0.5), label_smoothing=0.0)
+    translator.fit(PAIRS[:40], epochs=1, verbose=0)
+    assert isinstance(translator.model.optimizer, keras.optimizers.SGD)
+    assert translator.model.loss.label_smoothing == 0.0
+
+
+def test_pairs_that_are_too_long_are_counted(translator):
+    with pytest.warns(UserWarning, match="1 of 3 pairs"):
+        batches = translator.dataset([*PAIRS[:2], ("one", "eins " * 100)])
+    assert batches.num_pairs == 2
 
 
 def test_dataset_is_what_fit_takes(translator):
@@ -171,17 +199,25 @@ def test_a_saved_task_is_one_file_for_every_backend(translator, tmp_path):
         "import json, sys\n"
         "from keras_attn.tasks import Translator\n"
         "translator = Translator.load(sys.argv[1])\n"
+        "if keras_attn_exports := sys.argv[3:]:\n"
+        "    translator.export(keras_attn_exports[0], beams=2)\n"
         "print(json.dumps(translator.translate(json.loads(sys.argv[2]))))\n"
     )
     for backend in ("tensorflow", "jax", "torch"):
         done = subprocess.run(
-            [sys.executable, "-c", script, str(path), json.dumps(texts)],
+            [sys.executable, "-c", script, str(path), json.dumps(texts)]
+            + [str(tmp_path / "by_child")] * (backend == "jax"),
             env={**os.environ, "KERAS_BACKEND": backend},
             capture_output=True,
             text=True,
         )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout.splitlines()[-1]) == expected, backend
+    # JAX exported it too, by a child process.
+    loaded = tf.saved_model.load(str(tmp_path / "by_child"))
+    outputs = loaded.signatures["serving_default"](text=tf.constant(texts))["translation"]
+    served = [text.decode() for text in outputs.numpy().tolist()]
+    assert served == translator.translate(texts, beams=2)
 
 
 def test_files_that_are_no_task_are_refused(translator, tmp_path):
@@ -228,9 +264,12 @@ def test_saved_model_needs_tensorflow_alone(translator, tmp_path):
         translator.export(path)
 
 
-def test_mixed_precision_trains_and_translates(tokenizer):
+def test_mixed_precision_trains_and_translates(tokenizer, tmp_path):
     keras.utils.set_random_seed(0)
     translator = Translator(tokenizer, CONFIG, dtype="mixed_bfloat16")
     history = translator.fit(PAIRS, epochs=6, tokens_per_batch=256, learning_rate=1e-2, verbose=0)
     assert history.history["loss"][-1] < 0.8 * history.history["loss"][0]
-    assert isinstance(translator.translate("one and two"), str)
+    translator.save(tmp_path / "half.task")
+    loaded = Translator.load(tmp_path / "half.task")
+    assert loaded.model.get_layer("encoder").compute_dtype == "bfloat16"
+    assert loaded.translate("one and two") == translator.translate("one and two")
