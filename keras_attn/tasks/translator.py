@@ -1,10 +1,9 @@
 """Translation: sentences in, sentences out."""
 
 import dataclasses
-import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -16,11 +15,10 @@ from keras_attn.export import export_in_child_process, export_text_function
 from keras_attn.generation import CompiledFunction, Generation, beam_search
 from keras_attn.layers import attention_maps
 from keras_attn.models import SequenceDecoder, TransformerConfig, encoder_decoder_transformer
+from keras_attn.tasks.checks import Pairs, check_decoding, checked_pairs, checked_texts
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import MaskedCrossEntropy, WarmupCosineSchedule
-
-Pairs = Iterable[Sequence[str]]
 
 
 class TranslationScores(NamedTuple):
@@ -103,7 +101,6 @@ class Translator:
         self.source_tokenizer = tokenizer
         self.target_tokenizer = target_tokenizer or tokenizer
         self.max_source_length = max_source_length
-        self.dtype = dtype
         self.model = encoder_decoder_transformer(self.config, dtype=dtype)
         self._decoder = SequenceDecoder(self.model)
         self._compiled: dict[tuple, CompiledFunction] = {}
@@ -125,7 +122,7 @@ class Translator:
         Raises:
             ValueError: For an empty data set, or an element that is no pair of strings.
         """
-        pairs = _checked_pairs(pairs)
+        pairs = checked_pairs(pairs)
         tokenizer = self.target_tokenizer
         batches = TokenBatches(
             self.source_tokenizer.encode([source for source, _ in pairs], add_end=True),
@@ -246,28 +243,16 @@ class Translator:
             TypeError: For what is no string.
             ValueError: For settings that are no numbers or out of range.
         """
-        for name, value in [("beams", beams), ("batch_size", batch_size)]:
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
-        if not isinstance(alpha, int | float) or not math.isfinite(alpha):
-            raise ValueError(f"`alpha` must be a finite number. Received: {alpha!r}.")
-        if isinstance(texts, str):
-            return self.translate([texts], beams, alpha, batch_size)[0]
-        tokens = self._generate(self._source_ids(texts), beams, alpha, batch_size)
-        return self.target_tokenizer.decode(tokens) if tokens else []
+        check_decoding(alpha, beams=beams, batch_size=batch_size)
+        one = isinstance(texts, str)
+        tokens = self._generate(
+            self._source_ids([texts] if one else texts), beams, alpha, batch_size
+        )
+        translations = self.target_tokenizer.decode(tokens) if tokens else []
+        return translations[0] if one else translations
 
     def _source_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
-            raise TypeError(
-                f"Expected a string or a list of strings. Received: {type(texts).__name__}."
-            )
-        texts = list(texts)
-        for i, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise TypeError(
-                    f"Expected strings. Received: {text!r} of type {type(text).__name__} at "
-                    f"position {i}."
-                )
+        texts = checked_texts(texts)
         if not texts:
             return []
         ids = self.source_tokenizer.encode(texts)
@@ -375,7 +360,7 @@ class Translator:
         """
         import sacrebleu
 
-        pairs = _checked_pairs(pairs)
+        pairs = checked_pairs(pairs)
         translations = self.translate([source for source, _ in pairs], beams, alpha, batch_size)
         references = [[target for _, target in pairs]]
         bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
@@ -471,21 +456,6 @@ class Translator:
             examples,
             {"translation": self.translate(examples, beams, alpha)},
         )
-
-
-def _checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
-    """Returns (source, target) pairs, or raises a ValueError that says where it is none."""
-    checked = []
-    for i, pair in enumerate(pairs):
-        sides = [] if isinstance(pair, str | bytes | Mapping) else list(pair)[:2]
-        if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
-            raise ValueError(
-                f"Expected (source, target) pairs of strings. Received: {pair!r} at position {i}."
-            )
-        checked.append((sides[0], sides[1]))
-    if not checked:
-        raise ValueError("Expected at least one (source, target) pair. Received: none.")
-    return checked
 
 
 def _most_tokens(length: Any) -> Any:

@@ -1,0 +1,47 @@
+"""What tasks are given, checked before any work is done."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Pairs = Iterable[Sequence[str]]
+
+
+def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
+    """Returns (source, target) pairs, or raises a ValueError that says where it is none."""
+    checked = []
+    for i, pair in enumerate(pairs):
+        sides = [] if isinstance(pair, str | bytes | Mapping) else list(pair)[:2]
+        if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
+            raise ValueError(
+                f"Expected (source, target) pairs of strings. Received: {pair!r} at position {i}."
+            )
+        checked.append((sides[0], sides[1]))
+    if not checked:
+        raise ValueError("Expected at least one (source, target) pair. Received: none.")
+    return checked
+
+
+def checked_texts(texts: Any) -> list[str]:
+    """Returns a list of strings, or raises a TypeError that says what is none."""
+    if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
+        raise TypeError(
+            f"Expected a string or a list of strings. Received: {type(texts).__name__}."
+        )
+    texts = list(texts)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"Expected strings. Received: {text!r} of type {type(text).__name__} at "
+                f"position {i}."
+            )
+    return texts
+
+
+def check_decoding(alpha: Any, **counts: Any) -> None:
+    """Raises a ValueError where `alpha` is not finite or a count not a positive integer."""
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
+    if not isinstance(alpha, int | float) or not math.isfinite(alpha):
+        raise ValueError(f"`alpha` must be a finite number. Received: {alpha!r}.")
