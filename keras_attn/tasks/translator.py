@@ -15,6 +15,7 @@ from keras_attn.export import export_in_child_process, export_text_function
 from keras_attn.generation import CompiledFunction, Generation, beam_search
 from keras_attn.layers import attention_maps
 from keras_attn.models import SequenceDecoder, TransformerConfig, encoder_decoder_transformer
+from keras_attn.tasks.alignment import Alignment
 from keras_attn.tasks.checks import Pairs, check_decoding, checked_pairs, checked_texts
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.text import BytePairTokenizer
@@ -31,15 +32,6 @@ class TranslationScores(NamedTuple):
     bleu_signature: str
     chrf_signature: str
     translations: list[str]
-
-
-class Alignment(NamedTuple):
-    """Which source tokens each target token attended to."""
-
-    source_tokens: list[str]
-    target_tokens: list[str]
-    weights: np.ndarray
-    """float32 `(T, S)`: the mean over the heads of one decoder block's cross-attention."""
 
 
 class Translator:
