@@ -1,4 +1,4 @@
-"""Loaders of real data, leak-free splits and token batches; NumPy and the standard library.
+"""Readers of real data, leak-free splits and token batches; NumPy and the standard library.
 
 Nothing here imports TensorFlow; `TokenBatches` is a `keras.utils.PyDataset`, so that the same
 batches feed `fit` on the TensorFlow, JAX and PyTorch backends.
@@ -6,17 +6,38 @@ batches feed `fit` on the TensorFlow, JAX and PyTorch backends.
 
 from keras_attn.datasets.batching import EpochOrder, TokenBatches
 from keras_attn.datasets.home_assistant import DownloadError, load_home_assistant
-from keras_attn.datasets.parallel import TranslationPair, read_tsv
-from keras_attn.datasets.splits import TranslationSplits, split_pairs, template
+from keras_attn.datasets.parallel import LineProblem, ParallelText, TranslationPair
+from keras_attn.datasets.readers import (
+    read_json_lines,
+    read_multi30k,
+    read_pairs,
+    read_parallel,
+    read_tatoeba,
+    read_tsv,
+)
+from keras_attn.datasets.splits import (
+    TranslationSplits,
+    remove_overlap,
+    split_pairs,
+    template,
+)
 
 __all__ = [
     "DownloadError",
     "EpochOrder",
+    "LineProblem",
+    "ParallelText",
     "TokenBatches",
     "TranslationPair",
     "TranslationSplits",
     "load_home_assistant",
+    "read_json_lines",
+    "read_multi30k",
+    "read_pairs",
+    "read_parallel",
+    "read_tatoeba",
     "read_tsv",
+    "remove_overlap",
     "split_pairs",
     "template",
 ]

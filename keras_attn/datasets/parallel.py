@@ -1,10 +1,11 @@
-"""Sentence pairs, and pairs of one's own from a tab-separated file."""
+"""Sentence pairs, and what came of reading a file of them."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, overload
 
 
 class TranslationPair(NamedTuple):
@@ -41,62 +42,127 @@ def unique_pairs(pairs: Iterable[TranslationPair]) -> list[TranslationPair]:
     return [TranslationPair(s, t, tuple(sorted(g))) for (s, t), g in groups.items()]
 
 
-def read_tsv(path: str | os.PathLike[str]) -> list[TranslationPair]:
-    r"""Read `source<TAB>target[<TAB>anything]` lines from a UTF-8 file.
+PROBLEMS = {
+    "encoding": "not valid Unicode text",
+    "columns": "with too few columns",
+    "json": "not one JSON object",
+    "keys": "without the keys",
+    "type": "with a value that is not a string",
+    "empty": "with an empty side",
+    "long": "with a side that is too long",
+}
 
-    White space at the ends is stripped and runs of it become one space; empty lines are passed
-    over; further columns (the licence column of Tatoeba's files, say) are ignored; repeated
-    pairs are kept once. A byte order mark at the start is accepted.
+
+class LineProblem(NamedTuple):
+    """Why a line of a file gives no pair.
 
     Args:
-        path: The file.
-
-    Returns:
-        A list of `TranslationPair`, in the file's order, with no groups.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: A line has no tab, an empty side or is not UTF-8 (the message has its number),
-            or there is no pair in the file.
+        line: Number of the line, from 1.
+        kind: `"encoding"`, `"columns"`, `"json"`, `"keys"`, `"type"`, `"empty"` or `"long"`.
+        what: What is wrong with it, in words.
 
     Example:
 
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "pairs.tsv")
-    >>> with open(path, "w", encoding="utf-8") as file:
-    ...     _ = file.write("Hello.\tHallo.\tCC-BY\nThank you!\tDanke!\n")
-    >>> [pair.target for pair in read_tsv(path)]
-    ['Hallo.', 'Danke!']
+    >>> problem = LineProblem(7, "empty", "the target is empty")
+    >>> f"line {problem.line}: {problem.what}"
+    'line 7: the target is empty'
     """
-    pairs = []
-    with open(path, "rb") as file:
-        for number, raw in enumerate(file, start=1):
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{os.fspath(path)}, line {number}: expected UTF-8 text. "
-                    f"Received: byte 0x{raw[error.start]:02x} at column {error.start + 1}. "
-                    "Convert the file to UTF-8 (for example with iconv)."
-                ) from error
-            if not line.strip():
-                continue
-            columns = [normalize_whitespace(column) for column in line.split("\t")]
-            if len(columns) < 2:
-                raise ValueError(
-                    f"{os.fspath(path)}, line {number}: expected source<TAB>target. "
-                    f"Received a line without a tab: {columns[0][:80]!r}."
-                )
-            if not columns[0] or not columns[1]:
-                side = "source" if not columns[0] else "target"
-                raise ValueError(
-                    f"{os.fspath(path)}, line {number}: expected source<TAB>target, both with "
-                    f"text. Received an empty {side}. Remove the line or complete it."
-                )
-            pairs.append(TranslationPair(columns[0], columns[1]))
-    if not pairs:
-        raise ValueError(
-            f"{os.fspath(path)}: expected at least one source<TAB>target line. "
-            "Received an empty file."
-        )
-    return unique_pairs(pairs)
+
+    line: int
+    kind: str
+    what: str
+
+
+def describe_problems(problems: Sequence[LineProblem], shown: int = 5) -> str:
+    """How many lines of each kind, which, and what is wrong with the first of them."""
+    parts = []
+    for kind, words in PROBLEMS.items():
+        of_kind = [problem for problem in problems if problem.kind == kind]
+        if of_kind:
+            lines = sorted({problem.line for problem in of_kind})
+            numbers = ", ".join(map(str, lines[:shown])) + (", ..." if len(lines) > shown else "")
+            plural = "s" if len(lines) > 1 else ""
+            parts.append(f"{len(lines)} {words} (line{plural} {numbers}: {of_kind[0].what})")
+    return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class ParallelText(Sequence[TranslationPair]):
+    """The pairs of a file, in its order, and an account of what was left out.
+
+    It is a sequence of `TranslationPair`: give it to `split_pairs`, `Translator.fit` or `len`.
+
+    Args:
+        pairs: The pairs.
+        where: The file or files, for messages.
+        lines: Number of lines of the file.
+        passed_over: How many of them are blank or a header.
+        repeated: How many pairs have the source and the target of an earlier one.
+        unique: Whether those were left out. Else they are among the pairs.
+        problems: What is wrong with the lines that were left out; a line can have several.
+
+    Example:
+
+    >>> problems = [LineProblem(2, "empty", "the target is empty")]
+    >>> text = ParallelText([TranslationPair("Hi", "Hallo")], "pairs.tsv", 2, problems=problems)
+    >>> len(text), text[0].target, text.counts["empty"]
+    (1, 'Hallo', 1)
+    >>> print(text.summary())
+    pairs.tsv: 1 pair of 2 lines. Left out: 1 with an empty side (line 2: the target is empty).
+    """
+
+    pairs: list[TranslationPair]
+    where: str = "pairs"
+    lines: int = 0
+    passed_over: int = 0
+    repeated: int = 0
+    unique: bool = False
+    problems: list[LineProblem] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __iter__(self) -> Iterator[TranslationPair]:
+        return iter(self.pairs)
+
+    @overload
+    def __getitem__(self, index: int) -> TranslationPair: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[TranslationPair]: ...
+
+    def __getitem__(self, index):
+        return self.pairs[index]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers of lines, pairs, lines passed over, repeated pairs, bad lines, and by kind.
+
+        `lines` is `pairs + passed_over + bad_lines`, and with `unique=True` `+ repeated`. A line
+        with problems of two kinds is counted under both.
+        """
+        kinds = Counter(kind for _, kind in {(line, kind) for line, kind, _ in self.problems})
+        return {
+            "lines": self.lines,
+            "pairs": len(self.pairs),
+            "passed_over": self.passed_over,
+            "repeated": self.repeated,
+            "bad_lines": len({problem.line for problem in self.problems}),
+            **{kind: kinds[kind] for kind in PROBLEMS if kinds[kind]},
+        }
+
+    def summary(self) -> str:
+        """The counts in words, with the numbers of the first bad lines."""
+        text = f"{self.where}: {_many(len(self.pairs), 'pair')} of {_many(self.lines, 'line')}."
+        if self.problems:
+            text += f" Left out: {describe_problems(self.problems)}."
+        if self.passed_over:
+            text += f" Passed over: {_many(self.passed_over, 'line')}, blank or a header."
+        if self.repeated:
+            what = "left out" if self.unique else "kept"
+            text += f" Repeated: {_many(self.repeated, 'pair')}, {what}."
+        return text
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -170,6 +170,60 @@ def split_pairs(
     return TranslationSplits(*sides, tuple(sorted(groups)), surplus, count, largest)
 
 
+def remove_overlap(
+    train: Iterable[TranslationPair | tuple[Any, ...]],
+    held_out: Iterable[TranslationPair | tuple[Any, ...]],
+    *more_held_out: Iterable[TranslationPair | tuple[Any, ...]],
+) -> tuple[list[TranslationPair], int]:
+    """Leave out training pairs whose source or target is like one of given test pairs.
+
+    For test sets that come as files of their own. Alike are texts of one `template`: a source
+    that differs from a held-out source in case, punctuation or digits only, a target likewise
+    from a held-out target. So no test sentence, and no reference, was seen in training; between
+    several held-out sets nothing is compared.
+
+    Args:
+        train: `TranslationPair`s, or tuples (source, target) or (source, target, groups).
+        held_out: Pairs of a test or validation set.
+        *more_held_out: Pairs of further ones.
+
+    Returns:
+        The training pairs that are kept, in their order, and the number of those left out.
+
+    Raises:
+        ValueError: Something else than pairs of strings.
+
+    Example:
+
+    >>> train = [("One dog.", "Ein Hund."), ("A cat", "Eine Katze"), ("No.", "Nein.")]
+    >>> kept, removed = remove_overlap(train, [("one dog!", "Ein Hund!")], [("Nope.", "Nein")])
+    >>> [pair.source for pair in kept], removed
+    (['A cat'], 2)
+    """
+    sources, targets = set(), set()
+    for pairs in (held_out, *more_held_out):
+        for pair in map(_as_pair, pairs):
+            sources.add(template(pair.source))
+            targets.add(template(pair.target))
+    given = [_as_pair(pair) for pair in train]
+    kept = [
+        pair
+        for pair in given
+        if template(pair.source) not in sources and template(pair.target) not in targets
+    ]
+    return kept, len(given) - len(kept)
+
+
+def _as_pair(pair: Any) -> TranslationPair:
+    if (
+        not isinstance(pair, tuple | list)
+        or len(pair) not in (2, 3)
+        or not all(isinstance(text, str) for text in pair[:2])
+    ):
+        raise ValueError(f"Expected (source, target) pairs of strings. Received: {pair!r}.")
+    return TranslationPair(*pair)
+
+
 def _components(pairs: Sequence[TranslationPair]) -> list[Component]:
     """Connected components of the pairs, linked by the templates of either side (union-find)."""
     parents = list(range(len(pairs)))

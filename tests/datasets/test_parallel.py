@@ -1,39 +1,52 @@
+import pickle
+
 import pytest
 
-from keras_attn.datasets import TranslationPair, read_tsv
+from keras_attn.datasets import LineProblem, ParallelText, TranslationPair
+from keras_attn.datasets.parallel import PROBLEMS, describe_problems, unique_pairs
+
+PAIRS = [TranslationPair("a", "b"), TranslationPair("c", "d"), TranslationPair("a", "b")]
 
 
-def write(tmp_path, data: bytes):
-    path = tmp_path / "pairs.tsv"
-    path.write_bytes(data)
-    return path
+@pytest.fixture
+def text():
+    problems = [LineProblem(n, "empty", f"the target is empty, {n}") for n in range(11, 17)]
+    problems += [LineProblem(12, "long", "the source has 9 characters"), problems[0]]
+    return ParallelText(PAIRS, "a.tsv", 1012, 3, 1, False, problems)
 
 
-def test_reads_normalises_and_keeps_pairs_once(tmp_path):
-    text = "\ufeffHello  you.\t Hallo du. \tCC-BY\textra\r\n\nBye\tTschüss\nHello you.\tHallo du.\n"
-    pairs = read_tsv(write(tmp_path, text.encode()))
-    assert pairs == [
-        TranslationPair("Hello you.", "Hallo du.", ()),
-        TranslationPair("Bye", "Tschüss", ()),
-    ]
+def test_it_is_a_sequence_of_pairs(text):
+    assert list(text) == PAIRS
+    assert (len(text), text[1], text[-3:-1]) == (3, PAIRS[1], PAIRS[:2])
+    assert PAIRS[1] in text
+    assert text.index(PAIRS[1]) == 1
+    assert pickle.loads(pickle.dumps(text)) == text
+    with pytest.raises(IndexError):
+        text[3]
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"a\tb\nno tab here\n", r"line 2: expected source<TAB>target.*'no tab here'"),
-        (b"a\tb\nc\td\nx\xff\ty\n", r"line 3: expected UTF-8 text.*0xff at column 2"),
-        (b"\tb\n", r"line 1: .*empty source"),
-        (b"a\t \n", r"line 1: .*empty target"),
-        (b"\n\n", "at least one"),
-        (b"", "at least one"),
-    ],
-)
-def test_errors_name_the_line(tmp_path, data, message):
-    with pytest.raises(ValueError, match=message):
-        read_tsv(write(tmp_path, data))
+def test_lines_with_two_problems_are_one_bad_line(text):
+    assert text.counts == {
+        **{"lines": 1012, "pairs": 3, "passed_over": 3, "repeated": 1, "bad_lines": 6},
+        **{"empty": 6, "long": 1},
+    }
 
 
-def test_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read_tsv(tmp_path / "none.tsv")
+def test_summary(text):
+    assert text.summary() == (
+        "a.tsv: 3 pairs of 1,012 lines. Left out: 6 with an empty side (lines 11, 12, 13, 14, 15, "
+        "...: the target is empty, 11); 1 with a side that is too long (line 12: the source has 9 "
+        "characters). Passed over: 3 lines, blank or a header. Repeated: 1 pair, kept."
+    )
+    assert ParallelText(PAIRS[:1], "b", 1).summary() == "b: 1 pair of 1 line."
+    assert ParallelText(PAIRS[:2], "b", 3, 0, 1, True).summary().endswith("1 pair, left out.")
+
+
+def test_every_kind_has_words():
+    for kind in PROBLEMS:
+        assert describe_problems([LineProblem(4, kind, "so")]).endswith("(line 4: so)")
+
+
+def test_unique_pairs_unite_their_groups():
+    pairs = [TranslationPair("a", "b", ("y",)), TranslationPair("a", "c"), ("a", "b", ("x", "y"))]
+    assert unique_pairs(pairs) == [("a", "b", ("x", "y")), ("a", "c", ())]

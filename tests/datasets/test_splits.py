@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from keras_attn.datasets import TranslationPair, split_pairs, template
+from keras_attn.datasets import TranslationPair, remove_overlap, split_pairs, template
 
 WORDS = [a + b for a in "bdfgklmnprstvw" for b in ("a", "e", "i", "o", "u")]
 
@@ -190,3 +190,41 @@ def test_errors(arguments, message):
 def test_one_large_component_cannot_be_split():
     with pytest.raises(ValueError, match="`test_size`=5 cannot be filled: only 0"):
         split_pairs([(f"zone {n}", f"Zone {n}") for n in range(50)], 5, 5)
+
+
+def test_remove_overlap_leaves_nothing_alike(pairs):
+    rng = random.Random(5)
+    shuffled = rng.sample(pairs, len(pairs))
+    first, second, train = shuffled[:80], shuffled[80:120], shuffled[120:]
+    kept, removed = remove_overlap(train, first, second)
+    like = [pair for pair in train if any(alike(pair, other) for other in first + second)]
+    assert kept == [pair for pair in train if pair not in like]
+    assert removed == len(like) > 20
+    fewer = remove_overlap(train, first)
+    assert removed > fewer[1] > 0
+    assert remove_overlap(kept, iter(first), second) == (kept, 0)
+
+
+def test_remove_overlap_compares_each_side_with_its_like():
+    train = [("a", "b"), ["c", "d"], ("e", "f", ("g",)), ("x", "y"), ("x", "y")]
+    assert remove_overlap(iter(train), [("b", "a"), ("C!", "z")]) == (
+        [("a", "b", ()), ("e", "f", ("g",)), ("x", "y", ()), ("x", "y", ())],
+        1,
+    )
+    assert remove_overlap(train, [("u", "Y"), ("u", "f.")]) == ([("a", "b", ()), ("c", "d", ())], 3)
+    assert remove_overlap([], train) == ([], 0)
+    assert remove_overlap(train[:1], [])[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("train", "held_out"),
+    [
+        (["ab"], [("a", "b")]),
+        ([("a", "b")], TranslationPair("aa", "bb")),
+        ([("a", 1)], []),
+        ([("a",)], []),
+    ],
+)
+def test_remove_overlap_wants_pairs(train, held_out):
+    with pytest.raises(ValueError, match=r"Expected \(source, target\) pairs of strings. Received"):
+        remove_overlap(train, held_out)

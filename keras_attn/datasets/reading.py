@@ -1,0 +1,234 @@
+"""What the readers of sentence pairs share: lines of files, and checks of each line."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import IO, Any, TypedDict
+
+from keras_attn.datasets.parallel import (
+    LineProblem,
+    ParallelText,
+    TranslationPair,
+    describe_problems,
+    normalize_whitespace,
+    unique_pairs,
+)
+
+Location = str | os.PathLike[str]
+
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the latter: an empty archive
+
+
+class Checks(TypedDict, total=False):
+    """Settings that all readers have; `read_pairs` describes them."""
+
+    on_error: str
+    max_characters: int | None
+    normalize_spaces: bool
+    unique: bool
+
+
+class Reading:
+    """Collects the pairs and the problems of one reading: the checks that all readers share."""
+
+    def __init__(
+        self,
+        where: str,
+        on_error: str = "error",
+        max_characters: int | None = None,
+        normalize_spaces: bool = True,
+        unique: bool = False,
+    ):
+        if on_error not in ("error", "skip"):
+            raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}")
+        if max_characters is not None and not is_integer(max_characters, 1):
+            raise ValueError(
+                f"Expected `max_characters` to be an integer >= 1 or None. "
+                f"Received: {max_characters!r}"
+            )
+        self.where = where
+        self.on_error = on_error
+        self.max_characters = max_characters
+        self.normalize_spaces = normalize_spaces
+        self.unique = unique
+        self.lines = 0
+        self.passed_over = 0
+        self.pairs: list[TranslationPair] = []
+        self.problems: list[LineProblem] = []
+
+    def problem(self, number: int, kind: str, what: str) -> None:
+        """Note what is wrong with a line."""
+        self.problems.append(LineProblem(number, kind, what))
+
+    def decode(self, number: int, raw: bytes, name: str) -> str | None:
+        """The text of UTF-8 bytes, or None and a problem."""
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            place = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the {name}"
+            self.problem(number, "encoding", f"{place} is not UTF-8")
+            return None
+
+    def value(self, number: int, record: dict[str, Any], key: str) -> str | None:
+        """The string under a key of a JSON object, or None and a problem."""
+        values = _look_up(record, key)
+        if not values:
+            have = ", ".join(map(repr, record)) or "none"
+            self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")
+            return None
+        if not isinstance(values[0], str):
+            what = f"{key!r} is of type {type(values[0]).__name__}"
+            self.problem(number, "type", what)
+            return None
+        try:
+            values[0].encode("utf-8")
+        except UnicodeEncodeError as error:
+            half = ascii(values[0][error.start])
+            self.problem(number, "encoding", f"{key!r} has half a surrogate pair, {half}")
+            return None
+        return values[0]
+
+    def add(self, number: int, source: str | None, target: str | None) -> None:
+        """A line's two sides, those None that have their problem already."""
+        before = len(self.problems)
+        texts = []
+        for name, text in (("source", source), ("target", target)):
+            if text is None:
+                continue
+            if self.normalize_spaces:
+                text = normalize_whitespace(text)
+            texts.append(text)
+            if _is_blank(text):
+                self.problem(number, "empty", f"the {name} is empty")
+            elif self.max_characters is not None and len(text) > self.max_characters:
+                what = f"the {name} has {len(text)} characters, more than {self.max_characters}"
+                self.problem(number, "long", what)
+        if len(texts) == 2 and len(self.problems) == before:
+            self.pairs.append(TranslationPair(*texts))
+
+    def finish(self) -> ParallelText:
+        """What was read, or the error about all problems."""
+        if self.problems and self.on_error == "error":
+            bad = len({problem.line for problem in self.problems})
+            raise ValueError(
+                f"{self.where}: expected a sentence and its translation on each line. Received: "
+                f"{bad:,} of {self.lines:,} lines without: {describe_problems(self.problems)}. "
+                "Correct them, or leave them out with on_error='skip'."
+            )
+        if not self.pairs:
+            left_out = f": {describe_problems(self.problems)}" if self.problems else ""
+            raise ValueError(
+                f"{self.where}: expected at least one pair. "
+                f"Received: none in {self.lines:,} lines{left_out}."
+            )
+        once = unique_pairs(self.pairs)
+        return ParallelText(
+            once if self.unique else self.pairs,
+            self.where,
+            self.lines,
+            self.passed_over,
+            len(self.pairs) - len(once),
+            self.unique,
+            self.problems,
+        )
+
+
+def _look_up(record: dict[str, Any], key: str) -> list[Any]:
+    """The value under a key, in a list; an empty list where there is none."""
+    for holder in (record, record.get("translation")):
+        found = holder
+        if isinstance(holder, dict) and key in holder:
+            return [holder[key]]
+        for part in key.split("."):
+            if not isinstance(found, dict) or part not in found:
+                break
+            found = found[part]
+        else:
+            return [found]
+    return []
+
+
+def is_zip(path: Location) -> bool:
+    """Whether a file begins as a zip archive does."""
+    with open(path, "rb") as file:
+        return file.read(4) in _ZIP
+
+
+@contextmanager
+def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
+    """The lines of a plain or gzipped file."""
+    with ExitStack() as stack:
+        file = stack.enter_context(open(path, "rb"))
+        start = file.peek(4)[:4]  # its first bytes tell better than its name what it is
+        if start in _ZIP:
+            raise ValueError(
+                f"{os.fspath(path)}: expected text, plain or gzipped. Received: a zip archive. "
+                "Unpack it (`read_tatoeba` reads Tatoeba's)."
+            )
+        if start[:2] == b"\x1f\x8b" or os.fspath(path).lower().endswith(".gz"):
+            file = stack.enter_context(gzip.open(file))
+        yield _lines(file, os.fspath(path))
+
+
+@contextmanager
+def open_member(path: Location) -> Iterator[Iterator[bytes]]:
+    """The lines of the one text file of a zip archive."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise _damaged(os.fspath(path), 0, error) from error
+    with archive:
+        names = [
+            name
+            for name in archive.namelist()
+            if name.endswith((".txt", ".tsv"))
+            and not name.rpartition("/")[2].startswith(("_", "."))
+        ]
+        if len(names) != 1:
+            raise ValueError(
+                f"{os.fspath(path)}: expected an archive with one file of sentences (*.txt or "
+                f"*.tsv). Received one with: {', '.join(names) or 'none'}. Unpack it and give "
+                "the file."
+            )
+        with archive.open(names[0]) as file:
+            yield _lines(file, os.fspath(path))
+
+
+def _lines(file: IO[bytes], where: str) -> Iterator[bytes]:
+    """Lines without their ends, the first one without a byte order mark."""
+    number = 0
+    try:
+        for number, raw in enumerate(file, start=1):
+            if number == 1:
+                if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    raise ValueError(
+                        f"{where}: expected UTF-8 text. Received: UTF-16, by its first bytes. "
+                        "Convert the file (for example with iconv)."
+                    )
+                raw = raw.removeprefix(b"\xef\xbb\xbf")
+            yield raw.removesuffix(b"\n").removesuffix(b"\r")
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise _damaged(where, number, error) from error
+
+
+def _damaged(where: str, number: int, error: Exception) -> ValueError:
+    return ValueError(
+        f"{where}: expected a whole compressed file. Received: one that is cut off or damaged "
+        f"after line {number:,} ({error}). Fetch or pack it again; skipping does not help here."
+    )
+
+
+def _is_blank(text: str) -> bool:
+    """Whether a text has no character that can be seen."""
+    return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)
+
+
+def is_integer(value: Any, least: int) -> bool:
+    """Whether a value is an integer, not a boolean, and not below `least`."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
