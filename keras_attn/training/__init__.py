@@ -1,13 +1,32 @@
-"""Losses, metrics and learning rate schedules for sequences; `keras.ops` alone."""
+"""Losses, metrics, learning rate schedules, and runs that can be resumed; on any backend."""
 
+from keras_attn.training.averaging import averaged_weights
+from keras_attn.training.checkpointing import TrainingCheckpoint, fit_resumable
+from keras_attn.training.devices import compute_on
+from keras_attn.training.logs import TrainingLog
 from keras_attn.training.losses import MaskedCrossEntropy
 from keras_attn.training.metrics import MaskedAccuracy, Perplexity
 from keras_attn.training.schedules import InverseSquareRootSchedule, WarmupCosineSchedule
+from keras_attn.training.seeding import seed_everything
+from keras_attn.training.state import (
+    load_training_state,
+    read_training_notes,
+    save_training_state,
+)
 
 __all__ = [
     "InverseSquareRootSchedule",
     "MaskedAccuracy",
     "MaskedCrossEntropy",
     "Perplexity",
+    "TrainingCheckpoint",
+    "TrainingLog",
     "WarmupCosineSchedule",
+    "averaged_weights",
+    "compute_on",
+    "fit_resumable",
+    "load_training_state",
+    "read_training_notes",
+    "save_training_state",
+    "seed_everything",
 ]

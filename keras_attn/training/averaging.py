@@ -1,0 +1,68 @@
+"""Weights averaged over the steps of a training run."""
+
+import contextlib
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+
+
+@contextlib.contextmanager
+def averaged_weights(model: keras.Model) -> Iterator[bool]:
+    """Puts the optimizer's moving average of the weights into the model, for a block.
+
+        average_0 = weights_0,    average_t = m average_(t-1) + (1 - m) weights_t
+
+    Keras' optimizers keep it where they are made with `use_ema=True, ema_momentum=m` (Polyak and
+    Juditsky, 1992). The average translates better than the last weights, most of all while the
+    learning rate is high. At the end of the block, errors included, the weights are back.
+
+    Args:
+        model: A compiled model.
+
+    Yields:
+        Whether there is an average; False: nothing was changed.
+
+    Example:
+
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> model.compile(keras.optimizers.SGD(use_ema=True), "mse")
+    >>> with averaged_weights(model) as is_averaged:
+    ...     print(is_averaged)
+    False
+    >>> history = model.fit(keras.ops.ones((4, 3)), keras.ops.ones((4, 2)), verbose=0)
+    >>> with averaged_weights(model) as is_averaged:
+    ...     print(is_averaged)
+    True
+    """
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    # Before the first step the average is zeros.
+    steps = _number(optimizer._iterations) if optimizer.built else 0
+    if not getattr(optimizer, "use_ema", False) or not steps:
+        yield False
+        return
+    pairs = [
+        (variable, average)
+        for variable, average in zip(
+            optimizer._trainable_variables, optimizer._model_variables_moving_average, strict=True
+        )
+        if average is not None
+    ]
+    kept = [_copied(variable) for variable, _ in pairs]
+    for variable, average in pairs:
+        variable.assign(_copied(average))
+    try:
+        yield True
+    finally:
+        for (variable, _), value in zip(pairs, kept, strict=True):
+            variable.assign(value)
+
+
+def _copied(variable: keras.Variable) -> np.ndarray:
+    # PyTorch would give a view of what is about to change; JAX would give one buffer to two
+    # variables, and a step that takes the buffer of one for its result destroys the other.
+    return np.array(keras.ops.convert_to_numpy(variable))
+
+
+def _number(variable: keras.Variable) -> int:
+    return int(keras.ops.convert_to_numpy(variable))

@@ -1,0 +1,107 @@
+"""What a run writes down while it trains."""
+
+from __future__ import annotations
+
+import csv
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_attn.files import atomic_write
+
+
+class TrainingLog(keras.callbacks.Callback):
+    """Writes a row for each epoch to a CSV file, and to TensorBoard if asked.
+
+    Columns are `epoch` (from 1), whatever `fit` and the callbacks before this one measured,
+    `learning_rate` at the end of the epoch, and `seconds` since the beginning of the run, pauses
+    between interruptions not counted. With `TrainingCheckpoint(..., callbacks=[log])` a run that
+    was interrupted goes on in the same file, and has each epoch once.
+
+    Args:
+        path: The CSV file; it is replaced as a whole after each epoch.
+        tensorboard: Folder of TensorBoard's event files, or None. Needs `tensorboardX`, of the
+            extra `tensorboard`, and no TensorFlow.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "log.csv")
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> model.compile("sgd", "mse")
+    >>> x, y = keras.ops.ones((4, 3)), keras.ops.ones((4, 2))
+    >>> history = model.fit(x, y, epochs=2, verbose=0, callbacks=[TrainingLog(path)])
+    >>> [line.split(",")[0] for line in Path(path).read_text().splitlines()]
+    ['epoch', '1', '2']
+    """
+
+    def __init__(self, path: str | os.PathLike, tensorboard: str | os.PathLike | None = None):
+        super().__init__()
+        self.path = Path(path)
+        self.rows: list[dict[str, Any]] = []
+        """A dict for each epoch."""
+        self._seconds = 0.0
+        self._began = time.monotonic()
+        self.tensorboard = None if tensorboard is None else Path(tensorboard)
+        self._writer: Any = None
+        if tensorboard is not None:
+            try:
+                import tensorboardX  # noqa: F401
+            except ImportError as error:
+                raise ImportError(
+                    "TensorBoard's logs are written by tensorboardX, which is not installed. "
+                    'Install it: pip install "keras_attn[tensorboard]".'
+                ) from error
+
+    def memory(self) -> dict[str, Any]:
+        """Returns what belongs into a checkpoint."""
+        return {"rows": self.rows, "seconds": self._now()}
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        """Takes back what `memory` returned."""
+        self.rows = list(memory["rows"])
+        self._seconds = memory["seconds"]
+        self._began = time.monotonic()
+
+    def _now(self) -> float:
+        return self._seconds + time.monotonic() - self._began
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Called by Keras."""
+        row: dict[str, Any] = {"epoch": epoch + 1}
+        row |= {name: float(value) for name, value in (logs or {}).items()}
+        rate = self.model.optimizer.learning_rate
+        row["learning_rate"] = float(keras.ops.convert_to_numpy(rate))
+        row["seconds"] = round(self._now(), 1)
+        self.rows.append(row)
+        with atomic_write(self.path) as partial, open(partial, "w", newline="") as file:
+            names = dict.fromkeys(name for row in self.rows for name in row)
+            table = csv.DictWriter(file, names)
+            table.writeheader()
+            table.writerows(self.rows)
+        if self.tensorboard is not None:
+            self._write_events()
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Called by Keras."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _write_events(self) -> None:
+        """Writes the last row; the first time all of them, in place of what a killed run left."""
+        from tensorboardX import SummaryWriter
+
+        rows = self.rows[-1:]
+        if self._writer is None:
+            for path in self.tensorboard.glob("events.out.tfevents.*"):
+                path.unlink()
+            self._writer = SummaryWriter(str(self.tensorboard), flush_secs=10)
+            rows = self.rows
+        for row in rows:
+            for name, value in row.items():
+                if name != "epoch":
+                    self._writer.add_scalar(name, value, row["epoch"])

@@ -1,0 +1,86 @@
+"""One seed for everything random."""
+
+import random
+
+import keras
+import numpy as np
+
+
+def seed_everything(seed: int, deterministic: bool = True) -> None:
+    """Seeds Python, NumPy and the backend in use, and asks it to compute the same twice.
+
+    `keras.utils.set_random_seed` does the seeding too, but imports TensorFlow on every backend.
+
+    Args:
+        seed: From 0 to 2^32 - 1.
+        deterministic: Whether TensorFlow is told to repeat itself exactly
+            (`tf.config.experimental.enable_op_determinism`). JAX does on CPUs by itself.
+
+    Example:
+
+    >>> seed_everything(7, deterministic=False)
+    >>> first = random.random()
+    >>> seed_everything(7, deterministic=False)
+    >>> random.random() == first
+    True
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise ValueError(f"`seed` must be an integer from 0 to 2^32 - 1. Received: {seed!r}.")
+    if keras.backend.backend() == "tensorflow":
+        keras.utils.set_random_seed(seed)
+        if deterministic:
+            import tensorflow as tf
+
+            tf.config.experimental.enable_op_determinism()
+        return
+    random.seed(seed)
+    np.random.seed(seed)
+    if keras.backend.backend() == "torch":
+        import torch
+
+        torch.manual_seed(seed)
+
+
+def generator_states() -> dict[str, np.ndarray]:
+    """Returns the random states that are in no variable of Keras.
+
+    Keras takes PyTorch's global random numbers for dropout; on the other backends all is in
+    `SeedGenerator`s, which are variables of the model.
+
+    Returns:
+        uint8 arrays by device; nothing on TensorFlow and JAX.
+
+    Example:
+
+    >>> set_generator_states(generator_states())
+    """
+    if keras.backend.backend() != "torch":
+        return {}
+    import torch
+
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states |= {f"cuda{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}
+    return {name: state.numpy().copy() for name, state in states.items()}
+
+
+def set_generator_states(states: dict[str, np.ndarray]) -> None:
+    """Sets what `generator_states` returned, on the devices that are there.
+
+    Args:
+        states: uint8 arrays by device.
+
+    Example:
+
+    >>> set_generator_states({})
+    """
+    if keras.backend.backend() != "torch":
+        return
+    import torch
+
+    for name, state in states.items():
+        number = name.removeprefix("cuda")
+        if name == "cpu":
+            torch.set_rng_state(torch.from_numpy(state))
+        elif int(number) < torch.cuda.device_count():
+            torch.cuda.set_rng_state(torch.from_numpy(state), int(number))

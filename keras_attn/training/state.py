@@ -1,0 +1,195 @@
+"""All that a training run is made of at one step, in one file, for any backend."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attn.files import atomic_write
+from keras_attn.training.seeding import generator_states, set_generator_states
+from keras_attn.version import __version__
+
+STATE_VERSION = 1
+_HEADER = "header"
+_GENERATORS = "generators/"
+
+
+def save_training_state(
+    path: str | os.PathLike, model: keras.Model, notes: dict[str, Any] | None = None
+) -> None:
+    """Writes weights, random seeds, optimizer and metrics of a compiled model.
+
+    The optimizer's part holds its moments, its step, its moving average of the weights (`use_ema`)
+    and the gradients accumulated so far. The file that was there is replaced by a whole one only.
+
+    Args:
+        path: The file; its folder must be there.
+        model: A compiled and built model.
+        notes: JSON-safe values that come back from `load_training_state`.
+
+    Raises:
+        OSError: If it cannot be written; the file that was there is still good.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> model.compile("adam", "mse")
+    >>> path = os.path.join(tempfile.mkdtemp(), "checkpoint.npz")
+    >>> save_training_state(path, model, {"step": 0})
+    >>> load_training_state(path, model)
+    {'step': 0}
+    """
+    groups = _variables(model)
+    header = {
+        "format_version": STATE_VERSION,
+        "keras_attn": __version__,
+        "keras": keras.__version__,
+        "variables": {name: [v.path for v in group] for name, group in groups.items()},
+        "notes": notes or {},
+    }
+    arrays = {
+        f"{name}/{i}": _to_numpy(variable)
+        for name, group in groups.items()
+        for i, variable in enumerate(group)
+    }
+    arrays |= {f"{_GENERATORS}{name}": state for name, state in generator_states().items()}
+    arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), "uint8")
+    with atomic_write(path) as partial, open(partial, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
+    """Reads the notes of a file of `save_training_state`, and nothing else.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The notes.
+
+    Raises:
+        FileNotFoundError: If there is no file.
+        ValueError: If it is no such file, a broken one, or of a newer format.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> model.compile("adam", "mse")
+    >>> path = os.path.join(tempfile.mkdtemp(), "checkpoint.npz")
+    >>> save_training_state(path, model, {"epoch": 3})
+    >>> read_training_notes(path)["epoch"]
+    3
+    """
+    with _open(Path(path)) as archive:
+        return _header(Path(path), archive)["notes"]
+
+
+def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str, Any]:
+    """Sets a model to what `save_training_state` wrote.
+
+    Nothing is changed where something does not fit.
+
+    Args:
+        path: The file.
+        model: A compiled and built model of the same layers and optimizer, on any backend.
+
+    Returns:
+        The notes.
+
+    Raises:
+        FileNotFoundError: If there is no file.
+        ValueError: If it is no such file, of a newer format, or does not fit the model.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> models = [keras.Sequential([keras.Input((n,)), keras.layers.Dense(2)]) for n in (3, 4)]
+    >>> for model in models:
+    ...     model.compile("sgd", "mse")
+    >>> path = os.path.join(tempfile.mkdtemp(), "checkpoint.npz")
+    >>> save_training_state(path, models[0])
+    >>> load_training_state(path, models[1])
+    Traceback (most recent call last):
+        ...
+    ValueError: ... does not fit the model...
+    """
+    path = Path(path)
+    groups = _variables(model)
+    with _open(path) as archive:
+        header = _header(path, archive)
+        arrays = {}
+        for name, group in groups.items():
+            paths = header["variables"].get(name, [])
+            # Metrics come into being with the first batch; a run may be at its very start.
+            if len(paths) != len(group) and name != "metrics":
+                raise ValueError(
+                    f"{path} does not fit the model: it holds {len(paths)} variables of its "
+                    f"{name}. Expected: {len(group)}. Was it made by other settings?"
+                )
+            for i, variable in enumerate(group[: len(paths)]):
+                value = archive[f"{name}/{i}"]
+                if tuple(value.shape) != tuple(variable.shape):
+                    raise ValueError(
+                        f"{path} does not fit the model: {paths[i]!r} of its {name} has shape "
+                        f"{tuple(value.shape)}. Expected: {tuple(variable.shape)}, for "
+                        f"{variable.path!r}. Was it made by other settings?"
+                    )
+                arrays[name, i] = value
+        generators = {
+            name.removeprefix(_GENERATORS): archive[name]
+            for name in archive.files
+            if name.startswith(_GENERATORS)
+        }
+    for name, group in groups.items():
+        for i, variable in enumerate(group):
+            if (name, i) in arrays:
+                variable.assign(arrays[name, i])
+    set_generator_states(generators)
+    return header["notes"]
+
+
+def _variables(model: keras.Model) -> dict[str, list[keras.Variable]]:
+    if not getattr(model, "compiled", False):
+        raise ValueError("Expected a compiled model. Received: one without optimizer.")
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    return {
+        "model": list(model.variables),
+        "optimizer": list(model.optimizer.variables),
+        "metrics": list(model.metrics_variables),
+    }
+
+
+def _to_numpy(variable: keras.Variable) -> np.ndarray:
+    value = keras.ops.convert_to_numpy(variable)
+    # NumPy's files do not know bfloat16.
+    return value.astype("float32") if value.dtype.name == "bfloat16" else value
+
+
+def _open(path: Path) -> Any:
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected a checkpoint at {path}. There is none.")
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"Expected a checkpoint. Received: {path}, another or a broken file.")
+    return np.load(path)
+
+
+def _header(path: Path, archive: Any) -> dict[str, Any]:
+    if _HEADER not in archive.files:
+        raise ValueError(f"Expected a checkpoint of keras_attn. Received: {path}, another archive.")
+    header = json.loads(archive[_HEADER].tobytes())
+    if header["format_version"] > STATE_VERSION:
+        raise ValueError(
+            f"{path} has format version {header['format_version']}, written by keras_attn "
+            f"{header['keras_attn']}. This is keras_attn {__version__}, which reads up to version "
+            f"{STATE_VERSION}. Install a newer keras_attn."
+        )
+    return header

@@ -1,0 +1,239 @@
+"""Runs that are ended anywhere come to what they would have come to."""
+
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attn.datasets import TokenBatches
+from keras_attn.training import (
+    MaskedCrossEntropy,
+    TrainingCheckpoint,
+    fit_resumable,
+    load_training_state,
+    read_training_notes,
+    save_training_state,
+    seed_everything,
+)
+from keras_attn.training.state import STATE_VERSION
+
+EPOCHS = 3
+
+
+class Losses(keras.callbacks.Callback):
+    """Remembers the loss of each epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.losses = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.losses.append((epoch, logs["loss"]))
+
+    def memory(self):
+        return {"losses": self.losses}
+
+    def remember(self, memory):
+        self.losses = [tuple(row) for row in memory["losses"]]
+
+
+class At(keras.callbacks.Callback):
+    """Does something after a number of batches of this `fit`."""
+
+    def __init__(self, batches, action):
+        super().__init__()
+        self.left, self.action = batches, action
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.left -= 1
+        if not self.left:
+            self.action()
+
+
+def make_model(vocabulary=30, dim=8, **optimizer):
+    """A bag of the source's words and the last target word; with dropout."""
+    seed_everything(3)
+    ids = {
+        name: keras.Input((None,), dtype="int32", name=name)
+        for name in ("source_ids", "target_ids")
+    }
+    source, target = (keras.layers.Embedding(vocabulary, dim)(x) for x in ids.values())
+    source = keras.layers.Reshape((1, dim))(keras.layers.GlobalAveragePooling1D()(source))
+    x = keras.layers.Dropout(0.2)(keras.layers.Add()([target, source]))
+    model = keras.Model(ids, keras.layers.Dense(vocabulary)(x))
+    settings = {"use_ema": True, "gradient_accumulation_steps": 2, **optimizer}
+    model.compile(keras.optimizers.Adam(1e-2, **settings), MaskedCrossEntropy(), jit_compile=False)
+    return model
+
+
+def make_batches():
+    rng = np.random.default_rng(0)
+    sides = [[rng.integers(3, 30, rng.integers(2, 20)).tolist() for _ in range(90)] for _ in "st"]
+    return TokenBatches(*sides, start_id=1, end_id=2, tokens_per_batch=128, max_shapes=3, seed=5)
+
+
+def variables(model):
+    every = [*model.variables, *model.optimizer.variables]
+    return [np.array(keras.ops.convert_to_numpy(v)) for v in every]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    losses, model = Losses(), make_model()
+    checkpoint = TrainingCheckpoint(tmp_path_factory.mktemp("run") / "c.npz", 4, {}, [losses])
+    assert fit_resumable(model, make_batches(), checkpoint, EPOCHS, [losses], verbose=0)
+    return losses.losses, variables(model)
+
+
+def run_until_done(path, ends):
+    """Starts the run again after each of its ends, with a new model each time."""
+    positions = []
+    for end in [*ends, None]:
+        losses, model = Losses(), make_model()
+        checkpoint = TrainingCheckpoint(path, 4, {}, [losses])
+        callbacks = [losses] if end is None else [losses, end]
+        try:
+            complete = fit_resumable(model, make_batches(), checkpoint, EPOCHS, callbacks, 0)
+        except KeyboardInterrupt:
+            complete = False
+        positions.append(checkpoint.position)
+        assert complete == (end is None)
+    return losses.losses, variables(model), positions
+
+
+def kill():
+    raise KeyboardInterrupt  # as the second Ctrl-C, or what comes without any warning
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def terminate():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_killed_within_an_epoch(uninterrupted, tmp_path):
+    count = len(make_batches())
+    assert count > 12
+    ends = [At(3, kill), At(6, kill), At(count, kill), At(2, kill)]
+    losses, weights, positions = run_until_done(tmp_path / "c.npz", ends)
+    # Checkpoints are after 4 batches, after 8, ...; the third end is in the second epoch.
+    assert positions[:3] == [(0, 0), (0, 4), (1, 0)]
+    assert positions[-1] == (EPOCHS, 0)
+    assert losses == uninterrupted[0]
+    for ours, theirs in zip(weights, uninterrupted[1], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_signals_lose_no_batch(uninterrupted, tmp_path):
+    count = len(make_batches())
+    ends = [At(3, interrupt), At(count - 3, terminate), At(1, interrupt)]
+    losses, weights, positions = run_until_done(tmp_path / "c.npz", ends)
+    # After the last batch of an epoch the epoch is ended first.
+    assert positions == [(0, 3), (1, 0), (1, 1), (EPOCHS, 0)]
+    assert losses == uninterrupted[0]
+    for ours, theirs in zip(weights, uninterrupted[1], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_signal_handlers_are_given_back(tmp_path):
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    checkpoint = TrainingCheckpoint(tmp_path / "c.npz")
+    fit_resumable(make_model(), make_batches(), checkpoint, 1, [At(2, interrupt)], 0)
+    assert checkpoint.interrupted == signal.SIGINT
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_complete_run_is_not_trained_again(tmp_path):
+    checkpoint = TrainingCheckpoint(tmp_path / "c.npz")
+    model = make_model()
+    assert fit_resumable(model, make_batches(), checkpoint, 1, verbose=0)
+    before = variables(model)
+    assert fit_resumable(model, make_batches(), checkpoint, 1, [At(1, kill)], verbose=0)
+    for ours, theirs in zip(variables(model), before, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_another_run_is_refused(tmp_path):
+    checkpoint = TrainingCheckpoint(tmp_path / "c.npz", fingerprint={"data": "a", "dim": 16})
+    fit_resumable(make_model(), make_batches(), checkpoint, 1, verbose=0)
+    other = TrainingCheckpoint(tmp_path / "c.npz", fingerprint={"data": "a", "dim": 32})
+    with pytest.raises(ValueError, match=r"another run: dim is 16 there, 32 here\. Give another"):
+        fit_resumable(make_model(), make_batches(), other, 2, verbose=0)
+    with pytest.raises(ValueError, match="positive integer"):
+        TrainingCheckpoint(tmp_path / "c.npz", every_steps=0)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(uninterrupted, tmp_path, monkeypatch):
+    path = tmp_path / "c.npz"
+    checkpoint = TrainingCheckpoint(path, 4)
+    whole = np.savez
+
+    def no_space(file, **arrays):
+        file.write(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    fill = At(6, lambda: monkeypatch.setattr(np, "savez", no_space))
+    with pytest.raises(OSError, match=r"No space left on device: .* still good: make room"):
+        fit_resumable(make_model(), make_batches(), checkpoint, EPOCHS, [fill], verbose=0)
+    assert os.listdir(tmp_path) == ["c.npz"]
+    assert checkpoint.position == (0, 4)
+    monkeypatch.setattr(np, "savez", whole)
+    model = make_model()
+    assert fit_resumable(model, make_batches(), checkpoint, EPOCHS, verbose=0)
+    for ours, theirs in zip(variables(model), uninterrupted[1], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
+    path = tmp_path / "c.npz"
+    save_training_state(path, make_model(), {"step": 3})
+    assert read_training_notes(path) == {"step": 3}
+    wide = make_model(vocabulary=31)
+    wide.optimizer.build(wide.trainable_variables)
+    before = variables(wide)
+    with pytest.raises(ValueError, match=r"shape \(30, 8\)\. Expected: \(31, 8\), for 'embedding"):
+        load_training_state(path, wide)
+    with pytest.raises(ValueError, match=r"holds \d+ variables of its optimizer\. Expected: \d+"):
+        load_training_state(path, make_model(use_ema=False))
+    with pytest.raises(ValueError, match="Expected a compiled model"):
+        save_training_state(path, keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
+    for ours, theirs in zip(variables(wide), before, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_files_that_are_no_checkpoint(tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match="There is none"):
+        read_training_notes(tmp_path / "nothing")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(ValueError, match="Expected a checkpoint"):
+        read_training_notes(tmp_path / "text")
+    np.savez(tmp_path / "other.npz", a=np.zeros(2))
+    with pytest.raises(ValueError, match="Expected a checkpoint of keras_attn"):
+        read_training_notes(tmp_path / "other.npz")
+    monkeypatch.setattr("keras_attn.training.state.STATE_VERSION", STATE_VERSION + 1)
+    save_training_state(tmp_path / "newer.npz", make_model())
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="Install a newer keras_attn"):
+        load_training_state(tmp_path / "newer.npz", make_model())
+
+
+def test_half_precision_with_a_loss_scale(tmp_path):
+    def make():
+        keras.config.set_dtype_policy("mixed_float16")
+        model = make_model()
+        keras.config.set_dtype_policy("float32")
+        optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(use_ema=True))
+        model.compile(optimizer, MaskedCrossEntropy(), jit_compile=False)
+        return model
+
+    model = make()
+    checkpoint = TrainingCheckpoint(tmp_path / "c.npz")
+    fit_resumable(model, make_batches(), checkpoint, 1, [At(2, interrupt)], verbose=0)
+    other = make()
+    load_training_state(tmp_path / "c.npz", other)
+    for ours, theirs in zip(variables(other), variables(model), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
