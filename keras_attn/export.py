@@ -1,37 +1,52 @@
 """SavedModels that take and give strings, and need nothing but TensorFlow."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
+
+from keras_attn.files import check_writable
+
+_MARK = "saved_model.pb"
 
 
-def export_text_function(
+def export_text_functions(
     path: str | os.PathLike,
-    make_function: Callable[[Any], tuple[Callable, Sequence[Any]]],
+    make_functions: Callable[[Any], tuple[Mapping[str, Callable], Sequence[Any]]],
     variables: Sequence[keras.Variable],
     examples: Sequence[str],
-    expected: dict[str, list[str]],
+    expected: Mapping[str, Mapping[str, Any]],
+    tolerance: float = 1e-4,
+    overwrite: bool = False,
 ) -> None:
-    """Exports a function from strings to strings, loads it and compares it.
+    """Exports functions of strings, loads them, and compares them with what they must give.
+
+    The SavedModel is made beside its place, and put there at the end: an export that fails leaves
+    what was there before.
 
     Args:
-        path: Folder of the SavedModel; it must not be there, or be empty.
-        make_function: Called with the module `tensorflow`; returns `function(text (B,) string) ->
-            dict of string tensors`, made of TensorFlow ops and `keras.ops`, and the trackable
-            objects (`tf.Module`s with tables) that it uses.
-        variables: The Keras variables that it reads.
-        examples: Texts to try it with.
-        expected: What it must give for them.
+        path: Folder of the SavedModel.
+        make_functions: Called with the module `tensorflow`; returns, by the names of their
+            signatures, `function(text (B,) string) -> dict of tensors`, made of TensorFlow ops and
+            `keras.ops`, and the trackable objects (`tf.Module`s with tables) that they use.
+        variables: The Keras variables that they read.
+        examples: Texts to try them with.
+        expected: For each signature the outputs that it must give for these texts, by name.
+        tolerance: Greatest difference of floats.
+        overwrite: Whether a SavedModel that is there is replaced.
 
     Raises:
-        FileExistsError: If the folder is there and not empty.
+        FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
+            `overwrite` is given.
+        PermissionError: If its parent cannot be written to.
         RuntimeError: On another backend, or if the loaded SavedModel gives something else.
     """
     if keras.backend.backend() != "tensorflow":
@@ -40,34 +55,64 @@ def export_text_function(
             f"{keras.backend.backend()!r}. Save the task, and load and export it in a process with "
             "KERAS_BACKEND=tensorflow: files are the same on all backends."
         )
-    path = Path(path)
-    check_new_folder(path)
-    import tensorflow as tf
+    with replaced_folder(path, overwrite) as folder:
+        import tensorflow as tf
 
-    module = tf.Module(name="keras_attn_export")
-    function, module.resources = make_function(tf)
-    module.variables_ = [variable.value for variable in variables]
-    module.serve = tf.function(
-        function,
-        input_signature=[tf.TensorSpec([None], tf.string, name="text")],
-        autograph=False,
-    )
-    signature = module.serve.get_concrete_function()
-    tf.saved_model.save(module, str(path), signatures={"serving_default": signature})
+        module = tf.Module(name="keras_attn_export")
+        functions, module.resources = make_functions(tf)
+        module.variables_ = [variable.value for variable in variables]
+        text = tf.TensorSpec([None], tf.string, name="text")
+        # Not attributes of the module: those would be traced a second time.
+        functions = {name: tf.function(f, autograph=False) for name, f in functions.items()}
+        signatures = {name: f.get_concrete_function(text) for name, f in functions.items()}
+        tf.saved_model.save(module, str(folder), signatures=signatures)
 
-    loaded = tf.saved_model.load(str(path)).signatures["serving_default"]
-    outputs = loaded(text=tf.constant(list(examples)))
-    for name, values in expected.items():
-        received = [text.decode("utf-8") for text in outputs[name].numpy().tolist()]
-        if received != list(values):
-            raise RuntimeError(
-                f"The SavedModel at {path} gives another `{name}` than the Python object. "
-                f"Expected: {values}. Received: {received}."
-            )
+        loaded = tf.saved_model.load(str(folder)).signatures
+        texts = tf.constant([example.encode("utf-8") for example in examples])
+        for name, outputs in expected.items():
+            received = loaded[name](text=texts)
+            for output, values in outputs.items():
+                check_equal(f"{name}: {output}", received[output].numpy(), values, tolerance)
+
+
+def check_equal(name: str, received: np.ndarray, expected: Any, tolerance: float) -> None:
+    """Raises a RuntimeError where a SavedModel's output is not what the Python object gives.
+
+    Args:
+        name: Name of the output.
+        received: The output. Strings are bytes.
+        expected: Strings, booleans or floats, of the same shape.
+        tolerance: Greatest difference of floats.
+
+    Example:
+
+    >>> check_equal("text", np.array([b"a", b"b"], object), ["a", "b"], tolerance=0)
+    """
+    expected = np.asarray(expected, object if received.dtype == object else None)
+    if received.dtype == object:
+        received = np.vectorize(lambda text: text.decode("utf-8"), [object])(received)
+    message = f"The SavedModel gives another `{name}` than the Python object, and is not kept. "
+    if received.shape != expected.shape:
+        raise RuntimeError(
+            f"{message}Expected: shape {expected.shape}. Received: shape {received.shape}."
+        )
+    if received.dtype.kind == "f":
+        same = np.isclose(received, expected, rtol=0, atol=tolerance)
+    else:
+        same = received == expected
+    if not same.all():
+        at = tuple(int(i) for i in np.argwhere(~same)[0])
+        raise RuntimeError(
+            f"{message}Expected: {expected[at]!r} at {at}. Received: {received[at]!r}."
+        )
 
 
 def export_in_child_process(
-    task: str, save: Callable[[Path], None], path: str | os.PathLike, **settings: Any
+    task: str,
+    save: Callable[[Path], None],
+    path: str | os.PathLike,
+    overwrite: bool = False,
+    **settings: Any,
 ) -> None:
     """Exports a task by a process with the TensorFlow backend, from its saved file.
 
@@ -75,13 +120,16 @@ def export_in_child_process(
         task: Name of its class in `keras_attn.tasks`.
         save: Its method `save`.
         path: Folder of the SavedModel.
+        overwrite: Whether a SavedModel that is there is replaced.
         **settings: Numbers: further arguments of its method `export`.
 
     Raises:
-        FileExistsError: If the folder is there and not empty.
+        FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
+            `overwrite` is given.
+        PermissionError: If its parent cannot be written to.
         RuntimeError: If the process fails; the message is the end of its own.
     """
-    check_new_folder(Path(path))
+    path = check_place(path, overwrite)
     script = (
         "import json, sys\n"
         "import keras_attn.tasks\n"
@@ -91,9 +139,9 @@ def export_in_child_process(
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "task"
         save(file)
-        arguments = [task, str(file), str(Path(path).absolute()), json.dumps(settings)]
+        settings = json.dumps({**settings, "overwrite": overwrite})
         done = subprocess.run(
-            [sys.executable, "-c", script, *arguments],
+            [sys.executable, "-c", script, task, str(file), str(path), settings],
             env={**os.environ, "KERAS_BACKEND": "tensorflow"},
             capture_output=True,
             text=True,
@@ -105,7 +153,79 @@ def export_in_child_process(
         )
 
 
-def check_new_folder(path: Path) -> None:
-    """Raises a FileExistsError where a folder is there and not empty."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise FileExistsError(f"{path} is there already. Give another folder, or remove it first.")
+def check_place(path: str | os.PathLike, overwrite: bool = False) -> Path:
+    """Finds out, before any work, whether a SavedModel may be and can be written.
+
+    Args:
+        path: Folder of the SavedModel; its parents are made.
+        overwrite: Whether a SavedModel may be there.
+
+    Returns:
+        The path without links and `~`.
+
+    Raises:
+        FileExistsError: If something else is there, or a SavedModel without `overwrite`.
+        PermissionError: If its parent cannot be written to.
+
+    Example:
+
+    >>> check_place(Path(tempfile.mkdtemp()) / "new").name
+    'new'
+    """
+    path = Path(path).expanduser().resolve()
+    if path.is_dir() and os.path.ismount(path):
+        raise FileExistsError(f"{path} is a mounted folder. Give a new folder inside it.")
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(f"{path} is a file. Give the path of a folder.")
+    if path.exists() and any(path.iterdir()):
+        is_model = (path / _MARK).is_file()
+        if not overwrite:
+            how = ", remove it, or overwrite it (overwrite=True, --overwrite)"
+            advice = how if is_model else ""
+            raise FileExistsError(f"{path} is there and not empty. Give another folder{advice}.")
+        if not is_model:
+            raise FileExistsError(
+                f"{path} is not empty, and has no {_MARK}: only a SavedModel is overwritten. Give "
+                "another folder."
+            )
+    check_writable(path.parent)
+    return path
+
+
+@contextlib.contextmanager
+def replaced_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
+    """Gives the path of a new folder that takes the place of `path` when the block ends well.
+
+    Args:
+        path: Folder of a SavedModel.
+        overwrite: Whether one that is there is replaced.
+
+    Yields:
+        The path of a folder that is not there yet, beside `path`. After an error it is removed, and
+        `path` is as it was.
+
+    Raises:
+        FileExistsError: As `check_place`, before the block or after it.
+        PermissionError: As `check_place`.
+
+    Example:
+
+    >>> place = Path(tempfile.mkdtemp()) / "model"
+    >>> with replaced_folder(place) as folder:
+    ...     folder.mkdir()
+    >>> place.is_dir()
+    True
+    """
+    path = check_place(path, overwrite)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as beside:
+        new, old = Path(beside) / "new", Path(beside) / "old"
+        yield new
+        check_place(path, overwrite)  # it may have changed meanwhile
+        if path.exists():
+            path.rename(old)
+        try:
+            new.rename(path)
+        except BaseException:
+            if old.exists():
+                old.rename(path)
+            raise

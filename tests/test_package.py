@@ -13,8 +13,8 @@ import keras_attn
 ROOT = Path(__file__).parents[1]
 # Each room may import from those before it.
 ROOMS = [
-    "version", "ops", "layers", "text", "datasets", "training", "generation", "models",
-    "export", "visualize", "tasks",
+    "version", "files", "ops", "layers", "text", "datasets", "training", "generation", "models",
+    "export", "visualize", "tasks", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -1,14 +1,304 @@
-"""Which source tokens each target token attended to."""
+"""Which source tokens each target token attended to, and which words that links."""
 
-from typing import NamedTuple
+import dataclasses
+import itertools
+import os
+import re
+from typing import Any
 
 import numpy as np
 
+from keras_attn.visualize import attention_html, plot_attention
 
-class Alignment(NamedTuple):
-    """Which source tokens each target token attended to."""
+END = "</s>"
+_UNIT = re.compile(r"<0x([0-9A-F]{2})>|.", re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Alignment:
+    """Which source tokens each target token attended to.
+
+    In a notebook it is shown as a heat map: rows are target tokens, columns source tokens.
+
+    Words are what `str.split()` gives. A token belongs to the word that it is a part of, with the
+    space before it; one that reaches over several words counts for each by its share of the bytes.
+
+    Args:
+        source_tokens: S readable tokens as `BytePairTokenizer.tokens` gives them: a space is `▁`.
+            A last `</s>` is the end token.
+        target_tokens: T readable tokens.
+        weights: `(T, S)`, e.g. the mean over the heads of one decoder block's cross-attention.
+        source_text: What the source tokens are made of, for the borders of its words. Its tokens
+            may be fewer, where it was cut. If None it is read from the tokens, where a literal `▁`
+            or `<0x41>` cannot be told from a space or a byte.
+        target_text: The same for the target.
+        unit: `"token"`, or `"word"` where both sides are words already.
+
+    Raises:
+        ValueError: If the weights do not fit the tokens, or the tokens a text.
+
+    Example:
+
+    >>> weights = [[0.9, 0.0, 0.1, 0.0], [0.1, 0.4, 0.4, 0.1], [0.0, 0.1, 0.1, 0.8]]
+    >>> alignment = Alignment(["a", "▁do", "g", "</s>"], ["ein", "▁Hund", "</s>"], weights)
+    >>> alignment.by_words().source_tokens
+    ['a', 'dog', '</s>']
+    >>> alignment.to_pharaoh()
+    '0-0 1-1'
+    """
 
     source_tokens: list[str]
     target_tokens: list[str]
     weights: np.ndarray
-    """float32 `(T, S)`: the mean over the heads of one decoder block's cross-attention."""
+    """float32 `(T, S)`."""
+    source_text: str | None = None
+    target_text: str | None = None
+    unit: str = "token"
+
+    def __post_init__(self) -> None:
+        for name in ("source_tokens", "target_tokens"):
+            object.__setattr__(self, name, list(getattr(self, name)))
+        object.__setattr__(self, "weights", np.asarray(self.weights, "float32"))
+        expected = (len(self.target_tokens), len(self.source_tokens))
+        if self.weights.shape != expected:
+            raise ValueError(
+                "Expected `weights` with one row for each target token and one column for each "
+                f"source token, shape {expected}. Received: shape {self.weights.shape}."
+            )
+        if self.unit not in ("token", "word"):
+            raise ValueError(f'Expected `unit` "token" or "word". Received: {self.unit!r}.')
+        for side in ("source", "target"):
+            if self._text(side) is not None:
+                self._check_text(side)
+
+    def by_words(self) -> "Alignment":
+        """Merges the tokens of each word.
+
+        For source word i, target word j and their sets of tokens `W(i)`, `W(j)`:
+
+            weights[j, i] = 1 / |W(j)| * sum_{t in W(j)} sum_{s in W(i)} weights[t, s]
+
+        The sum says how much of the attention the source word got, the mean treats the target's
+        tokens alike. The end tokens keep a row and a column of their own. A word that has no token,
+        because its text was cut, has zeros.
+
+        Returns:
+            An `Alignment` of `len(text.split())` words, and the end where there is one, a side.
+
+        Example:
+
+        >>> weights = [[0.25, 0.25, 0.5], [0.75, 0.25, 0.0]]
+        >>> words = Alignment(["a", "▁b", "c"], ["x", "y"], weights).by_words()
+        >>> words.source_tokens, words.target_tokens, words.weights.tolist()
+        (['a', 'bc'], ['xy'], [[0.5, 0.5]])
+        """
+        if self.unit == "word":
+            return self
+        source, target = self._words("source"), self._words("target")
+        total = target[1].sum(axis=1, keepdims=True)
+        mean = target[1] / np.where(total > 0, total, 1)
+        weights = mean @ self.weights.astype("float64") @ source[1].T
+        return Alignment(
+            source[0], target[0], weights, self.source_text, self.target_text, unit="word"
+        )
+
+    def word_links(self, threshold: float | None = None) -> list[tuple[int, int]]:
+        """Links each target word to the source word that it attended to most.
+
+        Args:
+            threshold: Least weight of a link, 0 to 1; a target word whose highest weight is less
+                has no link. All that are more than 0 if None.
+
+        Returns:
+            (source word, target word), counted from 0, in the order of the target words. The end
+            tokens are no words: what a target word gave to the end does not count.
+
+        Example:
+
+        >>> weights = [[0.1, 0.5, 0.4], [0.3, 0.2, 0.5]]
+        >>> alignment = Alignment(["to", "▁go", "</s>"], ["gehen", "▁wir"], weights)
+        >>> alignment.word_links(), alignment.word_links(threshold=0.4)
+        ([(1, 0), (0, 1)], [(1, 0)])
+        """
+        words = self.by_words()
+        weights = words.weights[: words._count("target"), : words._count("source")]
+        if not weights.size:
+            return []
+        links = []
+        for j, (i, weight) in enumerate(zip(weights.argmax(1), weights.max(1), strict=True)):
+            if weight > 0 and (threshold is None or weight >= threshold):
+                links.append((int(i), j))
+        return links
+
+    def to_pharaoh(self, threshold: float | None = None) -> str:
+        """Writes `word_links` as word aligners do (fast_align, GIZA++ by way of Moses).
+
+        Args:
+            threshold: As `word_links`.
+
+        Returns:
+            `"0-0 2-1"`: source word 0 and target word 0, source word 2 and target word 1.
+
+        Example:
+
+        >>> Alignment(["a", "▁b"], ["B", "▁A"], [[0.1, 0.9], [0.8, 0.2]]).to_pharaoh()
+        '1-0 0-1'
+        """
+        return " ".join(f"{i}-{j}" for i, j in self.word_links(threshold))
+
+    def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
+        """Draws it with `keras_attn.visualize.plot_attention`, which needs matplotlib.
+
+        Args:
+            path: Where the picture is written, if anywhere.
+            title: Text above the picture.
+
+        Returns:
+            A `matplotlib.figure.Figure`, which notebooks show.
+
+        Example:
+
+        >>> figure = Alignment(["dog"], ["Hund"], [[1.0]]).plot()
+        >>> figure.axes[0].get_yticklabels()[0].get_text()
+        'Hund'
+        """
+        source, target = self._labels()
+        return plot_attention(self.weights, source, target, path, title)
+
+    def _repr_html_(self) -> str:
+        return attention_html(self.weights, *self._labels())
+
+    def __repr__(self) -> str:
+        return (
+            f"<Alignment of {len(self.target_tokens)} target {self.unit}s to "
+            f"{len(self.source_tokens)} source {self.unit}s>"
+        )
+
+    def _tokens(self, side: str) -> list[str]:
+        return self.source_tokens if side == "source" else self.target_tokens
+
+    def _text(self, side: str) -> str | None:
+        return self.source_text if side == "source" else self.target_text
+
+    def _labels(self) -> tuple[list[str], list[str]]:
+        """The tokens as they are; of words, controls as their bytes."""
+        if self.unit == "token":
+            return self.source_tokens, self.target_tokens
+        return [_shown(t) for t in self.source_tokens], [_shown(t) for t in self.target_tokens]
+
+    def _check_text(self, side: str) -> None:
+        """The tokens or words must be those of the text."""
+        if self.unit == "token":
+            self._spans(side)
+        elif self._tokens(side)[: self._count(side)] != _well_formed(self._text(side)).split():
+            raise ValueError(
+                f"Expected `{side}_tokens` to be the words of `{side}_text`. Received: "
+                f"{self._tokens(side)} for {self._text(side)!r}. Give `text.split()`."
+            )
+
+    def _count(self, side: str) -> int:
+        """Number of tokens (or words) without the end."""
+        tokens, text = self._tokens(side), self._text(side)
+        if self.unit == "word" and text is not None:
+            return len(text.split())  # the last word may read as the end does
+        return len(tokens) - (tokens[-1:] == [END])
+
+    def _spans(self, side: str) -> tuple[bytes, list[tuple[int, int]]]:
+        """The text as bytes, and where in it each token lies; the end token has no place."""
+        tokens, text = self._tokens(side), self._text(side)
+        if text is None:
+            pieces = [_bytes(token) for token in tokens[: self._count(side)]]
+            borders = itertools.accumulate(map(len, pieces), initial=0)
+            return b"".join(pieces), list(itertools.pairwise(borders))
+        data = _well_formed(text).encode("utf-8")
+        spans: list[tuple[int, int]] = []
+        start = 0
+        for token in tokens:
+            end = _match(token, data, start)
+            if end is None:
+                break
+            spans.append((start, end))
+            start = end
+        # A text may be cut, but only tokens that are all there may lack an end.
+        whole = len(spans) == len(tokens) and start == len(data)
+        count = len(tokens) if whole else self._count(side)
+        if len(spans) < count:
+            raise ValueError(
+                f"Expected `{side}_tokens` to be the tokens of `{side}_text`. Received: token "
+                f"{len(spans)}, {tokens[len(spans)]!r}, where the text goes on with "
+                f"{data[start : start + 20].decode('utf-8', 'replace')!r}. Give the text that "
+                f"was tokenized, or none."
+            )
+        return data, spans[:count]
+
+    def _words(self, side: str) -> tuple[list[str], np.ndarray]:
+        """The words, then the end; and the share of each token in each of them."""
+        tokens = self._tokens(side)
+        data, spans = self._spans(side)
+        borders = _word_borders(data)
+        words = [data[start:end].decode("utf-8", "replace") for start, end in borders]
+        word_of = np.full(len(data), -1)
+        for i, (start, end) in enumerate(borders):
+            word_of[start:end] = i
+        shares = np.zeros((len(words), len(tokens)))
+        for t, (start, end) in enumerate(spans):
+            inside = word_of[start:end]
+            inside = inside[inside >= 0]
+            if inside.size:
+                shares[:, t] = np.bincount(inside, minlength=len(words)) / inside.size
+            else:  # white space goes with the next word
+                following = sum(first < end for first, _ in borders)
+                shares[following : following + 1, t] = 1
+        for t in range(len(spans), len(tokens)):
+            words.append(tokens[t])
+            shares = np.concatenate([shares, np.eye(len(tokens))[t : t + 1]])
+        return words, shares
+
+
+def _well_formed(text: str) -> str:
+    """The text as the tokenizer reads it: without surrogates."""
+    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def _bytes(token: str) -> bytes:
+    """What a readable token stands for."""
+    parts = []
+    for unit in _UNIT.finditer(token):
+        if unit[1]:
+            parts.append(bytes([int(unit[1], 16)]))
+        else:
+            parts.append(b" " if unit[0] == "▁" else unit[0].encode("utf-8", "replace"))
+    return b"".join(parts)
+
+
+def _match(token: str, data: bytes, start: int) -> int | None:
+    """Where a readable token that begins at `start` ends, or None. The bytes tell `▁` from ` `."""
+    for unit in _UNIT.finditer(token):
+        for piece in (unit[0].encode("utf-8", "replace"), _bytes(unit[0])):
+            if data.startswith(piece, start):
+                start += len(piece)
+                break
+        else:
+            return None
+    return start
+
+
+def _word_borders(data: bytes) -> list[tuple[int, int]]:
+    """First byte and byte after the last of each word, as `str.split()` finds them."""
+    borders, start, position = [], None, 0
+    for character in data.decode("utf-8", "surrogateescape"):  # one character for a wrong byte
+        if character.isspace():
+            if start is not None:
+                borders.append((start, position))
+            start = None
+        elif start is None:
+            start = position
+        position += len(character.encode("utf-8", "surrogateescape"))
+    return borders if start is None else [*borders, (start, position)]
+
+
+def _shown(word: str) -> str:
+    return "".join(
+        c if c.isprintable() else "".join(f"<0x{byte:02X}>" for byte in c.encode("utf-8"))
+        for c in word
+    )

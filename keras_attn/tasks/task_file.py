@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 
+from keras_attn.files import atomic_write
 from keras_attn.version import __version__
 
 FORMAT_VERSION = 1
@@ -37,14 +38,16 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
         "task": task,
         "config": config,
     }
-    with tempfile.TemporaryDirectory(dir=path.absolute().parent, prefix=".saving-") as folder:
-        weights = Path(folder) / _WEIGHTS
-        model.save_weights(weights)
-        archive_path = Path(folder) / "archive"
-        with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(_SETTINGS, json.dumps(header, ensure_ascii=False))
-            archive.write(weights, _WEIGHTS)
-        os.replace(archive_path, path)
+    with atomic_write(path) as partial:
+        weights = partial.with_name(f"{partial.name}-{_WEIGHTS}")
+        try:
+            model.save_weights(weights)
+            with zipfile.ZipFile(partial, "w") as archive:
+                text = json.dumps(header, ensure_ascii=False)
+                archive.writestr(_SETTINGS, text, zipfile.ZIP_DEFLATED)
+                archive.write(weights, _WEIGHTS)  # floats hardly compress
+        finally:
+            weights.unlink(missing_ok=True)
 
 
 def read_config(path: str | os.PathLike, task: str) -> dict[str, Any]:

@@ -7,17 +7,21 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
-import numpy as np
-from keras import ops
 
 from keras_attn.datasets import TokenBatches
-from keras_attn.export import export_in_child_process, export_text_function
-from keras_attn.generation import CompiledFunction, Generation, beam_search
-from keras_attn.layers import attention_maps
-from keras_attn.models import SequenceDecoder, TransformerConfig, encoder_decoder_transformer
+from keras_attn.export import export_in_child_process
+from keras_attn.models import TransformerConfig, encoder_decoder_transformer
 from keras_attn.tasks.alignment import Alignment
-from keras_attn.tasks.checks import Pairs, check_decoding, checked_pairs, checked_texts
+from keras_attn.tasks.checks import (
+    Pairs,
+    check_decoding,
+    check_n_best,
+    checked_pairs,
+    checked_texts,
+)
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
+from keras_attn.tasks.translation_decoding import TranslationSearch
+from keras_attn.tasks.translation_export import export_translation
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import MaskedCrossEntropy, WarmupCosineSchedule
 
@@ -32,6 +36,9 @@ class TranslationScores(NamedTuple):
     bleu_signature: str
     chrf_signature: str
     translations: list[str]
+    bleu_lowercase: float
+    """BLEU of lower-cased translations and targets, 0 to 100."""
+    bleu_lowercase_signature: str
 
 
 class Translator:
@@ -94,8 +101,9 @@ class Translator:
         self.target_tokenizer = target_tokenizer or tokenizer
         self.max_source_length = max_source_length
         self.model = encoder_decoder_transformer(self.config, dtype=dtype)
-        self._decoder = SequenceDecoder(self.model)
-        self._compiled: dict[tuple, CompiledFunction] = {}
+        self._search = TranslationSearch(
+            self.model, tokenizer, self.target_tokenizer, max_source_length
+        )
         self._optimizer: Any = None
 
     # Training
@@ -139,6 +147,10 @@ class Translator:
         learning_rate: float = 2e-3,
         warmup_steps: int | None = None,
         label_smoothing: float = 0.1,
+        weight_decay: float = 0.0,
+        clip_norm: float = 0.0,
+        ema_momentum: float = 0.0,
+        gradient_accumulation: int = 1,
         **kwargs: Any,
     ) -> None:
         """Compiles `.model` with what suits a Transformer. `fit` does so where this was not called.
@@ -147,17 +159,34 @@ class Translator:
         `translator.model.compile(...)` sets anything else.
 
         Args:
-            total_steps: Number of training steps in all.
+            total_steps: Number of updates in all.
             learning_rate: The highest learning rate.
             warmup_steps: Steps until it is reached; a tenth of all, at most 4000, if None.
             label_smoothing: Share of the target's probability that is spread over the vocabulary.
+            weight_decay: Of AdamW; 0: Adam.
+            clip_norm: Largest norm of all gradients together; 0: any.
+            ema_momentum: Momentum of the moving average of the weights, which becomes the weights
+                at the end of `fit` (see `keras_attn.training.averaged_weights`); 0: none.
+            gradient_accumulation: Batches whose mean gradient makes one update.
             **kwargs: Of `keras.Model.compile`.
         """
         if warmup_steps is None:
             warmup_steps = min(4000, total_steps // 10)
         schedule = WarmupCosineSchedule(learning_rate, max(warmup_steps, 1), max(total_steps, 2))
+        optimizer = {"beta_2": 0.98, "epsilon": 1e-9, "global_clipnorm": clip_norm or None}
+        if ema_momentum:
+            optimizer |= {"use_ema": True, "ema_momentum": ema_momentum}
+        if gradient_accumulation > 1:
+            optimizer["gradient_accumulation_steps"] = gradient_accumulation
+        if weight_decay:
+            made = keras.optimizers.AdamW(schedule, weight_decay, **optimizer)
+        else:
+            made = keras.optimizers.Adam(schedule, **optimizer)
+        # Keras does this by itself only where the policy is the global one.
+        if self.model.get_layer("encoder").dtype_policy.name == "mixed_float16":
+            made = keras.optimizers.LossScaleOptimizer(made)
         settings = {
-            "optimizer": keras.optimizers.Adam(schedule, beta_2=0.98, epsilon=1e-9),
+            "optimizer": made,
             "loss": MaskedCrossEntropy(label_smoothing),
             "jit_compile": False if _tensorflow_on_cpu() else "auto",
         }
@@ -237,73 +266,62 @@ class Translator:
         """
         check_decoding(alpha, beams=beams, batch_size=batch_size)
         one = isinstance(texts, str)
-        tokens = self._generate(
-            self._source_ids([texts] if one else texts), beams, alpha, batch_size
-        )
+        sources = self._read([texts] if one else texts)
+        tokens = self._search.best(sources, beams, alpha, batch_size)
         translations = self.target_tokenizer.decode(tokens) if tokens else []
         return translations[0] if one else translations
 
-    def _source_ids(self, texts: Sequence[str]) -> list[list[int]]:
+    def translate_n_best(
+        self,
+        texts: str | Sequence[str],
+        num_return_sequences: int | None = None,
+        beams: int = 4,
+        alpha: float = 1.0,
+        batch_size: int = 64,
+    ) -> Any:
+        """Finds several translations of each sentence, with scores and alignments.
+
+        Args:
+            texts: A string or a list of strings.
+            num_return_sequences: Number R of translations of each, at most `beams`; `beams` if
+                None.
+            beams: Width of the beam search.
+            alpha: Exponent of the length penalty.
+            batch_size: Sentences decoded at a time, those of like length together.
+
+        Returns:
+            `NBestTranslations` for a string, a list of them for a list, in the order of `texts`.
+            The first translation is that of `translate`. What was cut is told by its fields, not
+            by a warning.
+
+        Raises:
+            TypeError: For what is no string.
+            ValueError: For settings that are no numbers or out of range.
+
+        Example:
+
+        >>> tokenizer = BytePairTokenizer.train(["one dog", "ein Hund"], 259)
+        >>> translator = Translator(tokenizer, {"dim": 16, "num_layers": 1})
+        >>> found = translator.translate_n_best("one dog", num_return_sequences=2, beams=3)
+        >>> len(found.translations), found.source_truncated, found.scores[0] >= found.scores[1]
+        (2, False, True)
+        """
+        count = check_n_best(beams, alpha, num_return_sequences, batch_size=batch_size)
+        one = isinstance(texts, str)
+        texts = checked_texts([texts] if one else texts)
+        found = self._search.n_best(texts, beams, alpha, count, batch_size)
+        return found[0] if one else found
+
+    def _read(self, texts: Sequence[str]) -> list[list[int]]:
         texts = checked_texts(texts)
-        if not texts:
-            return []
-        ids = self.source_tokenizer.encode(texts)
-        most = self.max_source_length - 1
-        long = sum(len(row) > most for row in ids)
-        if long:
+        ids, cut = self._search.read(texts)
+        if any(cut):
             warnings.warn(
-                f"{long} of {len(texts)} texts are longer than `max_source_length`="
+                f"{sum(cut)} of {len(texts)} texts are longer than `max_source_length`="
                 f"{self.max_source_length} tokens and were cut. Translate sentence by sentence.",
                 stacklevel=3,
             )
-        return [[*row[:most], self.source_tokenizer.end_id] for row in ids]
-
-    def _generate(
-        self, sources: list[list[int]], beams: int, alpha: float, batch_size: int
-    ) -> list[list[int]]:
-        """Decodes rows of source ids in batches of like length."""
-        key = (beams, alpha)
-        if key not in self._compiled:
-            self._compiled[key] = CompiledFunction(
-                lambda ids, max_length: self._search(ids, max_length, beams, alpha),
-                self.model.variables,
-            )
-        static = keras.backend.backend() == "jax"  # it compiles for each shape
-        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-        results: list[list[int]] = [[] for _ in sources]
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            length = max(len(sources[i]) for i in rows)
-            length = -(-length // 16) * 16 if static else length
-            ids = np.zeros((batch_size if static else len(rows), length), "int32")
-            ids[len(rows) :, 0] = self.source_tokenizer.end_id
-            for r, i in enumerate(rows):
-                ids[r, : len(sources[i])] = sources[i]
-            found = self._compiled[key](ids, _most_tokens(length))
-            for r, i in enumerate(rows):
-                results[i] = found.tokens[r, 0, : found.lengths[r, 0]].tolist()
-        return results
-
-    def _search(self, ids: Any, max_length: Any, beams: int, alpha: float) -> Generation:
-        """Beam search from source ids `(B, S)`, for any backend and for the export."""
-        tokenizer = self.target_tokenizer
-        memory, mask = self._decoder.encode(ids)
-        start = ops.zeros_like(ids[:, :1]) + ops.cast(tokenizer.start_id, ids.dtype)
-        lengths = ops.sum(ops.cast(mask, "int32"), axis=1)
-        return beam_search(
-            self._decoder.decoder,
-            start,
-            None,
-            memory,
-            mask,
-            num_beams=beams,
-            max_length=max_length,
-            max_lengths=_most_tokens(lengths),
-            alpha=alpha,
-            end_id=tokenizer.end_id,
-            pad_id=tokenizer.pad_id,
-            suppressed_ids=(tokenizer.pad_id, tokenizer.start_id),
-        )
+        return ids
 
     def align(self, source: str, target: str | None = None, layer: int = -1) -> Alignment:
         """Shows which source tokens each target token attended to.
@@ -311,25 +329,20 @@ class Translator:
         Args:
             source: A sentence.
             target: Its translation; the model's own if None.
-            layer: Number of the decoder block.
+            layer: Number of the decoder block, counted from 0, or from the last one by -1, -2, ...
 
         Returns:
             `Alignment` of readable tokens and weights `(T, S)`; each target token, and the end, is
             aligned as it is predicted.
+
+        Raises:
+            TypeError: For what is no string.
+            ValueError: If there is no such block, or the target is longer than any translation.
         """
-        source_ids = self._source_ids([source])[0]
-        tokenizer = self.target_tokenizer
-        target_ids = tokenizer.encode(self.translate(source) if target is None else target)
-        inputs = {
-            "source_ids": np.array([source_ids], "int32"),
-            "target_ids": np.array([[tokenizer.start_id, *target_ids]], "int32"),
-        }
-        weights = attention_maps(self.model, inputs).select(role="cross")[layer][0].mean(axis=0)
-        return Alignment(
-            [*self.source_tokenizer.tokens(source_ids[:-1]), "</s>"],
-            [*tokenizer.tokens(target_ids), "</s>"],
-            weights,
-        )
+        ids = self._read([source])[0]
+        if target is not None:
+            target = self.target_tokenizer.encode(*checked_texts([target]), add_end=True)
+        return self._search.align(source, ids, target, layer)
 
     def evaluate(
         self, pairs: Pairs, beams: int = 4, alpha: float = 1.0, batch_size: int = 64
@@ -345,7 +358,8 @@ class Translator:
             batch_size: As `translate`.
 
         Returns:
-            `TranslationScores`: cased BLEU and chrF, their signatures, and the translations.
+            `TranslationScores`: cased BLEU, chrF and lower-cased BLEU, their signatures, and the
+            translations.
 
         Raises:
             ValueError: For an empty data set.
@@ -356,12 +370,16 @@ class Translator:
         translations = self.translate([source for source, _ in pairs], beams, alpha, batch_size)
         references = [[target for _, target in pairs]]
         bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+        lowercase = sacrebleu.BLEU(lowercase=True)
         return TranslationScores(
             bleu.corpus_score(translations, references).score,
             chrf.corpus_score(translations, references).score,
+            # Signatures are known after scoring.
             str(bleu.get_signature()),
             str(chrf.get_signature()),
             translations,
+            lowercase.corpus_score(translations, references).score,
+            str(lowercase.get_signature()),
         )
 
     # Files
@@ -401,58 +419,56 @@ class Translator:
         load_weights(path, translator.model)
         return translator
 
-    def export(self, path: str | os.PathLike, beams: int = 4, alpha: float = 1.0) -> None:
+    def export(
+        self,
+        path: str | os.PathLike,
+        beams: int = 4,
+        alpha: float = 1.0,
+        num_return_sequences: int | None = None,
+        overwrite: bool = False,
+    ) -> None:
         """Exports a TensorFlow SavedModel from strings to strings.
 
-        Its signature `serving_default` takes `text: string[batch]` and gives
-        `translation: string[batch]`, equal to `translate`; sources longer than
-        `max_source_length` are cut. It loads with `import tensorflow` alone. Before this returns it
-        is loaded and compared with this object. On JAX and PyTorch a child process with the
+        Its signature `serving_default` takes `text: string (B,)` and gives
+        `translation: string (B,)`, equal to `translate`. Its signature `details` takes the same and
+        gives what `translate_n_best` gives, padded with `""` and zeros:
+
+        - `translations`, `scores`, `truncated` `(B, R)`, the best first;
+        - `source_truncated` `(B,)`: sources longer than `max_source_length` are cut;
+        - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`.
+
+        It loads with `import tensorflow` alone. Before it is put in its place it is loaded and both
+        signatures are compared with this object. On JAX and PyTorch a child process with the
         TensorFlow backend does the work.
 
         Args:
             path: Folder of the SavedModel.
             beams: Width of its beam search.
             alpha: Exponent of its length penalty.
+            num_return_sequences: Number R of translations in `details`, at most `beams`; `beams` if
+                None.
+            overwrite: Whether a SavedModel that is there is replaced, at the end, by the new one.
 
         Raises:
-            FileExistsError: If the folder is there and not empty.
+            FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
+                `overwrite` is given.
+            PermissionError: If its parent cannot be written to.
             RuntimeError: If what was written does not give what this object gives.
+            ValueError: For settings that are no numbers or out of range.
         """
+        count = check_n_best(beams, alpha, num_return_sequences)
         if keras.backend.backend() != "tensorflow":
-            export_in_child_process("Translator", self.save, path, beams=beams, alpha=alpha)
+            export_in_child_process(
+                "Translator",
+                self.save,
+                path,
+                beams=beams,
+                alpha=alpha,
+                num_return_sequences=count,
+                overwrite=overwrite,
+            )
             return
-
-        def make_serve(tf):
-            source = self.source_tokenizer.to_graph()
-            target = source if self.target_tokenizer is self.source_tokenizer else None
-            target = target or self.target_tokenizer.to_graph()
-
-            def serve(text):
-                rows = tf.shape(text)[0]
-                # Loops want a row: an empty batch gets one, which is dropped.
-                text = tf.concat([text, tf.fill([tf.cast(rows == 0, tf.int32)], "")], axis=0)
-                ids = source.encode(text)[:, : self.max_source_length - 1]
-                end = tf.fill([tf.shape(text)[0], 1], self.source_tokenizer.end_id)
-                ids = tf.concat([ids, end], axis=1).to_tensor(self.source_tokenizer.pad_id)
-                found = self._search(ids, _most_tokens(tf.shape(ids)[1]), beams, alpha)
-                return {"translation": target.decode(found.tokens[:rows, 0])}
-
-            return serve, [source, target]
-
-        examples = ["", "Hello, world!", "A second, somewhat longer sentence: 42."]
-        export_text_function(
-            path,
-            make_serve,
-            self.model.variables,
-            examples,
-            {"translation": self.translate(examples, beams, alpha)},
-        )
-
-
-def _most_tokens(length: Any) -> Any:
-    """The greatest length of a translation of `length` source tokens."""
-    return 2 * length + 16
+        export_translation(self._search, path, beams, alpha, count, overwrite)
 
 
 def _tensorflow_on_cpu() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,6 +53,8 @@ class GraphBytePair(tf.Module):
         self.start_id = tokenizer.start_id
         self.end_id = tokenizer.end_id
         self._pattern = SPLIT_PATTERN
+        # Most characters of a pre-token: a space, and as many as a branch of the pattern takes.
+        self._longest = 1 + max(int(most) for most in re.findall(r"{1,(\d+)}", SPLIT_PATTERN))
         # A separator takes the id after the last one, which is in no merge.
         byte_ids = [ids_of[character] for character in BYTE_ALPHABET]
         byte_ids[ord(_SEPARATOR)] = size
@@ -64,6 +67,7 @@ class GraphBytePair(tf.Module):
             self._byte_ids = tf.constant(byte_ids, tf.int64)
             self._products = tf.constant([*products, 0], tf.int64)
             self._pieces = tf.constant(pieces)
+            self._readable = tf.constant(tokenizer.tokens(list(range(size))))
             # TensorFlow has no empty tables: the last key is no pair.
             self._ranks = _table([*pairs, -1], range(len(pairs) + 1), tf.int64, self._none)
             self._words = _table(words.keys(), words.values(), tf.string, -1)
@@ -79,14 +83,25 @@ class GraphBytePair(tf.Module):
             A ragged int32 tensor of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
-            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
-            text = tf.strings.regex_replace(text, self._pattern, rb"\0" + _SEPARATOR)
-            # After the last separator of each text comes one empty pre-token: no ids.
-            words = tf.strings.split(text, _SEPARATOR)  # (B, None)
-            ids, lengths = self._encode_words(words.flat_values)
-            ends = tf.concat([[0], tf.cumsum(lengths)], axis=0)
-            splits = tf.gather(ends, words.row_splits)
-            return tf.RaggedTensor.from_row_splits(tf.cast(ids, tf.int32), splits, validate=False)
+            return self._ids(self._words_of(text))
+
+    def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
+        """Turns the beginnings of strings into ids: `encode(text)[:, :count]`.
+
+        Of a text of any length it reads only as much as `count` pre-tokens can take, as each has at
+        least one id.
+
+        Args:
+            text: Strings of shape `(B,)`.
+            count: Most ids of each.
+
+        Returns:
+            A ragged int32 tensor of shape `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            # A character has at most four bytes; the one that is cut stands behind the last one.
+            text = tf.strings.substr(text, 0, 4 * (self._longest * count + 1))
+            return self._ids(self._words_of(text)[:, :count])[:, :count]
 
     @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
@@ -101,6 +116,31 @@ class GraphBytePair(tf.Module):
         with tf.device("CPU:0"):
             text = tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
             return tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def tokens(self, ids: tf.Tensor) -> tf.Tensor:
+        """Shows each id as a readable piece, as `BytePairTokenizer.tokens`.
+
+        Args:
+            ids: Integers of any shape, all of the vocabulary.
+
+        Returns:
+            Strings of the same shape.
+        """
+        with tf.device("CPU:0"):
+            return tf.gather(self._readable, ids)
+
+    def _words_of(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The pre-tokens of each text, and after them an empty one, which has no ids."""
+        text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+        text = tf.strings.regex_replace(text, self._pattern, rb"\0" + _SEPARATOR)
+        return tf.strings.split(text, _SEPARATOR)  # (B, None)
+
+    def _ids(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        ids, lengths = self._encode_words(words.flat_values)
+        ends = tf.concat([[0], tf.cumsum(lengths)], axis=0)
+        splits = tf.gather(ends, words.row_splits)
+        return tf.RaggedTensor.from_row_splits(tf.cast(ids, tf.int32), splits, validate=False)
 
     def _encode_words(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Pre-tokens (W,) to their ids, one after the other, and the number of ids of each."""

@@ -1,10 +1,14 @@
 """Attention weights as a picture."""
 
+import functools
+import io
 import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from keras_attn.visualize.checks import checked_weights
 
 
 def plot_attention(
@@ -27,7 +31,7 @@ def plot_attention(
         title: Text above the picture.
 
     Returns:
-        A `matplotlib.figure.Figure`.
+        A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
         ValueError: If the weights do not fit the labels.
@@ -38,17 +42,9 @@ def plot_attention(
     >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
     ['ein', 'Hund']
     """
-    from matplotlib.figure import Figure
-
-    weights = np.asarray(weights, "float32")
-    if weights.shape != (len(target_tokens), len(source_tokens)):
-        raise ValueError(
-            "`weights` must have one row for each target token and one column for each source "
-            f"token, shape {(len(target_tokens), len(source_tokens))} here. "
-            f"Received: shape {weights.shape}."
-        )
+    weights = checked_weights(weights, source_tokens, target_tokens)
     size = (1.8 + 0.34 * len(source_tokens), 1.5 + 0.3 * len(target_tokens))
-    figure = Figure(figsize=size, layout="constrained")
+    figure = _figure_class()(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     # A label is text, not TeX: a dollar sign must not start a formula.
@@ -68,6 +64,20 @@ def plot_attention(
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
+
+
+@functools.cache
+def _figure_class() -> type:
+    """A figure that notebooks show without pyplot, which would keep it open."""
+    from matplotlib import figure
+
+    class Figure(figure.Figure):
+        def _repr_png_(self) -> bytes:
+            picture = io.BytesIO()
+            self.savefig(picture, format="png")
+            return picture.getvalue()
+
+    return Figure
 
 
 def _plain(text: str) -> str:

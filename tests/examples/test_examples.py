@@ -61,6 +61,11 @@ def test_the_page_on_decoding_runs(capsys):
     assert capsys.readouterr().out.startswith("(2, 2, 20) ")
 
 
+def test_the_page_on_translation_runs(capsys):
+    exec(code_block("docs/translation.md"), {})
+    assert "train: 6, dev: 1, test: 1" in capsys.readouterr().out
+
+
 def make_pairs(path, count):
     adjectives = "red green blue old new small large cold warm dark".split()
     things = "door lamp light switch sensor window kitchen garden car dog".split()
@@ -116,7 +121,6 @@ def test_translation_from_a_file_to_a_saved_model(tmp_path):
 
 def test_translation_without_network_names_the_other_choices(tmp_path):
     """pip is made to fail by an index that is not there."""
-    os.environ.pop("PIP_INDEX_URL", None)
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples/translation.py"), "--cache-dir", "cache"],
         env={

@@ -62,6 +62,23 @@ def test_evaluate_is_sacrebleu_of_translate(translator):
     expected = sacrebleu.corpus_bleu(translations, [[t for _, t in pairs]])
     assert scores.bleu == pytest.approx(expected.score)
     assert scores.bleu < 95
+    assert scores.bleu_lowercase == pytest.approx(scores.bleu)
+
+
+def test_evaluate_gives_both_cases(translator):
+    """The same but for capitals: nothing is lost in lower case."""
+    lower = translator.evaluate(PAIRS[:12], beams=1)
+    upper = translator.evaluate([(s, t.upper()) for s, t in PAIRS[:12]], beams=1)
+    assert upper.bleu < 1 < 80 < upper.bleu_lowercase == pytest.approx(lower.bleu_lowercase)
+    assert "case:lc" in upper.bleu_lowercase_signature
+    assert "case:mixed" in upper.bleu_signature
+    assert upper[:5] == (
+        upper.bleu,
+        upper.chrf,
+        upper.bleu_signature,
+        upper.chrf_signature,
+        upper.translations,
+    )
 
 
 def test_batches_and_their_order_change_nothing(translator):
@@ -74,13 +91,13 @@ def test_batches_and_their_order_change_nothing(translator):
 
 def test_one_trace_for_all(translator, monkeypatch):
     traces = []
-    search = translator._search
+    search = translator._search.search
 
     def counted(ids, *rest):
         traces.append(ids.shape)
         return search(ids, *rest)
 
-    monkeypatch.setattr(translator, "_search", counted)
+    monkeypatch.setattr(translator._search, "search", counted)
     for texts in (["one"], ["the one and two", "three"] * 3, ["nine " * 20]):
         translator.translate(texts, beams=3)
     assert [tuple(shape) for shape in traces] == [(None, None)]
@@ -200,9 +217,16 @@ def test_a_saved_task_is_one_file_for_every_backend(translator, tmp_path):
         "from keras_attn.tasks import Translator\n"
         "translator = Translator.load(sys.argv[1])\n"
         "if keras_attn_exports := sys.argv[3:]:\n"
-        "    translator.export(keras_attn_exports[0], beams=2)\n"
-        "print(json.dumps(translator.translate(json.loads(sys.argv[2]))))\n"
+        "    translator.export(keras_attn_exports[0], beams=3, num_return_sequences=2,\n"
+        "                      overwrite=True)\n"
+        "texts = json.loads(sys.argv[2])\n"
+        "best = translator.translate_n_best(texts[:3], 2, beams=3, batch_size=3)[2]\n"
+        "print(json.dumps([translator.translate(texts), best[:4],\n"
+        "                  [a.weights.tolist() for a in best.alignments]]))\n"
     )
+    n_best = translator.translate_n_best(texts[2], 2, beams=3)
+    (tmp_path / "by_child").mkdir()
+    (tmp_path / "by_child" / "saved_model.pb").write_text("an old one")
     for backend in ("tensorflow", "jax", "torch"):
         done = subprocess.run(
             [sys.executable, "-c", script, str(path), json.dumps(texts)]
@@ -212,12 +236,21 @@ def test_a_saved_task_is_one_file_for_every_backend(translator, tmp_path):
             text=True,
         )
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout.splitlines()[-1]) == expected, backend
+        translations, found, weights = json.loads(done.stdout.splitlines()[-1])
+        assert translations == expected, backend
+        assert found[0] == n_best.translations, backend
+        assert found[1] == pytest.approx(n_best.scores, abs=1e-4), backend
+        assert found[2:] == [n_best.truncated, n_best.source_truncated], backend
+        for array, alignment in zip(weights, n_best.alignments, strict=True):
+            np.testing.assert_allclose(array, alignment.weights, atol=1e-5)
     # JAX exported it too, by a child process.
     loaded = tf.saved_model.load(str(tmp_path / "by_child"))
     outputs = loaded.signatures["serving_default"](text=tf.constant(texts))["translation"]
     served = [text.decode() for text in outputs.numpy().tolist()]
-    assert served == translator.translate(texts, beams=2)
+    assert served == translator.translate(texts, beams=3)
+    details = loaded.signatures["details"](text=tf.constant(texts))
+    found = translator.translate_n_best(texts, 2, beams=3)
+    np.testing.assert_allclose(details["scores"], [n_best.scores for n_best in found], atol=1e-4)
 
 
 def test_files_that_are_no_task_are_refused(translator, tmp_path):

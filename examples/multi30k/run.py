@@ -1,0 +1,90 @@
+"""Trains and tests translators of Multi30k, and prints the table of their figures.
+
+    python examples/multi30k/run.py --data-dir multi30k --directions de-en en-de --seeds 0 1 2
+
+The folder holds `train`, `val` and `test_2016_flickr` in `de` and `en`, plain or gzipped, a
+sentence a line (https://github.com/multi30k/dataset, task 1). The settings are those of the files
+beside this script. What is there is not done again: a run that was interrupted goes on. Without a
+GPU a run of the settings takes hours on two cores; `KERAS_BACKEND=jax` is the backend for GPUs.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from keras_attn.files import atomic_write
+from keras_attn.tasks import PreparedTranslation, Translator, train_translation
+from keras_attn.tasks.settings import read_settings
+from keras_attn.tasks.translation_settings import SECTIONS
+from keras_attn.training import compute_on
+
+HERE = Path(__file__).parent
+FIGURES = ("bleu_lowercase", "bleu", "chrf")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Does it all."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--data-dir", type=Path, required=True, help="folder of Multi30k's files")
+    add("--run-dir", type=Path, default=Path("runs/multi30k"), help="default: %(default)s")
+    add("--directions", nargs="+", default=["de-en"], help="de-en, en-de (%(default)s)")
+    add("--seeds", nargs="+", type=int, default=[0], help="default: 0")
+    add("--epochs", type=int, help="instead of those of the settings")
+    add("--device", default="auto", choices=["auto", "cpu", "gpu"], help="default: auto")
+    args = parser.parse_args(arguments)
+    with compute_on(args.device):
+        rows = [
+            (direction, seed, figures(direction, seed, args))
+            for direction in args.directions
+            for seed in args.seeds
+        ]
+    print("\n| direction | seed | BLEU lower-cased | BLEU cased | chrF |\n|---|---|---|---|---|")
+    for direction, seed, found in rows:
+        print(f"| {direction} | {seed} | " + " | ".join(f"{found[k]:.1f}" for k in FIGURES) + " |")
+    for direction in args.directions:
+        of_it = [found for other, _, found in rows if other == direction]
+        means = [statistics.mean(found[k] for found in of_it) for k in FIGURES]
+        print(f"| {direction} | mean | " + " | ".join(f"{mean:.1f}" for mean in means) + " |")
+    for name in FIGURES:
+        print(rows[0][2][f"{name}_signature"])
+
+
+def figures(direction: str, seed: int, args: argparse.Namespace) -> dict:
+    """Trains one model and tests it, or reads what was found before."""
+    read = read_settings(HERE / f"{direction}.toml", SECTIONS)
+    settings = {name: SECTIONS[name](**values) for name, values in read.items()}
+    data_dir, run_dir = args.run_dir / direction / "data", args.run_dir / direction / f"{seed}"
+    scores_file = run_dir / "test.json"
+    if scores_file.exists():
+        return json.loads(scores_file.read_text(encoding="utf-8"))
+    print(f"\n=== {direction}, seed {seed}", flush=True)
+    if not data_dir.exists():
+        wanted = dataclasses.replace(settings["data"], train=str(args.data_dir))
+        PreparedTranslation.prepare(wanted, data_dir, print)
+    data = PreparedTranslation.load(data_dir)
+    training = dataclasses.replace(settings["training"], seed=seed)
+    if args.epochs:
+        training = dataclasses.replace(training, epochs=args.epochs)
+    run = train_translation(data, run_dir, settings["model"], training, print)
+    if not run.complete:
+        raise SystemExit("Interrupted. The same command goes on from here.")
+    decoding = settings["decoding"]
+    scores = Translator.load(run.best).evaluate(
+        data.test, decoding.beams, decoding.alpha, decoding.batch_size
+    )
+    with atomic_write(scores_file) as partial:
+        text = json.dumps(scores._asdict(), ensure_ascii=False, indent=1)
+        partial.write_text(text + "\n", encoding="utf-8")
+    return scores._asdict()
+
+
+if __name__ == "__main__":
+    main()

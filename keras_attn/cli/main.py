@@ -1,0 +1,60 @@
+"""The command and its exit codes."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from keras_attn.cli.translation import translation
+from keras_attn.version import __version__
+
+_EPILOG = (
+    "Exit codes: 0 done; 1 the data, the files or the machine are not as they must be; 2 wrong "
+    "use; 128 + n ended by signal n (130: Ctrl-C), with what was learnt kept. The environment "
+    "variable KERAS_BACKEND chooses tensorflow, jax or torch."
+)
+
+
+@click.group(
+    "keras-attn",
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="keras-attn")
+def keras_attn_command() -> None:
+    """Attention for Keras 3: tasks on your own data, from raw files to a SavedModel."""
+
+
+keras_attn_command.add_command(translation)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command and exits.
+
+    Args:
+        arguments: Instead of those of the process.
+
+    Raises:
+        SystemExit: Always.
+
+    Example:
+
+    >>> main(["translation", "predict", "--model", "nowhere.task"])
+    Traceback (most recent call last):
+        ...
+    SystemExit: 1
+    """
+    try:
+        code = keras_attn_command.main(arguments, "keras-attn", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has gone
+        sys.stderr.close()
+        sys.exit(1)
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)  # click returns that of its `Exit`

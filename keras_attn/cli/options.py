@@ -1,0 +1,86 @@
+"""Options of the command line, made of settings dataclasses."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_attn.tasks.settings import read_settings
+
+FILE = click.Path(path_type=Path)
+
+
+def settings_options(kind: type, *more: type) -> Callable:
+    """Gives a command an option for each field of settings dataclasses.
+
+    The command gets None where an option was not given, so that a settings file can decide.
+
+    Args:
+        kind: A dataclass of `setting` fields.
+        *more: Further ones.
+
+    Returns:
+        A decorator.
+
+    Example:
+
+    >>> from keras_attn.tasks import DecodingSettings
+    >>> command = settings_options(DecodingSettings)(lambda **values: None)
+    """
+
+    def decorate(command: Callable) -> Callable:
+        for field in [f for k in (kind, *more) for f in dataclasses.fields(k)][::-1]:
+            command = _option(field)(command)
+        return command
+
+    return decorate
+
+
+def _option(field: dataclasses.Field) -> Callable:
+    name = field.name.replace("_", "-")
+    default = field.default
+    shown = default
+    if isinstance(default, bool):
+        shown = "yes" if default else "no"
+    elif default == "":
+        shown = "none"
+    text = f"{field.metadata['help']}  [default: {shown}]"
+    if isinstance(default, bool):
+        return click.option(f"--{name}/--no-{name}", field.name, default=None, help=text)
+    choices = field.metadata["choices"]
+    kind = click.Choice(choices) if choices else type(default)
+    return click.option(f"--{name}", field.name, type=kind, default=None, help=text)
+
+
+def merged(
+    sections: dict[str, type], file: Path | None, given: dict[str, Any], every: dict[str, type]
+) -> dict[str, Any]:
+    """Makes settings: the command line goes before the file, the file before the defaults.
+
+    Args:
+        sections: Names and dataclasses of the sections that are wanted.
+        file: A settings file, or None.
+        given: Values of the command line, None where there is none.
+        every: All sections that the file may have.
+
+    Returns:
+        An instance for each section.
+
+    Raises:
+        ValueError: For unknown names in the file, and values out of range.
+
+    Example:
+
+    >>> from keras_attn.tasks import DecodingSettings
+    >>> merged({"decoding": DecodingSettings}, None, {"beams": 2, "alpha": None}, {})
+    {'decoding': DecodingSettings(beams=2, alpha=1.0, batch_size=64)}
+    """
+    read = read_settings(file, every) if file is not None else {}
+    made = {}
+    for name, kind in sections.items():
+        known = {field.name for field in dataclasses.fields(kind)}
+        line = {k: v for k, v in given.items() if k in known and v is not None}
+        made[name] = kind(**{**read.get(name, {}), **line})
+    return made

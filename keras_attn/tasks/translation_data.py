@@ -1,0 +1,319 @@
+"""Sentence pairs made into ids once, in a folder from which any backend can train."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_attn.datasets import (
+    ParallelText,
+    TokenBatches,
+    TranslationPair,
+    read_json_lines,
+    read_pairs,
+    remove_overlap,
+    split_pairs,
+)
+from keras_attn.files import check_writable
+from keras_attn.tasks.settings import read_settings, write_settings
+from keras_attn.tasks.translation_settings import DataSettings
+from keras_attn.text import BytePairTokenizer
+from keras_attn.version import __version__
+
+PREPARED_VERSION = 1
+_HEADER, _SETTINGS, _IDS = "prepared.json", "settings.toml", "train.npz"
+Row = Sequence[int]
+
+
+@dataclass(frozen=True)
+class PreparedTranslation:
+    """What a translation run trains on and is tested with. `prepare` makes it, `load` reads it.
+
+    Args:
+        settings: How it was made.
+        source_tokenizer: Tokenizer of the sources.
+        target_tokenizer: Tokenizer of the targets; the same object where there is one for both.
+        sources: Ids of the training sources, with the end token.
+        targets: Ids of the training targets, without start and end.
+        dev: Development pairs.
+        test: Test pairs.
+        fingerprint: Names the training ids and the tokenizers.
+        counts: Numbers of pairs.
+
+    Example:
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> lines = [f"the house of {name}\\tdas Haus von {name}" for name in "Ann Ben Cem Dan".split()]
+    >>> _ = (folder / "pairs.tsv").write_text("\\n".join(lines))
+    >>> sizes = {"dev_size": 1, "test_size": 1, "vocabulary_size": 280}
+    >>> settings = DataSettings(train=str(folder / "pairs.tsv"), **sizes)
+    >>> data = PreparedTranslation.prepare(settings, folder / "prepared")
+    >>> len(PreparedTranslation.load(folder / "prepared").sources)
+    2
+    """
+
+    settings: DataSettings
+    source_tokenizer: BytePairTokenizer
+    target_tokenizer: BytePairTokenizer
+    sources: list[Row]
+    targets: list[Row]
+    dev: list[TranslationPair]
+    test: list[TranslationPair]
+    fingerprint: str
+    counts: dict[str, int]
+
+    @classmethod
+    def prepare(
+        cls,
+        settings: DataSettings,
+        folder: str | os.PathLike,
+        say: Callable[[str], Any] = lambda text: None,
+    ) -> PreparedTranslation:
+        """Reads, splits, trains the tokenizer, and writes all of it to a new folder.
+
+        Training pairs whose source or target is like one of the development or test pairs, but
+        for case, digits and punctuation, are left out.
+
+        Args:
+            settings: Where the pairs are, and what is made of them.
+            folder: The folder; it must not be there, or be empty. It appears when it is whole.
+            say: Called with a line about each step.
+
+        Returns:
+            What `load` gives.
+
+        Raises:
+            FileExistsError: If the folder is there and not empty.
+            ValueError: For bad lines, or too few pairs.
+            OSError: If a file cannot be read, or the folder not be written.
+        """
+        folder = Path(folder).expanduser().absolute()
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise FileExistsError(
+                f"{folder} is there already. Give another folder, or remove it first."
+            )
+        check_writable(folder.parent)
+        train, dev, test, removed = _read(settings, say)
+        sides = [[pair.source for pair in train], [pair.target for pair in train]]
+        if settings.separate_vocabularies:
+            tokenizers = [BytePairTokenizer.train(s, settings.vocabulary_size) for s in sides]
+        else:
+            both = BytePairTokenizer.train([*sides[0], *sides[1]], settings.vocabulary_size)
+            tokenizers = [both, both]
+        sources = tokenizers[0].encode(sides[0], add_end=True)
+        targets = tokenizers[1].encode(sides[1])
+        fits = [
+            max(len(s), len(t) + 1) <= settings.max_length
+            for s, t in zip(sources, targets, strict=True)
+        ]
+        sources = [row for row, fit in zip(sources, fits, strict=True) if fit]
+        targets = [row for row, fit in zip(targets, fits, strict=True) if fit]
+        if not sources:
+            raise ValueError(
+                f"No training pair has at most `max_length`={settings.max_length} tokens a side. "
+                "Raise it, or split the texts into sentences."
+            )
+        counts = {
+            "train": len(sources),
+            "dev": len(dev),
+            "test": len(test),
+            "like_dev_or_test": removed,
+            "too_long": len(fits) - len(sources),
+        }
+        say(", ".join(f"{name}: {count:,}" for name, count in counts.items()))
+        sizes = " and ".join(f"{t.vocabulary_size:,}" for t in dict.fromkeys(tokenizers))
+        tokens = sum(map(len, sources)), sum(len(row) + 1 for row in targets)
+        say(f"{sizes} byte pairs; {tokens[0]:,} source and {tokens[1]:,} target tokens")
+
+        building = folder.with_name(f".{folder.name}-{uuid.uuid4().hex[:8]}")
+        try:
+            _write(building, settings, tokenizers, sources, targets, dev, test, counts)
+            if folder.is_dir():
+                folder.rmdir()
+            os.replace(building, folder)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+        return cls.load(folder)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike) -> PreparedTranslation:
+        """Reads what `prepare` wrote.
+
+        Args:
+            folder: The folder.
+
+        Returns:
+            `PreparedTranslation`.
+
+        Raises:
+            FileNotFoundError: If there is no such folder.
+            ValueError: If it is of a newer format.
+        """
+        folder = Path(folder).expanduser()
+        if not (folder / _HEADER).is_file():
+            raise FileNotFoundError(
+                f"Expected a folder of prepared data. Received: {folder}, which has no {_HEADER}. "
+                "Make one with `keras-attn translation prepare`."
+            )
+        header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
+        if header["format_version"] > PREPARED_VERSION:
+            raise ValueError(
+                f"{folder} has format version {header['format_version']}, written by keras_attn "
+                f"{header['keras_attn']}. This is keras_attn {__version__}, which reads up to "
+                f"version {PREPARED_VERSION}. Install a newer keras_attn."
+            )
+        source = BytePairTokenizer.load_assets(folder / "source_tokenizer")
+        target = source
+        if (folder / "target_tokenizer").is_dir():
+            target = BytePairTokenizer.load_assets(folder / "target_tokenizer")
+        with np.load(folder / _IDS) as arrays:
+            rows = {
+                side: np.split(arrays[f"{side}_ids"], np.cumsum(arrays[f"{side}_lengths"])[:-1])
+                for side in ("source", "target")
+            }
+        return cls(
+            DataSettings(**read_settings(folder / _SETTINGS, {"data": DataSettings})["data"]),
+            source,
+            target,
+            rows["source"],
+            rows["target"],
+            _read_text(folder / "dev.jsonl"),
+            _read_text(folder / "test.jsonl"),
+            header["fingerprint"],
+            header["counts"],
+        )
+
+    def batches(self, **settings: Any) -> TokenBatches:
+        """Returns the training batches.
+
+        Args:
+            **settings: Of `TokenBatches`.
+
+        Returns:
+            `TokenBatches`.
+        """
+        return self._batches(self.sources, self.targets, **settings)
+
+    def dev_batches(self, **settings: Any) -> TokenBatches:
+        """Returns the batches of the development pairs, always in the same order.
+
+        Args:
+            **settings: Of `TokenBatches`.
+
+        Returns:
+            `TokenBatches`.
+        """
+        sources = self.source_tokenizer.encode([pair.source for pair in self.dev], add_end=True)
+        targets = self.target_tokenizer.encode([pair.target for pair in self.dev])
+        return self._batches(
+            sources, targets, max_length=self.settings.max_length, shuffle=False, **settings
+        )
+
+    def _batches(self, sources: list[Row], targets: list[Row], **settings: Any) -> TokenBatches:
+        tokenizer = self.target_tokenizer
+        return TokenBatches(
+            sources,
+            targets,
+            start_id=tokenizer.start_id,
+            end_id=tokenizer.end_id,
+            pad_id=tokenizer.pad_id,
+            **settings,
+        )
+
+
+def _read(
+    settings: DataSettings, say: Callable[[str], Any]
+) -> tuple[list[TranslationPair], list[TranslationPair], list[TranslationPair], int]:
+    """Returns training, development and test pairs, and how many were left out as too alike."""
+    if not settings.train:
+        raise ValueError("Expected `train`, a file or a folder of pairs. Received: none.")
+
+    def read(path: str, target_path: str, **more: Any) -> list[TranslationPair]:
+        columns = {"source": settings.source, "target": settings.target}
+        text: ParallelText = read_pairs(
+            path,
+            target_path or None,
+            format=settings.format,
+            **{k: int(v) if v.isdecimal() else v for k, v in columns.items() if v},
+            on_error=settings.on_error,
+            max_characters=settings.max_characters,
+            **more,
+        )
+        say(text.summary())
+        return list(text)
+
+    given: dict[str, list[TranslationPair]] = {}
+    in_folder = {"dev": "val", "test": "test_2016_flickr"} if Path(settings.train).is_dir() else {}
+    train = read(settings.train, settings.train_target)
+    for name in ("dev", "test"):
+        path = getattr(settings, name)
+        if path:
+            given[name] = read(path, getattr(settings, f"{name}_target"))
+        elif name in in_folder and any(Path(settings.train).glob(f"{in_folder[name]}.*")):
+            given[name] = read(settings.train, "", split=in_folder[name])
+    removed = 0
+    if given:
+        train, removed = remove_overlap(train, *given.values())
+    if len(given) < 2:
+        splits = split_pairs(
+            train,
+            test_size=0 if "test" in given else settings.test_size,
+            validation_size=0 if "dev" in given else settings.dev_size,
+            seed=settings.split_seed,
+        )
+        train = splits.train
+        given = {"dev": splits.validation, "test": splits.test, **given}
+    return train, given["dev"], given["test"], removed
+
+
+def _write(
+    folder: Path,
+    settings: DataSettings,
+    tokenizers: list[BytePairTokenizer],
+    sources: list[Row],
+    targets: list[Row],
+    dev: list[TranslationPair],
+    test: list[TranslationPair],
+    counts: dict[str, int],
+) -> None:
+    folder.mkdir()
+    tokenizers[0].save_assets(folder / "source_tokenizer")
+    if tokenizers[1] is not tokenizers[0]:
+        tokenizers[1].save_assets(folder / "target_tokenizer")
+    arrays = {}
+    for side, rows in (("source", sources), ("target", targets)):
+        arrays[f"{side}_lengths"] = np.array([len(row) for row in rows], "int32")
+        arrays[f"{side}_ids"] = np.concatenate([np.asarray(row, "int32") for row in rows])
+    np.savez(folder / _IDS, **arrays)
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(arrays[name].tobytes())
+    for tokenizer in tokenizers:
+        digest.update(json.dumps(tokenizer.get_config(), sort_keys=True).encode())
+    for name, pairs in (("dev", dev), ("test", test)):
+        rows = [{"source": pair.source, "target": pair.target} for pair in pairs]
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        digest.update(f"{name}: {lines}".encode())
+    write_settings(folder / _SETTINGS, {"data": settings})
+    header = {
+        "format_version": PREPARED_VERSION,
+        "keras_attn": __version__,
+        "fingerprint": digest.hexdigest()[:32],
+        "counts": counts,
+    }
+    (folder / _HEADER).write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+
+
+def _read_text(path: Path) -> list[TranslationPair]:
+    return list(read_json_lines(path, normalize_spaces=False))

@@ -1,0 +1,287 @@
+"""From source texts to the n best translations and their alignments."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.generation import CompiledFunction, Generation, beam_search
+from keras_attn.layers import attention_maps
+from keras_attn.models import SequenceDecoder
+from keras_attn.tasks.alignment import END, Alignment
+from keras_attn.text import BytePairTokenizer
+
+Tensor = Any
+
+
+class NBestTranslations(NamedTuple):
+    """The R best translations of one text, the best first."""
+
+    translations: list[str]
+    scores: list[float]
+    """Log-probability divided by the length penalty `((5 + length) / 6) ** alpha`."""
+    truncated: list[bool]
+    """Whether a translation was cut at its greatest length, without an end."""
+    source_truncated: bool
+    """Whether the text was longer than `max_source_length`: the rest of it was not read."""
+    alignments: list[Alignment]
+    """Of each: the mean over the heads of the last decoder block's cross-attention."""
+
+
+class TranslationSearch:
+    """Reads texts, searches their translations with the layers of a model, and aligns them.
+
+    It has no weights of its own: train, load or change the model, and it follows.
+
+    Args:
+        model: A model of `encoder_decoder_transformer`.
+        source_tokenizer: Tokenizer of the sources.
+        target_tokenizer: Tokenizer of the targets; it may be the same object.
+        max_source_length: Longest source in tokens that is read, its end included.
+
+    Example:
+
+    >>> from keras_attn.text import BytePairTokenizer
+    >>> tokenizer = BytePairTokenizer.train(["one dog, one cat"], 259)
+    >>> config = TransformerConfig(259, dim=16, num_layers=1, intermediate_dim=32)
+    >>> model = encoder_decoder_transformer(config)
+    >>> search = TranslationSearch(model, tokenizer, tokenizer, max_source_length=8)
+    >>> sources, cut = search.read(["one", "one dog, one cat"])
+    >>> [len(ids) for ids in sources], cut
+    ([4, 8], [False, True])
+    >>> best = search.best(sources, beams=2, alpha=1.0, batch_size=2)
+    >>> len(best)
+    2
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        source_tokenizer: BytePairTokenizer,
+        target_tokenizer: BytePairTokenizer,
+        max_source_length: int,
+    ):
+        self.model = model
+        self.layers = SequenceDecoder(model)
+        self.source_tokenizer = source_tokenizer
+        self.target_tokenizer = target_tokenizer
+        self.max_source_length = max_source_length
+        self._compiled: dict[tuple, CompiledFunction] = {}
+
+    # Texts and ids
+
+    def read(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
+        """Returns the ids of each text with its end, and whether the text had to be cut."""
+        most = self.max_source_length - 1
+        rows = self.source_tokenizer.encode(texts) if len(texts) else []
+        ids = [[*row[:most], self.source_tokenizer.end_id] for row in rows]
+        return ids, [len(row) > most for row in rows]
+
+    def best(
+        self, sources: Sequence[list[int]], beams: int, alpha: float, batch_size: int
+    ) -> list[list[int]]:
+        """Returns the ids of the best translation of each source, its end included."""
+        run = self._compile((beams, alpha), self.search, beams, alpha)
+        results: list[list[int]] = [[] for _ in sources]
+        for rows, ids in self._batches(sources, batch_size):
+            found = run(ids, most_tokens(ids.shape[1]))
+            for r, i in enumerate(rows):
+                results[i] = found.tokens[r, 0, : found.lengths[r, 0]].tolist()
+        return results
+
+    def n_best(
+        self, texts: Sequence[str], beams: int, alpha: float, count: int, batch_size: int
+    ) -> list[NBestTranslations]:
+        """Returns the `count` best translations of each text, with what is known of them."""
+        run = self._compile((beams, alpha, count), self.search_and_align, beams, alpha, count)
+        sources, cut = self.read(texts)
+        results: list[Any] = [None] * len(sources)
+        for rows, ids in self._batches(sources, batch_size):
+            found, weights = run(ids, most_tokens(ids.shape[1]))
+            for r, i in enumerate(rows):
+                row = Generation(*(part[r] for part in found))
+                results[i] = self._readable(row, weights[r], texts[i], sources[i], cut[i])
+        return results
+
+    def _readable(
+        self, found: Generation, weights: np.ndarray, text: str, source: list[int], cut: bool
+    ) -> NBestTranslations:
+        """Turns what was found for one text, `(R, ...)`, into texts and alignments."""
+        lengths = [int(length) for length in found.lengths if length]  # 0: there is no such one
+        ids = [found.tokens[r, :length].tolist() for r, length in enumerate(lengths)]
+        return NBestTranslations(
+            [self.target_tokenizer.decode(tokens) for tokens in ids],
+            [float(score) for score in found.scores[: len(ids)]],
+            [not finished for finished in found.finished[: len(ids)]],
+            cut,
+            [
+                self._alignment(source, tokens, weights[r, : len(tokens), : len(source)], text)
+                for r, tokens in enumerate(ids)
+            ],
+        )
+
+    def _alignment(
+        self, source: list[int], target: list[int], weights: np.ndarray, text: str
+    ) -> Alignment:
+        translation = self.target_tokenizer.decode(target)
+        return Alignment(
+            readable_tokens(self.source_tokenizer, source),
+            readable_tokens(self.target_tokenizer, target),
+            weights.copy(),  # of the batch's array
+            text,
+            None if "\ufffd" in translation else translation,  # broken bytes: not its tokens
+        )
+
+    def _compile(self, key: tuple, function: Callable, *settings: Any) -> CompiledFunction:
+        if key not in self._compiled:
+            self._compiled[key] = CompiledFunction(
+                lambda ids, max_length: function(ids, max_length, *settings),
+                self.model.variables,
+            )
+        return self._compiled[key]
+
+    def _batches(
+        self, sources: Sequence[list[int]], batch_size: int
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
+        """Yields rows of like length: their numbers, and their ids `(B, S)`, padded."""
+        static = keras.backend.backend() == "jax"  # it compiles for each shape
+        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            length = max(len(sources[i]) for i in rows)
+            length = -(-length // 16) * 16 if static else length
+            ids = np.zeros((batch_size if static else len(rows), length), "int32")
+            ids[len(rows) :, 0] = self.source_tokenizer.end_id
+            for r, i in enumerate(rows):
+                ids[r, : len(sources[i])] = sources[i]
+            yield rows, ids
+
+    # Tensors: for any backend, and for the export
+
+    def search(
+        self, ids: Tensor, max_length: Any, beams: int, alpha: float, count: int = 1
+    ) -> Generation:
+        """Beam search from source ids `(B, S)`: the `count` best."""
+        return self._search(*self.layers.encode(ids), ids, max_length, beams, alpha, count)
+
+    def search_and_align(
+        self, ids: Tensor, max_length: Any, beams: int, alpha: float, count: int
+    ) -> tuple[Generation, Tensor]:
+        """As `search`, with the weights `(B, R, T, S)` of `align_found`."""
+        memory, mask = self.layers.encode(ids)
+        found = self._search(memory, mask, ids, max_length, beams, alpha, count)
+        if keras.backend.backend() != "jax":  # there, shapes are those of the longest
+            found = found._replace(tokens=found.tokens[:, :, : ops.max(found.lengths)])
+        return found, self.align_found(memory, mask, found)
+
+    def _search(
+        self,
+        memory: Tensor,
+        mask: Tensor,
+        ids: Tensor,
+        max_length: Any,
+        beams: int,
+        alpha: float,
+        count: int,
+    ) -> Generation:
+        tokenizer = self.target_tokenizer
+        start = ops.zeros_like(ids[:, :1]) + ops.cast(tokenizer.start_id, ids.dtype)
+        return beam_search(
+            self.layers.decoder,
+            start,
+            None,
+            memory,
+            mask,
+            num_beams=beams,
+            max_length=max_length,
+            max_lengths=most_tokens(ops.sum(ops.cast(mask, "int32"), axis=1)),
+            num_return_sequences=count,
+            alpha=alpha,
+            end_id=tokenizer.end_id,
+            pad_id=tokenizer.pad_id,
+            suppressed_ids=(tokenizer.pad_id, tokenizer.start_id),
+        )
+
+    def align_found(self, memory: Tensor, mask: Tensor, found: Generation) -> Tensor:
+        """Runs the decoder over the sequences found, all positions at once.
+
+        Args:
+            memory: `(B, S, D)`.
+            mask: `(B, S)`.
+            found: Sequences `(B, R, T)`.
+
+        Returns:
+            float32 `(B, R, T, S)`: the mean over the heads of the last block's cross-attention.
+            Row t is that of the query that predicts token t; zero on padding.
+        """
+        decoder, tokens = self.layers.decoder, found.tokens
+        count = tokens.shape[1]
+        start = ops.zeros_like(tokens[:, :, :1]) + self.target_tokenizer.start_id
+        inputs = ops.concatenate([start, tokens[:, :, :-1]], axis=2)
+        inputs = ops.reshape(inputs, (-1, ops.shape(tokens)[2]))  # (B R, T)
+        x = decoder.positions(decoder.embedding(inputs))
+        _, _, cross = decoder.decoder(
+            x,
+            ops.repeat(memory, count, axis=0),
+            memory_mask=ops.repeat(mask, count, axis=0),
+            padding_mask=ops.not_equal(inputs, self.target_tokenizer.pad_id),
+            return_attention_scores=True,
+            training=False,
+        )
+        weights = ops.mean(ops.cast(cross[-1], "float32"), axis=1)  # (B R, T, S)
+        shape = (-1, count, ops.shape(tokens)[2], ops.shape(memory)[1])
+        slots = ops.cumsum(ops.ones_like(tokens), axis=2)
+        is_token = ops.cast(slots <= ops.expand_dims(found.lengths, 2), "float32")
+        return ops.reshape(weights, shape) * ops.expand_dims(is_token, 3)
+
+    def align(
+        self, text: str, source: list[int], target: list[int] | None, layer: int
+    ) -> Alignment:
+        """Aligns a source and a target, ids with their ends, in one decoder block.
+
+        Args:
+            text: The source.
+            source: Its ids.
+            target: Ids; those that the search finds if None.
+            layer: Number of the decoder block.
+
+        Returns:
+            `Alignment`.
+
+        Raises:
+            ValueError: If there is no such block, or the target is longer than any translation.
+        """
+        blocks = len(self.model.get_layer("decoder").blocks)
+        if not isinstance(layer, int) or not -blocks <= layer < blocks:
+            raise ValueError(
+                f"`layer` must be the number of one of the {blocks} decoder blocks, {-blocks} to "
+                f"{blocks - 1}. Received: {layer!r}."
+            )
+        if target is None:
+            target = self.best([source], beams=4, alpha=1.0, batch_size=1)[0]
+        most = most_tokens(self.max_source_length)
+        if len(target) > most:
+            raise ValueError(
+                f"`target` must have at most {most} tokens, the end included, the most of a "
+                f"translation with `max_source_length`={self.max_source_length}. Received: "
+                f"{len(target)} tokens."
+            )
+        inputs = {
+            "source_ids": np.array([source], "int32"),
+            "target_ids": np.array([[self.target_tokenizer.start_id, *target[:-1]]], "int32"),
+        }
+        weights = attention_maps(self.model, inputs).select(role="cross")[layer][0]
+        return self._alignment(source, target, weights.mean(axis=0), text)
+
+
+def readable_tokens(tokenizer: BytePairTokenizer, ids: Sequence[int]) -> list[str]:
+    """Returns `tokenizer.tokens(ids)`, with `</s>` for the end."""
+    tokens = tokenizer.tokens(list(ids))
+    return [END if i == tokenizer.end_id else t for i, t in zip(ids, tokens, strict=True)]
+
+
+def most_tokens(length: Any) -> Any:
+    """The greatest length of a translation of `length` source tokens."""
+    return 2 * length + 16

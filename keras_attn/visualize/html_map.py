@@ -1,0 +1,62 @@
+"""Attention weights as a table of HTML."""
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from keras_attn.visualize.checks import checked_weights
+
+_LABEL = "font:12px/1.2 monospace;font-weight:normal;white-space:pre;padding:2px 6px;border:0;"
+_ACROSS = _LABEL + "text-align:right"
+_UPWARDS = _LABEL + "writing-mode:vertical-rl;transform:rotate(180deg);text-align:left"
+_CELL = "min-width:18px;height:18px;padding:0;border:1px solid rgba(128,128,128,.2)"
+
+
+def attention_html(weights: Any, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> str:
+    """Writes attention weights as a heat map of HTML, for notebooks and web pages.
+
+    Rows are queries (target tokens), columns are keys (source tokens); dark is 1. A cell under the
+    pointer tells its weight. One table with its styles inline: no scripts, no style sheet, nothing
+    fetched; the tokens are escaped.
+
+    Args:
+        weights: `(T, S)`.
+        source_tokens: S labels.
+        target_tokens: T labels.
+
+    Returns:
+        A string of HTML.
+
+    Raises:
+        ValueError: If the weights do not fit the labels.
+
+    Example:
+
+    >>> table = attention_html([[0.9, 0.1]], ["<b>", "Hund"], ["a"])
+    >>> "&lt;b&gt;" in table, "<b>" in table
+    (True, False)
+    """
+    weights = checked_weights(weights, source_tokens, target_tokens)
+    source = [html.escape(token) for token in source_tokens]
+    target = [html.escape(token) for token in target_tokens]
+    head = "".join(
+        f'<th scope="col" dir="auto" style="{_UPWARDS}">{token}</th>' for token in source
+    )
+    rows = [f'<tr style="background:none"><td style="border:0"></td>{head}</tr>']
+    for label, row in zip(target, weights, strict=True):
+        cells = "".join(
+            _cell(float(weight), label, token) for weight, token in zip(row, source, strict=True)
+        )
+        head = f'<th scope="row" dir="auto" style="{_ACROSS}">{label}</th>'
+        rows.append(f'<tr style="background:none">{head}{cells}</tr>')
+    return (
+        '<table dir="ltr" style="border-collapse:collapse;width:auto;margin:0">'
+        f"{''.join(rows)}</table>"
+    )
+
+
+def _cell(weight: float, target: str, source: str) -> str:
+    if not weight >= 0.005:  # NaN is not, either
+        return f'<td style="{_CELL}"></td>'
+    blue = f"background:rgba(8,81,156,{min(weight, 1):.2f})"
+    return f'<td title="{target} &#8592; {source}: {weight:.2f}" style="{_CELL};{blue}"></td>'

@@ -1,0 +1,327 @@
+"""The command: from raw pairs to a SavedModel, with its exit codes; killed and gone on with."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import click
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner
+
+from keras_attn.cli import keras_attn_command, main
+from keras_attn.cli.translation import translation
+from keras_attn.tasks import Translator
+
+NUMBERS = "zero one two three four five six seven eight nine".split()
+ZAHLEN = "null eins zwei drei vier fünf sechs sieben acht neun".split()
+PAIRS = [
+    (f"the {NUMBERS[i]} and {NUMBERS[j]}", f"die {ZAHLEN[i]} und {ZAHLEN[j]}")
+    for i in range(10)
+    for j in range(10)
+]
+SETTINGS = """
+[data]
+dev_size = 10
+test_size = 10
+vocabulary_size = 300
+
+[model]
+num_layers = 1
+dim = 32
+num_heads = 2
+intermediate_dim = 64
+
+[training]
+epochs = 3
+tokens_per_batch = 128
+learning_rate = 1e-2
+ema = 0.9
+score_pairs = 4
+checkpoint_steps = 2
+
+[decoding]
+beams = 2
+"""
+RUN = "import sys; from keras_attn.cli import main; main(sys.argv[1:])"
+# As on a machine that has no TensorFlow.
+RUN_WITHOUT = "import sys; sys.modules['tensorflow'] = None; " + RUN.removeprefix("import sys; ")
+
+
+def command(*arguments):
+    """Runs it in this process; returns the exit code, standard output and error."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main([str(a) for a in arguments])
+        except SystemExit as stop:
+            return stop.code, out.getvalue(), err.getvalue()
+    raise AssertionError("it always exits")
+
+
+def start(*arguments, backend="tensorflow", script=RUN, **kwargs):
+    """Runs it in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **kwargs,
+    )
+
+
+def wait(process, code=0):
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == code, err.decode()[-3000:]
+    return out.decode(), err.decode()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Settings, raw pairs and prepared data."""
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "settings.toml").write_text(SETTINGS)
+    (folder / "pairs.tsv").write_text("".join(f"{s}\t{t}\n" for s, t in PAIRS), encoding="utf-8")
+    code, out, err = command(
+        "translation", "prepare", "--config", folder / "settings.toml",
+        "--train", folder / "pairs.tsv", "--to", folder / "data",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "train: 80, dev: 10, test: 10" in out
+    return folder
+
+
+def fit_arguments(place, run, *more):
+    return (
+        "translation", "fit", "--config", place / "settings.toml", "--data", place / "data",
+        "--run-dir", run, *more,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    """A finished run."""
+    code, out, err = command(*fit_arguments(place, place / "run"))
+    assert code == 0, err
+    assert "Best on the development set: BLEU" in out
+    return place / "run"
+
+
+def end_of(run):
+    """All that a run came to, but for the times."""
+    with np.load(run / "checkpoint.npz") as arrays:
+        state = {name: arrays[name] for name in arrays.files if name != "header"}
+    with open(run / "log.csv", newline="") as file:
+        rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+    return state, rows
+
+
+def assert_same_end(run, other):
+    (state, rows), (expected, expected_rows) = end_of(run), end_of(other)
+    assert rows == expected_rows
+    assert state.keys() == expected.keys()
+    for name, value in state.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+
+
+def test_settings_are_beside_the_weights(place, run):
+    text = (run / "settings.toml").read_text()
+    assert "epochs = 3  #" in text
+    assert "dropout = 0.1  #" in text  # a default
+    # They are a settings file too: the run goes on with them, and has nothing left to do.
+    code, out, _ = command(
+        "translation", "fit", "--config", run / "settings.toml", "--data", place / "data",
+        "--run-dir", run,
+    )  # fmt: skip
+    assert code == 0
+    assert "All epochs are done." in out
+
+
+def test_it_is_killed_at_random_moments_and_loses_nothing(place, run, tmp_path):
+    seed = random.randrange(10**6)
+    print("seed", seed)
+    moments = random.Random(seed)
+    other = tmp_path / "run"
+    kills = 0
+    while kills < 3:
+        process = start(*fit_arguments(place, other), start_new_session=True)
+        # From the moment when it trains; that is what takes days in earnest.
+        while process.poll() is None and b"Epoch" not in process.stdout.readline():
+            pass
+        time.sleep(moments.uniform(0.0, 4.0))
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        kills += 1
+        if (other / "checkpoint.npz").exists():
+            with np.load(other / "checkpoint.npz") as arrays:  # always whole
+                assert all(np.isfinite(arrays[name]).all() for name in arrays.files)
+    wait(start(*fit_arguments(place, other)))
+    assert_same_end(other, run)
+    assert not [name for name in os.listdir(other) if name.startswith(".")]
+
+
+def test_signals_and_a_full_disk(place, run, tmp_path):
+    other = tmp_path / "run"
+
+    def interrupt(number, code):
+        process = start(*fit_arguments(place, other))
+        while b"Epoch" not in process.stdout.readline():
+            pass
+        process.send_signal(number)
+        _, err = wait(process, code)
+        assert "The same command goes on from here." in err
+
+    interrupt(signal.SIGINT, 130)
+    good = (other / "checkpoint.npz").read_bytes()
+
+    def no_room():  # no file can become longer than this
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(good) // 2, len(good) // 2))
+
+    _, err = wait(start(*fit_arguments(place, other), preexec_fn=no_room), 1)
+    assert "still good: make room, and run the same again" in err
+    assert (other / "checkpoint.npz").read_bytes() == good
+    interrupt(signal.SIGTERM, 143)
+    wait(start(*fit_arguments(place, other)))
+    assert_same_end(other, run)
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_without_tensorflow(place, tmp_path, backend):
+    """Prepare, fit, interrupt, go on and predict where TensorFlow is not there."""
+
+    def here(*arguments, **kwargs):
+        return start(*arguments, backend=backend, script=RUN_WITHOUT, **kwargs)
+
+    data = place / "data"
+    if backend == "jax":
+        data = tmp_path / "data"
+        arguments = ("--config", place / "settings.toml", "--train", place / "pairs.tsv")
+        wait(here("translation", "prepare", *arguments, "--to", data))
+    fit = (
+        "translation", "fit", "--config", place / "settings.toml", "--data", data, "--epochs", 2,
+        "--tensorboard", "--run-dir",
+    )  # fmt: skip
+    wait(here(*fit, tmp_path / "whole"))
+    process = here(*fit, tmp_path / "parts")
+    while b"Epoch" not in process.stdout.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    wait(process, 130)
+    wait(here(*fit, tmp_path / "parts"))
+    assert_same_end(tmp_path / "parts", tmp_path / "whole")
+    best = tmp_path / "parts" / "best.task"
+    process = here("translation", "predict", "--model", best, stdin=subprocess.PIPE)
+    out, _ = process.communicate(b"the one and two\n", timeout=300)
+    # What one backend has learnt another one says.
+    expected = " ".join(Translator.load(best).translate("the one and two").split())
+    assert out.decode() == expected + "\n"
+
+
+def test_evaluate(place, run, tmp_path):
+    model = ("--model", run / "best.task", "--config", place / "settings.toml")
+    code, out, err = command(
+        "translation", "evaluate", *model, "--data", place / "data", "--to", tmp_path / "s.json"
+    )
+    assert code == 0, err
+    scores = json.loads((tmp_path / "s.json").read_text())
+    assert scores["pairs"] == len(scores["translations"]) == 10
+    assert scores["beams"] == 2
+    for name in ("bleu", "bleu_lowercase", "chrf"):
+        assert f"{scores[name]:.2f}" in out
+        assert scores[f"{name}_signature"] in out
+    code, out, _ = command("translation", "evaluate", *model, "--pairs", place / "pairs.tsv")
+    assert code == 0
+    assert "100 pairs" in out
+    assert command("translation", "evaluate", *model)[0] == 2
+
+
+def test_predict_keeps_the_order_of_lines(place, run, tmp_path):
+    lines = [s for s, _ in PAIRS[:5]] + ["", "  ", "caf\u00e9\u2028x\u0085y", "nine"]
+    (tmp_path / "a").write_text("\n".join(lines[:4]) + "\n", encoding="utf-8")
+    (tmp_path / "b").write_bytes("\r\n".join(lines[4:]).encode() + b"\r\nbad \xff byte")
+    code, _, err = command(
+        "translation", "predict", "--model", run / "best.task", "--config",
+        place / "settings.toml", "--to", tmp_path / "out", "--alignments", tmp_path / "links",
+        "--heat-maps", tmp_path / "maps", tmp_path / "a", tmp_path / "b",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "1 lines are no UTF-8" in err
+    translator = Translator.load(run / "best.task")
+    texts = [*lines, "bad \ufffd byte"]
+    expected = [
+        " ".join(translator.translate(t, beams=2).split()) if t.strip() else "" for t in texts
+    ]
+    out = (tmp_path / "out").read_text(encoding="utf-8").split("\n")
+    assert out == [*expected, ""]
+    links = (tmp_path / "links").read_text().split("\n")
+    assert len(links) == len(out)
+    for text, translated, line in zip(texts, expected, links, strict=False):
+        pairs = [tuple(map(int, link.split("-"))) for link in line.split()]
+        assert all(i < len(text.split()) and j < len(translated.split()) for i, j in pairs)
+        assert len(pairs) == len(translated.split())
+    pictures = sorted(os.listdir(tmp_path / "maps"))
+    assert pictures == [f"{i + 1:06d}.png" for i, text in enumerate(expected) if text]
+
+
+def test_predict_reads_standard_input(run):
+    process = start("translation", "predict", "--model", run / "best.task", stdin=subprocess.PIPE)
+    out, err = process.communicate(b"the one and two\n\nthe six and nine", timeout=300)
+    assert process.returncode == 0, err.decode()
+    assert len(out.decode().split("\n")) == 4
+    assert out.decode().split("\n")[1] == ""
+
+
+def test_export(run, tmp_path):
+    arguments = ("translation", "export", "--model", run / "best.task", "--to", tmp_path / "out")
+    code, _, err = command(*arguments, "--beams", 2)
+    assert code == 0, err
+    serve = tf.saved_model.load(str(tmp_path / "out")).signatures["serving_default"]
+    texts = [s for s, _ in PAIRS[:4]]
+    served = serve(text=tf.constant(texts))["translation"].numpy().tolist()
+    assert [t.decode() for t in served] == Translator.load(run / "best.task").translate(texts, 2)
+    code, _, err = command(*arguments)
+    assert code == 1
+    assert "--overwrite" in err
+    assert command(*arguments, "--overwrite")[0] == 0
+
+
+def test_bad_input_is_told_in_one_line(place, run, tmp_path):
+    (tmp_path / "typo.toml").write_text("[training]\nepoch = 3\n")
+    cases = [
+        (1, "Did you mean `epochs`", ("fit", "--config", tmp_path / "typo.toml", "--data",
+                                      place / "data", "--run-dir", tmp_path / "run")),
+        (1, "Expected a folder of prepared data", ("fit", "--data", tmp_path, "--run-dir", "x")),
+        (1, "dim is 32 there, 64 here", fit_arguments(place, run, "--dim", 64)[1:]),
+        (1, "A GPU is asked for", fit_arguments(place, tmp_path / "r", "--device", "gpu")[1:]),
+        (1, "must be below 1", fit_arguments(place, tmp_path / "r", "--dropout", 2)[1:]),
+        (1, "Expected a saved task", ("predict", "--model", tmp_path / "nothing")),
+        (1, "Expected a file", ("predict", "--model", run / "best.task", tmp_path / "nothing")),
+        (2, "Did you mean '--learning-rate'?", ("fit", "--lerning-rate", 3)),
+        (2, "Missing option '--data'", ("fit", "--run-dir", "x")),
+        (2, "is not a valid integer", fit_arguments(place, tmp_path / "r", "--dim", "x")[1:]),
+    ]  # fmt: skip
+    for expected, message, arguments in cases:
+        code, _, err = command("translation", *arguments)
+        assert (code, message in err) == (expected, True), err
+        assert "Traceback" not in err
+
+
+def test_each_option_has_a_help_text():
+    for name, sub in translation.commands.items():
+        result = CliRunner().invoke(keras_attn_command, ["translation", name, "--help"])
+        assert result.exit_code == 0
+        for parameter in sub.params:
+            if isinstance(parameter, click.Option):
+                assert parameter.help, f"{name} {parameter.name}"
+    result = CliRunner().invoke(keras_attn_command, ["--help"])
+    assert "Exit codes" in result.output

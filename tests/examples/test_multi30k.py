@@ -1,0 +1,68 @@
+"""The run of Multi30k: its settings and its table."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from keras_attn.models import TransformerConfig, encoder_decoder_transformer
+from keras_attn.tasks.settings import read_settings
+from keras_attn.tasks.translation_settings import SECTIONS
+
+FOLDER = Path(__file__).parents[2] / "examples" / "multi30k"
+NUMBERS = "zero one two three four five six seven eight nine".split()
+ZAHLEN = "null eins zwei drei vier fünf sechs sieben acht neun".split()
+SMALL = """
+[data]
+format = "multi30k"
+source = "de"
+target = "en"
+vocabulary_size = 290
+[model]
+num_layers = 1
+dim = 16
+num_heads = 2
+intermediate_dim = 32
+[training]
+epochs = 2
+tokens_per_batch = 128
+[decoding]
+beams = 2
+"""
+
+
+@pytest.mark.parametrize("direction", ["de-en", "en-de"])
+def test_settings(direction):
+    read = read_settings(FOLDER / f"{direction}.toml", SECTIONS)
+    settings = {name: SECTIONS[name](**values) for name, values in read.items()}
+    assert f"{settings['data'].source}-{settings['data'].target}" == direction
+    config = TransformerConfig(settings["data"].vocabulary_size, **settings["model"].config())
+    assert encoder_decoder_transformer(config).count_params() < 9.5e6
+
+
+def test_the_script(tmp_path, monkeypatch, capsys):
+    data = tmp_path / "data"
+    data.mkdir()
+    pairs = [(f"{a} und {b}", f"{c} and {d}") for a, c in zip(ZAHLEN, NUMBERS, strict=True)
+             for b, d in zip(ZAHLEN, NUMBERS, strict=True)]  # fmt: skip
+    sets = {"train": pairs[:80], "val": pairs[80:90], "test_2016_flickr": pairs[90:]}
+    for split, part in sets.items():
+        for i, language in enumerate(["de", "en"]):
+            text = "".join(pair[i] + "\n" for pair in part)
+            (data / f"{split}.{language}").write_text(text, encoding="utf-8")
+    (tmp_path / "de-en.toml").write_text(SMALL)
+    spec = importlib.util.spec_from_file_location("multi30k_run", FOLDER / "run.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(script, "HERE", tmp_path)
+    arguments = ["--data-dir", data, "--run-dir", tmp_path / "runs", "--seeds", 0, 1, "--epochs", 1]
+    script.main([str(a) for a in arguments])
+    out = capsys.readouterr().out
+    rows = [line for line in out.splitlines() if line.startswith("| de-en")]
+    assert [row.split("|")[2].strip() for row in rows] == ["0", "1", "mean"]
+    assert "case:lc" in out
+    # What is there is not done again.
+    script.main([str(a) for a in arguments])
+    again = capsys.readouterr().out
+    assert "===" not in again
+    assert [line for line in again.splitlines() if line.startswith("| de-en")] == rows

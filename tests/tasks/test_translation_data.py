@@ -1,0 +1,142 @@
+"""Prepared data: what is in the folder, and that it is there or not."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from translation_toys import PAIRS, write_pairs
+
+from keras_attn.datasets import TokenBatches
+from keras_attn.tasks import DataSettings, PreparedTranslation
+
+SMALL = {"dev_size": 5, "test_size": 7, "vocabulary_size": 300, "max_length": 64}
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    return write_pairs(tmp_path / "pairs.tsv")
+
+
+def test_what_is_prepared_is_loaded(tmp_path, pairs):
+    said = []
+    settings = DataSettings(train=pairs, **SMALL)
+    data = PreparedTranslation.prepare(settings, tmp_path / "data", said.append)
+    assert data.settings == settings
+    assert data.counts == {"train": 88, "dev": 5, "test": 7, "like_dev_or_test": 0, "too_long": 0}
+    assert any("88" in line for line in said)
+    tokenizer = data.source_tokenizer
+    assert data.target_tokenizer is tokenizer
+    # Each pair is in one place.
+    trained = {
+        (tokenizer.decode(s[:-1]), tokenizer.decode(t))
+        for s, t in zip(data.sources, data.targets, strict=True)
+    }
+    assert all(row[-1] == tokenizer.end_id for row in data.sources)
+    held = {(pair.source, pair.target) for pair in [*data.dev, *data.test]}
+    assert trained | held == set(PAIRS)
+    assert not trained & held
+    again = PreparedTranslation.prepare(settings, tmp_path / "again")
+    assert again.fingerprint == data.fingerprint
+    other = DataSettings(train=pairs, **{**SMALL, "split_seed": 1})
+    assert PreparedTranslation.prepare(other, tmp_path / "c").fingerprint != data.fingerprint
+    batches = data.batches(tokens_per_batch=128)
+    assert isinstance(batches, TokenBatches)
+    assert batches.num_pairs == 88
+    assert data.dev_batches().num_pairs == 5
+
+
+def test_given_sets_and_two_vocabularies(tmp_path, pairs):
+    dev = write_pairs(
+        tmp_path / "dev.tsv", [("The ONE, and two!", "die eins und zwei"), ("a", "b")]
+    )
+    test = write_pairs(tmp_path / "test.tsv", [("the three and four", "xyz"), ("c d", "e f")])
+    settings = DataSettings(
+        train=pairs, dev=dev, test=test, separate_vocabularies=True, vocabulary_size=290
+    )
+    data = PreparedTranslation.prepare(settings, tmp_path / "data")
+    assert data.counts["like_dev_or_test"] == 2
+    assert len(data.sources) == 98
+    assert [tuple(pair[:2]) for pair in data.test] == [
+        ("the three and four", "xyz"),
+        ("c d", "e f"),
+    ]
+    assert data.source_tokenizer.encode("the") != data.target_tokenizer.encode("the")
+    only_test = PreparedTranslation.prepare(
+        DataSettings(train=pairs, test=test, **SMALL), tmp_path / "only_test"
+    )
+    assert [only_test.counts[k] for k in ("train", "dev", "test")] == [94, 5, 2]
+
+
+def test_a_folder_of_languages(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for split, pairs in [
+        ("train", PAIRS),
+        ("val", [("a b", "c d")]),
+        ("test_2016_flickr", [("e", "f")]),
+    ]:
+        for i, language in enumerate(["en", "de"]):
+            text = "".join(pair[i] + "\n" for pair in pairs)
+            (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
+    settings = DataSettings(train=str(folder), source="en", target="de", vocabulary_size=300)
+    data = PreparedTranslation.prepare(settings, tmp_path / "data")
+    assert data.counts == {"train": 100, "dev": 1, "test": 1, "like_dev_or_test": 0, "too_long": 0}
+    assert data.dev[0][:2] == ("a b", "c d")
+
+
+def test_columns_by_number_and_json_by_key(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{t}\tx\t{s}\n" for s, t in PAIRS), encoding="utf-8")
+    settings = DataSettings(train=str(path), source="2", target="0", **SMALL)
+    data = PreparedTranslation.prepare(settings, tmp_path / "data")
+    lines = [json.dumps({"english": s, "deutsch": t}) for s, t in PAIRS]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
+    settings = DataSettings(
+        train=str(tmp_path / "pairs.jsonl"), source="english", target="deutsch", **SMALL
+    )
+    other = PreparedTranslation.prepare(settings, tmp_path / "other")
+    assert other.fingerprint == data.fingerprint
+
+
+def test_a_failure_leaves_nothing(tmp_path, pairs, monkeypatch):
+    bad = tmp_path / "bad.tsv"
+    bad.write_text("one\teins\ntwo\nthree\tdrei\n")
+    with pytest.raises(ValueError, match=r"line 2"):
+        PreparedTranslation.prepare(DataSettings(train=str(bad), **SMALL), tmp_path / "data")
+    with pytest.raises(ValueError, match="Expected `train`"):
+        PreparedTranslation.prepare(DataSettings(), tmp_path / "data")
+
+    def no_space(*args, **arrays):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", no_space)
+    with pytest.raises(OSError, match="No space"):
+        PreparedTranslation.prepare(DataSettings(train=pairs, **SMALL), tmp_path / "data")
+    assert sorted(os.listdir(tmp_path)) == ["bad.tsv", "pairs.tsv"]
+
+
+def test_folders_that_are_there_or_are_not(tmp_path, pairs):
+    settings = DataSettings(train=pairs, **SMALL)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("x")
+    with pytest.raises(FileExistsError, match="Give another folder"):
+        PreparedTranslation.prepare(settings, tmp_path / "mine")
+    with pytest.raises(FileNotFoundError, match="keras-attn translation prepare"):
+        PreparedTranslation.load(tmp_path / "mine")
+    (tmp_path / "empty").mkdir()
+    PreparedTranslation.prepare(settings, tmp_path / "empty")
+    header = json.loads((tmp_path / "empty" / "prepared.json").read_text())
+    header["format_version"] += 1
+    (tmp_path / "empty" / "prepared.json").write_text(json.dumps(header))
+    with pytest.raises(ValueError, match="Install a newer keras_attn"):
+        PreparedTranslation.load(tmp_path / "empty")
+
+
+def test_pairs_that_are_too_long_are_counted(tmp_path, pairs):
+    long = write_pairs(tmp_path / "long.tsv", [*PAIRS, ("one " * 80, "eins")])
+    data = PreparedTranslation.prepare(DataSettings(train=long, **SMALL), tmp_path / "data")
+    assert data.counts["too_long"] + len(data.sources) + 12 == 101
+    settings = DataSettings(train=pairs, **{**SMALL, "max_length": 2})
+    with pytest.raises(ValueError, match="`max_length`=2 tokens"):
+        PreparedTranslation.prepare(settings, tmp_path / "none")

@@ -1,0 +1,108 @@
+"""A run in a folder, in this process."""
+
+import csv
+import os
+
+import keras
+import pytest
+from translation_toys import write_pairs
+
+from keras_attn.tasks import (
+    DataSettings,
+    ModelSettings,
+    PreparedTranslation,
+    TrainingSettings,
+    Translator,
+    train_translation,
+)
+
+MODEL = ModelSettings(num_layers=1, dim=32, num_heads=2, intermediate_dim=64, dropout=0.0)
+
+
+def training(**values):
+    small = {"epochs": 2, "tokens_per_batch": 256, "score_pairs": 4, "ema": 0.9}
+    return TrainingSettings(**{**small, **values})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    settings = DataSettings(
+        train=write_pairs(folder / "pairs.tsv"), dev_size=10, test_size=10, vocabulary_size=300
+    )
+    return PreparedTranslation.prepare(settings, folder / "prepared")
+
+
+def test_a_run_learns_and_keeps_the_best(data, tmp_path):
+    settings = training(epochs=40, learning_rate=1e-2, score_epochs=10, score_pairs=10)
+    said = []
+    run = train_translation(data, tmp_path / "run", MODEL, settings, said.append, verbose=0)
+    assert run.complete
+    assert run.interrupted_by is None
+    scored = {row["epoch"]: row["val_bleu"] for row in run.log if "val_bleu" in row}
+    assert list(scored) == [10, 20, 30, 40]
+    assert run.best_bleu == max(scored.values()) > 60
+    assert scored[run.best_epoch] == run.best_bleu
+    assert sorted(os.listdir(tmp_path / "run")) == [
+        "best.task", "checkpoint.npz", "log.csv", "settings.toml",
+    ]  # fmt: skip
+    with open(tmp_path / "run" / "log.csv", newline="") as file:
+        assert len(list(csv.DictReader(file))) == 40
+    best = Translator.load(run.best)
+    assert best.evaluate(data.dev, beams=1).bleu == pytest.approx(run.best_bleu)
+    # Once more: nothing is left to do, and the same is told.
+    again = train_translation(data, tmp_path / "run", MODEL, settings, said.append, verbose=0)
+    assert again == run
+    assert said[-1] == "All epochs are done."
+
+
+def test_other_settings_or_data_are_refused(data, tmp_path):
+    run = tmp_path / "run"
+    train_translation(data, run, MODEL, training(epochs=1), verbose=0)
+    with pytest.raises(ValueError, match=r"other settings: epochs is 1 there, 2 here"):
+        train_translation(data, run, MODEL, training(), verbose=0)
+    other = ModelSettings(**{**MODEL.__dict__, "dim": 16})
+    with pytest.raises(ValueError, match=r"dim is 32 there, 16 here"):
+        train_translation(data, run, other, training(epochs=1), verbose=0)
+    changed = PreparedTranslation(**{**data.__dict__, "fingerprint": "another"})
+    with pytest.raises(ValueError, match=r"another run: data is .* there, 'another' here"):
+        train_translation(changed, run, MODEL, training(epochs=1), verbose=0)
+    # What does not shape the result may change.
+    assert train_translation(
+        data, run, MODEL, training(epochs=1, checkpoint_steps=3, device="cpu"), verbose=0
+    ).complete
+
+
+def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
+    seen = {}
+
+    def stop(model, *args):
+        seen["model"] = model
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("keras_attn.tasks.translation_training.fit_resumable", stop)
+    settings = training(
+        precision="mixed_float16",
+        gradient_accumulation=2,
+        weight_decay=0.01,
+        clip_norm=1.0,
+        warmup_steps=3,
+        label_smoothing=0.2,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        train_translation(data, tmp_path, MODEL, settings, verbose=0)
+    model = seen["model"]
+    optimizer = model.optimizer.inner_optimizer
+    assert model.get_layer("encoder").compute_dtype == "float16"
+    assert isinstance(optimizer, keras.optimizers.AdamW)
+    assert optimizer.gradient_accumulation_steps == 2
+    assert (optimizer.weight_decay, optimizer.global_clipnorm) == (0.01, 1.0)
+    assert (optimizer.use_ema, optimizer.ema_momentum) == (True, 0.9)
+    assert optimizer._learning_rate.warmup_steps == 3
+    assert model.loss.label_smoothing == 0.2
+
+
+def test_a_place_that_cannot_be_written_to_is_found_first(data, tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(NotADirectoryError):
+        train_translation(data, tmp_path / "file", MODEL, training(), verbose=0)
