@@ -1,10 +1,17 @@
 """Files that are whole or not there."""
 
 import contextlib
+import glob
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # there is none on Windows
+    fcntl = None
 
 _PARTIAL = ".partial-"
 
@@ -14,13 +21,17 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """Gives a path to write to, which replaces `path` when the block ends well.
 
     The new file is on the disk before it takes the old one's name, so whatever happens (an error,
-    a full disk, `kill -9`, a power cut) `path` is either the old file or the whole new one.
+    a full disk, `kill -9`, a power cut) `path` is either the old file or the whole new one. Where
+    `path` is a link, the file that it leads to is replaced.
 
     Args:
         path: The file; its folder must be there.
 
     Yields:
         A path in the same folder. After an error it is removed.
+
+    Raises:
+        OSError: If something else than a file is there: a folder, a pipe, a device.
 
     Example:
 
@@ -31,7 +42,9 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     >>> file.read_text()
     '1 2 3'
     """
-    path = Path(path)
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise OSError(f"Expected a file's path. Received: {path}, which is no regular file.")
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
     try:
         yield partial
@@ -44,19 +57,120 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         _to_disk(path.parent)
 
 
-def remove_partial_files(folder: str | os.PathLike) -> None:
-    """Removes what killed processes left of `atomic_write`.
+def remove_partial_files(path: str | os.PathLike) -> None:
+    """Removes what killed processes left of `atomic_write` to a path.
 
     Args:
-        folder: Where no other process writes now.
+        path: A path that no other process writes to now.
 
     Example:
 
     >>> import tempfile
-    >>> remove_partial_files(tempfile.mkdtemp())
+    >>> remove_partial_files(Path(tempfile.mkdtemp()) / "numbers.txt")
     """
-    for partial in Path(folder).glob(f"{_PARTIAL}*"):
-        partial.unlink(missing_ok=True)
+    path = Path(path)
+    for partial in path.parent.glob(f"{_PARTIAL}{glob.escape(path.name)}-*"):
+        if partial.is_dir():
+            shutil.rmtree(partial)
+        else:
+            partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
+    """Gives an empty folder to fill, which becomes `path` when the block ends well.
+
+    Args:
+        path: The folder; it must not be there, or be empty.
+
+    Yields:
+        A folder beside it. After an error it is removed.
+
+    Raises:
+        FileExistsError: If the folder is there and not empty.
+
+    Example:
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()) / "numbers"
+    >>> with atomic_folder(folder) as partial:
+    ...     _ = (partial / "one.txt").write_text("1")
+    >>> [file.name for file in folder.iterdir()]
+    ['one.txt']
+    """
+    path = Path(path).expanduser().absolute()
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise FileExistsError(f"{path} is there already. Give another folder, or remove it first.")
+    check_writable(path.parent)
+    remove_partial_files(path)
+    partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
+    partial.mkdir()
+    try:
+        yield partial
+        for file in partial.rglob("*"):
+            _to_disk(file)
+        if path.is_dir():
+            path.rmdir()
+        os.replace(partial, path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def only_one(path: str | os.PathLike, doing: str) -> Iterator[None]:
+    """Lets one process at a time into a block; the others get an error.
+
+    Args:
+        path: A file that stands for the right to enter. It stays, empty.
+        doing: What is done inside, for the message.
+
+    Raises:
+        BlockingIOError: If another process is inside.
+
+    Example:
+
+    >>> import tempfile
+    >>> with only_one(Path(tempfile.mkdtemp()) / ".lock", "trains"):
+    ...     print("inside")
+    inside
+    """
+    if fcntl is None:
+        yield
+        return
+    with open(path, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BlockingIOError(
+                error.errno, f"Another process {doing} in {Path(path).parent} now. Wait, or end it"
+            ) from error
+        yield
+
+
+def reserve(path: str | os.PathLike, size: int) -> None:
+    """Finds out whether the disk has room, for libraries that do not survive a full one.
+
+    Args:
+        path: A path on that disk, where there is no file.
+        size: In bytes.
+
+    Raises:
+        OSError: If it has not.
+
+    Example:
+
+    >>> import tempfile
+    >>> reserve(Path(tempfile.mkdtemp()) / "large", 1000)
+    """
+    path = Path(path)
+    try:
+        with open(path, "wb") as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.write(bytes(size))
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def check_writable(folder: str | os.PathLike) -> Path:

@@ -4,7 +4,14 @@ import os
 
 import pytest
 
-from keras_attn.files import atomic_write, check_writable, remove_partial_files
+from keras_attn.files import (
+    atomic_folder,
+    atomic_write,
+    check_writable,
+    only_one,
+    remove_partial_files,
+    reserve,
+)
 
 
 def test_the_old_file_stays_where_writing_fails(tmp_path):
@@ -30,10 +37,54 @@ def test_the_new_file_replaces_the_old_one_at_the_end(tmp_path):
 def test_leavings_of_killed_processes_are_removed(tmp_path):
     writing = atomic_write(tmp_path / "file")
     writing.__enter__().write_text("half")
-    (tmp_path / "other").write_text("mine")
+    other = atomic_write(tmp_path / "other")
+    other.__enter__().write_text("another process writes this now")
     assert len(os.listdir(tmp_path)) == 2
-    remove_partial_files(tmp_path)
-    assert os.listdir(tmp_path) == ["other"]
+    remove_partial_files(tmp_path / "file")
+    assert [name[:15] for name in os.listdir(tmp_path)] == [".partial-other-"]
+
+
+def test_links_are_followed_and_pipes_are_left_alone(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with atomic_write(tmp_path / "link") as partial:
+        partial.write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no regular file"), atomic_write(tmp_path / "pipe"):
+        pass
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_folder_is_whole_or_not_there(tmp_path):
+    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "folder") as partial:
+        (partial / "file").write_text("x")
+        raise RuntimeError
+    assert os.listdir(tmp_path) == []
+    killed = atomic_folder(tmp_path / "folder")
+    (killed.__enter__() / "file").write_text("x")
+    with atomic_folder(tmp_path / "folder") as partial:
+        (partial / "file").write_text("x")
+    assert os.listdir(tmp_path) == ["folder"]
+    with pytest.raises(FileExistsError, match="Give another"), atomic_folder(tmp_path / "folder"):
+        pass
+
+
+def test_one_process_at_a_time(tmp_path):
+    with only_one(tmp_path / ".lock", "trains"):
+        again = only_one(tmp_path / ".lock", "trains")
+        with pytest.raises(BlockingIOError, match="Another process trains in"):
+            again.__enter__()
+    with only_one(tmp_path / ".lock", "trains"):
+        pass
+
+
+def test_room_on_the_disk(tmp_path):
+    reserve(tmp_path / "large", 2**20)
+    with pytest.raises(OSError):
+        reserve(tmp_path / "large", 2**62)
+    assert os.listdir(tmp_path) == []
 
 
 def test_places_that_cannot_be_written_to(tmp_path):

@@ -19,7 +19,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from keras_attn.files import atomic_write
 from keras_attn.tasks import PreparedTranslation, Translator, train_translation
-from keras_attn.tasks.settings import read_settings
+from keras_attn.tasks.settings import differences, read_settings
 from keras_attn.tasks.translation_settings import SECTIONS
 from keras_attn.training import compute_on
 
@@ -62,28 +62,31 @@ def figures(direction: str, seed: int, args: argparse.Namespace) -> dict:
     read = read_settings(HERE / f"{direction}.toml", SECTIONS)
     settings = {name: SECTIONS[name](**values) for name, values in read.items()}
     data_dir, run_dir = args.run_dir / direction / "data", args.run_dir / direction / f"{seed}"
-    scores_file = run_dir / "test.json"
-    if scores_file.exists():
-        return json.loads(scores_file.read_text(encoding="utf-8"))
     print(f"\n=== {direction}, seed {seed}", flush=True)
     if not data_dir.exists():
         wanted = dataclasses.replace(settings["data"], train=str(args.data_dir))
         PreparedTranslation.prepare(wanted, data_dir, print)
     data = PreparedTranslation.load(data_dir)
+    if differences(data.settings, settings["data"]):
+        raise SystemExit(f"{data_dir} was prepared by other settings. Remove it.")
     training = dataclasses.replace(settings["training"], seed=seed)
     if args.epochs:
         training = dataclasses.replace(training, epochs=args.epochs)
-    run = train_translation(data, run_dir, settings["model"], training, print)
+    run = train_translation(data, run_dir, settings["model"], training, print)  # or nothing to do
     if not run.complete:
         raise SystemExit("Interrupted. The same command goes on from here.")
-    decoding = settings["decoding"]
-    scores = Translator.load(run.best).evaluate(
-        data.test, decoding.beams, decoding.alpha, decoding.batch_size
-    )
+    scores_file = run_dir / "test.json"
+    decoding = dataclasses.asdict(settings["decoding"])
+    if scores_file.exists():
+        former = json.loads(scores_file.read_text(encoding="utf-8"))
+        if former["decoding"] == decoding:
+            return former
+    scores = Translator.load(run.best).evaluate(data.test, **decoding)._asdict()
+    scores["decoding"] = decoding
     with atomic_write(scores_file) as partial:
-        text = json.dumps(scores._asdict(), ensure_ascii=False, indent=1)
+        text = json.dumps(scores, ensure_ascii=False, indent=1)
         partial.write_text(text + "\n", encoding="utf-8")
-    return scores._asdict()
+    return scores
 
 
 if __name__ == "__main__":

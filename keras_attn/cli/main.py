@@ -1,7 +1,10 @@
 """The command and its exit codes."""
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
+from zipfile import BadZipFile
 
 import click
 
@@ -21,7 +24,8 @@ _EPILOG = (
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="keras-attn")
-def keras_attn_command() -> None:
+@click.option("--debug", is_flag=True, help="show where an error comes from")
+def keras_attn_command(debug: bool) -> None:
     """Attention for Keras 3: tasks on your own data, from raw files to a SavedModel."""
 
 
@@ -44,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ...
     SystemExit: 1
     """
+    if threading.current_thread() is threading.main_thread():
+        # So that what is half written is cleaned up.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         code = keras_attn_command.main(arguments, "keras-attn", standalone_mode=False)
     except click.ClickException as error:
@@ -54,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output has gone
         sys.stderr.close()
         sys.exit(1)
-    except (ValueError, TypeError, OSError, ImportError, RuntimeError) as error:
+    except (ValueError, TypeError, OSError, ImportError, RuntimeError, BadZipFile) as error:
+        if "--debug" in (sys.argv[1:] if arguments is None else arguments):
+            raise
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)  # click returns that of its `Exit`

@@ -26,8 +26,8 @@ def settings_options(kind: type, *more: type) -> Callable:
 
     Example:
 
-    >>> from keras_attn.tasks import DecodingSettings
-    >>> command = settings_options(DecodingSettings)(lambda **values: None)
+    >>> from keras_attn.tasks import TranslationDecodingSettings
+    >>> command = settings_options(TranslationDecodingSettings)(lambda **values: None)
     """
 
     def decorate(command: Callable) -> Callable:
@@ -73,14 +73,18 @@ def merged(
 
     Example:
 
-    >>> from keras_attn.tasks import DecodingSettings
-    >>> merged({"decoding": DecodingSettings}, None, {"beams": 2, "alpha": None}, {})
-    {'decoding': DecodingSettings(beams=2, alpha=1.0, batch_size=64)}
+    >>> from keras_attn.tasks import TranslationDecodingSettings
+    >>> merged({"decoding": TranslationDecodingSettings}, None, {"beams": 2, "alpha": None}, {})
+    {'decoding': TranslationDecodingSettings(beams=2, alpha=1.0, batch_size=64)}
     """
     read = read_settings(file, every) if file is not None else {}
     made = {}
     for name, kind in sections.items():
         known = {field.name for field in dataclasses.fields(kind)}
         line = {k: v for k, v in given.items() if k in known and v is not None}
-        made[name] = kind(**{**read.get(name, {}), **line})
+        try:
+            made[name] = kind(**{**read.get(name, {}), **line})
+        except (TypeError, ValueError) as error:
+            where = f" ({file}, [{name}], and the command line)" if file is not None else ""
+            raise ValueError(f"{error}{where}") from error
     return made

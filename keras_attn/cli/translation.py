@@ -14,17 +14,18 @@ import click
 
 from keras_attn.cli.options import FILE, merged, settings_options
 from keras_attn.datasets import read_pairs
+from keras_attn.datasets.parallel import normalize_whitespace
 from keras_attn.files import atomic_write, check_writable
 from keras_attn.tasks import (
-    DataSettings,
-    DecodingSettings,
-    ModelSettings,
     PreparedTranslation,
-    TrainingSettings,
+    TranslationDataSettings,
+    TranslationDecodingSettings,
+    TranslationModelSettings,
+    TranslationTrainingSettings,
     Translator,
     train_translation,
 )
-from keras_attn.tasks.translation_settings import SECTIONS
+from keras_attn.tasks.translation_settings import SECTIONS, TOKENIZE
 from keras_attn.training import compute_on
 
 _CHUNK = 1024
@@ -51,7 +52,7 @@ def translation() -> None:
 @translation.command()
 @click.option("--to", "folder", type=FILE, required=True, help="new folder of prepared data")
 @_config
-@settings_options(DataSettings)
+@settings_options(TranslationDataSettings)
 def prepare(folder: Path, config: Path | None, **given: Any) -> None:
     """Read sentence pairs, check and split them, and write ids for `fit`.
 
@@ -60,7 +61,7 @@ def prepare(folder: Path, config: Path | None, **given: Any) -> None:
     be gzipped. Development and test pairs are drawn from them where none are given, so that
     none of their sentences stands in the training set.
     """
-    settings = merged({"data": DataSettings}, config, given, SECTIONS)["data"]
+    settings = merged({"data": TranslationDataSettings}, config, given, SECTIONS)["data"]
     PreparedTranslation.prepare(settings, folder, click.echo)
     click.echo(f"Prepared data: {folder}")
 
@@ -69,20 +70,20 @@ def prepare(folder: Path, config: Path | None, **given: Any) -> None:
 @click.option("--data", "folder", type=FILE, required=True, help="folder made by `prepare`")
 @click.option("--run-dir", type=FILE, required=True, help="folder of the run")
 @_config
-@settings_options(ModelSettings, TrainingSettings)
+@settings_options(TranslationModelSettings, TranslationTrainingSettings)
 def fit(folder: Path, run_dir: Path, config: Path | None, **given: Any) -> None:
     """Train; the same command again goes on with a run that was interrupted.
 
     After each epoch the development set is translated, and the weights with the best BLEU are
     kept in RUN_DIR/best.task. Ctrl-C ends the training after the batch at hand.
     """
-    wanted = {"model": ModelSettings, "training": TrainingSettings}
+    wanted = {"model": TranslationModelSettings, "training": TranslationTrainingSettings}
     settings = merged(wanted, config, given, SECTIONS)
-    with compute_on(settings["training"].device):
-        data = PreparedTranslation.load(folder)
-        run = train_translation(data, run_dir, settings["model"], settings["training"], click.echo)
+    data = PreparedTranslation.load(folder)
+    run = train_translation(data, run_dir, settings["model"], settings["training"], click.echo)
     if not run.complete:
-        click.echo("Interrupted. The same command goes on from here.", err=True)
+        with contextlib.suppress(OSError):  # who read our output may be gone
+            click.echo("Interrupted. The same command goes on from here.", err=True)
         raise click.exceptions.Exit(128 + (run.interrupted_by or 2))
     click.echo(f"Best on the development set: BLEU {run.best_bleu:.2f}, epoch {run.best_epoch}")
     click.echo(str(run.best))
@@ -92,24 +93,33 @@ def fit(folder: Path, run_dir: Path, config: Path | None, **given: Any) -> None:
 @_model
 @click.option("--data", "folder", type=FILE, help="folder made by `prepare`, whose set is taken")
 @click.option(
-    "--split", type=click.Choice(["test", "dev"]), default="test", show_default=True, help="of it"
+    "--split",
+    help="test or dev of --data, or a split of a folder of --pairs  [default: test]",
 )
 @click.option("--pairs", type=FILE, help="a file or folder of pairs instead")
 @click.option("--pairs-target", type=FILE, help="its target side, where it is a file of its own")
 @click.option("--source", help="language, key or column of the sources in --pairs")
 @click.option("--target", help="language, key or column of the targets in --pairs")
+@click.option(
+    "--tokenize",
+    type=click.Choice(TOKENIZE),
+    default="13a",
+    show_default=True,
+    help="sacrebleu's tokenizer of BLEU: char or zh for scripts without spaces",
+)
 @click.option("--to", "output", type=FILE, help="JSON file of the scores and translations")
 @_config
 @_device
-@settings_options(DecodingSettings)
+@settings_options(TranslationDecodingSettings)
 def evaluate(
     model_file: Path,
     folder: Path | None,
-    split: str,
+    split: str | None,
     pairs: Path | None,
     pairs_target: Path | None,
     source: str | None,
     target: str | None,
+    tokenize: str,
     output: Path | None,
     config: Path | None,
     device: str,
@@ -118,18 +128,26 @@ def evaluate(
     """Translate a test set and score it with sacrebleu: BLEU, cased and lower-cased, and chrF."""
     if (folder is None) == (pairs is None):
         raise click.UsageError("Give either --data or --pairs.")
-    decoding = merged({"decoding": DecodingSettings}, config, given, SECTIONS)["decoding"]
-    if output is not None:
-        check_writable(output.absolute().parent)
+    if folder is not None and (pairs_target or source or target):
+        raise click.UsageError("--pairs-target, --source and --target belong to --pairs.")
+    if folder is not None and split not in (None, "test", "dev"):
+        raise click.UsageError("--split of --data is test or dev.")
+    if pairs is not None and pairs.is_dir() != (split is not None):
+        raise click.UsageError("--pairs wants --split where it is a folder, and only there.")
+    decoding = merged({"decoding": TranslationDecodingSettings}, config, given, SECTIONS)[
+        "decoding"
+    ]
+    _check_output(output)
     with compute_on(device):
         translator = Translator.load(model_file)
         if folder is not None:
-            examples = getattr(PreparedTranslation.load(folder), split)
+            examples = getattr(PreparedTranslation.load(folder), split or "test")
         else:
             columns = {"source": source, "target": target}
             columns = {k: int(v) if v.isdecimal() else v for k, v in columns.items() if v}
-            examples = list(read_pairs(pairs, pairs_target, **columns))
-        scores = translator.evaluate(examples, **dataclasses.asdict(decoding))
+            more = {} if split is None else {"split": split}
+            examples = list(read_pairs(pairs, pairs_target, **columns, **more))
+        scores = translator.evaluate(examples, **dataclasses.asdict(decoding), tokenize=tokenize)
     figures = {
         "pairs": len(examples),
         "bleu": scores.bleu,
@@ -161,7 +179,7 @@ def evaluate(
 @click.option("--heat-maps", type=FILE, help="folder of pictures of the alignments (matplotlib)")
 @_config
 @_device
-@settings_options(DecodingSettings)
+@settings_options(TranslationDecodingSettings)
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 def predict(
     model_file: Path,
@@ -175,16 +193,19 @@ def predict(
 ) -> None:
     """Translate FILES, a sentence a line, in their order; standard input if there are none.
 
-    Lines end at newlines only. A blank line gives a blank line. Bytes that are no UTF-8 are read
-    as U+FFFD, with a warning.
+    Lines end at newlines only. A blank line gives a blank line. White space is read as `prepare`
+    reads it. Bytes that are no UTF-8 are read as U+FFFD, with a warning.
     """
-    decoding = merged({"decoding": DecodingSettings}, config, given, SECTIONS)["decoding"]
+    decoding = merged({"decoding": TranslationDecodingSettings}, config, given, SECTIONS)[
+        "decoding"
+    ]
     for path in files:
         if str(path) != "-" and not path.is_file():
             raise FileNotFoundError(f"Expected a file. Received: {path}, which is none.")
     for path in (output, alignments):
-        if path is not None:
-            check_writable(path.absolute().parent)
+        _check_output(path)
+    if output is not None and alignments is not None and output.resolve() == alignments.resolve():
+        raise click.UsageError("--to and --alignments are one file.")
     if heat_maps is not None:
         check_writable(heat_maps)
     with compute_on(device), contextlib.ExitStack() as stack:
@@ -192,22 +213,27 @@ def predict(
         search = dataclasses.asdict(decoding)
         write = _writer(output, stack)
         write_links = _writer(alignments, stack) if alignments is not None else None
-        number = 0
-        for lines in _chunks(_lines(files)):
-            real = [line for line in lines if line.strip()]
+        number = cut = 0
+        standard = sys.stdin is not None and (not files or Path("-") in files)
+        size = 1 if standard and sys.stdin.isatty() else _CHUNK  # who types wants an answer
+        for lines in _chunks(_lines(files), size):
+            real = [line for line in lines if line]
             if write_links is None and heat_maps is None:
                 answers = iter([(t, None) for t in translator.translate(real, **search)])
             else:
                 found = translator.translate_n_best(real, 1, **search)
+                cut += sum(best.source_truncated for best in found)
                 answers = iter([(best.translations[0], best.alignments[0]) for best in found])
             for line in lines:
                 number += 1
-                translated, alignment = next(answers) if line.strip() else ("", None)
+                translated, alignment = next(answers) if line else ("", None)
                 write(" ".join(translated.split()))  # a line must stay a line
                 if write_links is not None:
                     write_links(alignment.to_pharaoh() if alignment is not None else "")
                 if heat_maps is not None and alignment is not None:
                     alignment.plot(heat_maps / f"{number:06d}.png")
+        if cut:
+            click.echo(f"{cut} lines are longer than the model reads, and were cut.", err=True)
 
 
 @translation.command()
@@ -218,7 +244,7 @@ def predict(
     "--num-return-sequences", type=click.IntRange(1), help="translations of the signature `details`"
 )
 @_config
-@settings_options(DecodingSettings)
+@settings_options(TranslationDecodingSettings)
 def export(
     model_file: Path,
     folder: Path,
@@ -228,7 +254,9 @@ def export(
     **given: Any,
 ) -> None:
     """Export a SavedModel from strings to strings, which needs TensorFlow alone."""
-    decoding = merged({"decoding": DecodingSettings}, config, given, SECTIONS)["decoding"]
+    decoding = merged({"decoding": TranslationDecodingSettings}, config, given, SECTIONS)[
+        "decoding"
+    ]
     more = {} if num_return_sequences is None else {"num_return_sequences": num_return_sequences}
     translator = Translator.load(model_file)
     translator.export(folder, decoding.beams, decoding.alpha, overwrite=overwrite, **more)
@@ -241,33 +269,51 @@ def _lines(files: tuple[Path, ...]) -> Iterator[str]:
     for path in files or (Path("-"),):
         standard = str(path) == "-"
         with open(0 if standard else path, "rb", closefd=not standard) as file:
-            for line in file:
-                line = line.removesuffix(b"\n").removesuffix(b"\r")
-                try:
-                    yield line.decode("utf-8")
-                except UnicodeDecodeError:
-                    broken += 1
-                    yield line.decode("utf-8", errors="replace")
+            for i, line in enumerate(file):
+                text = line.decode("utf-8", errors="replace")
+                broken += not _is_utf8(line)
+                yield normalize_whitespace(text.removeprefix("\ufeff") if i == 0 else text)
     if broken:
         click.echo(f"{broken} lines are no UTF-8: bad bytes were read as U+FFFD.", err=True)
 
 
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _check_output(path: Path | None) -> None:
+    """Finds out before the work whether a file can be written."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
+    check_writable(path.absolute().parent)
+
+
+def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     lines = iter(lines)
-    size = 1 if sys.stdin.isatty() else _CHUNK  # who types wants an answer
     while chunk := list(itertools.islice(lines, size)):
         yield chunk
 
 
 def _writer(path: Path | None, stack: contextlib.ExitStack) -> Any:
     """Returns a function that writes a line; a file appears when it is whole."""
-    place = os.dup(1) if path is None else stack.enter_context(atomic_write(path))
+    if path is None:
+        place = os.dup(1)
+    elif path.exists() and not path.is_file():  # a pipe, a device
+        place = path
+    else:
+        place = stack.enter_context(atomic_write(path))
     file = open(place, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
     stack.enter_context(file)
 
     def write(line: str) -> None:
         file.write(line + "\n")
-        if sys.stdin.isatty():
+        if sys.stdin is not None and sys.stdin.isatty():
             file.flush()
 
     return write

@@ -317,7 +317,10 @@ def _ceil(number: int, divisor: int) -> int:
 def _flatten(ids: Ids, name: str, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
     """All ids in one int32 vector, and the length of each sequence."""
     lengths = np.fromiter((len(row) for row in ids), "int64", len(ids))
-    flat = np.array(list(chain.from_iterable(ids)))
+    if all(isinstance(row, np.ndarray) for row in ids):
+        flat = np.concatenate(ids)
+    else:
+        flat = np.array(list(chain.from_iterable(ids)))
     if flat.size and (flat.dtype.kind not in "iu" or flat.ndim != 1 or flat.min() < 0):
         raise ValueError(
             f"Expected `{name}` to be lists of integer ids >= 0. Received: {flat.dtype} values"

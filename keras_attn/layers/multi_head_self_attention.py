@@ -111,8 +111,9 @@ class MultiHeadSelfAttention(HeadsLayer):
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Projects `x` `(B, T, D)` to queries `(B, T, N, H)`, keys and values `(B, T, K, H|Hv)`."""
         # split, not slices: its gradient is one concatenation, not a sum of three padded tensors.
-        q, k, _ = self._sizes
-        query, key, value = ops.split(self.qkv_dense(x), [q, q + k], axis=-1)
+        q, k, v = self._sizes
+        parts = 3 if q == k == v else [q, q + k]
+        query, key, value = ops.split(self.qkv_dense(x), parts, axis=-1)
         return (
             self._split(query, self.num_heads),
             self._split(key, self._kv_heads),

@@ -4,10 +4,10 @@ from keras_attn.tasks.alignment import Alignment
 from keras_attn.tasks.translation_data import PreparedTranslation
 from keras_attn.tasks.translation_decoding import NBestTranslations
 from keras_attn.tasks.translation_settings import (
-    DataSettings,
-    DecodingSettings,
-    ModelSettings,
-    TrainingSettings,
+    TranslationDataSettings,
+    TranslationDecodingSettings,
+    TranslationModelSettings,
+    TranslationTrainingSettings,
 )
 from keras_attn.tasks.translation_training import (
     DevelopmentScore,
@@ -18,15 +18,15 @@ from keras_attn.tasks.translator import TranslationScores, Translator
 
 __all__ = [
     "Alignment",
-    "DataSettings",
-    "DecodingSettings",
     "DevelopmentScore",
-    "ModelSettings",
     "NBestTranslations",
     "PreparedTranslation",
-    "TrainingSettings",
+    "TranslationDataSettings",
+    "TranslationDecodingSettings",
+    "TranslationModelSettings",
     "TranslationRun",
     "TranslationScores",
+    "TranslationTrainingSettings",
     "Translator",
     "train_translation",
 ]

@@ -137,7 +137,7 @@ def read_settings(
     if not path.is_file():
         raise FileNotFoundError(f"Expected a settings file. Received: {path}, which is none.")
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"Expected a TOML file. Received: {path}: {error}") from error
     for name, table in tables.items():

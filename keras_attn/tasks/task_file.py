@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
-from keras_attn.files import atomic_write
+from keras_attn.files import atomic_write, reserve
 from keras_attn.version import __version__
 
 FORMAT_VERSION = 1
@@ -40,6 +41,9 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
     }
     with atomic_write(path) as partial:
         weights = partial.with_name(f"{partial.name}-{_WEIGHTS}")
+        # HDF5 crashes the process when the disk is full. Twice: the weights, and their archive.
+        size = sum(int(np.prod(v.shape)) * 4 for v in model.variables)
+        reserve(weights, 2 * size + 2**20)
         try:
             model.save_weights(weights)
             with zipfile.ZipFile(partial, "w") as archive:

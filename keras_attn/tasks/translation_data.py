@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +21,9 @@ from keras_attn.datasets import (
     remove_overlap,
     split_pairs,
 )
-from keras_attn.files import check_writable
+from keras_attn.files import atomic_folder
 from keras_attn.tasks.settings import read_settings, write_settings
-from keras_attn.tasks.translation_settings import DataSettings
+from keras_attn.tasks.translation_settings import TranslationDataSettings
 from keras_attn.text import BytePairTokenizer
 from keras_attn.version import __version__
 
@@ -34,7 +32,7 @@ _HEADER, _SETTINGS, _IDS = "prepared.json", "settings.toml", "train.npz"
 Row = Sequence[int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PreparedTranslation:
     """What a translation run trains on and is tested with. `prepare` makes it, `load` reads it.
 
@@ -56,13 +54,13 @@ class PreparedTranslation:
     >>> lines = [f"the house of {name}\\tdas Haus von {name}" for name in "Ann Ben Cem Dan".split()]
     >>> _ = (folder / "pairs.tsv").write_text("\\n".join(lines))
     >>> sizes = {"dev_size": 1, "test_size": 1, "vocabulary_size": 280}
-    >>> settings = DataSettings(train=str(folder / "pairs.tsv"), **sizes)
+    >>> settings = TranslationDataSettings(train=str(folder / "pairs.tsv"), **sizes)
     >>> data = PreparedTranslation.prepare(settings, folder / "prepared")
     >>> len(PreparedTranslation.load(folder / "prepared").sources)
     2
     """
 
-    settings: DataSettings
+    settings: TranslationDataSettings
     source_tokenizer: BytePairTokenizer
     target_tokenizer: BytePairTokenizer
     sources: list[Row]
@@ -75,9 +73,9 @@ class PreparedTranslation:
     @classmethod
     def prepare(
         cls,
-        settings: DataSettings,
+        settings: TranslationDataSettings,
         folder: str | os.PathLike,
-        say: Callable[[str], Any] = lambda text: None,
+        log: Callable[[str], Any] = lambda text: None,
     ) -> PreparedTranslation:
         """Reads, splits, trains the tokenizer, and writes all of it to a new folder.
 
@@ -87,7 +85,7 @@ class PreparedTranslation:
         Args:
             settings: Where the pairs are, and what is made of them.
             folder: The folder; it must not be there, or be empty. It appears when it is whole.
-            say: Called with a line about each step.
+            log: Called with a line about each step.
 
         Returns:
             What `load` gives.
@@ -97,52 +95,21 @@ class PreparedTranslation:
             ValueError: For bad lines, or too few pairs.
             OSError: If a file cannot be read, or the folder not be written.
         """
-        folder = Path(folder).expanduser().absolute()
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise FileExistsError(
-                f"{folder} is there already. Give another folder, or remove it first."
-            )
-        check_writable(folder.parent)
-        train, dev, test, removed = _read(settings, say)
-        sides = [[pair.source for pair in train], [pair.target for pair in train]]
-        if settings.separate_vocabularies:
-            tokenizers = [BytePairTokenizer.train(s, settings.vocabulary_size) for s in sides]
-        else:
-            both = BytePairTokenizer.train([*sides[0], *sides[1]], settings.vocabulary_size)
-            tokenizers = [both, both]
-        sources = tokenizers[0].encode(sides[0], add_end=True)
-        targets = tokenizers[1].encode(sides[1])
-        fits = [
-            max(len(s), len(t) + 1) <= settings.max_length
-            for s, t in zip(sources, targets, strict=True)
-        ]
-        sources = [row for row, fit in zip(sources, fits, strict=True) if fit]
-        targets = [row for row, fit in zip(targets, fits, strict=True) if fit]
-        if not sources:
-            raise ValueError(
-                f"No training pair has at most `max_length`={settings.max_length} tokens a side. "
-                "Raise it, or split the texts into sentences."
-            )
-        counts = {
-            "train": len(sources),
-            "dev": len(dev),
-            "test": len(test),
-            "like_dev_or_test": removed,
-            "too_long": len(fits) - len(sources),
-        }
-        say(", ".join(f"{name}: {count:,}" for name, count in counts.items()))
-        sizes = " and ".join(f"{t.vocabulary_size:,}" for t in dict.fromkeys(tokenizers))
-        tokens = sum(map(len, sources)), sum(len(row) + 1 for row in targets)
-        say(f"{sizes} byte pairs; {tokens[0]:,} source and {tokens[1]:,} target tokens")
-
-        building = folder.with_name(f".{folder.name}-{uuid.uuid4().hex[:8]}")
-        try:
+        with atomic_folder(folder) as building:
+            train, dev, test, removed = _read(settings, log)
+            tokenizers, sources, targets, too_long = _make_ids(settings, train)
+            counts = {
+                "train": len(sources),
+                "dev": len(dev),
+                "test": len(test),
+                "like_dev_or_test": removed,
+                "too_long": too_long,
+            }
+            log(", ".join(f"{name}: {count:,}" for name, count in counts.items()))
+            sizes = " and ".join(f"{t.vocabulary_size:,}" for t in dict.fromkeys(tokenizers))
+            tokens = sum(map(len, sources)), sum(len(row) + 1 for row in targets)
+            log(f"{sizes} byte pairs; {tokens[0]:,} source and {tokens[1]:,} target tokens")
             _write(building, settings, tokenizers, sources, targets, dev, test, counts)
-            if folder.is_dir():
-                folder.rmdir()
-            os.replace(building, folder)
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
         return cls.load(folder)
 
     @classmethod
@@ -166,6 +133,8 @@ class PreparedTranslation:
                 "Make one with `keras-attn translation prepare`."
             )
         header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
+        if not {"format_version", "keras_attn", "fingerprint", "counts"} <= header.keys():
+            raise ValueError(f"Expected prepared data in {folder}. Received: another {_HEADER}.")
         if header["format_version"] > PREPARED_VERSION:
             raise ValueError(
                 f"{folder} has format version {header['format_version']}, written by keras_attn "
@@ -182,7 +151,9 @@ class PreparedTranslation:
                 for side in ("source", "target")
             }
         return cls(
-            DataSettings(**read_settings(folder / _SETTINGS, {"data": DataSettings})["data"]),
+            TranslationDataSettings(
+                **read_settings(folder / _SETTINGS, {"data": TranslationDataSettings})["data"]
+            ),
             source,
             target,
             rows["source"],
@@ -232,7 +203,7 @@ class PreparedTranslation:
 
 
 def _read(
-    settings: DataSettings, say: Callable[[str], Any]
+    settings: TranslationDataSettings, log: Callable[[str], Any]
 ) -> tuple[list[TranslationPair], list[TranslationPair], list[TranslationPair], int]:
     """Returns training, development and test pairs, and how many were left out as too alike."""
     if not settings.train:
@@ -241,26 +212,33 @@ def _read(
     def read(path: str, target_path: str, **more: Any) -> list[TranslationPair]:
         columns = {"source": settings.source, "target": settings.target}
         text: ParallelText = read_pairs(
-            path,
-            target_path or None,
+            os.path.expanduser(path),
+            os.path.expanduser(target_path) or None,
             format=settings.format,
             **{k: int(v) if v.isdecimal() else v for k, v in columns.items() if v},
             on_error=settings.on_error,
             max_characters=settings.max_characters,
             **more,
         )
-        say(text.summary())
+        log(text.summary())
         return list(text)
 
     given: dict[str, list[TranslationPair]] = {}
-    in_folder = {"dev": "val", "test": "test_2016_flickr"} if Path(settings.train).is_dir() else {}
-    train = read(settings.train, settings.train_target)
+    folder = Path(settings.train).expanduser()
+    splits_of_folder = {
+        name: split
+        for name, split in (("dev", "val"), ("test", "test_2016_flickr"))
+        if folder.is_dir() and not getattr(settings, name) and any(folder.glob(f"{split}.*"))
+    }
+    all_given = all(getattr(settings, n) or n in splits_of_folder for n in ("dev", "test"))
+    # Sets that are drawn are drawn from pairs that occur once.
+    train = read(settings.train, settings.train_target, unique=not all_given)
     for name in ("dev", "test"):
         path = getattr(settings, name)
         if path:
             given[name] = read(path, getattr(settings, f"{name}_target"))
-        elif name in in_folder and any(Path(settings.train).glob(f"{in_folder[name]}.*")):
-            given[name] = read(settings.train, "", split=in_folder[name])
+        elif name in splits_of_folder:
+            given[name] = read(settings.train, "", split=splits_of_folder[name])
     removed = 0
     if given:
         train, removed = remove_overlap(train, *given.values())
@@ -276,9 +254,32 @@ def _read(
     return train, given["dev"], given["test"], removed
 
 
+def _make_ids(
+    settings: TranslationDataSettings, train: list[TranslationPair]
+) -> tuple[list[BytePairTokenizer], list[Row], list[Row], int]:
+    """Returns the tokenizers, the ids of both sides, and how many pairs were too long."""
+    sides = [[pair.source for pair in train], [pair.target for pair in train]]
+    if settings.separate_vocabularies:
+        tokenizers = [BytePairTokenizer.train(s, settings.vocabulary_size) for s in sides]
+    else:
+        both = BytePairTokenizer.train([*sides[0], *sides[1]], settings.vocabulary_size)
+        tokenizers = [both, both]
+    rows = zip(
+        tokenizers[0].encode(sides[0], add_end=True), tokenizers[1].encode(sides[1]), strict=True
+    )
+    most = settings.max_length
+    kept = [(s, t) for s, t in rows if len(s) <= most and len(t) < most]
+    if not kept:
+        raise ValueError(
+            f"No training pair has at most `max_length`={most} tokens a side. "
+            "Raise it, or split the texts into sentences."
+        )
+    return tokenizers, [s for s, _ in kept], [t for _, t in kept], len(train) - len(kept)
+
+
 def _write(
     folder: Path,
-    settings: DataSettings,
+    settings: TranslationDataSettings,
     tokenizers: list[BytePairTokenizer],
     sources: list[Row],
     targets: list[Row],
@@ -286,7 +287,6 @@ def _write(
     test: list[TranslationPair],
     counts: dict[str, int],
 ) -> None:
-    folder.mkdir()
     tokenizers[0].save_assets(folder / "source_tokenizer")
     if tokenizers[1] is not tokenizers[0]:
         tokenizers[1].save_assets(folder / "target_tokenizer")

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
-from keras_attn.models import TransformerConfig
 from keras_attn.tasks.settings import check_settings, setting
 
 FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
+TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 @dataclass(frozen=True)
-class DataSettings:
+class TranslationDataSettings:
     """How pairs are read and made into ids. The help texts say what each setting does.
 
     Example:
 
-    >>> DataSettings(format="tsv").vocabulary_size
+    >>> TranslationDataSettings(format="tsv").vocabulary_size
     8000
     """
 
@@ -52,12 +51,12 @@ class DataSettings:
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class TranslationModelSettings:
     """The Transformer. The help texts say what each setting does.
 
     Example:
 
-    >>> ModelSettings(num_layers=4).dim
+    >>> TranslationModelSettings(num_layers=4).dim
     256
     """
 
@@ -72,36 +71,41 @@ class ModelSettings:
 
     __post_init__ = check_settings
 
-    def config(self) -> dict[str, Any]:
-        """Returns the fields of `TransformerConfig`, but for the vocabularies."""
-        known = {field.name for field in fields(TransformerConfig)}
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name in known}
-
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TranslationTrainingSettings:
     """The training. The help texts say what each setting does.
 
     Example:
 
-    >>> TrainingSettings(epochs=3).learning_rate
+    >>> TranslationTrainingSettings(epochs=3).learning_rate
     0.001
     """
 
     epochs: int = setting(20, "passes over the training pairs", at_least=1)
-    tokens_per_batch: int = setting(4096, "tokens of a batch, padding included", at_least=1)
+    tokens_per_batch: int = setting(
+        4096, "tokens of a batch on its longer side, with padding", at_least=1
+    )
     gradient_accumulation: int = setting(1, "batches that make one update", at_least=1)
     learning_rate: float = setting(1e-3, "the highest", above=0)
-    warmup_steps: int = setting(-1, "updates until it is reached; -1: a tenth", at_least=-1)
+    warmup_steps: int = setting(
+        -1, "updates until it is reached; -1: a tenth, at most 4000", at_least=-1
+    )
     label_smoothing: float = setting(0.1, "share spread over the vocabulary", at_least=0, below=1)
     weight_decay: float = setting(0.0, "of AdamW; 0: plain Adam", at_least=0)
     clip_norm: float = setting(0.0, "largest norm of the gradient; 0: any", at_least=0)
-    ema: float = setting(0.999, "momentum of the weights' average; 0: none", at_least=0, below=1)
+    ema: float = setting(
+        -1.0,
+        "momentum of the weights' average; 0: none; -1: by the run's length",
+        at_least=-1,
+        below=1,
+    )
     precision: str = setting("float32", "of the computation", choices=PRECISIONS)
     seed: int = setting(0, "of weights, dropout and the order of the data", at_least=0)
     score_epochs: int = setting(1, "epochs between two scores of the development set", at_least=1)
     score_pairs: int = setting(500, "development pairs that are translated then", at_least=1)
     score_beams: int = setting(1, "width of the beam search then; 1: greedy", at_least=1)
+    score_tokenize: str = setting("13a", "sacrebleu's tokenizer of these scores", choices=TOKENIZE)
     checkpoint_steps: int = setting(
         1000, "batches between two checkpoints within an epoch", at_least=1, shapes_result=False
     )
@@ -114,12 +118,12 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True)
-class DecodingSettings:
+class TranslationDecodingSettings:
     """The beam search. The help texts say what each setting does.
 
     Example:
 
-    >>> DecodingSettings().beams
+    >>> TranslationDecodingSettings().beams
     4
     """
 
@@ -131,8 +135,8 @@ class DecodingSettings:
 
 
 SECTIONS = {
-    "data": DataSettings,
-    "model": ModelSettings,
-    "training": TrainingSettings,
-    "decoding": DecodingSettings,
+    "data": TranslationDataSettings,
+    "model": TranslationModelSettings,
+    "training": TranslationTrainingSettings,
+    "decoding": TranslationDecodingSettings,
 }

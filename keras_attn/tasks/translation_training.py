@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable
@@ -10,19 +11,20 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_attn.files import check_writable
+from keras_attn.files import check_writable, only_one, remove_partial_files
 from keras_attn.tasks.settings import differences, read_settings, shaping, write_settings
 from keras_attn.tasks.translation_data import PreparedTranslation
 from keras_attn.tasks.translation_settings import (
     SECTIONS,
-    ModelSettings,
-    TrainingSettings,
+    TranslationModelSettings,
+    TranslationTrainingSettings,
 )
 from keras_attn.tasks.translator import Translator
 from keras_attn.training import (
     TrainingCheckpoint,
     TrainingLog,
     averaged_weights,
+    compute_on,
     fit_resumable,
     seed_everything,
 )
@@ -50,15 +52,17 @@ class TranslationRun(NamedTuple):
 class DevelopmentScore(keras.callbacks.Callback):
     """Translates a development set after an epoch, and keeps the weights that do it best.
 
-    Adds `val_loss` and `val_bleu` to the logs of the epoch: the loss over the whole set, and BLEU
-    (sacrebleu, cased) of its first pairs. Where the optimizer keeps a moving average of the
-    weights, that is what is scored and kept.
+    Adds `val_loss` and `val_bleu` to the logs of the epoch: the loss over the whole set as it is
+    compiled (with label smoothing), and BLEU (sacrebleu, cased) of its first pairs. Of equal BLEU
+    the lower loss is better: BLEU is 0 where no four words in a row are right. Where the optimizer
+    keeps a moving average of the weights, that is what is scored and kept.
 
     Args:
         translator: Whose model is trained.
         data: Prepared data with development pairs.
         path: Where the best weights are saved, for `Translator.load`.
-        settings: `score_epochs`, `score_pairs`, `score_beams`, `epochs` and `tokens_per_batch`.
+        settings: Of these, `score_epochs`, `score_pairs`, `score_beams`, `score_tokenize`,
+            `epochs` and `tokens_per_batch`.
 
     Example:
 
@@ -67,11 +71,12 @@ class DevelopmentScore(keras.callbacks.Callback):
     >>> lines = [f"the house of {name}\\tdas Haus von {name}" for name in "Ann Ben Cem Dan".split()]
     >>> _ = (folder / "pairs.tsv").write_text("\\n".join(lines))
     >>> sizes = {"dev_size": 1, "test_size": 1, "vocabulary_size": 280}
-    >>> settings = DataSettings(train=str(folder / "pairs.tsv"), **sizes)
+    >>> settings = TranslationDataSettings(train=str(folder / "pairs.tsv"), **sizes)
     >>> data = PreparedTranslation.prepare(settings, folder / "prepared")
     >>> translator = Translator(data.source_tokenizer, {"dim": 8, "intermediate_dim": 8})
     >>> translator.compile(total_steps=2)
-    >>> score = DevelopmentScore(translator, data, folder / "best.task", TrainingSettings())
+    >>> training = TranslationTrainingSettings(epochs=1)
+    >>> score = DevelopmentScore(translator, data, folder / "best.task", training)
     >>> history = translator.model.fit(data.batches(), verbose=0, callbacks=[score])
     >>> sorted(history.history)
     ['loss', 'val_bleu', 'val_loss']
@@ -82,13 +87,14 @@ class DevelopmentScore(keras.callbacks.Callback):
         translator: Translator,
         data: PreparedTranslation,
         path: str | os.PathLike,
-        settings: TrainingSettings,
+        settings: TranslationTrainingSettings,
     ):
         super().__init__()
         self.translator = translator
         self.path = Path(path)
         self.settings = settings
         self.best = -1.0
+        self.best_loss = float("inf")
         self.best_epoch = 0
         pairs = data.dev[: settings.score_pairs]
         self._sources = [pair.source for pair in pairs]
@@ -97,11 +103,12 @@ class DevelopmentScore(keras.callbacks.Callback):
 
     def memory(self) -> dict[str, Any]:
         """Returns what belongs into a checkpoint."""
-        return {"best": self.best, "best_epoch": self.best_epoch}
+        return {"best": [self.best, self.best_loss, self.best_epoch] if self.best_epoch else []}
 
     def remember(self, memory: dict[str, Any]) -> None:
         """Takes back what `memory` returned."""
-        self.best, self.best_epoch = memory["best"], memory["best_epoch"]
+        if memory["best"]:
+            self.best, self.best_loss, self.best_epoch = memory["best"]
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
@@ -114,10 +121,11 @@ class DevelopmentScore(keras.callbacks.Callback):
         with averaged_weights(model):
             loss = model.evaluate(self._batches, verbose=0, return_dict=True)["loss"]
             translations = self.translator.translate(self._sources, beams=beams)
-            bleu = sacrebleu.BLEU().corpus_score(translations, self._references).score
-            if bleu > self.best:
-                self.best, self.best_epoch = bleu, epoch + 1
+            metric = sacrebleu.BLEU(tokenize=self.settings.score_tokenize)
+            bleu = metric.corpus_score(translations, self._references).score
+            if (bleu, -loss) > (self.best, -self.best_loss):
                 self.translator.save(self.path)
+                self.best, self.best_loss, self.best_epoch = bleu, float(loss), epoch + 1
         if logs is not None:
             logs.update(val_loss=loss, val_bleu=bleu)
 
@@ -125,9 +133,9 @@ class DevelopmentScore(keras.callbacks.Callback):
 def train_translation(
     data: PreparedTranslation,
     run_dir: str | os.PathLike,
-    model: ModelSettings | None = None,
-    training: TrainingSettings | None = None,
-    say: Callable[[str], Any] = lambda text: None,
+    model_settings: TranslationModelSettings | None = None,
+    training_settings: TranslationTrainingSettings | None = None,
+    log: Callable[[str], Any] = lambda text: None,
     verbose: Any = None,
 ) -> TranslationRun:
     """Trains a translator in a folder; called again, goes on where the folder has it.
@@ -139,9 +147,10 @@ def train_translation(
     Args:
         data: Prepared data.
         run_dir: The run's folder.
-        model: Settings of the model; its defaults if None.
-        training: Settings of the training; its defaults if None.
-        say: Called with a line about each step.
+        model_settings: Settings of the model; its defaults if None.
+        training_settings: Settings of the training; its defaults if None. Their `seed` seeds this
+            process, and makes TensorFlow compute the same twice.
+        log: Called with a line about each step.
         verbose: Of Keras' progress bar; None: a bar in a terminal, else a line for each epoch.
 
     Returns:
@@ -149,7 +158,9 @@ def train_translation(
 
     Raises:
         ValueError: If the folder holds a run of other settings or data.
+        RuntimeError: If a GPU is asked for and there is none.
         PermissionError: If the folder cannot be written to; found before the training.
+        BlockingIOError: If another process trains in the folder.
         OSError: If the disk is full; the last checkpoint is still good.
 
     Example:
@@ -159,35 +170,53 @@ def train_translation(
     >>> lines = [f"the house of {name}\\tdas Haus von {name}" for name in "Ann Ben Cem Dan".split()]
     >>> _ = (folder / "pairs.tsv").write_text("\\n".join(lines))
     >>> sizes = {"dev_size": 1, "test_size": 1, "vocabulary_size": 280}
-    >>> settings = DataSettings(train=str(folder / "pairs.tsv"), **sizes)
+    >>> settings = TranslationDataSettings(train=str(folder / "pairs.tsv"), **sizes)
     >>> data = PreparedTranslation.prepare(settings, folder / "prepared")
-    >>> small = ModelSettings(num_layers=1, dim=8, intermediate_dim=8)
-    >>> run = train_translation(data, folder / "run", small, TrainingSettings(epochs=1), verbose=0)
+    >>> small = TranslationModelSettings(num_layers=1, dim=8, intermediate_dim=8)
+    >>> training = TranslationTrainingSettings(epochs=1)
+    >>> run = train_translation(data, folder / "run", small, training, verbose=0)
     >>> run.complete, Translator.load(run.best).max_source_length
     (True, 256)
     """
-    model, training = model or ModelSettings(), training or TrainingSettings()
+    model = model_settings or TranslationModelSettings()
+    training = training_settings or TranslationTrainingSettings()
     run_dir = check_writable(run_dir).absolute()
+    if (run_dir / "prepared.json").exists():
+        raise ValueError(f"{run_dir} holds prepared data. Give another folder for the run.")
+    with only_one(run_dir / ".lock", "trains"), compute_on(training.device):
+        return _train(data, run_dir, model, training, log, verbose)
+
+
+def _train(
+    data: PreparedTranslation,
+    run_dir: Path,
+    model: TranslationModelSettings,
+    training: TranslationTrainingSettings,
+    say: Callable[[str], Any],
+    verbose: Any,
+) -> TranslationRun:
     _check_same_run(run_dir, model, training)
+    for name in (_SETTINGS, _LOG, _BEST):
+        remove_partial_files(run_dir / name)
     seed_everything(training.seed)
     two = data.target_tokenizer is not data.source_tokenizer
     translator = Translator(
         data.source_tokenizer,
-        model.config(),
+        dataclasses.asdict(model),
         data.target_tokenizer if two else None,
         max_source_length=data.settings.max_length,
         dtype=training.precision,
     )
     batches = data.batches(tokens_per_batch=training.tokens_per_batch, seed=training.seed)
-    updates = training.epochs * len(batches) // training.gradient_accumulation
+    every = training.epochs * len(batches)
     translator.compile(
-        total_steps=max(updates, 1),
+        total_steps=max(every // training.gradient_accumulation, 1),
         learning_rate=training.learning_rate,
         warmup_steps=None if training.warmup_steps < 0 else training.warmup_steps,
         label_smoothing=training.label_smoothing,
         weight_decay=training.weight_decay,
         clip_norm=training.clip_norm,
-        ema_momentum=training.ema,
+        ema_momentum=ema_momentum(every) if training.ema < 0 else training.ema,
         gradient_accumulation=training.gradient_accumulation,
     )
     say(
@@ -197,39 +226,60 @@ def train_translation(
     sections = {"data": data.settings, "model": model, "training": training}
     write_settings(run_dir / _SETTINGS, sections)
     score = DevelopmentScore(translator, data, run_dir / _BEST, training)
-    log = TrainingLog(run_dir / _LOG, run_dir / "tensorboard" if training.tensorboard else None)
+    table = TrainingLog(run_dir / _LOG, run_dir / "tensorboard" if training.tensorboard else None)
     checkpoint = TrainingCheckpoint(
         run_dir / _CHECKPOINT,
         training.checkpoint_steps,
         {"data": data.fingerprint, **shaping(model), **shaping(training)},
-        callbacks=[score, log],
     )
     epoch, batch = checkpoint.position
-    if epoch or batch:
-        checkpoint.recall()
-        done = epoch >= training.epochs
-        say(
-            "All epochs are done." if done else f"Going on in epoch {epoch + 1}, batch {batch + 1}."
-        )
+    if epoch >= training.epochs:
+        say("All epochs are done.")
+    elif epoch or batch:
+        say(f"Going on in epoch {epoch + 1}, batch {batch + 1}.")
     if verbose is None:
         verbose = 1 if sys.stdout.isatty() else 2
     complete = fit_resumable(
-        translator.model, batches, checkpoint, training.epochs, [score, log], verbose
+        translator.model, batches, checkpoint, training.epochs, [score, table], verbose
     )
     return TranslationRun(
-        complete, checkpoint.interrupted, score.best, score.best_epoch, log.rows, run_dir / _BEST
+        complete, checkpoint.interrupted, score.best, score.best_epoch, table.rows, run_dir / _BEST
     )
 
 
-def _check_same_run(run_dir: Path, model: ModelSettings, training: TrainingSettings) -> None:
+def ema_momentum(batches: int) -> float:
+    """The momentum of a moving average over the last tenth of a run, at most 0.999.
+
+        m = min(0.999, max(0, 1 - 10 / batches))
+
+    A longer memory would hold untrained weights where a run is short: Keras' average begins with
+    the weights after the first batch, and is not corrected for that.
+
+    Args:
+        batches: Number of batches of the run.
+
+    Returns:
+        The momentum.
+
+    Example:
+
+    >>> ema_momentum(500), ema_momentum(100_000)
+    (0.98, 0.999)
+    """
+    return min(0.999, max(0.0, 1.0 - 10.0 / batches))
+
+
+def _check_same_run(
+    run_dir: Path, model: TranslationModelSettings, training: TranslationTrainingSettings
+) -> None:
     """Raises a ValueError where the folder holds a run of other settings."""
     path = run_dir / _SETTINGS
-    if not path.exists():
+    if not path.exists() or not (run_dir / _CHECKPOINT).exists():
         return
     former = read_settings(path, SECTIONS)
     changed = [
-        *differences(ModelSettings(**former["model"]), model),
-        *differences(TrainingSettings(**former["training"]), training),
+        *differences(TranslationModelSettings(**former["model"]), model),
+        *differences(TranslationTrainingSettings(**former["training"]), training),
     ]
     if changed:
         raise ValueError(

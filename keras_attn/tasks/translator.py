@@ -345,17 +345,21 @@ class Translator:
         return self._search.align(source, ids, target, layer)
 
     def evaluate(
-        self, pairs: Pairs, beams: int = 4, alpha: float = 1.0, batch_size: int = 64
+        self,
+        pairs: Pairs,
+        beams: int = 4,
+        alpha: float = 1.0,
+        batch_size: int = 64,
+        tokenize: str = "13a",
     ) -> TranslationScores:
-        """Translates the sources and scores them against the targets.
-
-        The scores are sacrebleu's, which is of the extra `examples`.
+        """Translates the sources and scores them against the targets, by sacrebleu.
 
         Args:
             pairs: (source, target) strings.
             beams: As `translate`.
             alpha: As `translate`.
             batch_size: As `translate`.
+            tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
 
         Returns:
             `TranslationScores`: cased BLEU, chrF and lower-cased BLEU, their signatures, and the
@@ -369,8 +373,8 @@ class Translator:
         pairs = checked_pairs(pairs)
         translations = self.translate([source for source, _ in pairs], beams, alpha, batch_size)
         references = [[target for _, target in pairs]]
-        bleu, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
-        lowercase = sacrebleu.BLEU(lowercase=True)
+        bleu, chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
+        lowercase = sacrebleu.BLEU(lowercase=True, tokenize=tokenize)
         return TranslationScores(
             bleu.corpus_score(translations, references).score,
             chrf.corpus_score(translations, references).score,

@@ -49,9 +49,9 @@ def averaged_weights(model: keras.Model) -> Iterator[bool]:
         if average is not None
     ]
     kept = [_copied(variable) for variable, _ in pairs]
-    for variable, average in pairs:
-        variable.assign(_copied(average))
     try:
+        for variable, average in pairs:
+            variable.assign(_copied(average))
         yield True
     finally:
         for (variable, _), value in zip(pairs, kept, strict=True):

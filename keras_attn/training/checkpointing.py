@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,48 +24,26 @@ from keras_attn.training.state import (
 )
 
 
-class Remembers(Protocol):
-    """A callback with a memory that belongs into the checkpoint.
-
-    Example:
-
-    >>> class Count(keras.callbacks.Callback):
-    ...     epochs = 0
-    ...
-    ...     def on_epoch_end(self, epoch, logs=None):
-    ...         self.epochs += 1
-    ...
-    ...     def memory(self):
-    ...         return {"epochs": self.epochs}
-    ...
-    ...     def remember(self, memory):
-    ...         self.epochs = memory["epochs"]
-    """
-
-    def memory(self) -> dict[str, Any]:
-        """Returns JSON-safe values."""
-
-    def remember(self, memory: dict[str, Any]) -> None:
-        """Takes back what `memory` returned."""
-
-
 class TrainingCheckpoint(keras.callbacks.Callback):
-    """Keeps a run in one file: weights, optimizer, seeds, metrics, and the place in the data.
+    """Keeps a run of `fit_resumable` in one file: weights, optimizer, seeds, metrics, its place.
 
-    The file is written after each epoch, after every `every_steps` batches, and when the process
-    gets SIGINT (Ctrl-C) or SIGTERM, which end the training after the batch at hand; a second
-    signal ends it at once, and the file stays as it was. A new file replaces the old one only when
-    it is whole. With `fit_resumable` a run that was ended in any way goes on at the step of the
-    file, in the same order of the data, and comes to what it would have come to.
+    The file is written after each epoch, before the last batch of each epoch (what is measured
+    after it can take long), after every `every_steps` batches, and when the process gets SIGINT
+    (Ctrl-C), SIGTERM or SIGHUP, which end the training after the batch at hand; a second signal
+    ends it at once, and the file stays as it was. A new file replaces the old one only when it is
+    whole, and only with finite weights.
 
-    Put it last among the callbacks, so that what they remember is up to date.
+    Callbacks of the run that have `memory()`, which returns JSON-safe values, and
+    `remember(memory)`, which takes them back, have their memories in the file too.
 
     Args:
         path: The file.
         every_steps: Batches between two writings within an epoch.
-        fingerprint: JSON-safe values that name the run: data and settings. A file with others is
-            refused.
-        callbacks: Callbacks with `memory()` and `remember(memory)`, whose memories go along.
+        fingerprint: JSON-safe values that name the run, such as settings and data. A file with
+            others is refused.
+
+    Raises:
+        ValueError: If it is used without `fit_resumable`, which finds the place in the data.
 
     Example:
 
@@ -79,7 +58,6 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         path: str | os.PathLike,
         every_steps: int = 1000,
         fingerprint: dict[str, Any] | None = None,
-        callbacks: Sequence[Any] = (),
     ):
         super().__init__()
         if isinstance(every_steps, bool) or not isinstance(every_steps, int) or every_steps < 1:
@@ -88,14 +66,16 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             )
         self.path = Path(path).expanduser().absolute()
         self.every_steps = every_steps
-        self.fingerprint = fingerprint or {}
-        self.remembering = list(callbacks)
+        self.fingerprint = json.loads(json.dumps(fingerprint or {}))  # as it comes back
         self.interrupted: int | None = None
         """The signal that ended the training, or None."""
-        self._epoch_length: int | None = None
+        self._remembering: list[Any] = []
+        self._data: dict[str, Any] = {}
+        self._length: int | None = None  # batches of an epoch
+        self._epoch = 0
         self._first_batch = 0
         self._batches = 0
-        self._epoch = 0
+        self._ending_epoch = False
         self._metrics: list[np.ndarray] | None = None
         self._generators: dict[str, np.ndarray] | None = None
 
@@ -106,40 +86,54 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         Raises:
             ValueError: If the file is none of ours, or of another run.
         """
+        notes = self._notes()
+        return (notes["epoch"], notes["batch"]) if notes else (0, 0)
+
+    def _notes(self) -> dict[str, Any]:
         if not self.path.exists():
-            return 0, 0
+            return {}
         notes = read_training_notes(self.path)
-        former = notes["fingerprint"]
-        if former != self.fingerprint:
-            names = [
-                n
-                for n in {**former, **self.fingerprint}
-                if former.get(n) != self.fingerprint.get(n)
-            ]
+        former, here = notes["fingerprint"], self.fingerprint
+        if self._data:
+            former, here = {**former, **notes["data"]}, {**here, **self._data}
+        if former != here:
+            names = [n for n in {**former, **here} if former.get(n) != here.get(n)]
             raise ValueError(
                 f"{self.path} belongs to another run: "
-                + ", ".join(
-                    f"{n} is {former.get(n)!r} there, {self.fingerprint.get(n)!r} here"
-                    for n in names
-                )
+                + ", ".join(f"{n} is {former.get(n)!r} there, {here.get(n)!r} here" for n in names)
                 + ". Give another folder, or the former settings."
             )
-        return notes["epoch"], notes["batch"]
+        return notes
 
-    def recall(self) -> None:
-        """Gives the callbacks the memories of the file, if there is one."""
-        if self.path.exists():
-            memories = read_training_notes(self.path)["memories"]
-            for callback, memory in zip(self.remembering, memories, strict=True):
-                callback.remember(memory)
+    def _begin(self, batches: TokenBatches, callbacks: Sequence[Any]) -> None:
+        """Called by `fit_resumable`."""
+        self.interrupted = None
+        self._length = len(batches)
+        self._data = {"seed": batches.seed, "batches": len(batches), "pairs": batches.num_pairs}
+        self._remembering = [
+            c for c in callbacks if hasattr(c, "memory") and hasattr(c, "remember")
+        ]
+        notes = self._notes()
+        memories = notes["memories"] if notes else self._remembering
+        if len(memories) != len(self._remembering):
+            raise ValueError(
+                f"{self.path} holds the memories of {len(memories)} callbacks. "
+                f"Received: {len(self._remembering)} callbacks with `memory` and `remember`."
+            )
 
-    def save(self, epoch: int, batch: int) -> None:
-        """Writes the file: `batch` batches of epoch `epoch` are done."""
+    def _recall(self) -> None:
+        for callback, memory in zip(self._remembering, self._notes()["memories"], strict=True):
+            callback.remember(memory)
+
+    def _save(self, epoch: int, batch: int, stopped: bool = False) -> None:
+        """`batch` batches of epoch `epoch` are done."""
         notes = {
             "epoch": epoch,
             "batch": batch,
+            "stopped": stopped,
             "fingerprint": self.fingerprint,
-            "memories": [callback.memory() for callback in self.remembering],
+            "data": self._data,
+            "memories": [callback.memory() for callback in self._remembering],
         }
         try:
             save_training_state(self.path, self.model, notes)
@@ -153,12 +147,17 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Called by Keras: takes up the run where the file has it."""
+        if self._length is None:
+            raise ValueError(
+                "A TrainingCheckpoint works in `keras_attn.training.fit_resumable`, which begins "
+                "at the batch where the run was ended. Received: a plain `fit`."
+            )
         self._first_batch = 0
         self._metrics = self._generators = None
         if self.position == (0, 0):
             return
         notes = load_training_state(self.path, self.model)
-        self.recall()
+        self._recall()
         self._first_batch = notes["batch"]
         if self._first_batch:  # `fit` is about to set these to zero
             self._metrics = [
@@ -173,7 +172,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if self._metrics is not None:
             for variable, value in zip(self.model.metrics_variables, self._metrics, strict=True):
                 variable.assign(value)
-        self._first_batch, self._metrics = 0, None
+            self._metrics = None
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Called by Keras."""
@@ -182,19 +181,34 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             self._generators = None
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Called by Keras."""
-        self._batches += 1
-        if self._batches == self._epoch_length:
-            return  # the end of the epoch is the next thing to come
-        if self.interrupted is not None or self._batches % self.every_steps == 0:
-            self.save(self._epoch, self._batches)
+        """Called by Keras; with `steps_per_execution`, after several batches."""
+        before, self._batches = self._batches, self._first_batch + batch + 1
+        if self._batches >= self._length:
+            if self.interrupted is not None and self._length > 1:
+                raise _Stop  # this batch comes again
+            self._ending_epoch = True
+            return
+        due = self._batches // self.every_steps > before // self.every_steps
+        if due or self.interrupted is not None or before < self._length - 1 <= self._batches:
+            self._save(self._epoch, self._batches)
         if self.interrupted is not None:
             raise _Stop
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """Called by Keras."""
-        self.save(epoch + 1, 0)
+        self._ending_epoch = False
+        self._first_batch = 0
+        if self._batches < self._length:  # a callback ended the training within the epoch
+            self._save(epoch, self._batches, stopped=True)
+        else:
+            self._save(epoch + 1, 0, stopped=self.model.stop_training)
         if self.interrupted is not None:
+            raise _Stop
+
+    def _interrupt(self, number: int) -> None:
+        """Called by the handler of signals."""
+        self.interrupted = number
+        if self._ending_epoch:  # what is measured now takes long, and the file has the place
             raise _Stop
 
 
@@ -230,7 +244,7 @@ def fit_resumable(
     A run that is ended (Ctrl-C, SIGTERM, `kill -9`, a full disk) and started again by the same
     call sees the same batches in the same order, with the same dropout, and reaches the same
     weights, as far as the backend computes the same twice (TensorFlow does on CPUs after
-    `tf.config.experimental.enable_op_determinism()`).
+    `tf.config.experimental.enable_op_determinism()`, which `seed_everything` calls).
 
     Args:
         model: A compiled model.
@@ -238,14 +252,16 @@ def fit_resumable(
         checkpoint: Where the run is kept; called after `callbacks`.
         epochs: Passes over the data in all.
         callbacks: Keras callbacks. A run that goes on within an epoch calls `fit` twice, and so
-            their `on_train_begin` too.
+            their `on_train_begin` too. Those with `memory` and `remember` are in the checkpoint.
         verbose: Of Keras' progress bar.
 
     Returns:
-        Whether the run is complete; False: a signal ended it (`checkpoint.interrupted`).
+        Whether the run is complete: all epochs, or ended by a callback. False: a signal ended it
+        (`checkpoint.interrupted`). In both cases the model is what the checkpoint holds; where the
+        optimizer keeps an average of the weights, a complete run has these, as after `fit`.
 
     Raises:
-        ValueError: If the checkpoint is of another run.
+        ValueError: If the checkpoint is of another run, or the weights become infinite.
         OSError: If the checkpoint cannot be written; the one before is still good.
 
     Example:
@@ -259,23 +275,38 @@ def fit_resumable(
     >>> fit_resumable(model, batches, checkpoint, epochs=2, verbose=0), checkpoint.position
     (True, (2, 0))
     """
-    remove_partial_files(checkpoint.path.parent)
-    checkpoint.interrupted = None
-    checkpoint._epoch_length = len(batches)
+    remove_partial_files(checkpoint.path)
+    checkpoint._begin(batches, callbacks)
+    notes = checkpoint._notes()
+    if notes:
+        # Metrics are built by the first batch. A step of a test changes no weight and no seed.
+        model.test_on_batch(*batches[0])
+    if notes and (notes["stopped"] or notes["epoch"] >= epochs):
+        load_training_state(checkpoint.path, model)
+        checkpoint._recall()
+        model.optimizer.finalize_variable_values(model.trainable_variables)
+        return True
+    epoch, first = (notes["epoch"], notes["batch"]) if notes else (0, 0)
     settings = {
         "shuffle": False,  # TokenBatches shuffles
         "verbose": verbose,
         "callbacks": [EpochOrder(batches), *callbacks, checkpoint],
     }
-    with _Signals(checkpoint), contextlib.suppress(_Stop):
-        epoch, first = checkpoint.position
-        if first and epoch < epochs:
-            batches.set_epoch(epoch)
-            model.fit(_rest(batches, first), initial_epoch=epoch, epochs=epoch + 1, **settings)
-            epoch += 1
-        if epoch < epochs:
-            model.fit(batches, initial_epoch=epoch, epochs=epochs, **settings)
-    return checkpoint.interrupted is None
+    try:
+        with _Signals(checkpoint):
+            if first:
+                batches.set_epoch(epoch)
+                model.fit(_rest(batches, first), initial_epoch=epoch, epochs=epoch + 1, **settings)
+                epoch += 1
+            if epoch < epochs and not (first and model.stop_training):
+                model.fit(batches, initial_epoch=epoch, epochs=epochs, **settings)
+    except _Stop:
+        for callback in callbacks:
+            callback.on_train_end()
+        if checkpoint.path.exists():
+            load_training_state(checkpoint.path, model)
+        return checkpoint.position[0] >= epochs
+    return True
 
 
 def _rest(batches: TokenBatches, first: int) -> Any:
@@ -303,8 +334,11 @@ class _Signals:
 
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self.former[number] = signal.signal(number, self._note)
+            for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+                number = getattr(signal, name, None)  # Windows has no SIGHUP
+                # Who told the process to ignore one has a reason: nohup.
+                if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                    self.former[number] = signal.signal(number, self._note)
 
     def __exit__(self, *error: Any) -> None:
         self._restore()
@@ -315,7 +349,8 @@ class _Signals:
         self.former = {}
 
     def _note(self, number: int, frame: Any) -> None:
-        self.checkpoint.interrupted = number
         self._restore()
-        # `print` may be what was interrupted.
-        os.write(2, b"\nStopping soon; what was learnt is being kept. Again: at once.\n")
+        # `print` may be what was interrupted; and who read our output may be gone.
+        with contextlib.suppress(OSError):
+            os.write(2, b"\nStopping soon; what was learnt is being kept. Again: at once.\n")
+        self.checkpoint._interrupt(number)

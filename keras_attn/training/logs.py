@@ -12,14 +12,16 @@ import keras
 
 from keras_attn.files import atomic_write
 
+_SUFFIX = ".keras_attn"
+
 
 class TrainingLog(keras.callbacks.Callback):
     """Writes a row for each epoch to a CSV file, and to TensorBoard if asked.
 
     Columns are `epoch` (from 1), whatever `fit` and the callbacks before this one measured,
     `learning_rate` at the end of the epoch, and `seconds` since the beginning of the run, pauses
-    between interruptions not counted. With `TrainingCheckpoint(..., callbacks=[log])` a run that
-    was interrupted goes on in the same file, and has each epoch once.
+    between interruptions not counted. In `fit_resumable` a run that was interrupted goes on in the
+    same file, and has each epoch once.
 
     Args:
         path: The CSV file; it is replaced as a whole after each epoch.
@@ -97,9 +99,11 @@ class TrainingLog(keras.callbacks.Callback):
 
         rows = self.rows[-1:]
         if self._writer is None:
-            for path in self.tensorboard.glob("events.out.tfevents.*"):
+            for path in self.tensorboard.glob(f"events.out.tfevents.*{_SUFFIX}"):
                 path.unlink()
-            self._writer = SummaryWriter(str(self.tensorboard), flush_secs=10)
+            self._writer = SummaryWriter(
+                str(self.tensorboard), flush_secs=10, filename_suffix=_SUFFIX
+            )
             rows = self.rows
         for row in rows:
             for name, value in row.items():

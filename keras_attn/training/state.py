@@ -35,6 +35,7 @@ def save_training_state(
 
     Raises:
         OSError: If it cannot be written; the file that was there is still good.
+        ValueError: If weights are not finite; the file that was there stays.
 
     Example:
 
@@ -47,10 +48,17 @@ def save_training_state(
     {'step': 0}
     """
     groups = _variables(model)
+    for variable in groups["model"]:
+        if not np.isfinite(_to_numpy(variable)).all():
+            raise ValueError(
+                f"The weights {variable.path!r} are not finite: the training diverged, and is not "
+                "kept. Lower the learning rate, or clip the gradients."
+            )
     header = {
         "format_version": STATE_VERSION,
         "keras_attn": __version__,
         "keras": keras.__version__,
+        "optimizer": _optimizer_name(model),
         "variables": {name: [v.path for v in group] for name, group in groups.items()},
         "notes": notes or {},
     }
@@ -99,7 +107,8 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
 
     Args:
         path: The file.
-        model: A compiled and built model of the same layers and optimizer, on any backend.
+        model: A compiled and built model of the same layers, optimizer and metrics, on any
+            backend. Metrics are built by the first batch: `model.test_on_batch(...)` does it.
 
     Returns:
         The notes.
@@ -125,16 +134,20 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
     groups = _variables(model)
     with _open(path) as archive:
         header = _header(path, archive)
+        if header["optimizer"] != _optimizer_name(model):
+            raise ValueError(
+                f"{path} does not fit the model: its optimizer is {header['optimizer']}. "
+                f"Expected: {_optimizer_name(model)}."
+            )
         arrays = {}
         for name, group in groups.items():
             paths = header["variables"].get(name, [])
-            # Metrics come into being with the first batch; a run may be at its very start.
-            if len(paths) != len(group) and name != "metrics":
+            if len(paths) != len(group):
                 raise ValueError(
                     f"{path} does not fit the model: it holds {len(paths)} variables of its "
                     f"{name}. Expected: {len(group)}. Was it made by other settings?"
                 )
-            for i, variable in enumerate(group[: len(paths)]):
+            for i, variable in enumerate(group):
                 value = archive[f"{name}/{i}"]
                 if tuple(value.shape) != tuple(variable.shape):
                     raise ValueError(
@@ -150,8 +163,7 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
         }
     for name, group in groups.items():
         for i, variable in enumerate(group):
-            if (name, i) in arrays:
-                variable.assign(arrays[name, i])
+            variable.assign(arrays[name, i])
     set_generator_states(generators)
     return header["notes"]
 
@@ -172,6 +184,12 @@ def _to_numpy(variable: keras.Variable) -> np.ndarray:
     value = keras.ops.convert_to_numpy(variable)
     # NumPy's files do not know bfloat16.
     return value.astype("float32") if value.dtype.name == "bfloat16" else value
+
+
+def _optimizer_name(model: keras.Model) -> str:
+    inner = getattr(model.optimizer, "inner_optimizer", None)
+    name = type(model.optimizer).__name__
+    return name if inner is None else f"{name}({type(inner).__name__})"
 
 
 def _open(path: Path) -> Any:

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from click.testing import CliRunner
 from keras_attn.cli import keras_attn_command, main
 from keras_attn.cli.translation import translation
 from keras_attn.tasks import Translator
+from keras_attn.training import read_training_notes
 
 NUMBERS = "zero one two three four five six seven eight nine".split()
 ZAHLEN = "null eins zwei drei vier fünf sechs sieben acht neun".split()
@@ -151,23 +153,27 @@ def test_it_is_killed_at_random_moments_and_loses_nothing(place, run, tmp_path):
     print("seed", seed)
     moments = random.Random(seed)
     other = tmp_path / "run"
-    kills = 0
+    kills, within = 0, 0
     while kills < 3:
         process = start(*fit_arguments(place, other), start_new_session=True)
         # From the moment when it trains; that is what takes days in earnest.
         while process.poll() is None and b"Epoch" not in process.stdout.readline():
             pass
-        time.sleep(moments.uniform(0.0, 4.0))
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        time.sleep(moments.uniform(0.0, 2.0))
+        os.killpg(process.pid, signal.SIGKILL)
+        _, err = process.communicate()
+        if process.returncode == 0:  # it was faster: from the beginning
+            shutil.rmtree(other)
+            continue
+        assert process.returncode == -signal.SIGKILL, err.decode()
         kills += 1
         if (other / "checkpoint.npz").exists():
-            with np.load(other / "checkpoint.npz") as arrays:  # always whole
-                assert all(np.isfinite(arrays[name]).all() for name in arrays.files)
+            notes = read_training_notes(other / "checkpoint.npz")  # always whole
+            within += notes["batch"] > 0
+    print("killed within an epoch:", within)
     wait(start(*fit_arguments(place, other)))
     assert_same_end(other, run)
-    assert not [name for name in os.listdir(other) if name.startswith(".")]
+    assert not [name for name in os.listdir(other) if name.startswith(".partial")]
 
 
 def test_signals_and_a_full_disk(place, run, tmp_path):
@@ -212,11 +218,16 @@ def test_without_tensorflow(place, tmp_path, backend):
         "--tensorboard", "--run-dir",
     )  # fmt: skip
     wait(here(*fit, tmp_path / "whole"))
-    process = here(*fit, tmp_path / "parts")
-    while b"Epoch" not in process.stdout.readline():
-        pass
-    process.send_signal(signal.SIGINT)
-    wait(process, 130)
+    for number in (signal.SIGKILL, signal.SIGINT):
+        process = here(*fit, tmp_path / "parts")
+        while b"Epoch" not in process.stdout.readline():
+            pass
+        if number == signal.SIGKILL:  # as soon as there is something to lose
+            while not (tmp_path / "parts" / "checkpoint.npz").exists():
+                time.sleep(0.01)
+        process.send_signal(number)
+        process.communicate()
+        assert process.returncode == (130 if number == signal.SIGINT else -number)
     wait(here(*fit, tmp_path / "parts"))
     assert_same_end(tmp_path / "parts", tmp_path / "whole")
     best = tmp_path / "parts" / "best.task"
@@ -242,7 +253,19 @@ def test_evaluate(place, run, tmp_path):
     code, out, _ = command("translation", "evaluate", *model, "--pairs", place / "pairs.tsv")
     assert code == 0
     assert "100 pairs" in out
-    assert command("translation", "evaluate", *model)[0] == 2
+    for wrong in (
+        (),
+        ("--data", place / "data", "--source", "1"),
+        ("--data", place / "data", "--split", "train"),
+        ("--pairs", place / "pairs.tsv", "--split", "test"),
+        ("--pairs", place),
+        ("--data", place / "data", "--tokenize", "13b"),
+    ):
+        assert command("translation", "evaluate", *model, *wrong)[0] == 2
+    code, _, err = command(
+        "translation", "evaluate", *model, "--data", place / "data", "--to", tmp_path
+    )
+    assert (code, "a folder" in err) == (1, True)
 
 
 def test_predict_keeps_the_order_of_lines(place, run, tmp_path):
@@ -257,7 +280,8 @@ def test_predict_keeps_the_order_of_lines(place, run, tmp_path):
     assert code == 0, err
     assert "1 lines are no UTF-8" in err
     translator = Translator.load(run / "best.task")
-    texts = [*lines, "bad \ufffd byte"]
+    # As training reads them: white space of any kind is a space.
+    texts = [" ".join(line.split()) for line in [*lines, "bad \ufffd byte"]]
     expected = [
         " ".join(translator.translate(t, beams=2).split()) if t.strip() else "" for t in texts
     ]
@@ -269,6 +293,11 @@ def test_predict_keeps_the_order_of_lines(place, run, tmp_path):
         pairs = [tuple(map(int, link.split("-"))) for link in line.split()]
         assert all(i < len(text.split()) and j < len(translated.split()) for i, j in pairs)
         assert len(pairs) == len(translated.split())
+    code, _, err = command(
+        "translation", "predict", "--model", run / "best.task", "--to", tmp_path / "same",
+        "--alignments", tmp_path / "same", tmp_path / "a",
+    )  # fmt: skip
+    assert (code, "one file" in err) == (2, True)
     pictures = sorted(os.listdir(tmp_path / "maps"))
     assert pictures == [f"{i + 1:06d}.png" for i, text in enumerate(expected) if text]
 
@@ -279,6 +308,17 @@ def test_predict_reads_standard_input(run):
     assert process.returncode == 0, err.decode()
     assert len(out.decode().split("\n")) == 4
     assert out.decode().split("\n")[1] == ""
+
+
+def test_predict_may_replace_what_it_reads_and_write_to_devices(run, tmp_path):
+    path = tmp_path / "sentences"
+    path.write_text("\ufeffthe one and two\n", encoding="utf-8")
+    for output in (os.devnull, path):
+        arguments = ("predict", "--model", run / "best.task", "--to", output, path)
+        assert command("translation", *arguments)[0] == 0
+    assert not os.path.isfile(os.devnull)
+    expected = " ".join(Translator.load(run / "best.task").translate("the one and two").split())
+    assert path.read_text(encoding="utf-8") == expected + "\n"
 
 
 def test_export(run, tmp_path):
@@ -323,5 +363,7 @@ def test_each_option_has_a_help_text():
         for parameter in sub.params:
             if isinstance(parameter, click.Option):
                 assert parameter.help, f"{name} {parameter.name}"
+    with pytest.raises(FileNotFoundError):
+        main(["--debug", "translation", "predict", "--model", "nowhere.task"])
     result = CliRunner().invoke(keras_attn_command, ["--help"])
     assert "Exit codes" in result.output

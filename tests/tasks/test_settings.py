@@ -4,11 +4,21 @@ import dataclasses
 
 import pytest
 
-from keras_attn.tasks import DataSettings, DecodingSettings, ModelSettings, TrainingSettings
+from keras_attn.tasks import (
+    TranslationDataSettings,
+    TranslationDecodingSettings,
+    TranslationModelSettings,
+    TranslationTrainingSettings,
+)
 from keras_attn.tasks.settings import differences, read_settings, write_settings
 from keras_attn.tasks.translation_settings import SECTIONS
 
-KINDS = [DataSettings, ModelSettings, TrainingSettings, DecodingSettings]
+KINDS = [
+    TranslationDataSettings,
+    TranslationModelSettings,
+    TranslationTrainingSettings,
+    TranslationDecodingSettings,
+]
 
 
 def write(folder, text):
@@ -20,10 +30,10 @@ def write(folder, text):
 def test_what_is_written_is_read(tmp_path):
     odd = 'quotes " and \\ back\u00e4\n\ttab \u2028 \x7f \x00 # no comment'
     sections = {
-        "data": DataSettings(train=odd, vocabulary_size=300, separate_vocabularies=True),
-        "model": ModelSettings(dropout=0.25),
-        "training": TrainingSettings(learning_rate=1e-05),
-        "decoding": DecodingSettings(alpha=-0.5),
+        "data": TranslationDataSettings(train=odd, vocabulary_size=300, separate_vocabularies=True),
+        "model": TranslationModelSettings(dropout=0.25),
+        "training": TranslationTrainingSettings(learning_rate=1e-05),
+        "decoding": TranslationDecodingSettings(alpha=-0.5),
     }
     write_settings(tmp_path / "settings.toml", sections)
     read = read_settings(tmp_path / "settings.toml", SECTIONS)
@@ -72,19 +82,19 @@ def test_no_file(tmp_path):
 )
 def test_bad_values(values, error, message):
     with pytest.raises(error, match=message):
-        ModelSettings(**values)
+        TranslationModelSettings(**values)
 
 
 def test_choices_name_the_nearest():
     with pytest.raises(
         ValueError, match=r"Received: 'mixed_bfloat'\. Did you mean 'mixed_bfloat16'"
     ):
-        TrainingSettings(precision="mixed_bfloat")
+        TranslationTrainingSettings(precision="mixed_bfloat")
     with pytest.raises(ValueError, match="above 0"):
-        TrainingSettings(learning_rate=0.0)
+        TranslationTrainingSettings(learning_rate=0.0)
 
 
 def test_differences_count_what_shapes_the_result():
-    here = TrainingSettings(epochs=3, checkpoint_steps=5, device="cpu")
-    assert differences(TrainingSettings(), here) == ["epochs is 20 there, 3 here"]
-    assert ModelSettings(dropout=0).dropout == 0.0
+    here = TranslationTrainingSettings(epochs=3, checkpoint_steps=5, device="cpu")
+    assert differences(TranslationTrainingSettings(), here) == ["epochs is 20 there, 3 here"]
+    assert TranslationModelSettings(dropout=0).dropout == 0.0

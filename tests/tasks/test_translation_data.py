@@ -8,7 +8,7 @@ import pytest
 from translation_toys import PAIRS, write_pairs
 
 from keras_attn.datasets import TokenBatches
-from keras_attn.tasks import DataSettings, PreparedTranslation
+from keras_attn.tasks import PreparedTranslation, TranslationDataSettings
 
 SMALL = {"dev_size": 5, "test_size": 7, "vocabulary_size": 300, "max_length": 64}
 
@@ -20,7 +20,7 @@ def pairs(tmp_path):
 
 def test_what_is_prepared_is_loaded(tmp_path, pairs):
     said = []
-    settings = DataSettings(train=pairs, **SMALL)
+    settings = TranslationDataSettings(train=pairs, **SMALL)
     data = PreparedTranslation.prepare(settings, tmp_path / "data", said.append)
     assert data.settings == settings
     assert data.counts == {"train": 88, "dev": 5, "test": 7, "like_dev_or_test": 0, "too_long": 0}
@@ -38,7 +38,7 @@ def test_what_is_prepared_is_loaded(tmp_path, pairs):
     assert not trained & held
     again = PreparedTranslation.prepare(settings, tmp_path / "again")
     assert again.fingerprint == data.fingerprint
-    other = DataSettings(train=pairs, **{**SMALL, "split_seed": 1})
+    other = TranslationDataSettings(train=pairs, **{**SMALL, "split_seed": 1})
     assert PreparedTranslation.prepare(other, tmp_path / "c").fingerprint != data.fingerprint
     batches = data.batches(tokens_per_batch=128)
     assert isinstance(batches, TokenBatches)
@@ -51,7 +51,7 @@ def test_given_sets_and_two_vocabularies(tmp_path, pairs):
         tmp_path / "dev.tsv", [("The ONE, and two!", "die eins und zwei"), ("a", "b")]
     )
     test = write_pairs(tmp_path / "test.tsv", [("the three and four", "xyz"), ("c d", "e f")])
-    settings = DataSettings(
+    settings = TranslationDataSettings(
         train=pairs, dev=dev, test=test, separate_vocabularies=True, vocabulary_size=290
     )
     data = PreparedTranslation.prepare(settings, tmp_path / "data")
@@ -63,7 +63,7 @@ def test_given_sets_and_two_vocabularies(tmp_path, pairs):
     ]
     assert data.source_tokenizer.encode("the") != data.target_tokenizer.encode("the")
     only_test = PreparedTranslation.prepare(
-        DataSettings(train=pairs, test=test, **SMALL), tmp_path / "only_test"
+        TranslationDataSettings(train=pairs, test=test, **SMALL), tmp_path / "only_test"
     )
     assert [only_test.counts[k] for k in ("train", "dev", "test")] == [94, 5, 2]
 
@@ -79,7 +79,9 @@ def test_a_folder_of_languages(tmp_path):
         for i, language in enumerate(["en", "de"]):
             text = "".join(pair[i] + "\n" for pair in pairs)
             (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
-    settings = DataSettings(train=str(folder), source="en", target="de", vocabulary_size=300)
+    settings = TranslationDataSettings(
+        train=str(folder), source="en", target="de", vocabulary_size=300
+    )
     data = PreparedTranslation.prepare(settings, tmp_path / "data")
     assert data.counts == {"train": 100, "dev": 1, "test": 1, "like_dev_or_test": 0, "too_long": 0}
     assert data.dev[0][:2] == ("a b", "c d")
@@ -88,11 +90,11 @@ def test_a_folder_of_languages(tmp_path):
 def test_columns_by_number_and_json_by_key(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{t}\tx\t{s}\n" for s, t in PAIRS), encoding="utf-8")
-    settings = DataSettings(train=str(path), source="2", target="0", **SMALL)
+    settings = TranslationDataSettings(train=str(path), source="2", target="0", **SMALL)
     data = PreparedTranslation.prepare(settings, tmp_path / "data")
     lines = [json.dumps({"english": s, "deutsch": t}) for s, t in PAIRS]
     (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
-    settings = DataSettings(
+    settings = TranslationDataSettings(
         train=str(tmp_path / "pairs.jsonl"), source="english", target="deutsch", **SMALL
     )
     other = PreparedTranslation.prepare(settings, tmp_path / "other")
@@ -103,21 +105,25 @@ def test_a_failure_leaves_nothing(tmp_path, pairs, monkeypatch):
     bad = tmp_path / "bad.tsv"
     bad.write_text("one\teins\ntwo\nthree\tdrei\n")
     with pytest.raises(ValueError, match=r"line 2"):
-        PreparedTranslation.prepare(DataSettings(train=str(bad), **SMALL), tmp_path / "data")
+        PreparedTranslation.prepare(
+            TranslationDataSettings(train=str(bad), **SMALL), tmp_path / "data"
+        )
     with pytest.raises(ValueError, match="Expected `train`"):
-        PreparedTranslation.prepare(DataSettings(), tmp_path / "data")
+        PreparedTranslation.prepare(TranslationDataSettings(), tmp_path / "data")
 
     def no_space(*args, **arrays):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez", no_space)
     with pytest.raises(OSError, match="No space"):
-        PreparedTranslation.prepare(DataSettings(train=pairs, **SMALL), tmp_path / "data")
+        PreparedTranslation.prepare(
+            TranslationDataSettings(train=pairs, **SMALL), tmp_path / "data"
+        )
     assert sorted(os.listdir(tmp_path)) == ["bad.tsv", "pairs.tsv"]
 
 
 def test_folders_that_are_there_or_are_not(tmp_path, pairs):
-    settings = DataSettings(train=pairs, **SMALL)
+    settings = TranslationDataSettings(train=pairs, **SMALL)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("x")
     with pytest.raises(FileExistsError, match="Give another folder"):
@@ -135,8 +141,10 @@ def test_folders_that_are_there_or_are_not(tmp_path, pairs):
 
 def test_pairs_that_are_too_long_are_counted(tmp_path, pairs):
     long = write_pairs(tmp_path / "long.tsv", [*PAIRS, ("one " * 80, "eins")])
-    data = PreparedTranslation.prepare(DataSettings(train=long, **SMALL), tmp_path / "data")
+    data = PreparedTranslation.prepare(
+        TranslationDataSettings(train=long, **SMALL), tmp_path / "data"
+    )
     assert data.counts["too_long"] + len(data.sources) + 12 == 101
-    settings = DataSettings(train=pairs, **{**SMALL, "max_length": 2})
+    settings = TranslationDataSettings(train=pairs, **{**SMALL, "max_length": 2})
     with pytest.raises(ValueError, match="`max_length`=2 tokens"):
         PreparedTranslation.prepare(settings, tmp_path / "none")

@@ -2,32 +2,38 @@
 
 import csv
 import os
+import resource
+from types import SimpleNamespace
 
 import keras
 import pytest
 from translation_toys import write_pairs
 
+from keras_attn.files import only_one
 from keras_attn.tasks import (
-    DataSettings,
-    ModelSettings,
     PreparedTranslation,
-    TrainingSettings,
+    TranslationDataSettings,
+    TranslationModelSettings,
+    TranslationTrainingSettings,
     Translator,
     train_translation,
 )
+from keras_attn.tasks.translation_training import ema_momentum
 
-MODEL = ModelSettings(num_layers=1, dim=32, num_heads=2, intermediate_dim=64, dropout=0.0)
+MODEL = TranslationModelSettings(
+    num_layers=1, dim=32, num_heads=2, intermediate_dim=64, dropout=0.0
+)
 
 
 def training(**values):
     small = {"epochs": 2, "tokens_per_batch": 256, "score_pairs": 4, "ema": 0.9}
-    return TrainingSettings(**{**small, **values})
+    return TranslationTrainingSettings(**{**small, **values})
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    settings = DataSettings(
+    settings = TranslationDataSettings(
         train=write_pairs(folder / "pairs.tsv"), dev_size=10, test_size=10, vocabulary_size=300
     )
     return PreparedTranslation.prepare(settings, folder / "prepared")
@@ -44,7 +50,7 @@ def test_a_run_learns_and_keeps_the_best(data, tmp_path):
     assert run.best_bleu == max(scored.values()) > 60
     assert scored[run.best_epoch] == run.best_bleu
     assert sorted(os.listdir(tmp_path / "run")) == [
-        "best.task", "checkpoint.npz", "log.csv", "settings.toml",
+        ".lock", "best.task", "checkpoint.npz", "log.csv", "settings.toml",
     ]  # fmt: skip
     with open(tmp_path / "run" / "log.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == 40
@@ -61,7 +67,7 @@ def test_other_settings_or_data_are_refused(data, tmp_path):
     train_translation(data, run, MODEL, training(epochs=1), verbose=0)
     with pytest.raises(ValueError, match=r"other settings: epochs is 1 there, 2 here"):
         train_translation(data, run, MODEL, training(), verbose=0)
-    other = ModelSettings(**{**MODEL.__dict__, "dim": 16})
+    other = TranslationModelSettings(**{**MODEL.__dict__, "dim": 16})
     with pytest.raises(ValueError, match=r"dim is 32 there, 16 here"):
         train_translation(data, run, other, training(epochs=1), verbose=0)
     changed = PreparedTranslation(**{**data.__dict__, "fingerprint": "another"})
@@ -100,6 +106,56 @@ def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
     assert (optimizer.use_ema, optimizer.ema_momentum) == (True, 0.9)
     assert optimizer._learning_rate.warmup_steps == 3
     assert model.loss.label_smoothing == 0.2
+
+
+def test_the_default_average_suits_short_runs(data, tmp_path):
+    """An average that still holds the first weights would translate nothing."""
+    settings = training(epochs=30, learning_rate=1e-2, score_epochs=30, score_pairs=10, ema=-1)
+    run = train_translation(data, tmp_path / "run", MODEL, settings, verbose=0)
+    assert run.best_bleu > 60
+    assert ema_momentum(5) == 0
+    assert ema_momentum(30 * 5) == pytest.approx(1 - 10 / 150)
+
+
+def test_of_equal_bleu_the_lower_loss_is_kept(data, tmp_path, monkeypatch):
+    """BLEU is 0 as long as no four words in a row are right, and for sides of fewer words."""
+    monkeypatch.setattr("sacrebleu.BLEU.corpus_score", lambda *_: SimpleNamespace(score=0.0))
+    run = train_translation(data, tmp_path / "run", MODEL, training(epochs=4), verbose=0)
+    losses = [row["val_loss"] for row in run.log]
+    assert run.best_epoch == 1 + losses.index(min(losses)) > 1
+
+
+def test_a_full_disk_while_the_best_weights_are_saved(data, tmp_path, monkeypatch):
+    """HDF5 would end the process; it is asked before whether there is room."""
+    run = tmp_path / "run"
+    train_translation(data, run, MODEL, training(epochs=1), verbose=0)
+    translator = Translator.load(run / "best.task")
+    before = (run / "best.task").read_bytes()
+    former = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, former[1]))
+    try:
+        with pytest.raises(OSError):
+            translator.save(run / "best.task")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, former)
+    assert (run / "best.task").read_bytes() == before
+    assert sorted(os.listdir(run)) == [
+        ".lock", "best.task", "checkpoint.npz", "log.csv", "settings.toml",
+    ]  # fmt: skip
+
+
+def test_one_process_at_a_time_and_no_run_among_prepared_data(data, tmp_path):
+    (tmp_path / "run").mkdir()
+    with (
+        only_one(tmp_path / "run" / ".lock", "trains"),
+        pytest.raises(BlockingIOError, match=r"Another process trains in .*/run now"),
+    ):
+        train_translation(data, tmp_path / "run", MODEL, training(), verbose=0)
+    (tmp_path / "prepared.json").write_text("{}")
+    with pytest.raises(ValueError, match="holds prepared data"):
+        train_translation(data, tmp_path, MODEL, training(), verbose=0)
+    with pytest.raises(ValueError, match="Expected prepared data"):
+        PreparedTranslation.load(tmp_path)
 
 
 def test_a_place_that_cannot_be_written_to_is_found_first(data, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from keras_attn.datasets import TokenBatches
 from keras_attn.training import (
+    MaskedAccuracy,
     MaskedCrossEntropy,
     TrainingCheckpoint,
     fit_resumable,
@@ -30,7 +31,7 @@ class Losses(keras.callbacks.Callback):
         self.losses = []
 
     def on_epoch_end(self, epoch, logs=None):
-        self.losses.append((epoch, logs["loss"]))
+        self.losses.append((epoch, logs["loss"], logs["accuracy"]))
 
     def memory(self):
         return {"losses": self.losses}
@@ -52,6 +53,18 @@ class At(keras.callbacks.Callback):
             self.action()
 
 
+class AtSecondEpoch(keras.callbacks.Callback):
+    """Does something as the second epoch begins."""
+
+    def __init__(self, action):
+        super().__init__()
+        self.action = action
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1:
+            self.action()
+
+
 def make_model(vocabulary=30, dim=8, **optimizer):
     """A bag of the source's words and the last target word; with dropout."""
     seed_everything(3)
@@ -64,7 +77,12 @@ def make_model(vocabulary=30, dim=8, **optimizer):
     x = keras.layers.Dropout(0.2)(keras.layers.Add()([target, source]))
     model = keras.Model(ids, keras.layers.Dense(vocabulary)(x))
     settings = {"use_ema": True, "gradient_accumulation_steps": 2, **optimizer}
-    model.compile(keras.optimizers.Adam(1e-2, **settings), MaskedCrossEntropy(), jit_compile=False)
+    model.compile(
+        keras.optimizers.Adam(1e-2, **settings),
+        MaskedCrossEntropy(),
+        jit_compile=False,
+        weighted_metrics=[MaskedAccuracy(name="accuracy")],
+    )
     return model
 
 
@@ -82,7 +100,7 @@ def variables(model):
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
     losses, model = Losses(), make_model()
-    checkpoint = TrainingCheckpoint(tmp_path_factory.mktemp("run") / "c.npz", 4, {}, [losses])
+    checkpoint = TrainingCheckpoint(tmp_path_factory.mktemp("run") / "c.npz", 4)
     assert fit_resumable(model, make_batches(), checkpoint, EPOCHS, [losses], verbose=0)
     return losses.losses, variables(model)
 
@@ -92,7 +110,7 @@ def run_until_done(path, ends):
     positions = []
     for end in [*ends, None]:
         losses, model = Losses(), make_model()
-        checkpoint = TrainingCheckpoint(path, 4, {}, [losses])
+        checkpoint = TrainingCheckpoint(path, 4)
         callbacks = [losses] if end is None else [losses, end]
         try:
             complete = fit_resumable(model, make_batches(), checkpoint, EPOCHS, callbacks, 0)
@@ -130,10 +148,10 @@ def test_killed_within_an_epoch(uninterrupted, tmp_path):
 
 def test_signals_lose_no_batch(uninterrupted, tmp_path):
     count = len(make_batches())
-    ends = [At(3, interrupt), At(count - 3, terminate), At(1, interrupt)]
+    ends = [At(3, interrupt), At(count - 3, terminate), AtSecondEpoch(interrupt)]
     losses, weights, positions = run_until_done(tmp_path / "c.npz", ends)
-    # After the last batch of an epoch the epoch is ended first.
-    assert positions == [(0, 3), (1, 0), (1, 1), (EPOCHS, 0)]
+    # The last batch of an epoch comes again: the file has the place before it.
+    assert positions == [(0, 3), (0, count - 1), (1, 1), (EPOCHS, 0)]
     assert losses == uninterrupted[0]
     for ours, theirs in zip(weights, uninterrupted[1], strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -147,20 +165,123 @@ def test_signal_handlers_are_given_back(tmp_path):
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_a_complete_run_is_not_trained_again(tmp_path):
+def test_a_complete_run_is_loaded_and_not_trained_again(tmp_path):
     checkpoint = TrainingCheckpoint(tmp_path / "c.npz")
-    model = make_model()
-    assert fit_resumable(model, make_batches(), checkpoint, 1, verbose=0)
-    before = variables(model)
-    assert fit_resumable(model, make_batches(), checkpoint, 1, [At(1, kill)], verbose=0)
-    for ours, theirs in zip(variables(model), before, strict=True):
+    model, losses = make_model(), Losses()
+    assert fit_resumable(model, make_batches(), checkpoint, 1, [losses], verbose=0)
+    other, again = make_model(), Losses()
+    assert fit_resumable(other, make_batches(), checkpoint, 1, [again, At(1, kill)], verbose=0)
+    assert again.losses == losses.losses
+    for ours, theirs in zip(other.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_an_interrupted_model_is_what_the_file_holds(tmp_path):
+    class Ended(keras.callbacks.Callback):
+        ends = 0
+
+        def on_train_end(self, logs=None):
+            self.ends += 1
+
+    checkpoint, model, ended = TrainingCheckpoint(tmp_path / "c.npz"), make_model(), Ended()
+    callbacks = [ended, At(2, interrupt)]
+    assert not fit_resumable(model, make_batches(), checkpoint, 1, callbacks, verbose=0)
+    assert ended.ends == 1
+    other = make_model()
+    other.test_on_batch(*make_batches()[0])
+    load_training_state(tmp_path / "c.npz", other)
+    for ours, theirs in zip(variables(other), variables(model), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_measuring_after_an_epoch_is_left_at_once(uninterrupted, tmp_path):
+    class Measuring(keras.callbacks.Callback):
+        through = False
+
+        def on_epoch_end(self, epoch, logs=None):
+            interrupt()
+            self.through = True
+
+    checkpoint, measuring = TrainingCheckpoint(tmp_path / "c.npz"), Measuring()
+    batches = make_batches()
+    callbacks = [measuring, Losses()]
+    assert not fit_resumable(make_model(), batches, checkpoint, EPOCHS, callbacks, verbose=0)
+    assert not measuring.through
+    assert checkpoint.position == (0, len(batches) - 1)
+    losses, weights, _ = run_until_done(tmp_path / "c.npz", [])
+    assert losses == uninterrupted[0]
+    for ours, theirs in zip(weights, uninterrupted[1], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_who_reads_our_output_may_be_gone(tmp_path, capfd):
+    """`| tee log`: Ctrl-C ends tee too, and then nothing can be written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    former = os.dup(2)
+    os.dup2(writing, 2)
+    try:
+        checkpoint = TrainingCheckpoint(tmp_path / "c.npz")
+        ends = [At(3, interrupt)]
+        assert not fit_resumable(make_model(), make_batches(), checkpoint, 1, ends, verbose=0)
+    finally:
+        os.dup2(former, 2)
+        for descriptor in (former, writing):
+            os.close(descriptor)
+    assert checkpoint.position == (0, 3)
+
+
+def test_a_callback_may_end_the_run(tmp_path):
+    for name, batches, position in [("epoch", None, (1, 0)), ("batch", 3, (0, 3))]:
+
+        class Stop(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs=None, at=batches):
+                self.model.stop_training = batch + 1 == at
+
+            def on_epoch_end(self, epoch, logs=None):
+                self.model.stop_training = True
+
+        checkpoint = TrainingCheckpoint(tmp_path / f"{name}.npz")
+        assert fit_resumable(make_model(), make_batches(), checkpoint, EPOCHS, [Stop()], verbose=0)
+        assert checkpoint.position == position
+        # It stays ended.
+        callbacks = [Stop(), At(1, kill)]
+        assert fit_resumable(make_model(), make_batches(), checkpoint, EPOCHS, callbacks, verbose=0)
+
+
+def test_several_steps_at_a_time(tmp_path):
+    model = make_model()
+    model.steps_per_execution = 3
+    checkpoint = TrainingCheckpoint(tmp_path / "c.npz", 4)
+    fit_resumable(model, make_batches(), checkpoint, 1, [At(2, interrupt)], verbose=0)
+    assert checkpoint.position == (0, 6)
+    assert int(model.optimizer._iterations) == 6
+
+
+def test_a_run_that_diverges_is_not_kept(tmp_path):
+    checkpoint, model = TrainingCheckpoint(tmp_path / "c.npz", 4), make_model()
+    weights = [np.full_like(w, np.nan) for w in model.get_weights()]
+    diverge = At(5, lambda: model.set_weights(weights))
+    with pytest.raises(ValueError, match=r"not finite: the training diverged.*Lower the learning"):
+        fit_resumable(model, make_batches(), checkpoint, 1, [diverge], verbose=0)
+    assert checkpoint.position == (0, 4)
+
+
+def test_it_needs_fit_resumable(tmp_path):
+    with pytest.raises(ValueError, match=r"works in `keras_attn\.training\.fit_resumable`"):
+        make_model().fit(make_batches(), callbacks=[TrainingCheckpoint(tmp_path / "c")], verbose=0)
+
+
 def test_another_run_is_refused(tmp_path):
-    checkpoint = TrainingCheckpoint(tmp_path / "c.npz", fingerprint={"data": "a", "dim": 16})
+    checkpoint = TrainingCheckpoint(tmp_path / "c.npz", fingerprint={"data": ("a", 1), "dim": 16})
     fit_resumable(make_model(), make_batches(), checkpoint, 1, verbose=0)
-    other = TrainingCheckpoint(tmp_path / "c.npz", fingerprint={"data": "a", "dim": 32})
+    with pytest.raises(ValueError, match=r"memories of 0 callbacks\. Received: 1 "):
+        fit_resumable(make_model(), make_batches(), checkpoint, 2, [Losses()], verbose=0)
+    batches = make_batches()
+    batches.seed = 6
+    with pytest.raises(ValueError, match=r"another run: seed is 5 there, 6 here"):
+        fit_resumable(make_model(), batches, checkpoint, 2, verbose=0)
+    other = TrainingCheckpoint(tmp_path / "c.npz", fingerprint={"data": ("a", 1), "dim": 32})
     with pytest.raises(ValueError, match=r"another run: dim is 16 there, 32 here\. Give another"):
         fit_resumable(make_model(), make_batches(), other, 2, verbose=0)
     with pytest.raises(ValueError, match="positive integer"):
@@ -199,6 +320,10 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
         load_training_state(path, wide)
     with pytest.raises(ValueError, match=r"holds \d+ variables of its optimizer\. Expected: \d+"):
         load_training_state(path, make_model(use_ema=False))
+    sgd = make_model()
+    sgd.compile("sgd", MaskedCrossEntropy())
+    with pytest.raises(ValueError, match=r"its optimizer is Adam\. Expected: SGD"):
+        load_training_state(path, sgd)
     with pytest.raises(ValueError, match="Expected a compiled model"):
         save_training_state(path, keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
     for ours, theirs in zip(variables(wide), before, strict=True):
@@ -230,10 +355,11 @@ def test_half_precision_with_a_loss_scale(tmp_path):
         model.compile(optimizer, MaskedCrossEntropy(), jit_compile=False)
         return model
 
-    model = make()
-    checkpoint = TrainingCheckpoint(tmp_path / "c.npz")
+    checkpoint, model = TrainingCheckpoint(tmp_path / "c.npz"), make()
     fit_resumable(model, make_batches(), checkpoint, 1, [At(2, interrupt)], verbose=0)
     other = make()
+    other.test_on_batch(*make_batches()[0])
     load_training_state(tmp_path / "c.npz", other)
     for ours, theirs in zip(variables(other), variables(model), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+    assert model.optimizer.inner_optimizer._model_variables_moving_average

@@ -1,0 +1,92 @@
+"""The notebook runs from its first cell to its last, in a kernel of its own."""
+
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "examples" / "translation.ipynb"
+SOURCE = "We meet on Friday, March 3, at half past three."
+TINY = "num_pairs, epochs, dim = 80, 1, 16"
+
+# In a process of its own: what the kernel's libraries warn of is none of our warnings.
+RUN = """
+import sys
+import nbformat
+from nbclient import NotebookClient
+
+notebook = nbformat.read(sys.argv[1], as_version=4)
+nbformat.validate(notebook)
+cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
+assert len(cells) == 1
+cells[0].source += "\\n" + sys.argv[2]
+resources = {"metadata": {"path": sys.argv[4]}}
+NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
+nbformat.write(notebook, sys.argv[3])
+"""
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("notebook")
+    result = folder / "executed.ipynb"
+    command = [sys.executable, "-c", RUN, str(NOTEBOOK), TINY, str(result), str(folder)]
+    done = subprocess.run(
+        command,
+        env={
+            **os.environ,
+            "KERAS_BACKEND": "tensorflow",
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(folder),
+            # The kernel of this Python, whatever others are installed for the user.
+            "JUPYTER_DATA_DIR": str(folder / "jupyter"),
+            "IPYTHONDIR": str(folder / "ipython"),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return [c for c in json.loads(result.read_text())["cells"] if c["cell_type"] == "code"]
+
+
+def output(cells, ending):
+    """What came of the cell whose last line is this."""
+    (cell,) = [c for c in cells if "".join(c["source"]).splitlines()[-1] == ending]
+    (found,) = [o for o in cell["outputs"] if o["output_type"] == "execute_result"]
+    return {kind: "".join(data) for kind, data in found["data"].items()}
+
+
+def labels(table):
+    """The labels of a heat map: columns, then rows."""
+    return [html.unescape(label) for label in re.findall(">([^<]*)</th>", table)]
+
+
+def test_the_alignments_are_shown_with_their_tokens(cells):
+    tokens = output(cells, "alignment")["text/html"]
+    assert tokens.startswith("<table")
+    assert "".join(labels(tokens)).startswith(SOURCE.replace(" ", "▁") + "</s>")
+    words = labels(output(cells, "words")["text/html"])
+    assert words[: len(SOURCE.split()) + 1] == [*SOURCE.split(), "</s>"]
+    assert output(cells, "words.plot(title=source)")["image/png"]
+
+
+def test_what_was_saved_and_exported_is_the_same(cells):
+    again = output(cells, "again.translate(source) == translator.translate(source)")
+    assert again["text/plain"] == "True"
+    ending = 'serve(text=tf.constant([source]))["translation"].numpy()[0].decode()'
+    assert output(cells, ending)["text/plain"].startswith(("'", '"'))
+
+
+def test_it_is_kept_without_outputs_and_installs_nothing_that_is_there(cells):
+    kept = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    for cell in kept["cells"]:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+    assert "%pip install" in "".join(cells[0]["source"])
+    assert cells[0]["outputs"] == []
