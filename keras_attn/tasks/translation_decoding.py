@@ -1,5 +1,6 @@
 """From source texts to the n best translations and their alignments."""
 
+import html
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,17 @@ class NBestTranslations(NamedTuple):
     """Whether the text was longer than `max_source_length`: the rest of it was not read."""
     alignments: list[Alignment]
     """Of each: the mean over the heads of the last decoder block's cross-attention."""
+
+    def _repr_html_(self) -> str:
+        """A table, for notebooks."""
+        cells = "<td style='text-align:right'>{:.3f}</td><td style='text-align:left'>{}{}</td>"
+        rows = [
+            cells.format(score, html.escape(text), " <i>(cut)</i>" if cut else "")
+            for text, score, cut in zip(self.translations, self.scores, self.truncated, strict=True)
+        ]
+        note = "<caption>The source was cut.</caption>" if self.source_truncated else ""
+        head = "<tr><th>score</th><th style='text-align:left'>translation</th></tr>"
+        return f"<table>{note}{head}<tr>{'</tr><tr>'.join(rows)}</tr></table>"
 
 
 class TranslationSearch:

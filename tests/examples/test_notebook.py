@@ -90,3 +90,9 @@ def test_it_is_kept_without_outputs_and_installs_nothing_that_is_there(cells):
         assert cell.get("execution_count") is None
     assert "%pip install" in "".join(cells[0]["source"])
     assert cells[0]["outputs"] == []
+
+
+def test_the_n_best_are_a_table(cells):
+    shown = output(cells, f'translator.translate_n_best("{SOURCE}", 3)')["text/html"]
+    assert shown.startswith("<table>")
+    assert shown.count("<tr>") == 1 + 3
