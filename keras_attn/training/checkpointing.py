@@ -326,7 +326,7 @@ def _rest(batches: TokenBatches, first: int) -> Any:
 
 
 class _Signals:
-    """The first SIGINT or SIGTERM is a wish, kept for the end of the batch; the second is not."""
+    """The first signal is a wish, kept for the end of the batch; the second is not."""
 
     def __init__(self, checkpoint: TrainingCheckpoint):
         self.checkpoint = checkpoint
