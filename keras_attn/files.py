@@ -5,8 +5,11 @@ import glob
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from keras_attn.version import __version__
 
 try:
     import fcntl
@@ -207,6 +210,29 @@ def check_writable(folder: str | os.PathLike) -> Path:
         with contextlib.suppress(OSError):
             probe.unlink()
     return folder
+
+
+def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int) -> None:
+    """Refuses a file of a format that this version does not know yet.
+
+    Args:
+        path: The file, for the message.
+        header: Its `format_version`, and in `keras_attn` the version that wrote it.
+        newest: The newest format that is known.
+
+    Raises:
+        ValueError: If the file is of a newer one.
+
+    Example:
+
+    >>> check_format("model.task", {"format_version": 1, "keras_attn": "0.1.0"}, newest=1)
+    """
+    if header["format_version"] > newest:
+        raise ValueError(
+            f"{path} has format version {header['format_version']}, written by keras_attn "
+            f"{header['keras_attn']}. This is keras_attn {__version__}, which reads up to version "
+            f"{newest}. Install a newer keras_attn."
+        )
 
 
 def _to_disk(path: Path) -> None:

@@ -25,6 +25,7 @@ from keras_attn.tasks import (
     Translator,
     train_translation,
 )
+from keras_attn.tasks.translation_data import columns
 from keras_attn.tasks.translation_settings import SECTIONS, TOKENIZE
 from keras_attn.training import compute_on
 
@@ -143,10 +144,8 @@ def evaluate(
         if folder is not None:
             examples = getattr(PreparedTranslation.load(folder), split or "test")
         else:
-            columns = {"source": source, "target": target}
-            columns = {k: int(v) if v.isdecimal() else v for k, v in columns.items() if v}
             more = {} if split is None else {"split": split}
-            examples = list(read_pairs(pairs, pairs_target, **columns, **more))
+            examples = list(read_pairs(pairs, pairs_target, **columns(source, target), **more))
         scores = translator.evaluate(examples, **dataclasses.asdict(decoding), tokenize=tokenize)
     figures = {
         "pairs": len(examples),

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.files import atomic_write, reserve
+from keras_attn.files import atomic_write, check_format, reserve
 from keras_attn.version import __version__
 
 FORMAT_VERSION = 1
@@ -81,12 +81,7 @@ def read_config(path: str | os.PathLike, task: str) -> dict[str, Any]:
                 f"{archive.namelist()[:5]}."
             )
         header = json.loads(archive.read(_SETTINGS))
-    if header["format_version"] > FORMAT_VERSION:
-        raise ValueError(
-            f"{path} has format version {header['format_version']}, written by keras_attn "
-            f"{header['keras_attn']}. This is keras_attn {__version__}, which reads up to version "
-            f"{FORMAT_VERSION}. Install a newer keras_attn."
-        )
+    check_format(path, header, FORMAT_VERSION)
     if header["task"] != task:
         raise ValueError(f"{path} holds a {header['task']}. Expected: a {task}.")
     return header["config"]

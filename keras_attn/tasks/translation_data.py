@@ -21,7 +21,7 @@ from keras_attn.datasets import (
     remove_overlap,
     split_pairs,
 )
-from keras_attn.files import atomic_folder
+from keras_attn.files import atomic_folder, check_format
 from keras_attn.tasks.settings import read_settings, write_settings
 from keras_attn.tasks.translation_settings import TranslationDataSettings
 from keras_attn.text import BytePairTokenizer
@@ -135,12 +135,7 @@ class PreparedTranslation:
         header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
         if not {"format_version", "keras_attn", "fingerprint", "counts"} <= header.keys():
             raise ValueError(f"Expected prepared data in {folder}. Received: another {_HEADER}.")
-        if header["format_version"] > PREPARED_VERSION:
-            raise ValueError(
-                f"{folder} has format version {header['format_version']}, written by keras_attn "
-                f"{header['keras_attn']}. This is keras_attn {__version__}, which reads up to "
-                f"version {PREPARED_VERSION}. Install a newer keras_attn."
-            )
+        check_format(folder, header, PREPARED_VERSION)
         source = BytePairTokenizer.load_assets(folder / "source_tokenizer")
         target = source
         if (folder / "target_tokenizer").is_dir():
@@ -202,6 +197,12 @@ class PreparedTranslation:
         )
 
 
+def columns(source: str | None, target: str | None) -> dict[str, int | str]:
+    """Returns the arguments `source` and `target` of `read_pairs` that were given as strings."""
+    given = {"source": source, "target": target}
+    return {k: int(v) if v.isdecimal() else v for k, v in given.items() if v}
+
+
 def _read(
     settings: TranslationDataSettings, log: Callable[[str], Any]
 ) -> tuple[list[TranslationPair], list[TranslationPair], list[TranslationPair], int]:
@@ -210,12 +211,11 @@ def _read(
         raise ValueError("Expected `train`, a file or a folder of pairs. Received: none.")
 
     def read(path: str, target_path: str, **more: Any) -> list[TranslationPair]:
-        columns = {"source": settings.source, "target": settings.target}
         text: ParallelText = read_pairs(
             os.path.expanduser(path),
             os.path.expanduser(target_path) or None,
             format=settings.format,
-            **{k: int(v) if v.isdecimal() else v for k, v in columns.items() if v},
+            **columns(settings.source, settings.target),
             on_error=settings.on_error,
             max_characters=settings.max_characters,
             **more,

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.files import atomic_write
+from keras_attn.files import atomic_write, check_format
 from keras_attn.training.seeding import generator_states, set_generator_states
 from keras_attn.version import __version__
 
@@ -48,8 +48,13 @@ def save_training_state(
     {'step': 0}
     """
     groups = _variables(model)
-    for variable in groups["model"]:
-        if not np.isfinite(_to_numpy(variable)).all():
+    arrays = {
+        f"{name}/{i}": _to_numpy(variable)
+        for name, group in groups.items()
+        for i, variable in enumerate(group)
+    }
+    for i, variable in enumerate(groups["model"]):
+        if not np.isfinite(arrays[f"model/{i}"]).all():
             raise ValueError(
                 f"The weights {variable.path!r} are not finite: the training diverged, and is not "
                 "kept. Lower the learning rate, or clip the gradients."
@@ -61,11 +66,6 @@ def save_training_state(
         "optimizer": _optimizer_name(model),
         "variables": {name: [v.path for v in group] for name, group in groups.items()},
         "notes": notes or {},
-    }
-    arrays = {
-        f"{name}/{i}": _to_numpy(variable)
-        for name, group in groups.items()
-        for i, variable in enumerate(group)
     }
     arrays |= {f"{_GENERATORS}{name}": state for name, state in generator_states().items()}
     arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), "uint8")
@@ -204,10 +204,5 @@ def _header(path: Path, archive: Any) -> dict[str, Any]:
     if _HEADER not in archive.files:
         raise ValueError(f"Expected a checkpoint of keras_attn. Received: {path}, another archive.")
     header = json.loads(archive[_HEADER].tobytes())
-    if header["format_version"] > STATE_VERSION:
-        raise ValueError(
-            f"{path} has format version {header['format_version']}, written by keras_attn "
-            f"{header['keras_attn']}. This is keras_attn {__version__}, which reads up to version "
-            f"{STATE_VERSION}. Install a newer keras_attn."
-        )
+    check_format(path, header, STATE_VERSION)
     return header

@@ -68,10 +68,11 @@ def plot_attention(
 
 @functools.cache
 def _figure_class() -> type:
-    """A figure that notebooks show without pyplot, which would keep it open."""
     from matplotlib import figure
 
     class Figure(figure.Figure):
+        """A figure that notebooks show without pyplot, which would keep it open."""
+
         def _repr_png_(self) -> bytes:
             picture = io.BytesIO()
             self.savefig(picture, format="png")
