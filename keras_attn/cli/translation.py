@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -210,14 +210,14 @@ def predict(
     with compute_on(device), contextlib.ExitStack() as stack:
         translator = Translator.load(model_file)
         search = dataclasses.asdict(decoding)
-        write = _writer(output, stack)
-        write_links = _writer(alignments, stack) if alignments is not None else None
+        out = _open_output(output, stack)
+        links = _open_output(alignments, stack) if alignments is not None else None
         number = cut = 0
         standard = sys.stdin is not None and (not files or Path("-") in files)
         size = 1 if standard and sys.stdin.isatty() else _CHUNK  # who types wants an answer
         for lines in _chunks(_lines(files), size):
             real = [line for line in lines if line]
-            if write_links is None and heat_maps is None:
+            if links is None and heat_maps is None:
                 answers = iter([(t, None) for t in translator.translate(real, **search)])
             else:
                 found = translator.translate_n_best(real, 1, **search)
@@ -226,11 +226,12 @@ def predict(
             for line in lines:
                 number += 1
                 translated, alignment = next(answers) if line else ("", None)
-                write(" ".join(translated.split()))  # a line must stay a line
-                if write_links is not None:
-                    write_links(alignment.to_pharaoh() if alignment is not None else "")
+                print(" ".join(translated.split()), file=out)  # a line must stay a line
+                if links is not None:
+                    print(alignment.to_pharaoh() if alignment is not None else "", file=links)
                 if heat_maps is not None and alignment is not None:
                     alignment.plot(heat_maps / f"{number:06d}.png")
+            out.flush()
         if cut:
             click.echo(f"{cut} lines are longer than the model reads, and were cut.", err=True)
 
@@ -299,20 +300,13 @@ def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
         yield chunk
 
 
-def _writer(path: Path | None, stack: contextlib.ExitStack) -> Any:
-    """Returns a function that writes a line; a file appears when it is whole."""
+def _open_output(path: Path | None, stack: contextlib.ExitStack) -> TextIO:
+    """Opens a file that appears when it is whole, or standard output; closed with the stack."""
+    place: int | Path
     if path is None:
         place = os.dup(1)
     elif path.exists() and not path.is_file():  # a pipe, a device
         place = path
     else:
         place = stack.enter_context(atomic_write(path))
-    file = open(place, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
-    stack.enter_context(file)
-
-    def write(line: str) -> None:
-        file.write(line + "\n")
-        if sys.stdin is not None and sys.stdin.isatty():
-            file.flush()
-
-    return write
+    return stack.enter_context(open(place, "w", encoding="utf-8", newline="\n"))
