@@ -55,17 +55,18 @@ def train(model, inputs):
 
 
 def nothing_visible():
-    """Contract 2: a row that sees nothing, through both kinds of attention, and one step."""
+    """Contract 2: a row that sees nothing, through all kinds of attention, and one step."""
     x, memory = keras.Input((4, 8), name="x"), keras.Input((5, 8), name="memory")
     mask = keras.Input((4, 4), dtype="bool", name="mask")
     memory_mask = keras.Input((5,), dtype="bool", name="memory_mask")
     scored = {"return_attention_scores": True}
-    c, additive = layers.AdditiveAttention(3)(x, memory, value_mask=memory_mask, **scored)
-    y, own, cross = layers.TransformerDecoder(1, 2, 8)(
+    h, head = layers.SelfAttention("separate", use_bias=True)(x, attention_mask=mask, **scored)
+    c, additive = layers.AdditiveAttention(3)(h, memory, value_mask=memory_mask, **scored)
+    y, own, cross = layers.TransformerDecoder(1, 2, 8, value_rank=3)(
         c, memory, attention_mask=mask, memory_mask=memory_mask, **scored
     )
-    scores = [additive, *own, *cross]
-    model = keras.Model([x, memory, mask, memory_mask], [y, c, *scores])
+    scores = [additive, ops.expand_dims(head, 1), *own, *cross]
+    model = keras.Model([x, memory, mask, memory_mask], [y, c, h, *scores])
     rng = np.random.default_rng(0)
     visible = np.ones((2, 4, 4), bool)
     visible[0, 0] = False
@@ -75,13 +76,17 @@ def nothing_visible():
         "mask": visible,
         "memory_mask": np.arange(5) < [[0], [4]],
     }
-    y, c, *scores = numpy(model.predict_on_batch(inputs))
+    y, c, h, *scores = numpy(model.predict_on_batch(inputs))
     model = keras.Model(model.inputs, model.outputs[:1])
     model.compile(keras.optimizers.SGD(0.1), "mse", auto_scale_loss=False)
     model.train_on_batch(inputs, np.zeros((2, 4, 8), "float32"))
     return {
-        "finite": all(np.isfinite(a).all() for a in [y, c, *scores, *numpy(model.weights)]),
-        "zero": bool((c[0] == 0).all() and all((s[0, :, 0] == 0).all() for s in scores)),
+        "finite": all(np.isfinite(a).all() for a in [y, c, h, *scores, *numpy(model.weights)]),
+        "zero": bool(
+            (c[0] == 0).all()
+            and (h[0, 0] == 0).all()
+            and all((s[0, :, 0] == 0).all() for s in scores)
+        ),
     }
 
 

@@ -50,6 +50,9 @@ def layer_by_layer():
     positions = keras.Input((None,), dtype="int32", name="positions")
     y = layers.PositionalEncoding()(x, positions=positions, mask=mask)
     y = layers.FeedForward(5)(y)
+    y, alone = layers.SelfAttention(scale=0.5)(y, mask=mask, return_attention_scores=True)
+    y = layers.SelfAttention("shared", units=5)(y, attention_mask=each)
+    y = layers.SelfAttention("separate", use_bias=True)(y, use_causal_mask=True)
     y, own = layers.MultiHeadSelfAttention(N, key_dim=3, output_dim=D)(
         y, attention_mask=each, use_causal_mask=True, return_attention_scores=True
     )
@@ -61,9 +64,11 @@ def layer_by_layer():
     )
     y = keras.layers.Dense(D)(y)
     y = layers.TransformerEncoderBlock(N, F)(y, padding_mask=mask)
-    y = layers.DecoderBlock(N, F)(y, memory, memory_mask=memory_mask, padding_mask=mask)
+    y = layers.DecoderBlock(N, F, value_rank=3)(
+        y, memory, memory_mask=memory_mask, padding_mask=mask
+    )
     y = layers.DecoderBlock(N, F)(y)
-    y = layers.TransformerEncoder(1, N, F)(y, attention_mask=each)
+    y = layers.TransformerEncoder(1, N, F, value_rank=2)(y, attention_mask=each)
     y = layers.TransformerDecoder(1, N, F)(y)
     inputs = [x, memory, mask, memory_mask, each, positions]
     rng = np.random.default_rng(0)
@@ -77,7 +82,7 @@ def layer_by_layer():
         "each": visible,
         "positions": np.array([[0, 1, 0, 1], [3, 2, 70000, 0]], "int32"),
     }
-    return keras.Model({i.name: i for i in inputs}, [y, own, cross, additive]), values
+    return keras.Model({i.name: i for i in inputs}, [y, own, cross, additive, alone]), values
 
 
 MODELS = {"translator": translator, "layer_by_layer": layer_by_layer}

@@ -1,6 +1,7 @@
 """Layers that people stack in their own Keras models."""
 
 from keras_attn.layers.additive_attention import AdditiveAttention
+from keras_attn.layers.attention_decoder import AttentionDecoder
 from keras_attn.layers.collect import (
     AttentionKey,
     AttentionMaps,
@@ -9,23 +10,32 @@ from keras_attn.layers.collect import (
 )
 from keras_attn.layers.decoder_block import DecoderBlock
 from keras_attn.layers.feed_forward import FeedForward
+from keras_attn.layers.luong_attention import LuongAttention
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
 from keras_attn.layers.positional_encoding import LearnedPositionalEncoding, PositionalEncoding
+from keras_attn.layers.recurrent_encoder import RecurrentEncoder
+from keras_attn.layers.self_attention import SelfAttention
+from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.layers.token_embedding import TokenEmbedding
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 from keras_attn.layers.transformer_stacks import TransformerDecoder, TransformerEncoder
 
 __all__ = [
     "AdditiveAttention",
+    "AttentionDecoder",
     "AttentionKey",
     "AttentionMaps",
     "DecoderBlock",
     "FeedForward",
     "LearnedPositionalEncoding",
+    "LuongAttention",
     "MultiHeadAttention",
     "MultiHeadSelfAttention",
     "PositionalEncoding",
+    "RecurrentEncoder",
+    "SelfAttention",
+    "SequenceAttention",
     "TokenEmbedding",
     "TransformerDecoder",
     "TransformerEncoder",

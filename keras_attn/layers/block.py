@@ -29,11 +29,14 @@ class TransformerBlock(MaskedLayer):
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
         seed: int | None = None,
+        value_rank: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         kind = type(self).__name__
         check_positive(kind, num_heads=num_heads, intermediate_dim=intermediate_dim)
+        if value_rank is not None:
+            check_positive(kind, value_rank=value_rank)
         check_rate(kind, dropout=dropout, attention_dropout=attention_dropout)
         self.num_heads = num_heads
         self.intermediate_dim = intermediate_dim
@@ -48,6 +51,7 @@ class TransformerBlock(MaskedLayer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
+        self.value_rank = value_rank
 
     def _build_common(self, x_shape: tuple[int | None, ...]) -> None:
         if len(x_shape) != 3 or x_shape[-1] is None:
@@ -82,6 +86,7 @@ class TransformerBlock(MaskedLayer):
             kernel_initializer=cloned(self.kernel_initializer),
             bias_initializer=cloned(self.bias_initializer),
             seed=self.seed,
+            value_rank=self.value_rank,
             dtype=self.dtype_policy,
             name=name,
         )
@@ -125,6 +130,7 @@ class TransformerBlock(MaskedLayer):
             "kernel_initializer": self.kernel_initializer,
             "bias_initializer": self.bias_initializer,
             "seed": self.seed,
+            "value_rank": self.value_rank,
         }
 
     def get_config(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class AttentionKey(NamedTuple):
 class AttentionMaps(dict):
     """Attention weights `(B, N, T, S)` as NumPy arrays, keyed by `AttentionKey`.
 
-    Additive attention has one head and gives `(B, T, S)`.
+    Layers with one head and without an axis for it give `(B, T, S)`.
     """
 
     def __init__(self):
@@ -69,6 +69,16 @@ def _is_concrete(tensor: Any) -> bool:
 def active_collector() -> AttentionMaps | None:
     """Returns the collector of the surrounding `collect_attention`, or None."""
     return _collector.get()
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Hides the collector: a loop adds the weights of all its steps itself."""
+    token = _collector.set(None)
+    try:
+        yield
+    finally:
+        _collector.reset(token)
 
 
 @contextlib.contextmanager

@@ -28,6 +28,7 @@ class HeadsLayer(MaskedLayer):
         kernel_initializer: Any = "glorot_uniform",
         bias_initializer: Any = "zeros",
         seed: int | None = None,
+        value_rank: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -38,6 +39,7 @@ class HeadsLayer(MaskedLayer):
             ("value_dim", value_dim),
             ("num_kv_heads", num_kv_heads),
             ("output_dim", output_dim),
+            ("value_rank", value_rank),
         ]:
             if value is not None:
                 check_positive(kind, **{name: value})
@@ -58,9 +60,10 @@ class HeadsLayer(MaskedLayer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
+        self.value_rank = value_rank
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
-    def _set_widths(self, query_dim: int | None) -> None:
+    def _set_widths(self, query_dim: int | None, value_dim: int | None) -> None:
         kind = type(self).__name__
         if query_dim is None:
             raise ValueError(
@@ -76,6 +79,29 @@ class HeadsLayer(MaskedLayer):
         self._head_dim = self.key_dim or query_dim // self.num_heads
         self._value_head_dim = self.value_dim or self._head_dim
         self._kv_heads = self.num_kv_heads or self.num_heads
+        self._values_width = self._kv_heads * self._value_head_dim
+        if self.value_rank is not None and value_dim is not None:
+            most = min(value_dim, self._values_width)
+            if self.value_rank > most:
+                raise ValueError(
+                    f"`value_rank` of {kind} must be at most {most}, the smaller one of the widths "
+                    f"of the values ({value_dim}) and of their projection ({self._values_width}): "
+                    f"more would limit nothing. Received: value_rank={self.value_rank}. "
+                    "Leave it out for a full rank."
+                )
+
+    def _build_value_up(self, value_shape: tuple[int | None, ...]) -> None:
+        """Makes W_up, where the values have a low rank."""
+        self.value_up_dense = None
+        if self.value_rank is not None:
+            self.value_up_dense = self._dense(self._values_width, "value_up")
+            self.value_up_dense.build((*value_shape[:-1], self.value_rank))
+
+    def _split_values(self, projected: Tensor) -> Tensor:
+        """Splits projected values into heads, after W_up where there is one."""
+        if self.value_up_dense is not None:
+            projected = self.value_up_dense(projected)
+        return self._split(projected, self._kv_heads)
 
     def compute_output_shape(self, query_shape, *other_shapes):
         """Returns the shape of the output."""
@@ -148,4 +174,5 @@ class HeadsLayer(MaskedLayer):
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,
+            "value_rank": self.value_rank,
         }

@@ -24,6 +24,11 @@ class MultiHeadAttention(HeadsLayer):
     With `num_kv_heads` below `num_heads` it is grouped-query attention (Ainslie et al., 2023), with
     1 multi-query attention (Shazeer, 2019).
 
+    With `value_rank` r the kernel of the values is a product of two, `Wv = Wdown Wup`, of shapes
+    `(Dv, r)` and `(r, K Hv)`: `r (Dv + K Hv)` weights instead of `Dv K Hv`, fewer where
+    r < Dv K Hv / (Dv + K Hv), which is Dv / 2 where both are Dv. Each has a bias:
+    `V = (value Wdown + bdown) Wup + bup`.
+
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
     Masking: `value_mask` and `key_mask` `(B, S)` hide keys, `attention_mask` `(B, S)`, `(B, T, S)`
@@ -46,6 +51,7 @@ class MultiHeadAttention(HeadsLayer):
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropout.
+        value_rank: Rank r of the projection of values, at most min(Dv, K Hv); full if None.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:
@@ -91,10 +97,11 @@ class MultiHeadAttention(HeadsLayer):
                 raise ValueError(
                     f"`{name}` must have shape (B, length, width). Received: shape {shape}."
                 )
-        self._set_widths(query_shape[-1])
+        self._set_widths(query_shape[-1], value_shape[-1])
         self.query_dense = self._dense(self.num_heads * self._head_dim, "query")
         self.key_dense = self._dense(self._kv_heads * self._head_dim, "key")
-        self.value_dense = self._dense(self._kv_heads * self._value_head_dim, "value")
+        self.value_dense = self._dense(self.value_rank or self._values_width, "value")
+        self._build_value_up(value_shape)
         self.output_dense = self._dense(self.output_dim or query_shape[-1], "output")
         self.query_dense.build(query_shape)
         self.key_dense.build(key_shape)
@@ -158,7 +165,7 @@ class MultiHeadAttention(HeadsLayer):
         key = value if key is None else key
         return (
             self._split(self.key_dense(key), self._kv_heads),
-            self._split(self.value_dense(value), self._kv_heads),
+            self._split_values(self.value_dense(value)),
         )
 
     def attend_projected(

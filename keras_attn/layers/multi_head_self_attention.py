@@ -22,13 +22,20 @@ class MultiHeadSelfAttention(HeadsLayer):
     The columns of `Wqkv` are those of all heads of Q, then K, then V. One product of three times
     the width is faster than three.
 
+    With `value_rank` r the kernel of the values is a product of two, `Wv = Wdown Wup`, of shapes
+    `(D, r)` and `(r, K Hv)`: `r (D + K Hv)` weights instead of `D K Hv`, fewer where
+    r < D K Hv / (D + K Hv), which is D / 2 where both are D. Each has a bias:
+    `V = (x Wdown + bdown) Wup + bup`. `Wdown` stands in the columns of V in `Wqkv`: still one
+    product for all three, a narrower one, and then that with `Wup`.
+
     Shapes: x `(B, T, D)`.
 
     Masking: the Keras mask of `x`, or `mask` `(B, T)` in its place, hides keys. `attention_mask`
-    `(B, T)` takes the place of the Keras mask; `(B, T, T)` or `(B, 1|N, T, T)` is combined with it.
-    Masks are boolean or 0/1 integers, True: may be attended. The mask of the output is that of `x`,
-    or the explicit one. A query that sees no key gets a zero context (so its output is the output
-    bias) and zero weights; a padded query that sees keys is computed as any other.
+    `(B, T)` takes the place of the Keras mask and is combined with `mask`; `(B, T, T)` or
+    `(B, 1|N, T, T)` is combined with either. Masks are boolean or 0/1 integers, True: may be
+    attended. The mask of the output is that of `x`, or the explicit one. A query that sees no key
+    gets a zero context (so its output is the output bias) and zero weights; a padded query that
+    sees keys is computed as any other.
 
     Args:
         num_heads: Number of query heads N.
@@ -42,6 +49,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropout.
+        value_rank: Rank r of the projection of values, at most min(D, K Hv); full if None.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:
@@ -67,20 +75,21 @@ class MultiHeadSelfAttention(HeadsLayer):
     ((2, 5, 16), (2, 4, 5, 5))
     """
 
-    _query_mask_name = "x_mask"
-    _key_mask_name = "x_mask"
+    _query_mask_name = "mask"
+    _key_mask_name = "mask"
 
     def build(self, x_shape):
         """Makes the fused projection and that of the output."""
         if len(x_shape) != 3:
             raise ValueError(f"`x` must have shape (B, T, D). Received: shape {x_shape}.")
-        self._set_widths(x_shape[-1])
+        self._set_widths(x_shape[-1], x_shape[-1])
         self._sizes = (
             self.num_heads * self._head_dim,
             self._kv_heads * self._head_dim,
-            self._kv_heads * self._value_head_dim,
+            self.value_rank or self._values_width,
         )
         self.qkv_dense = self._dense(sum(self._sizes), "qkv")
+        self._build_value_up(x_shape)
         self.output_dense = self._dense(self.output_dim or x_shape[-1], "output")
         self.qkv_dense.build(x_shape)
         width = self.num_heads * self._value_head_dim
@@ -117,7 +126,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         return (
             self._split(query, self.num_heads),
             self._split(key, self._kv_heads),
-            self._split(value, self._kv_heads),
+            self._split_values(value),
         )
 
     def prefill(

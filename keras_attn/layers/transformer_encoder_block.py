@@ -37,6 +37,7 @@ class TransformerEncoderBlock(TransformerBlock):
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropouts.
+        value_rank: Rank of the projection of values in the attention; full if None.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:

@@ -11,7 +11,6 @@ from keras_attn.layers import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from keras_attn.models.token_decoder import TokenDecoder
 
 Tensor = Any
 
@@ -119,57 +118,3 @@ def encoder_decoder_transformer(
     logits = target_embedding(output, reverse=True)
     inputs = {"source_ids": source_ids, "target_ids": target_ids}
     return keras.Model(inputs, logits, name=name)
-
-
-class SequenceDecoder:
-    """Encodes sources and decodes targets with the layers of an encoder-decoder model.
-
-    It has no weights of its own: train, load or change the model, and it follows.
-
-    Args:
-        model: What `encoder_decoder_transformer` returned, or a reloaded one.
-
-    Raises:
-        ValueError: If the model lacks the layers.
-
-    Example:
-
-    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
-    >>> memory, mask = SequenceDecoder(model).encode(keras.ops.array([[5, 6, 2, 0]]))
-    >>> tuple(memory.shape), tuple(mask.shape)
-    ((1, 4, 16), (1, 4))
-    """
-
-    def __init__(self, model: keras.Model):
-        if not isinstance(model, keras.Model):
-            raise ValueError(
-                "Expected a model of `encoder_decoder_transformer`. "
-                f"Received: {type(model).__name__}."
-            )
-        layers = {layer.name: layer for layer in model.layers}
-        wanted = {
-            "source_embedding": TokenEmbedding,
-            "positions": PositionalEncoding,
-            "encoder": TransformerEncoder,
-            "decoder": TransformerDecoder,
-        }
-        missing = [n for n, kind in wanted.items() if not isinstance(layers.get(n), kind)]
-        if missing:
-            raise ValueError(
-                f"Expected a model of `encoder_decoder_transformer`. Received: {model.name!r} "
-                f"without its layers {missing}. For other models use "
-                "`keras_attn.generation.RecomputeDecoder`."
-            )
-        self.source_embedding = model.get_layer("source_embedding")
-        self.positions = model.get_layer("positions")
-        self.encoder = model.get_layer("encoder")
-        target = "target_embedding" if "target_embedding" in layers else "source_embedding"
-        self.decoder = TokenDecoder(
-            model.get_layer(target), self.positions, model.get_layer("decoder")
-        )
-
-    def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the memory `(B, S, D)` and its mask `(B, S)`."""
-        mask = keras.ops.not_equal(source_ids, 0)
-        x = self.positions(self.source_embedding(source_ids))
-        return self.encoder(x, padding_mask=mask), mask

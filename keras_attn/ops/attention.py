@@ -152,6 +152,50 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
         raise ValueError(f"`key` and `value` must have one length S. Received: {shapes}.")
 
 
+def additive_scores(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
+    """Scores of additive attention, over projected queries and keys (Bahdanau et al., 2015).
+
+        scores[t, s] = scale . tanh(query[t] + key[s])        (B, T, S)
+
+    Memory is `B * T * S * U` while it runs: long queries belong in a loop, which is what decoders
+    do. Nothing of that is kept for the backward pass, where the hidden layer is computed again: a
+    loop of T steps keeps no more than the queries and keys.
+
+    Args:
+        query: Projected queries `(B, T, U)`.
+        key: Projected keys `(B, S, U)`.
+        scale: The vector v `(U,)`.
+
+    Returns:
+        The scores `(B, T, S)`.
+
+    Example:
+
+    >>> scores = additive_scores(ops.zeros((1, 1, 2)), ops.zeros((1, 3, 2)), ops.ones((2,)))
+    >>> ops.convert_to_numpy(scores).tolist()
+    [[[0.0, 0.0, 0.0]]]
+    """
+    return _rematerialized_scores(query, key, ops.cast(scale, query.dtype))
+
+
+def _hidden(query: Tensor, key: Tensor) -> Tensor:
+    return ops.tanh(ops.expand_dims(query, 2) + ops.expand_dims(key, 1))
+
+
+@ops.custom_gradient
+def _rematerialized_scores(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
+    scores = ops.squeeze(ops.matmul(_hidden(query, key), ops.expand_dims(scale, 1)), axis=-1)
+
+    def gradients(*args, upstream=None):
+        upstream = ops.expand_dims(args[0] if upstream is None else upstream, 3)  # (B, T, S, 1)
+        hidden = _hidden(query, key)
+        inner = upstream * scale * (1 - ops.square(hidden))  # (B, T, S, U)
+        of_scale = ops.sum(upstream * hidden, axis=(0, 1, 2))
+        return ops.sum(inner, axis=2), ops.sum(inner, axis=1), of_scale
+
+    return scores, gradients
+
+
 def additive_attention(
     query: Tensor,
     key: Tensor,
@@ -164,10 +208,8 @@ def additive_attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Additive attention over projected queries and keys (Bahdanau et al., 2015).
 
-        scores[t, s] = scale . tanh(query[t] + key[s])        (B, T, S)
-        context[t]   = sum_s softmax_s(scores[t]) value[s]    (B, T, D)
-
-    Memory is `B * T * S * U`: long queries belong in a loop, which is what decoders do.
+        scores       = additive_scores(query, key, scale)       (B, T, S)
+        context[t]   = sum_s softmax_s(scores[t]) value[s]      (B, T, D)
 
     Args:
         query: Projected queries `(B, T, U)`.
@@ -189,8 +231,7 @@ def additive_attention(
     >>> tuple(additive_attention(q, k, v, ops.ones((8,))).shape)
     (2, 3, 6)
     """
-    hidden = ops.tanh(ops.expand_dims(query, 2) + ops.expand_dims(key, 1))
-    scores = ops.sum(hidden * ops.cast(scale, hidden.dtype), axis=-1)
+    scores = additive_scores(query, key, scale)
     weights = ops.cast(masked_softmax(scores, mask), value.dtype)
     kept = random.dropout(weights, dropout, seed=seed) if dropout else weights
     context = ops.matmul(kept, value)

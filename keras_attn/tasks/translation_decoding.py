@@ -28,7 +28,7 @@ class NBestTranslations(NamedTuple):
     source_truncated: bool
     """Whether the text was longer than `max_source_length`: the rest of it was not read."""
     alignments: list[Alignment]
-    """Of each: the mean over the heads of the last decoder block's cross-attention."""
+    """Of each: the mean over the heads of the last cross-attention; zeros without attention."""
 
     def _repr_html_(self) -> str:
         """A table, for notebooks."""
@@ -48,7 +48,7 @@ class TranslationSearch:
     It has no weights of its own: train, load or change the model, and it follows.
 
     Args:
-        model: A model of `encoder_decoder_transformer`.
+        model: A model of `encoder_decoder_transformer` or `recurrent_encoder_decoder`.
         source_tokenizer: Tokenizer of the sources.
         target_tokenizer: Tokenizer of the targets; it may be the same object.
         max_source_length: Longest source in tokens that is read, its end included.
@@ -225,24 +225,18 @@ class TranslationSearch:
             found: Sequences `(B, R, T)`.
 
         Returns:
-            float32 `(B, R, T, S)`: the mean over the heads of the last block's cross-attention.
-            Row t is that of the query that predicts token t; zero on padding.
+            float32 `(B, R, T, S)`, as `SequenceDecoder.align`: row t is that of the query that
+            predicts token t; zero on padding.
         """
-        decoder, tokens = self.layers.decoder, found.tokens
+        tokens = found.tokens
         count = tokens.shape[1]
         start = ops.zeros_like(tokens[:, :, :1]) + self.target_tokenizer.start_id
         inputs = ops.concatenate([start, tokens[:, :, :-1]], axis=2)
-        inputs = ops.reshape(inputs, (-1, ops.shape(tokens)[2]))  # (B R, T)
-        x = decoder.positions(decoder.embedding(inputs))
-        _, _, cross = decoder.decoder(
-            x,
+        weights = self.layers.align(
             ops.repeat(memory, count, axis=0),
-            memory_mask=ops.repeat(mask, count, axis=0),
-            padding_mask=ops.not_equal(inputs, self.target_tokenizer.pad_id),
-            return_attention_scores=True,
-            training=False,
+            ops.repeat(mask, count, axis=0),
+            ops.reshape(inputs, (-1, ops.shape(tokens)[2])),  # (B R, T)
         )
-        weights = ops.mean(ops.cast(cross[-1], "float32"), axis=1)  # (B R, T, S)
         shape = (-1, count, ops.shape(tokens)[2], ops.shape(memory)[1])
         slots = ops.cumsum(ops.ones_like(tokens), axis=2)
         is_token = ops.cast(slots <= ops.expand_dims(found.lengths, 2), "float32")
@@ -251,24 +245,26 @@ class TranslationSearch:
     def align(
         self, text: str, source: list[int], target: list[int] | None, layer: int
     ) -> Alignment:
-        """Aligns a source and a target, ids with their ends, in one decoder block.
+        """Aligns a source and a target, ids with their ends, by one cross-attention.
 
         Args:
             text: The source.
             source: Its ids.
             target: Ids; those that the search finds if None.
-            layer: Number of the decoder block.
+            layer: Number of the cross-attention.
 
         Returns:
             `Alignment`.
 
         Raises:
-            ValueError: If there is no such block, or the target is longer than any translation.
+            ValueError: If there is no such attention, or the target is longer than any translation.
         """
-        blocks = len(self.model.get_layer("decoder").blocks)
+        blocks = self.layers.num_attentions
+        if not blocks:
+            raise ValueError("A model with attention='none' aligns nothing.")
         if not isinstance(layer, int) or not -blocks <= layer < blocks:
             raise ValueError(
-                f"`layer` must be the number of one of the {blocks} decoder blocks, {-blocks} to "
+                f"`layer` must be the number of one of the {blocks} cross-attentions, {-blocks} to "
                 f"{blocks - 1}. Received: {layer!r}."
             )
         if target is None:
@@ -285,7 +281,8 @@ class TranslationSearch:
             "target_ids": np.array([[self.target_tokenizer.start_id, *target[:-1]]], "int32"),
         }
         weights = attention_maps(self.model, inputs).select(role="cross")[layer][0]
-        return self._alignment(source, target, weights.mean(axis=0), text)
+        weights = weights.mean(axis=0) if weights.ndim == 3 else weights
+        return self._alignment(source, target, weights, text)
 
 
 def readable_tokens(tokenizer: BytePairTokenizer, ids: Sequence[int]) -> list[str]:

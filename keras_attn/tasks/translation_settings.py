@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
+from keras_attn.models import ENCODER_DECODERS
+from keras_attn.models.recurrent import ATTENTIONS, CELLS
 from keras_attn.tasks.settings import check_settings, setting
 
 FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
@@ -50,26 +54,99 @@ class TranslationDataSettings:
     __post_init__ = check_settings
 
 
+_BOTH = ("model", "num_layers", "dim", "dropout")
+_RNN_ONLY = (
+    "attention",
+    "cell",
+    "units",
+    "recurrent_dropout",
+    "order",
+    "input_feeding",
+    "window",
+    "window_size",
+)
+
+
 @dataclass(frozen=True)
 class TranslationModelSettings:
-    """The Transformer. The help texts say what each setting does.
+    """The model, a Transformer or a recurrent one. The help texts say what each setting does.
 
     Example:
 
     >>> TranslationModelSettings(num_layers=4).dim
     256
+    >>> TranslationModelSettings(model="rnn", attention="luong-general").num_layers
+    1
     """
 
-    num_layers: int = setting(3, "encoder and decoder blocks", at_least=1)
-    dim: int = setting(256, "width", at_least=1)
-    num_heads: int = setting(4, "attention heads", at_least=1)
-    intermediate_dim: int = setting(1024, "hidden width of the feed-forward networks", at_least=1)
-    dropout: float = setting(0.1, "of embeddings and sublayers", at_least=0, below=1)
-    attention_dropout: float = setting(0.0, "of attention weights", at_least=0, below=1)
-    activation: str = setting("relu", "of the feed-forward networks")
-    normalize_first: bool = setting(True, "pre-norm, not post-norm")
+    model: str = setting("transformer", "kind of the model", choices=tuple(ENCODER_DECODERS))
+    num_layers: int = setting(
+        0, "of encoder and decoder; 0: 3 of a Transformer, 1 of an rnn", at_least=0
+    )
+    dim: int = setting(256, "width; of an rnn that of the embeddings", at_least=1)
+    num_heads: int = setting(4, "transformer: attention heads", at_least=1)
+    intermediate_dim: int = setting(
+        1024, "transformer: hidden width of the feed-forward networks", at_least=1
+    )
+    dropout: float = setting(0.1, "of embeddings, sublayers and outputs", at_least=0, below=1)
+    attention_dropout: float = setting(
+        0.0, "transformer: of attention weights", at_least=0, below=1
+    )
+    activation: str = setting("relu", "transformer: of the feed-forward networks")
+    normalize_first: bool = setting(True, "transformer: pre-norm, not post-norm")
+    attention: str = setting(
+        "additive", "rnn: its attention; none: a fixed context", choices=ATTENTIONS
+    )
+    cell: str = setting("gru", "rnn: its cells", choices=CELLS)
+    units: int = setting(512, "rnn: width of the states, an even number", at_least=2)
+    recurrent_dropout: float = setting(0.0, "rnn: of the states", at_least=0, below=1)
+    order: str = setting(
+        "auto",
+        "rnn: attend from the previous state (bahdanau) or the present one (luong)",
+        choices=("auto", "bahdanau", "luong"),
+    )
+    input_feeding: str = setting(
+        "auto", "rnn: feed the attention vector to the next step", choices=("auto", "yes", "no")
+    )
+    window: str = setting(
+        "none", "rnn: window of the attention", choices=("none", "monotonic", "predictive")
+    )
+    window_size: int = setting(10, "rnn: half-width of the window, in tokens", at_least=1)
 
-    __post_init__ = check_settings
+    def __post_init__(self):
+        check_settings(self)
+        if not self.num_layers:
+            object.__setattr__(self, "num_layers", 3 if self.model == "transformer" else 1)
+        for field in dataclasses.fields(self):
+            kind = "rnn" if field.name in _RNN_ONLY else "transformer"
+            value = getattr(self, field.name)
+            if field.name not in _BOTH and kind != self.model and value != field.default:
+                raise ValueError(
+                    f"`{field.name}` belongs to model={kind!r}. "
+                    f"Received: {field.name}={value!r} with model={self.model!r}."
+                )
+        if self.window == "none" and self.window_size != 10:
+            raise ValueError(
+                f"`window_size` belongs to a window. Received: window_size={self.window_size} with "
+                "window='none'."
+            )
+        if self.model == "rnn":
+            ENCODER_DECODERS["rnn"][0](source_vocabulary_size=1, **self._fields())  # checks them
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: value for name, value in self.config().items() if name != "model"}
+
+    def config(self) -> dict[str, Any]:
+        """Returns what `Translator` takes: the settings of this kind of model."""
+        values = dataclasses.asdict(self)
+        if self.model == "transformer":
+            return {name: value for name, value in values.items() if name not in _RNN_ONLY}
+        values = {name: values[name] for name in (*_BOTH, *_RNN_ONLY)}
+        values["order"] = None if self.order == "auto" else self.order
+        values["input_feeding"] = {"auto": None, "yes": True, "no": False}[self.input_feeding]
+        values["window"] = None if self.window == "none" else self.window
+        values["window_size"] = self.window_size if values["window"] else None
+        return values
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from collections.abc import Callable
@@ -202,7 +201,7 @@ def _train(
     two = data.target_tokenizer is not data.source_tokenizer
     translator = Translator(
         data.source_tokenizer,
-        dataclasses.asdict(model),
+        model.config(),
         data.target_tokenizer if two else None,
         max_source_length=data.settings.max_length,
         dtype=training.precision,

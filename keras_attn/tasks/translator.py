@@ -10,7 +10,13 @@ import keras
 
 from keras_attn.datasets import TokenBatches
 from keras_attn.export import export_in_child_process
-from keras_attn.models import TransformerConfig, encoder_decoder_transformer
+from keras_attn.models import (
+    ENCODER_DECODERS,
+    RecurrentConfig,
+    TransformerConfig,
+    encoder_decoder,
+    model_kind,
+)
 from keras_attn.tasks.alignment import Alignment
 from keras_attn.tasks.checks import (
     Pairs,
@@ -42,7 +48,7 @@ class TranslationScores(NamedTuple):
 
 
 class Translator:
-    """A Transformer with its tokenizer and its decoding: strings in, strings out.
+    """An encoder-decoder with its tokenizer and its decoding: strings in, strings out.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes;
     the methods here only join them.
@@ -50,7 +56,8 @@ class Translator:
     Args:
         tokenizer: Tokenizer of the source, and of the target where no other is given.
         config: Settings of the model; its vocabulary sizes are taken from the tokenizers.
-            `TransformerConfig`, a dict of its fields, or None for its defaults.
+            `TransformerConfig`, `RecurrentConfig`, a dict of the fields of one of them, which
+            `"model"`, `"transformer"` (if missing) or `"rnn"`, names; None: a Transformer.
         target_tokenizer: Tokenizer of the target, for two vocabularies.
         max_source_length: Longest source in tokens that is read; what is longer is cut, with a
             warning. A translation has at most `2 * n + 16` tokens for n source tokens.
@@ -69,7 +76,7 @@ class Translator:
     def __init__(
         self,
         tokenizer: BytePairTokenizer,
-        config: TransformerConfig | dict[str, Any] | None = None,
+        config: TransformerConfig | RecurrentConfig | dict[str, Any] | None = None,
         target_tokenizer: BytePairTokenizer | None = None,
         max_source_length: int = 512,
         dtype: Any = None,
@@ -84,23 +91,15 @@ class Translator:
                     f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
                     "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
                 )
-        if isinstance(config, TransformerConfig):
-            config = config.to_dict()
-        known = [field.name for field in dataclasses.fields(TransformerConfig)]
-        if not isinstance(config or {}, dict) or set(config or {}) - set(known):
-            raise ValueError(
-                f"`config` must be a TransformerConfig or a dict of its fields, {known}. "
-                f"Received: {config!r}."
-            )
         sizes = {
             "source_vocabulary_size": tokenizer.vocabulary_size,
             "target_vocabulary_size": target_tokenizer and target_tokenizer.vocabulary_size,
         }
-        self.config = TransformerConfig(**{**(config or {}), **sizes})
+        self.config = _config(config, sizes)
         self.source_tokenizer = tokenizer
         self.target_tokenizer = target_tokenizer or tokenizer
         self.max_source_length = max_source_length
-        self.model = encoder_decoder_transformer(self.config, dtype=dtype)
+        self.model = encoder_decoder(self.config, dtype=dtype)
         self._search = TranslationSearch(
             self.model, tokenizer, self.target_tokenizer, max_source_length
         )
@@ -329,7 +328,8 @@ class Translator:
         Args:
             source: A sentence.
             target: Its translation; the model's own if None.
-            layer: Number of the decoder block, counted from 0, or from the last one by -1, -2, ...
+            layer: Number of the cross-attention (a Transformer has one a decoder block), counted
+                from 0, or from the last one by -1, -2, ...
 
         Returns:
             `Alignment` of readable tokens and weights `(T, S)`; each target token, and the end, is
@@ -337,7 +337,7 @@ class Translator:
 
         Raises:
             TypeError: For what is no string.
-            ValueError: If there is no such block, or the target is longer than any translation.
+            ValueError: If there is no such attention, or the target is longer than any translation.
         """
         ids = self._read([source])[0]
         if target is not None:
@@ -392,7 +392,7 @@ class Translator:
         """Saves settings, tokenizers and weights to one file, readable on every backend."""
         two = self.target_tokenizer is not self.source_tokenizer
         config = {
-            "config": self.config.to_dict(),
+            "config": {"model": model_kind(self.config), **self.config.to_dict()},
             "tokenizer": self.source_tokenizer.get_config(),
             "target_tokenizer": self.target_tokenizer.get_config() if two else None,
             "max_source_length": self.max_source_length,
@@ -473,6 +473,26 @@ class Translator:
             )
             return
         export_translation(self._search, path, beams, alpha, count, overwrite)
+
+
+def _config(config: Any, sizes: dict[str, int | None]) -> TransformerConfig | RecurrentConfig:
+    """Makes settings with other vocabulary sizes."""
+    if isinstance(config, TransformerConfig | RecurrentConfig):
+        config = {"model": model_kind(config), **config.to_dict()}
+    kinds = {
+        name: [field.name for field in dataclasses.fields(kind)]
+        for name, (kind, _) in ENCODER_DECODERS.items()
+    }
+    given = {} if config is None else config
+    name = given.get("model", "transformer") if isinstance(given, dict) else None
+    if name not in kinds or set(given) - {"model", *kinds[name]}:
+        raise ValueError(
+            "`config` must be a TransformerConfig, a RecurrentConfig, or a dict of the fields of "
+            f"one of them: {'; '.join(f'model={k!r}: {v}' for k, v in kinds.items())}. "
+            f"Received: {config!r}."
+        )
+    fields = {k: v for k, v in given.items() if k != "model"}
+    return ENCODER_DECODERS[name][0](**{**fields, **sizes})
 
 
 def _tensorflow_on_cpu() -> bool:

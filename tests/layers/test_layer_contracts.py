@@ -35,6 +35,19 @@ def self_attention(**settings):
     )
 
 
+def one_head(projection, repeats=True, **settings):
+    return LayerCase(
+        make(layers.SelfAttention, projection=projection, **settings),
+        X,
+        masks={"x": "mask"},
+        hides=("x",),
+        attention_mask=("x", "x", 1),
+        scores=(("x", "x", 0),),
+        causal={"use_causal_mask": True},
+        repeats=repeats,
+    )
+
+
 def attention(inputs=TWO, **settings):
     return LayerCase(
         make(layers.MultiHeadAttention, num_heads=N, **settings),
@@ -84,10 +97,18 @@ CASES = {
     "self_attention_grouped": self_attention(
         num_kv_heads=1, key_dim=3, value_dim=5, use_bias=False, scale=0.3, attention_dropout=0.1
     ),
+    "self_attention_low_rank": self_attention(value_rank=2),
+    "self_attention_low_rank_grouped": self_attention(
+        num_kv_heads=1, key_dim=3, value_dim=5, value_rank=3, use_bias=False, attention_dropout=0.1
+    ),
+    "one_head_bare": one_head(None, scale=1.0),
+    "one_head_shared": one_head("shared", attention_dropout=0.1, seed=3),
+    "one_head_separate": one_head("separate", repeats=False, units=5, use_bias=True),
     "attention": attention(),
     "attention_grouped": attention(
         num_kv_heads=1, key_dim=3, value_dim=5, attention_dropout=0.1, seed=3
     ),
+    "attention_low_rank": attention(num_kv_heads=1, key_dim=3, value_dim=5, value_rank=2),
     "attention_key": attention({**TWO, "key": ("S", 3)}),
     "additive": additive(),
     "additive_key": additive({**TWO, "key": ("S", 3)}, use_bias=True, attention_dropout=0.1),
@@ -111,11 +132,15 @@ CASES = {
         layers.TransformerEncoderBlock, **BLOCK, normalize_first=True, num_kv_heads=1, key_dim=3,
         dropout=0.1, attention_dropout=0.1, activation="gelu", seed=1,
     ),
+    "encoder_block_low_rank": block(layers.TransformerEncoderBlock, **BLOCK, value_rank=2),
     "decoder_block": block(layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK),
     "decoder_block_pre": block(
         layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK, normalize_first=True, dropout=0.1
     ),
     "decoder_block_alone": block(layers.DecoderBlock, **BLOCK, normalize_first=True),
+    "decoder_block_low_rank": block(
+        layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK, value_rank=3
+    ),
     "encoder": block(layers.TransformerEncoder, X, (SELF, SELF), **STACK),
     "encoder_pre": block(
         layers.TransformerEncoder, X, (SELF, SELF), **STACK, normalize_first=True, seed=5

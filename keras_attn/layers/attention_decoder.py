@@ -1,0 +1,556 @@
+"""The recurrent decoder with attention."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops, tree
+
+from keras_attn.layers.collect import active_collector, no_collection
+from keras_attn.layers.lost_masks import check_mask_kept
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_positive,
+    check_rank,
+    check_rate,
+    sequence_mask,
+)
+from keras_attn.layers.recurrent_cells import (
+    as_one_cell,
+    dropout_masks,
+    output_width,
+    query_index,
+    state_widths,
+)
+from keras_attn.layers.sequence_attention import SequenceAttention
+from keras_attn.ops import summarize
+from keras_attn.ops.summaries import SUMMARIES
+
+Tensor = Any
+
+ORDERS = ("bahdanau", "luong")
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class AttentionDecoder(MaskedLayer):
+    """A recurrent decoder that attends to a memory at each step, over any Keras cell.
+
+    Luong's order (Luong et al., 2015): attend from the present state.
+
+        s[t], h[t] = cell([x[t]; a[t-1]], s[t-1])          a[t-1] with `input_feeding`
+        c[t]       = attention(h[t], memory)
+
+    Bahdanau's order (Bahdanau et al., 2015): attend from the previous state.
+
+        c[t]       = attention(s[t-1], memory)
+        s[t], h[t] = cell([x[t]; c[t]], s[t-1])            and a[t-1] with `input_feeding`
+
+    In both:
+
+        a[t]      = activation([h[t]; c[t]] Wa)            with `attention_units`; else [h[t]; c[t]]
+        output[t] = dropout(a[t])
+
+    With several attentions, c[t] is the concatenation of their contexts. Without attention, but
+    with a memory, c[t] is its `summary` at every step: the fixed context of Cho et al., 2014.
+    Without a memory the layer is a plain recurrent network that can be decoded step by step.
+
+    The initial state is `initial_state`, or `tanh(summary(memory) Wi + bi)` for each state of the
+    cell with `bridge`, or the cell's own (zeros). The summary is the `"mean"` of the memory's
+    tokens, its `"last"` token, or its `"ends"`: the first half of the last token and the second
+    half of the first one, which are the final states of both directions of a bidirectional encoder.
+
+    Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, attention_units)`, else `(B, T, U + C)`
+    for cells with outputs of width U and contexts of width C in all.
+
+    Masking: memory that `memory_mask` (or the Keras mask of `memory`) hides is not attended to and
+    not summarized; a row without any has zero contexts and weights. The state of a row stays as it
+    is where `padding_mask` (or the Keras mask of `x`) is False: padding may stand on either side.
+
+    Memory: one step's, in inference. In training what the backend keeps of each step's attention:
+    additive scores are computed again in the backward pass, so that `(B, T, S, units)` is not held.
+
+    Args:
+        cell: A Keras cell (`GRUCell`, `LSTMCell`, `StackedRNNCells`, your own) or a list of cells,
+            the first at the bottom. Dropout and recurrent dropout of cells are theirs.
+        attention: `AdditiveAttention`, `LuongAttention` or another `SequenceAttention`; a list of
+            them; None: none. Its `attention_dropout` must be 0: use `dropout`.
+        order: `"luong"` or `"bahdanau"`; None: `"luong"` with attention, `"bahdanau"` without.
+        input_feeding: Whether a[t-1] is an input of step t (the context, where there are no
+            `attention_units`); None: in Luong's order.
+        attention_units: Width of a[t]; None: no Wa.
+        activation: Of a[t].
+        bridge: Whether the initial state is made of the memory's summary.
+        summary: `"mean"`, `"last"` or `"ends"`: where a bridge or a fixed context needs it.
+        dropout: Dropout of the output.
+        seed: Seed of the dropout.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`: embeddings of the target's tokens, shifted by one (teacher forcing).
+        memory: `(B, S, Dm)`: the encoder's output, or None for a layer built without.
+        memory_mask: `(B, S)`.
+        padding_mask: `(B, T)`.
+        initial_state: A tensor `(B, width)` for each state of the cell, in a list.
+        return_attention_scores: Whether the weights are returned too.
+        return_state: Whether the cell's final states are returned too.
+        training: Whether dropout is active.
+
+    Returns:
+        The output. With scores `(output, [weights (B, T, S), ...])`, one for each attention; with
+        the state a list of tensors after that.
+
+    Raises:
+        ValueError: For options that do not apply or do not fit, a memory that lost its mask, states
+            of other widths.
+        TypeError: For what is no cell or no attention.
+
+    Example:
+
+    >>> decoder = AttentionDecoder(
+    ...     keras.layers.GRUCell(16), AdditiveAttention(8), attention_units=12, bridge=True
+    ... )
+    >>> x, memory = ops.ones((2, 5, 4)), ops.ones((2, 7, 6))
+    >>> output, [weights] = decoder(x, memory, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((2, 5, 12), (2, 5, 7))
+    """
+
+    _query_mask_name = "padding_mask"
+    _key_mask_name = "memory_mask"
+
+    def __init__(
+        self,
+        cell: Any,
+        attention: Any = None,
+        order: str | None = None,
+        input_feeding: bool | None = None,
+        attention_units: int | None = None,
+        activation: Any = "tanh",
+        bridge: bool = False,
+        summary: str = "mean",
+        dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.cell = as_one_cell(cell, self.dtype_policy)
+        attention = [] if attention is None else attention
+        self.attention = list(attention) if isinstance(attention, list | tuple) else [attention]
+        for layer in self.attention:
+            if not isinstance(layer, SequenceAttention):
+                raise TypeError(
+                    "`attention` of AttentionDecoder must be AdditiveAttention, LuongAttention, "
+                    f"another SequenceAttention, or a list of them. Received: {layer!r}."
+                )
+            if layer.attention_dropout:
+                raise ValueError(
+                    "`attention_dropout` cannot be drawn within a recurrent loop. Use `dropout` of "
+                    f"AttentionDecoder or of its cell. Received: attention_dropout="
+                    f"{layer.attention_dropout} of {layer.name!r}."
+                )
+        if order not in (None, *ORDERS):
+            raise ValueError(f"`order` must be one of {list(ORDERS)}. Received: {order!r}.")
+        if summary not in SUMMARIES:
+            raise ValueError(f"`summary` must be one of {list(SUMMARIES)}. Received: {summary!r}.")
+        if attention_units is not None:
+            check_positive("AttentionDecoder", attention_units=attention_units)
+        check_rate("AttentionDecoder", dropout=dropout)
+        self.order = order or ("luong" if self.attention else "bahdanau")
+        self.input_feeding = input_feeding
+        self.attention_units = attention_units
+        self.activation = keras.activations.get(activation)
+        self.bridge = bridge
+        self.summary = summary
+        self.dropout = dropout
+        self.seed = seed
+        self._widths = state_widths(self.cell)
+        self._query_state = query_index(self.cell)
+        self._counts = any(layer.window == "monotonic" for layer in self.attention)
+        self.dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
+
+    @property
+    def state_size(self) -> list[int]:
+        """Widths of the cell's states."""
+        return list(self._widths)
+
+    def build(self, x_shape, memory_shape=None):
+        """Makes the weights: those of a memory only where there is one."""
+        if memory_shape is None:
+            for name in ("attention", "bridge", "input_feeding"):
+                if getattr(self, name):
+                    raise ValueError(
+                        f"AttentionDecoder with `{name}` needs a `memory`: call layer(x, memory). "
+                        "Received: none."
+                    )
+        elif len(memory_shape) != 3:
+            raise ValueError(
+                f"`memory` must have shape (B, S, Dm). Received: shape {tuple(memory_shape)}."
+            )
+        elif self.summary == "ends" and memory_shape[-1] % 2 and self._summarizes:
+            raise ValueError(
+                "summary='ends' takes halves of the memory: its width must be even. "
+                f"Received: shape {tuple(memory_shape)}."
+            )
+        self.has_memory = memory_shape is not None
+        width = memory_shape[-1] if self.has_memory else 0
+        context = width * max(len(self.attention), 1)
+        out = output_width(self.cell)
+        self._feed_width = 0
+        if self._feeds:
+            self._feed_width = self.attention_units or context
+        first = self.order == "bahdanau"
+        self._input_width = x_shape[-1] + (context if first else 0) + self._feed_width
+        if not self.cell.built:
+            self.cell.build((None, self._input_width))
+            self.cell.built = True
+        query = self._widths[self._query_state] if first else out
+        for layer in self.attention:
+            layer.build((None, None, query), memory_shape)
+        if self.attention_units is not None:
+            self.attention_dense = self._dense("attention_vector", self.attention_units, False)
+            self.attention_dense.build((None, None, out + context))
+        self.bridge_denses = []
+        if self.bridge:
+            for i, units in enumerate(self._widths):
+                dense = self._dense(f"bridge_{i}", units, True)
+                dense.build((None, width))
+                self.bridge_denses.append(dense)
+
+    def _dense(self, name: str, units: int, is_bridge: bool) -> keras.layers.Dense:
+        activation = "tanh" if is_bridge else self.activation
+        return keras.layers.Dense(
+            units, activation, use_bias=is_bridge, dtype=self.dtype_policy, name=name
+        )
+
+    @property
+    def _feeds(self) -> bool:
+        if self.input_feeding is None:
+            return self.has_memory and self.order == "luong"
+        return self.input_feeding
+
+    @property
+    def _summarizes(self) -> bool:
+        return self.bridge or not self.attention
+
+    def compute_output_shape(self, x_shape, memory_shape=None):
+        """Returns the shape of the output."""
+        width = self.attention_units
+        if width is None:
+            width = output_width(self.cell)
+            if memory_shape is not None:
+                width += memory_shape[-1] * max(len(self.attention), 1)
+        return (*x_shape[:-1], width)
+
+    def call(
+        self,
+        x,
+        memory=None,
+        memory_mask=None,
+        padding_mask=None,
+        initial_state=None,
+        return_attention_scores=False,
+        return_state=False,
+        mask=None,
+        x_mask=None,
+        training=None,
+    ):
+        """Runs over the sequence."""
+        check_rank(x, "x")
+        padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        if return_attention_scores and not self.attention:
+            raise ValueError(
+                "Without `attention` there are no scores. Received: return_attention_scores=True."
+            )
+        source = self._source(memory, memory_mask)
+        states = self._initial(x, source, initial_state)
+        collector = active_collector() if self.attention else None
+        scored = return_attention_scores or collector is not None
+        output, states = self._run(x, padding_mask, states, source, scored, training)
+        output, weights = self._finish(output, source, scored, training)
+        if collector is not None:
+            for layer, scores in zip(self.attention, weights, strict=True):
+                collector._add(layer, "cross", scores)
+        outputs = [output]
+        if return_attention_scores:
+            outputs.append(weights)
+        if return_state:
+            outputs.append(states[: len(self._widths)])
+        return tuple(outputs) if len(outputs) > 1 else output
+
+    def _source(self, memory: Tensor | None, memory_mask: Tensor | None) -> dict[str, Any]:
+        """What is the same at each step: the memory, its keys and its summary."""
+        if (memory is None) == self.has_memory:
+            made = "with" if self.has_memory else "without"
+            raise ValueError(
+                f"{self.name} was built {made} a memory. Received: memory="
+                f"{None if memory is None else tuple(memory.shape)}."
+            )
+        if memory is None:
+            if memory_mask is not None:
+                raise ValueError("`memory_mask` belongs to a `memory`. Received: it alone.")
+            return {}
+        check_rank(memory, "memory", shape="(B, S, Dm)")
+        memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
+        check_mask_kept(memory, memory_mask)
+        source = {}
+        if self._summarizes:
+            source["summary"] = summarize(memory, memory_mask, self.summary)
+        if self.attention:
+            source["memory"] = memory
+            source["keys"] = [layer.project_key(memory) for layer in self.attention]
+            if memory_mask is not None:
+                source["memory_mask"] = memory_mask
+        return source
+
+    def _initial(self, x: Tensor, source: dict[str, Any], given: Any) -> list[Tensor]:
+        """The states before the first step: those of the cell, what is fed, and the position."""
+        nothing = ops.zeros_like(x[:, 0, :1])
+        if given is not None:
+            if self.bridge:
+                raise ValueError(
+                    "The bridge makes the initial state from the memory. Received: `initial_state` "
+                    "too. Make the layer with bridge=False to give it."
+                )
+            states = [ops.cast(state, x.dtype) for state in tree.flatten(given)]
+            shapes = [tuple(state.shape) for state in states]
+            if [shape[1:] for shape in shapes] != [(width,) for width in self._widths]:
+                raise ValueError(
+                    "`initial_state` must have a tensor (B, width) for each state of the cell, of "
+                    f"widths {self.state_size}. Received: shapes {shapes}."
+                )
+        elif self.bridge:
+            states = [dense(source["summary"]) for dense in self.bridge_denses]
+        elif hasattr(self.cell, "get_initial_state"):
+            states = tree.flatten(self.cell.get_initial_state(batch_size=ops.shape(x)[0]))
+            states = [ops.cast(state, x.dtype) for state in states]
+        else:
+            states = [nothing + ops.zeros((1, w), x.dtype) for w in self._widths]
+        if self._feeds:
+            states.append(nothing + ops.zeros((1, self._feed_width), x.dtype))
+        if self._counts:
+            states.append(nothing + ops.zeros((1, 2), x.dtype))
+        return states
+
+    def _run(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None,
+        states: list[Tensor],
+        source: dict[str, Any],
+        scored: bool,
+        training: bool | None,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """The loop; outputs of each step with its weights behind them."""
+
+        def step(x, states):
+            output, weights, states = self._advance(x, states, source, training)
+            return ops.concatenate([output, *weights], axis=-1) if scored else output, states
+
+        rnn = keras.layers.RNN(
+            _Step(step, [state.shape[-1] for state in states], self.compute_dtype),
+            return_sequences=True,
+            return_state=True,
+            dtype=self.dtype_policy,
+            name="rnn",
+        )
+        with no_collection(), dropout_masks(self.cell, x, self._input_width, training):
+            output, *states = rnn(x, initial_state=states, mask=padding_mask)
+        return output, states
+
+    def _advance(
+        self, x: Tensor, states: Sequence[Tensor], source: dict[str, Any], training: bool | None
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """One step `(B, D)`: the output (a[t] where it is fed, else [h; c]), weights and states."""
+        count = len(self._widths)
+        cell_states, others = list(states[:count]), list(states[count:])
+        position = others.pop() if self._counts else None
+        inputs, context, weights = [x], [], []
+        if source and self.order == "bahdanau":
+            context, weights = self._attend(cell_states[self._query_state], source, position)
+            inputs += context
+        packed = tree.pack_sequence_as(self._packed, cell_states)
+        more = {"training": training} if getattr(self.cell, "_call_has_training_arg", 0) else {}
+        output, cell_states = self.cell(ops.concatenate(inputs + others, axis=-1), packed, **more)
+        output = ops.cast(output, x.dtype)  # the cell may have a dtype of its own
+        if source and self.order == "luong":
+            context, weights = self._attend(output, source, position)
+        output = ops.concatenate([output, *context], axis=-1) if context else output
+        states = [ops.cast(state, x.dtype) for state in tree.flatten(cell_states)]
+        if self._feeds:
+            if self.attention_units is not None:
+                output = self.attention_dense(output)
+                states.append(output)
+            else:
+                states.append(ops.concatenate(context, axis=-1))
+        if self._counts:
+            states.append(_next(position))
+        return output, weights, states
+
+    @property
+    def _packed(self) -> Any:
+        size = self.cell.state_size
+        return size if isinstance(size, list | tuple) else [size]
+
+    def _attend(
+        self, query: Tensor, source: dict[str, Any], position: Tensor | None
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Contexts `(B, Dm)` and weights `(B, S)` of one query `(B, U)`."""
+        if not self.attention:
+            return [source["summary"]], []
+        contexts, weights = [], []
+        for layer, keys in zip(self.attention, source["keys"], strict=True):
+            more = {}
+            if layer.window == "monotonic":
+                digits = ops.cast(position, "float32")
+                more["positions"] = digits[:, :1] * _BASE + digits[:, 1:]
+            context, scores = layer(
+                ops.expand_dims(query, 1),
+                source["memory"],
+                value_mask=source.get("memory_mask"),
+                projected_key=keys,
+                return_attention_scores=True,
+                **more,
+            )
+            contexts.append(ops.cast(context[:, 0], self.compute_dtype))
+            weights.append(ops.cast(scores[:, 0], self.compute_dtype))
+        return contexts, weights
+
+    def _finish(
+        self, output: Tensor, source: dict[str, Any], scored: bool, training: bool | None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Outputs and weights of `(B, T, ...)`, from those of the loop."""
+        weights = []
+        if scored:
+            length = ops.shape(source["memory"])[1]
+            end = ops.shape(output)[-1] - length * len(self.attention)
+            for i in range(len(self.attention)):
+                start = end + i * length
+                weights.append(output[:, :, start : start + length])
+            output = output[:, :, : self._loop_width(source)]
+        if self.attention_units is not None and not self._feeds:
+            output = self.attention_dense(output)
+        return self.dropout_layer(output, training=training), weights
+
+    def _loop_width(self, source: dict[str, Any]) -> int:
+        if self._feeds and self.attention_units is not None:
+            return self.attention_units
+        width = source["memory"].shape[-1] * len(self.attention)
+        return output_width(self.cell) + width
+
+    # Decoding
+
+    def prefill(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        max_length: Any = None,
+        initial_state: Any = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Runs over a prompt and returns the state that `step` continues.
+
+        Args:
+            x: `(B, P, D)`, padded on either side where rows differ in length.
+            padding_mask: `(B, P)`, or None.
+            memory: `(B, S, Dm)`, or None. Its keys and summary are computed here, once.
+            memory_mask: `(B, S)`, or None.
+            max_length: Of no use here: the state of a recurrent network does not grow.
+            initial_state: As in the call.
+
+        Returns:
+            The output `(B, P, U)` and the state, a nest of batch-first tensors.
+        """
+        x = ops.convert_to_tensor(x)
+        memory = None if memory is None else ops.convert_to_tensor(memory)
+        padding_mask = None if padding_mask is None else sequence_mask(x, padding_mask)
+        source = self._source(memory, memory_mask)
+        states = self._initial(x, source, initial_state)
+        output, states = self._run(x, padding_mask, states, source, False, False)
+        return self._finish(output, source, False, False)[0], {"states": states, **source}
+
+    def step(
+        self, x: Tensor, state: dict[str, Any], return_attention_scores: bool = False
+    ) -> tuple[Any, ...]:
+        """Computes one new position; equal to the call on the whole.
+
+        Args:
+            x: `(B, 1, D)`.
+            state: What `prefill` or the last `step` returned.
+            return_attention_scores: Whether the weights are returned too.
+
+        Returns:
+            `(output (B, 1, U), state)`, or `(output, state, scores)`: with scores
+            `{"self": [], "cross": [(B, 1, S), ...]}`.
+        """
+        with no_collection():
+            output, weights, states = self._advance(x[:, 0], state["states"], state, False)
+        states = [ops.cast(s, o.dtype) for s, o in zip(states, state["states"], strict=True)]
+        output = ops.cast(ops.expand_dims(output, 1), self.compute_dtype)
+        output, _ = self._finish(output, state, False, False)
+        state = {**state, "states": states}
+        if not return_attention_scores:
+            return output, state
+        return output, state, {"self": [], "cross": [ops.expand_dims(w, 1) for w in weights]}
+
+    @staticmethod
+    def reorder(state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
+        """Takes rows of a state, as beam search does within a sentence.
+
+        Args:
+            state: The state.
+            rows: int32 `(B,)`: the row that each new row continues; it must belong to the same
+                sentence, so what depends on the memory alone stays where it is.
+
+        Returns:
+            The state of the new rows.
+        """
+        return {**state, "states": [ops.take(s, rows, axis=0) for s in state["states"]]}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "cell": serialize(self.cell),
+            "attention": [serialize(layer) for layer in self.attention],
+            "order": self.order,
+            "input_feeding": self.input_feeding,
+            "attention_units": self.attention_units,
+            "activation": keras.activations.serialize(self.activation),
+            "bridge": self.bridge,
+            "summary": self.summary,
+            "dropout": self.dropout,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "AttentionDecoder":
+        """Makes the layer from what `get_config` returned."""
+        config = dict(config)
+        load = keras.saving.deserialize_keras_object
+        config["cell"] = load(config["cell"])
+        config["attention"] = [load(layer) for layer in config["attention"]] or None
+        return cls(**config)
+
+
+class _Step:
+    """What `keras.layers.RNN` takes for a cell: it lives for one call and owns nothing."""
+
+    def __init__(self, step: Any, widths: list[int], compute_dtype: str):
+        self.call = step
+        self.state_size = widths
+        self.compute_dtype = compute_dtype
+
+    def __call__(self, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        return self.call(x, states)
+
+
+_BASE = 256  # bfloat16 counts to 256, and Keras keeps all states in the dtype of the layer
+
+
+def _next(position: Tensor) -> Tensor:
+    """Adds 1 to a position of two digits `(B, 2)`."""
+    high, low = position[:, :1], position[:, 1:] + 1
+    full = ops.cast(low >= _BASE, position.dtype)
+    return ops.concatenate([high + full, low * (1 - full)], axis=-1)

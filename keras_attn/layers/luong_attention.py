@@ -1,0 +1,148 @@
+"""Luong's attention."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.masked_layer import check_positive
+from keras_attn.layers.sequence_attention import SequenceAttention
+from keras_attn.ops import additive_scores
+
+Tensor = Any
+
+LUONG_SCORES = ("dot", "general", "concat", "scaled")
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class LuongAttention(SequenceAttention):
+    """Multiplicative attention of recurrent decoders (Luong et al., 2015), global or local.
+
+        dot:      scores[t, s] = query[t] . key[s]                       needs Dq = Dk; 0 weights
+        general:  scores[t, s] = query[t] . (key[s] W)                   Dk Dq
+        concat:   scores[t, s] = v . tanh([query[t]; key[s]] W)          (Dq + Dk) U + U
+        scaled:   scores[t, s] = g query[t] . key[s]                     needs Dq = Dk; 1
+        context[t] = sum_s softmax_s(scores[t]) value[s]                 (B, T, Dv)
+
+    `"scaled"` has a factor g that is learned; it begins as `1 / sqrt(Dk)`, the factor of Vaswani et
+    al., 2017. W of `"concat"` is kept as its two halves, so that keys are projected once.
+
+    With a `window` a query sees only the keys s with `|s - p[t]| <= window_size`: local-m,
+    `"monotonic"`, has `p[t] = t`, and a query past the end of the keys, by more than the window,
+    sees nothing; local-p, `"predictive"`, has `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n
+    keys, and the weights are multiplied by `exp(-(s - p[t])^2 / (2 sigma^2))`, with
+    `sigma = window_size / 2`: they then sum to less than 1. Padding has no position.
+
+    Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
+
+    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` `(B, S)`, `(B, T, S)` or
+    `(B, 1, T, S)` does so for each query; boolean or 0/1 integers, True: may be attended. Where no
+    mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it is
+    the mask of the output. A query that sees no key gets zero weights and a zero context.
+
+    Args:
+        score: `"dot"`, `"general"`, `"concat"` or `"scaled"`.
+        units: Width U of the hidden layer of `"concat"`; the query's width if None.
+        window: `None` (global), `"monotonic"` (local-m) or `"predictive"` (local-p).
+        window_size: Half-width D of the window, in keys; 10 if None.
+        attention_dropout: Share of the weights set to zero in training.
+        kernel_initializer: Initializer of the matrices and vectors.
+        seed: Seed of the dropout.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        query: `(B, T, Dq)`. One state of a decoder: `ops.expand_dims(state, 1)`.
+        value: `(B, S, Dv)`.
+        key: `(B, S, Dk)`; `value` if None.
+        query_mask: `(B, T)` mask of the output.
+        value_mask: `(B, S)`.
+        key_mask: `(B, S)`.
+        attention_mask: `(B, S)`, `(B, T, S)` or `(B, 1, T, S)`.
+        projected_key: What `project_key(key)` returned, where many queries read one memory.
+        positions: `(B, T)`: positions of the queries for `"monotonic"`; 0, 1, 2, ... if None.
+        return_attention_scores: Whether the weights are returned too.
+        training: Whether dropout is active.
+
+    Returns:
+        The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
+
+    Raises:
+        ValueError: For unknown scores or windows, a window below 1, options that do not apply,
+            widths that do not fit, wrong ranks or lengths, or masks of floats.
+
+    Example:
+
+    >>> layer = LuongAttention("general", window="predictive", window_size=2)
+    >>> query, memory = ops.ones((2, 1, 16)), ops.ones((2, 7, 24))
+    >>> context, weights = layer(query, memory, return_attention_scores=True)
+    >>> tuple(context.shape), tuple(weights.shape)
+    ((2, 1, 24), (2, 1, 7))
+    """
+
+    def __init__(
+        self,
+        score: str = "general",
+        units: int | None = None,
+        window: str | None = None,
+        window_size: int | None = None,
+        attention_dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(
+            window, window_size, attention_dropout, kernel_initializer, seed=seed, **kwargs
+        )
+        if score not in LUONG_SCORES:
+            raise ValueError(
+                f"`score` of LuongAttention must be one of {list(LUONG_SCORES)}. "
+                f"Received: {score!r}."
+            )
+        if units is not None:
+            check_positive("LuongAttention", units=units)
+            if score != "concat":
+                raise ValueError(
+                    f"`units` of LuongAttention belongs to score='concat'. Received: {units=} with "
+                    f"{score=}."
+                )
+        self.score = score
+        self.units = units
+
+    def build_scores(self, query_shape, key_shape):
+        """Makes the weights of the scores."""
+        query_width, key_width = query_shape[-1], key_shape[-1]
+        if self.score in ("dot", "scaled") and query_width != key_width:
+            raise ValueError(
+                f"score={self.score!r} needs queries and keys of one width; score='general' does "
+                f"not. Received: query {tuple(query_shape)}, key {tuple(key_shape)}."
+            )
+        if self.score == "scaled":
+            factor = keras.initializers.Constant(key_width**-0.5)
+            self.gain = self.add_weight(shape=(), initializer=factor, name="gain")
+        if self.score == "general":
+            self.key_dense = self._dense("key", query_width)
+        if self.score == "concat":
+            units = self.units or query_width
+            self.query_dense = self._dense("query", units)
+            self.query_dense.build(query_shape)
+            self.key_dense = self._dense("key", units)
+            self.scale = self._vector("scale", units)
+        if self.score in ("general", "concat"):
+            self.key_dense.build(key_shape)
+
+    def project_key(self, key: Tensor) -> Tensor:
+        """Projects the keys `(B, S, Dk)`, once for many queries; `"dot"` leaves them as they are."""
+        return self.key_dense(key) if self.score in ("general", "concat") else key
+
+    def compute_scores(self, query, projected_key):
+        """Scores `(B, T, S)`."""
+        if self.score == "concat":
+            scale = ops.cast(self.scale[:, 0], "float32")
+            return additive_scores(self.query_dense(query), projected_key, scale)
+        if self.score == "scaled":
+            query = query * ops.cast(self.gain, query.dtype)
+        return ops.matmul(query, ops.swapaxes(projected_key, 1, 2))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {**super().get_config(), "score": self.score, "units": self.units}

@@ -1,0 +1,197 @@
+"""The recurrent encoder."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_positive,
+    check_rank,
+    check_rate,
+    cloned,
+    sequence_mask,
+)
+
+Tensor = Any
+
+CELLS = ("gru", "lstm")
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class RecurrentEncoder(MaskedLayer):
+    """A stack of (bidirectional) GRU or LSTM layers whose masks hold on every kernel.
+
+        x      = dropout(x)                                           between the layers
+        x[s]   = [forward(x)[s]; backward(x)[s]]                      (B, S, 2 U)
+        output = x where there is a token, 0 elsewhere
+
+    Keras' recurrent layers run on cuDNN only where masks are right-padded and no row is empty. Here
+    no mask reaches them: the tokens of each row are moved to its front, run over in both directions,
+    and moved back. So padding may stand anywhere, a row may be empty, and the fast kernels apply
+    wherever Keras has them (no recurrent dropout).
+
+    Shapes: x `(B, S, D)` to `(B, S, 2 U)`, or `(B, S, U)` in one direction.
+
+    Masking: `padding_mask` (or the Keras mask of `x`) is handed on. Padded positions change nothing
+    and get zeros.
+
+    Args:
+        units: Width U of each direction.
+        num_layers: Number of layers.
+        cell: `"gru"` (Cho et al., 2014) or `"lstm"` (Hochreiter and Schmidhuber, 1997).
+        bidirectional: Whether there is a backward direction (Schuster and Paliwal, 1997).
+        dropout: Dropout of the inputs of all layers but the first, whose inputs are the caller's.
+        recurrent_dropout: Dropout of the states, one mask for all steps (Gal and Ghahramani, 2016).
+        kernel_initializer: Initializer of the input matrices.
+        recurrent_initializer: Initializer of the recurrent matrices.
+        seed: Seed of the dropout.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, S, D)`.
+        padding_mask: `(B, S)`.
+        training: Whether dropout is active.
+
+    Returns:
+        The states of the last layer. `keras_attn.ops.summarize(output, mask, "ends")` gives the
+        final states of both directions.
+
+    Raises:
+        ValueError: For wrong settings, ranks or masks.
+
+    Example:
+
+    >>> encoder = RecurrentEncoder(units=8, num_layers=2)
+    >>> tuple(encoder(ops.ones((2, 5, 4))).shape)
+    (2, 5, 16)
+    """
+
+    _query_mask_name = "padding_mask"
+
+    def __init__(
+        self,
+        units: int,
+        num_layers: int = 1,
+        cell: str = "gru",
+        bidirectional: bool = True,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_positive("RecurrentEncoder", units=units, num_layers=num_layers)
+        check_rate("RecurrentEncoder", dropout=dropout, recurrent_dropout=recurrent_dropout)
+        if cell not in CELLS:
+            raise ValueError(
+                f"`cell` of RecurrentEncoder must be one of {list(CELLS)}. Received: {cell!r}."
+            )
+        self.units = units
+        self.num_layers = num_layers
+        self.cell = cell
+        self.bidirectional = bidirectional
+        self.dropout = dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
+        self.seed = seed
+
+    def build(self, x_shape):
+        """Makes the layers."""
+        self.forward_layers, self.backward_layers, self.dropouts = [], [], []
+        width = x_shape[-1]
+        for i in range(self.num_layers):
+            self.forward_layers.append(self._direction(f"forward_{i}", width, 2 * i))
+            if self.bidirectional:
+                self.backward_layers.append(self._direction(f"backward_{i}", width, 2 * i + 1))
+            width = self.units * (1 + self.bidirectional)
+            seed = None if self.seed is None else self.seed + 1000 + i
+            self.dropouts.append(
+                keras.layers.Dropout(self.dropout, seed=seed, dtype=self.dtype_policy)
+            )
+
+    def _direction(self, name: str, width: int, number: int) -> keras.layers.Layer:
+        kind = keras.layers.GRU if self.cell == "gru" else keras.layers.LSTM
+        layer = kind(
+            self.units,
+            return_sequences=True,
+            recurrent_dropout=self.recurrent_dropout,
+            kernel_initializer=cloned(self.kernel_initializer),
+            recurrent_initializer=cloned(self.recurrent_initializer),
+            seed=None if self.seed is None else self.seed + number,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        layer.build((None, None, width))
+        return layer
+
+    def compute_output_shape(self, x_shape):
+        """Returns the shape of the output."""
+        return (*x_shape[:-1], self.units * (1 + self.bidirectional))
+
+    def call(self, x, padding_mask=None, mask=None, x_mask=None, training=None):
+        """Runs in both directions."""
+        check_rank(x, "x", shape="(B, S, D)")
+        padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        if padding_mask is not None:
+            to_front, to_back, reverse = _moves(padding_mask)
+            x = _moved(x, to_front)
+        for i, forward in enumerate(self.forward_layers):
+            # A Keras mask would keep the kernels from being used; there is no padding that matters.
+            x = _without_mask(self.dropouts[i](x, training=training) if i else x)
+            output = forward(x, training=training)
+            if self.bidirectional:
+                turned = ops.flip(x, axis=1) if padding_mask is None else _moved(x, reverse)
+                turned = self.backward_layers[i](turned, training=training)
+                back = ops.flip(turned, 1) if padding_mask is None else _moved(turned, reverse)
+                output = ops.concatenate([output, back], axis=-1)
+            x = output
+        if padding_mask is not None:
+            x = _moved(x, to_back) * ops.cast(ops.expand_dims(padding_mask, -1), x.dtype)
+        return x
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "num_layers": self.num_layers,
+            "cell": self.cell,
+            "bidirectional": self.bidirectional,
+            "dropout": self.dropout,
+            "recurrent_dropout": self.recurrent_dropout,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
+            "seed": self.seed,
+        }
+
+
+def _moves(mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Indices `(B, S)` that take the tokens to the front, back, and the front's tokens reversed."""
+    is_token = ops.cast(mask, "int32")
+    ones = ops.ones_like(is_token)
+    index = ops.cumsum(ones, axis=1) - 1
+    count = ops.sum(is_token, axis=1, keepdims=True)
+    # Where each position goes: tokens in their order, then padding in its order.
+    after = count + ops.cumsum(ones - is_token, axis=1) - 1
+    to_back = ops.where(mask, ops.cumsum(is_token, axis=1) - 1, after)
+    to_front = ops.argsort(to_back, axis=1)
+    reverse = ops.where(index < count, count - 1 - index, index)
+    return ops.cast(to_front, "int32"), to_back, reverse
+
+
+def _moved(x: Tensor, index: Tensor) -> Tensor:
+    """`output[b, s] = x[b, index[b, s]]`."""
+    rows = ops.cumsum(ops.ones_like(index[:, :1]), axis=0) - 1
+    flat = ops.reshape(index + rows * ops.shape(x)[1], (-1,))
+    width = x.shape[-1]
+    moved = ops.take(ops.reshape(x, (-1, width)), flat, axis=0)
+    return ops.reshape(moved, (-1, ops.shape(x)[1], width))
+
+
+def _without_mask(x: Tensor) -> Tensor:
+    return ops.copy(x) if getattr(x, "_keras_mask", None) is not None else x

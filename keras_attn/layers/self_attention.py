@@ -1,0 +1,208 @@
+"""Self-attention with one head: without weights, with one projection, with three."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.collect import active_collector
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_positive,
+    check_rank,
+    check_rate,
+    cloned,
+    sequence_mask,
+)
+from keras_attn.ops import combine_masks, dot_product_attention
+
+Tensor = Any
+
+PROJECTIONS = (None, "shared", "separate")
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class SelfAttention(MaskedLayer):
+    """Self-attention with one head, in three steps from no weights to those of the Transformer.
+
+        projection   what is compared and averaged                kernels   biases
+        None         Q = K = V = x                                0         0
+        "shared"     Q = K = V = x W + b                          D U       U
+        "separate"   Q, K, V = x Wq + bq, x Wk + bk, x Wv + bv    3 D U     3 U
+
+        weights = softmax(scale * Q K^T)                  (B, T, T)
+        output  = weights V                               (B, T, U)
+
+    `scale` is `1 / sqrt(U)` unless it is given, as in all layers here: `scale=1.0` gives the bare
+    `softmax(x x^T) x`. Without weights and with shared ones the products are symmetric: token t
+    scores s as s scores t. "separate" is one head of Vaswani et al. (2017), without the output
+    projection; for more heads there is `MultiHeadSelfAttention`.
+
+    Shapes: x `(B, T, D)`; U is `units`, or D.
+
+    Masking: the Keras mask of `x`, or `mask` `(B, T)` in its place, hides keys. `attention_mask`
+    `(B, T)` takes the place of the Keras mask and is combined with `mask`; `(B, T, T)` or
+    `(B, 1, T, T)` is combined with either. Masks are boolean or 0/1 integers, True: may be
+    attended. The mask of the output is that of `x`, or the explicit one. A query that sees no key
+    gets a zero output and zero weights; a padded query that sees keys is computed as any other.
+
+    Args:
+        projection: None, "shared" or "separate".
+        units: Width U of queries, keys and values; D if None. Not without a projection.
+        use_bias: Whether projections have biases. Not without a projection.
+        scale: Factor of the products; `1 / sqrt(U)` if None.
+        attention_dropout: Share of the weights set to zero in training.
+        kernel_initializer: Initializer of the projections.
+        bias_initializer: Initializer of their biases.
+        seed: Seed of the dropout.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`.
+        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1, T, T)`.
+        use_causal_mask: Whether later positions are hidden from earlier ones.
+        return_attention_scores: Whether the weights are returned too.
+        mask: `(B, T)` padding mask.
+        training: Whether dropout is active.
+
+    Returns:
+        The output `(B, T, U)`, or `(output, weights)` with weights `(B, T, T)`.
+
+    Raises:
+        ValueError: For wrong settings, ranks, lengths, or masks of floats.
+
+    Example:
+
+    >>> x = ops.ones((2, 5, 16))
+    >>> output, weights = SelfAttention()(x, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((2, 5, 16), (2, 5, 5))
+    >>> two = SelfAttention("shared", units=8), SelfAttention("separate", units=8)
+    >>> [(tuple(layer(x).shape), layer.count_params()) for layer in two]
+    [((2, 5, 8), 128), ((2, 5, 8), 384)]
+    """
+
+    _query_mask_name = "mask"
+    _key_mask_name = "mask"
+
+    def __init__(
+        self,
+        projection: str | None = None,
+        units: int | None = None,
+        use_bias: bool = False,
+        scale: float | None = None,
+        attention_dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if projection not in PROJECTIONS:
+            raise ValueError(
+                "`projection` of SelfAttention must be None, 'shared' or 'separate'. "
+                f"Received: {projection!r}."
+            )
+        if projection is None and (units is not None or use_bias):
+            raise ValueError(
+                "`units` and `use_bias` of SelfAttention need a projection. Received: "
+                f"projection=None, units={units!r}, use_bias={use_bias!r}. "
+                "Give projection='shared' or 'separate'."
+            )
+        if units is not None:
+            check_positive("SelfAttention", units=units)
+        check_rate("SelfAttention", attention_dropout=attention_dropout)
+        self.projection = projection
+        self.units = units
+        self.use_bias = use_bias
+        self.scale = scale
+        self.attention_dropout = attention_dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
+
+    def build(self, x_shape):
+        """Makes no, one or three projections."""
+        if len(x_shape) != 3:
+            raise ValueError(f"`x` must have shape (B, T, D). Received: shape {x_shape}.")
+        if x_shape[-1] is None:
+            raise ValueError(
+                "The last axis of the input of SelfAttention must be known. Received: None. "
+                "Give it in keras.Input((None, D))."
+            )
+        if self.projection == "shared":
+            self.shared_dense = self._dense("shared", x_shape)
+        elif self.projection == "separate":
+            self.query_dense = self._dense("query", x_shape)
+            self.key_dense = self._dense("key", x_shape)
+            self.value_dense = self._dense("value", x_shape)
+
+    def _dense(self, name: str, x_shape: tuple[int | None, ...]) -> keras.layers.Dense:
+        dense = keras.layers.Dense(
+            self.units or x_shape[-1],
+            use_bias=self.use_bias,
+            kernel_initializer=cloned(self.kernel_initializer),
+            bias_initializer=cloned(self.bias_initializer),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        dense.build(x_shape)
+        return dense
+
+    def compute_output_shape(self, x_shape):
+        """Returns the shape of the output."""
+        return (*x_shape[:-1], self.units or x_shape[-1])
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns queries, keys and values of `x` `(B, T, D)`, each `(B, T, U)`."""
+        if self.projection == "separate":
+            return self.query_dense(x), self.key_dense(x), self.value_dense(x)
+        if self.projection == "shared":
+            x = self.shared_dense(x)
+        return x, x, x
+
+    def call(
+        self,
+        x,
+        attention_mask=None,
+        use_causal_mask=False,
+        return_attention_scores=False,
+        mask=None,
+        x_mask=None,
+        training=None,
+    ):
+        """Projects and attends."""
+        check_rank(x, "x")
+        mask = sequence_mask(x, mask, x_mask, name="mask")
+        query, key, value = (ops.expand_dims(part, 2) for part in self.project(x))  # one head
+        context, scores = dot_product_attention(
+            query,
+            key,
+            value,
+            mask=combine_masks(tuple(x.shape), tuple(x.shape), 1, attention_mask, mask),
+            scale=self.scale,
+            use_causal_mask=use_causal_mask,
+            dropout=self.attention_dropout if training else 0.0,
+            seed=self.seed_generator,
+            return_attention_scores=True,
+        )
+        output, scores = ops.squeeze(context, axis=2), ops.squeeze(scores, axis=1)
+        collector = active_collector()
+        if collector is not None:
+            collector._add(self, "self", scores)
+        return (output, scores) if return_attention_scores else output
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "projection": self.projection,
+            "units": self.units,
+            "use_bias": self.use_bias,
+            "scale": self.scale,
+            "attention_dropout": self.attention_dropout,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "seed": self.seed,
+        }

@@ -1,0 +1,222 @@
+"""What the attention layers of recurrent networks share."""
+
+from typing import Any
+
+import keras
+from keras import ops, random
+
+from keras_attn.layers.collect import active_collector, current_role
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_positive,
+    check_rank,
+    check_rate,
+    check_same_length,
+    cloned,
+    sequence_mask,
+)
+from keras_attn.ops import (
+    combine_masks,
+    gaussian_window,
+    key_positions,
+    local_window,
+    masked_softmax,
+)
+
+Tensor = Any
+
+WINDOWS = ("monotonic", "predictive")
+_WINDOW_SIZE = 10  # of Luong et al.
+
+
+class SequenceAttention(MaskedLayer):
+    """One head of attention from queries to the values of another sequence: a base class.
+
+        weights[t] = softmax_s(compute_scores(query, project_key(key))[t])      (B, T, S)
+        context[t] = sum_s weights[t, s] value[s]                               (B, T, Dv)
+
+    A subclass says how pairs are scored, with three methods: `build_scores` makes its weights,
+    `project_key` projects keys, once for many queries, and `compute_scores` returns the scores.
+    Masks, windows, softmax, dropout and the average are here, described in `AdditiveAttention`.
+    Every subclass works in an `AttentionDecoder`.
+
+    Args:
+        window: `None` (all keys), `"monotonic"` or `"predictive"`.
+        window_size: Half-width of the window, in keys; 10 if None.
+        attention_dropout: Share of the weights set to zero in training.
+        kernel_initializer: Initializer of the matrices and vectors.
+        seed: Seed of the dropout.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Example:
+
+    >>> class NegativeDistance(SequenceAttention):
+    ...     def build_scores(self, query_shape, key_shape):
+    ...         pass
+    ...     def compute_scores(self, query, projected_key):
+    ...         query, key = ops.expand_dims(query, 2), ops.expand_dims(projected_key, 1)
+    ...         return -ops.sum(ops.square(query - key), axis=-1)
+    >>> tuple(NegativeDistance()(ops.ones((2, 3, 4)), ops.ones((2, 5, 4))).shape)
+    (2, 3, 4)
+    """
+
+    _query_mask_name = "query_mask"
+    _key_mask_name = "value_mask"
+
+    def __init__(
+        self,
+        window: str | None = None,
+        window_size: int | None = None,
+        attention_dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        name = type(self).__name__
+        check_rate(name, attention_dropout=attention_dropout)
+        if window not in (None, *WINDOWS):
+            raise ValueError(
+                f"`window` of {name} must be None or one of {list(WINDOWS)}. Received: {window!r}."
+            )
+        if window is None and window_size is not None:
+            raise ValueError(
+                f"`window_size` of {name} belongs to a `window`, one of {list(WINDOWS)}. "
+                f"Received: window_size={window_size!r} without it."
+            )
+        self.window_size = window_size
+        if window is not None:
+            self.window_size = _WINDOW_SIZE if window_size is None else window_size
+            check_positive(name, window_size=self.window_size)
+        self.window = window
+        self.attention_dropout = attention_dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
+
+    def build(self, query_shape, value_shape=None, key_shape=None):
+        """Makes the weights."""
+        if value_shape is None:
+            raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
+        key_shape = key_shape or value_shape
+        for name, shape in [("query", query_shape), ("value", value_shape), ("key", key_shape)]:
+            if len(shape) != 3:
+                raise ValueError(
+                    f"`{name}` must have shape (B, length, width). Received: shape {shape}. "
+                    "One state (B, width) is a sequence of length 1: ops.expand_dims(state, 1)."
+                )
+        self.build_scores(query_shape, key_shape)
+        if self.window == "predictive":
+            self.window_dense = self._dense("window", query_shape[-1], activation="tanh")
+            self.window_dense.build(query_shape)
+            self.window_scale = self._vector("window_scale", query_shape[-1])
+
+    def _dense(self, name: str, units: int, **settings: Any) -> keras.layers.Dense:
+        return keras.layers.Dense(
+            units,
+            **{"use_bias": False, **settings},
+            kernel_initializer=cloned(self.kernel_initializer),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def _vector(self, name: str, units: int) -> Any:
+        return self.add_weight(
+            shape=(units, 1), initializer=cloned(self.kernel_initializer), name=name
+        )
+
+    def build_scores(self, query_shape: tuple, key_shape: tuple) -> None:
+        """Makes the weights of the scores."""
+        raise NotImplementedError
+
+    def compute_scores(self, query: Tensor, projected_key: Tensor) -> Tensor:
+        """Scores queries `(B, T, Dq)` and projected keys `(B, S, ...)`: returns `(B, T, S)`."""
+        raise NotImplementedError
+
+    def project_key(self, key: Tensor) -> Tensor:
+        """Projects the keys `(B, S, Dk)`, once for many queries."""
+        return key
+
+    def compute_output_shape(self, query_shape, value_shape, *other_shapes):
+        """Returns the shape of the context."""
+        return (*query_shape[:-1], value_shape[-1])
+
+    def call(
+        self,
+        query,
+        value=None,
+        key=None,
+        query_mask=None,
+        value_mask=None,
+        key_mask=None,
+        attention_mask=None,
+        projected_key=None,
+        positions=None,
+        return_attention_scores=False,
+        mask=None,
+        training=None,
+    ):
+        """Scores, normalises and averages."""
+        if value is None:
+            raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
+        if key is not None and projected_key is not None:
+            raise ValueError("Pass `key` or `projected_key`, not both. Received: both.")
+        if positions is not None and self.window != "monotonic":
+            raise ValueError(
+                f"`positions` belongs to window='monotonic'. Received: it, with {self.window=}."
+            )
+        check_rank(query, "query", shape="(B, T, Dq)")
+        check_rank(value, "value", shape="(B, S, Dv)")
+        sequence_mask(query, query_mask, mask, name="query_mask")
+        value_mask = sequence_mask(value, value_mask, name="value_mask")
+        key_mask = sequence_mask(value, key_mask, name="key_mask")
+        if key_mask is not None:
+            value_mask = key_mask if value_mask is None else ops.logical_and(value_mask, key_mask)
+        if projected_key is None:
+            projected_key = self.project_key(value if key is None else key)
+        check_same_length(projected_key if key is None else key, value)
+        visible = combine_masks(
+            tuple(query.shape), tuple(value.shape), 1, attention_mask, value_mask
+        )
+        visible = None if visible is None else ops.squeeze(visible, axis=1)
+        factor = None
+        if self.window is not None:
+            center, key_index = self._aligned(query, value, value_mask, positions)
+            window = local_window(center, key_index, self.window_size)
+            visible = window if visible is None else ops.logical_and(visible, window)
+            if self.window == "predictive":
+                factor = gaussian_window(center, key_index, self.window_size)
+        weights = masked_softmax(self.compute_scores(query, projected_key), visible)
+        weights = ops.cast(weights if factor is None else weights * factor, value.dtype)
+        kept = weights
+        if self.attention_dropout and training:
+            kept = random.dropout(weights, self.attention_dropout, seed=self.seed_generator)
+        context = ops.matmul(kept, value)
+        collector = active_collector()
+        if collector is not None:
+            collector._add(self, current_role(), weights)
+        return (context, weights) if return_attention_scores else context
+
+    def _aligned(
+        self, query: Tensor, value: Tensor, value_mask: Tensor | None, positions: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The aligned position of each query `(B, T)`, and the positions of the keys `(B, S)`."""
+        key_index, lengths = key_positions(value, value_mask)
+        if self.window == "predictive":
+            share = ops.matmul(self.window_dense(query), ops.cast(self.window_scale, query.dtype))
+            share = ops.sigmoid(ops.cast(share, "float32"))
+            return ops.squeeze(share, axis=-1) * lengths, key_index
+        if positions is None:
+            positions = ops.cumsum(ops.ones_like(query[:, :, 0], dtype="float32"), axis=1) - 1.0
+        return ops.cast(positions, "float32"), key_index
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "window": self.window,
+            "window_size": self.window_size,
+            "attention_dropout": self.attention_dropout,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "seed": self.seed,
+        }

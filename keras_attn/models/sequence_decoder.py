@@ -1,0 +1,104 @@
+"""Decoding with the layers of an encoder-decoder model."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers import (
+    AttentionDecoder,
+    PositionalEncoding,
+    RecurrentEncoder,
+    TokenEmbedding,
+    TransformerDecoder,
+    TransformerEncoder,
+)
+from keras_attn.models.token_decoder import TokenDecoder
+
+Tensor = Any
+
+
+class SequenceDecoder:
+    """Encodes sources and decodes targets with the layers of an encoder-decoder model.
+
+    It has no weights of its own: train, load or change the model, and it follows.
+
+    Args:
+        model: What `encoder_decoder_transformer` or `recurrent_encoder_decoder` returned, or a
+            reloaded one.
+
+    Raises:
+        ValueError: If the model lacks the layers.
+
+    Example:
+
+    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> memory, mask = SequenceDecoder(model).encode(keras.ops.array([[5, 6, 2, 0]]))
+    >>> tuple(memory.shape), tuple(mask.shape)
+    ((1, 4, 16), (1, 4))
+    """
+
+    def __init__(self, model: keras.Model):
+        makers = "`encoder_decoder_transformer` or `recurrent_encoder_decoder`"
+        if not isinstance(model, keras.Model):
+            raise ValueError(f"Expected a model of {makers}. Received: {type(model).__name__}.")
+        layers = {layer.name: layer for layer in model.layers}
+        wanted = {
+            "source_embedding": TokenEmbedding,
+            "encoder": TransformerEncoder | RecurrentEncoder,
+            "decoder": TransformerDecoder | AttentionDecoder,
+        }
+        if isinstance(layers.get("encoder"), TransformerEncoder):
+            wanted["positions"] = PositionalEncoding
+        missing = [n for n, kind in wanted.items() if not isinstance(layers.get(n), kind)]
+        if missing:
+            raise ValueError(
+                f"Expected a model of {makers}. Received: {model.name!r} without its layers "
+                f"{missing}. For other models use `keras_attn.generation.RecomputeDecoder`."
+            )
+        self.source_embedding = layers["source_embedding"]
+        self.positions = layers.get("positions")
+        self.encoder = layers["encoder"]
+        target = layers.get("target_embedding", self.source_embedding)
+        self.decoder = TokenDecoder(target, self.positions, layers["decoder"])
+
+    @property
+    def num_attentions(self) -> int:
+        """Number of cross-attentions: one a decoder block, or those of a recurrent decoder."""
+        stack = self.decoder.decoder
+        return len(stack.attention if isinstance(stack, AttentionDecoder) else stack.blocks)
+
+    def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the memory `(B, S, D)` and its mask `(B, S)`."""
+        mask = ops.not_equal(source_ids, 0)
+        x = self.source_embedding(source_ids)
+        x = x if self.positions is None else self.positions(x)
+        return self.encoder(x, padding_mask=mask), mask
+
+    def align(self, memory: Tensor, memory_mask: Tensor, target_ids: Tensor) -> Tensor:
+        """Runs the decoder over whole targets, and returns where it looked.
+
+        Args:
+            memory: `(B, S, D)`.
+            memory_mask: `(B, S)`.
+            target_ids: `(B, T)`: what the decoder reads, the start token first; 0 is padding.
+
+        Returns:
+            float32 `(B, T, S)`: the mean over the heads of the last cross-attention; zeros for a
+            model without attention.
+        """
+        x = self.decoder.embedding(target_ids)
+        x = x if self.positions is None else self.positions(x)
+        if not self.num_attentions:
+            source = ops.expand_dims(ops.zeros_like(memory[:, :, 0], dtype="float32"), 1)
+            return source + ops.zeros_like(x[:, :, :1], dtype="float32")
+        _, *_, cross = self.decoder.decoder(
+            x,
+            memory,
+            memory_mask=memory_mask,
+            padding_mask=ops.not_equal(target_ids, 0),
+            return_attention_scores=True,
+            training=False,
+        )
+        weights = ops.cast(cross[-1], "float32")
+        return ops.mean(weights, axis=1) if len(weights.shape) == 4 else weights

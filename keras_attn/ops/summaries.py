@@ -1,0 +1,60 @@
+"""One vector for a sequence."""
+
+from typing import Any
+
+from keras import ops
+
+Tensor = Any
+
+SUMMARIES = ("mean", "last", "ends")
+
+
+def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tensor:
+    """Summarizes the tokens of each sequence in one vector.
+
+        mean: sum_s mask[s] x[s] / sum_s mask[s]
+        last: x[l], l the last token
+        ends: [x[l, :D/2]; x[f, D/2:]], f the first token: the final states of both directions where
+              x is the output of a bidirectional recurrent network
+
+    A row without a token gives zeros.
+
+    Args:
+        x: `(B, S, D)`.
+        mask: `(B, S)` booleans, True for tokens; all if None.
+        kind: `"mean"`, `"last"` or `"ends"`.
+
+    Returns:
+        `(B, D)`.
+
+    Raises:
+        ValueError: For another kind.
+
+    Example:
+
+    >>> x = ops.array([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]])
+    >>> mask = ops.array([[True, True, False]])
+    >>> [ops.convert_to_numpy(summarize(x, mask, kind))[0].tolist() for kind in SUMMARIES]
+    [[2.0, 3.0], [3.0, 4.0], [3.0, 2.0]]
+    """
+    if kind not in SUMMARIES:
+        raise ValueError(f"`kind` must be one of {list(SUMMARIES)}. Received: {kind!r}.")
+    is_token = ops.ones_like(x[:, :, 0], dtype="float32")
+    if mask is not None:
+        is_token = is_token * ops.cast(mask, "float32")
+    number = ops.cumsum(is_token, axis=1) * is_token  # 1 for the first token, 0 for padding
+    count = ops.sum(is_token, axis=1, keepdims=True)
+    if kind == "mean":
+        share = is_token / ops.maximum(count, 1.0)
+        return _weighted(x, share)
+    last = ops.cast(ops.logical_and(number == count, is_token > 0), "float32")
+    if kind == "last":
+        return _weighted(x, last)
+    half = x.shape[-1] // 2
+    first = ops.cast(number == 1.0, "float32")
+    return ops.concatenate([_weighted(x[..., :half], last), _weighted(x[..., half:], first)], -1)
+
+
+def _weighted(x: Tensor, weights: Tensor) -> Tensor:
+    weights = ops.cast(ops.expand_dims(weights, 1), x.dtype)
+    return ops.squeeze(ops.matmul(weights, x), axis=1)

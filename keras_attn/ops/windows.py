@@ -1,0 +1,77 @@
+"""Windows of local attention (Luong et al., 2015)."""
+
+from typing import Any
+
+from keras import ops
+
+Tensor = Any
+
+
+def key_positions(key: Tensor, key_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Counts the tokens of attended sequences.
+
+    Args:
+        key: `(B, S, ...)`.
+        key_mask: `(B, S)` booleans, True for tokens; all if None.
+
+    Returns:
+        float32 positions `(B, S)`, 0 for a row's first token, and lengths `(B, 1)`, both of tokens:
+        padding counts nowhere, on whichever side it is.
+
+    Example:
+
+    >>> positions, lengths = key_positions(ops.ones((1, 3, 2)), ops.array([[False, True, True]]))
+    >>> ops.convert_to_numpy(positions)[0, 1:].tolist(), float(lengths[0, 0])
+    ([0.0, 1.0], 2.0)
+    """
+    if key_mask is None:
+        is_token = ops.ones_like(key[:, :, 0], dtype="float32")
+    else:
+        is_token = ops.cast(key_mask, "float32")
+    return ops.cumsum(is_token, axis=1) - 1.0, ops.sum(is_token, axis=1, keepdims=True)
+
+
+def local_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
+    """Lets each query see the keys around its aligned position.
+
+        visible[t, s] = |s - center[t]| <= window_size
+
+    Args:
+        center: Aligned positions of the queries, float32 `(B, T)`.
+        positions: Positions of the keys, float32 `(B, S)`.
+        window_size: Half-width D: at most `2 D + 1` keys are seen.
+
+    Returns:
+        Booleans `(B, T, S)`.
+
+    Example:
+
+    >>> window = local_window(ops.array([[1.0]]), ops.array([[0.0, 1.0, 2.0, 3.0]]), 1)
+    >>> ops.convert_to_numpy(window)[0, 0].tolist()
+    [True, True, True, False]
+    """
+    distance = ops.expand_dims(positions, 1) - ops.expand_dims(center, 2)
+    return ops.abs(distance) <= float(window_size)
+
+
+def gaussian_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
+    """The factor of local-p attention, which falls off around the aligned position.
+
+        factor[t, s] = exp(-(s - center[t])^2 / (2 sigma^2)),  sigma = window_size / 2
+
+    Args:
+        center: Aligned positions of the queries, float32 `(B, T)`.
+        positions: Positions of the keys, float32 `(B, S)`.
+        window_size: Half-width D of the window.
+
+    Returns:
+        float32 `(B, T, S)`.
+
+    Example:
+
+    >>> factor = gaussian_window(ops.array([[1.0]]), ops.array([[1.0, 2.0]]), 2)
+    >>> ops.convert_to_numpy(factor)[0, 0].round(4).tolist()
+    [1.0, 0.6065]
+    """
+    distance = ops.expand_dims(positions, 1) - ops.expand_dims(center, 2)
+    return ops.exp(-ops.square(distance) / (2.0 * (window_size / 2.0) ** 2))
