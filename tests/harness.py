@@ -260,6 +260,8 @@ def check_nothing_visible(case: LayerCase) -> None:
         # stacks, which are blocks one after the other, not by XLA. `test_ops_attention.py` compiles
         # the function below all of them in each dtype, both ways.
         worst, stack = policy == "mixed_float16", len(layer.weights) > 30
+        # Loops are compiled by XLA in `test_a_loop_by_xla` alone.
+        stack = stack or case.loops
         functions = [run] + [compiled] * (worst or not stack) + [by_xla] * (worst and not stack)
         for function in functions:
             outputs, gradients = function()
@@ -270,7 +272,8 @@ def check_nothing_visible(case: LayerCase) -> None:
                 weights = numpy(weights).astype("float32")
                 assert (weights[0] == 0).all()
                 sums = weights[1].sum(-1)
-                np.testing.assert_allclose(sums, np.ones_like(sums), atol=0.02)
+                assert (sums < 1.02).all()
+                assert (sums > (0 if case.partial_weights else 0.98)).all()
 
 
 def check_padding(case: LayerCase) -> None:
@@ -309,7 +312,9 @@ def check_scores(case: LayerCase) -> None:
     assert_equal(with_scores, output)
     for weights, (_, key, _) in zip(scores, case.scores, strict=True):
         weights = numpy(weights)
-        np.testing.assert_allclose(weights.sum(-1), np.ones(weights.shape[:-1]), atol=1e-5)
+        sums = weights.sum(-1)
+        assert (sums < 1 + 1e-5).all()
+        assert (sums > (0 if case.partial_weights else 1 - 1e-5)).all()
         assert weights.min() >= 0
         if key in case.hides:
             assert (weights[0, ..., -1] == 0).all()

@@ -29,6 +29,8 @@ class LayerCase:
         repeats: Whether it can be applied three times in a row.
         call: Further arguments of every call.
         as_dict: Whether the inputs are one dict, as those of functional models are.
+        partial_weights: Whether rows of weights may sum to less than 1 (a predicted window).
+        loops: Whether it loops over positions, which takes long to compile.
     """
 
     make: Callable[..., Any]
@@ -41,6 +43,8 @@ class LayerCase:
     repeats: bool = False
     call: dict[str, Any] = field(default_factory=dict)
     as_dict: bool = False
+    partial_weights: bool = False
+    loops: bool = False
 
     @property
     def first(self) -> str:

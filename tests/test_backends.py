@@ -85,7 +85,37 @@ def layer_by_layer():
     return keras.Model({i.name: i for i in inputs}, [y, own, cross, additive, alone]), values
 
 
-MODELS = {"translator": translator, "layer_by_layer": layer_by_layer}
+def recurrent():
+    """An encoder and two decoders, in both orders, with every kind of score and window."""
+    source = keras.Input((None,), dtype="int32", name="source")
+    target = keras.Input((None,), dtype="int32", name="target")
+    embed = layers.TokenEmbedding(11, D, name="embed")
+    memory = layers.RecurrentEncoder(3, 2, "lstm")(embed(source))
+    y, one = layers.AttentionDecoder(
+        keras.layers.GRUCell(6),
+        layers.AdditiveAttention(5, use_bias=True, normalize=True),
+        order="bahdanau",
+        attention_units=7,
+        bridge=True,
+        summary="ends",
+    )(embed(target), memory, return_attention_scores=True)
+    y, two = layers.AttentionDecoder(
+        [keras.layers.GRUCell(5), keras.layers.LSTMCell(6)],
+        [
+            layers.LuongAttention("scaled", window="monotonic", window_size=2),
+            layers.LuongAttention("concat", window="predictive", window_size=3),
+        ],
+    )(y, memory, return_attention_scores=True)
+    y = layers.AttentionDecoder(keras.layers.SimpleRNNCell(D))(y)
+    model = keras.Model({"source": source, "target": target}, [y, *one, *two])
+    inputs = {
+        "source": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32"),
+        "target": np.array([[5, 3, 0, 0], [5, 8, 9, 7]], "int32"),
+    }
+    return model, inputs
+
+
+MODELS = {"translator": translator, "layer_by_layer": layer_by_layer, "recurrent": recurrent}
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +164,7 @@ def test_every_layer_is_saved():
         model, _ = make()
         used |= {type(layer).__name__ for layer in model._flatten_layers()}
     named = {name for name in layers.__all__ if name[0].isupper()}
-    assert named - used == {"AttentionKey", "AttentionMaps"}  # no layers
+    assert named - used == {"AttentionKey", "AttentionMaps", "SequenceAttention"}  # no layers
 
 
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])

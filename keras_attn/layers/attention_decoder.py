@@ -7,7 +7,6 @@ import keras
 from keras import ops, tree
 
 from keras_attn.layers.collect import active_collector, no_collection
-from keras_attn.layers.lost_masks import check_mask_kept
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_positive,
@@ -205,7 +204,8 @@ class AttentionDecoder(MaskedLayer):
             self.cell.built = True
         query = self._widths[self._query_state] if first else out
         for layer in self.attention:
-            layer.build((None, None, query), memory_shape)
+            if not layer.built:  # a reloaded one is
+                layer.build((None, None, query), memory_shape)
         if self.attention_units is not None:
             self.attention_dense = self._dense("attention_vector", self.attention_units, False)
             self.attention_dense.build((None, None, out + context))
@@ -291,7 +291,6 @@ class AttentionDecoder(MaskedLayer):
             return {}
         check_rank(memory, "memory", shape="(B, S, Dm)")
         memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
-        check_mask_kept(memory, memory_mask)
         source = {}
         if self._summarizes:
             source["summary"] = summarize(memory, memory_mask, self.summary)
@@ -350,6 +349,7 @@ class AttentionDecoder(MaskedLayer):
             _Step(step, [state.shape[-1] for state in states], self.compute_dtype),
             return_sequences=True,
             return_state=True,
+            zero_output_for_mask=True,  # else Keras takes the first state for the output on JAX
             dtype=self.dtype_policy,
             name="rnn",
         )
@@ -401,7 +401,7 @@ class AttentionDecoder(MaskedLayer):
         for layer, keys in zip(self.attention, source["keys"], strict=True):
             more = {}
             if layer.window == "monotonic":
-                digits = ops.cast(position, "float32")
+                digits = ops.cast(position, "int32")  # Keras would cast floats back
                 more["positions"] = digits[:, :1] * _BASE + digits[:, 1:]
             context, scores = layer(
                 ops.expand_dims(query, 1),
@@ -421,12 +421,14 @@ class AttentionDecoder(MaskedLayer):
         """Outputs and weights of `(B, T, ...)`, from those of the loop."""
         weights = []
         if scored:
+            # A width that is not known at the end of a slice would make all of it unknown.
+            start, steps = self._loop_width(source), ops.shape(output)[1]
             length = ops.shape(source["memory"])[1]
-            end = ops.shape(output)[-1] - length * len(self.attention)
             for i in range(len(self.attention)):
-                start = end + i * length
-                weights.append(output[:, :, start : start + length])
-            output = output[:, :, : self._loop_width(source)]
+                here = start + i * length
+                scores = output[:, :, here : here + length]
+                weights.append(ops.reshape(scores, (-1, steps, length)))
+            output = ops.reshape(output[:, :, :start], (-1, steps, start))
         if self.attention_units is not None and not self._feeds:
             output = self.attention_dense(output)
         return self.dropout_layer(output, training=training), weights
@@ -509,11 +511,10 @@ class AttentionDecoder(MaskedLayer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""
-        serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
-            "cell": serialize(self.cell),
-            "attention": [serialize(layer) for layer in self.attention],
+            "cell": _serialized(self.cell),
+            "attention": [_serialized(layer) for layer in self.attention],
             "order": self.order,
             "input_feeding": self.input_feeding,
             "attention_units": self.attention_units,
@@ -532,6 +533,17 @@ class AttentionDecoder(MaskedLayer):
         config["cell"] = load(config["cell"])
         config["attention"] = [load(layer) for layer in config["attention"]] or None
         return cls(**config)
+
+
+def _serialized(layer: Any) -> Any:
+    """A layer's config without how it was built: this layer builds it, under its own name."""
+
+    def unbuilt(config):
+        if isinstance(config, dict):
+            return {k: unbuilt(v) for k, v in config.items() if k != "build_config"}
+        return [unbuilt(v) for v in config] if isinstance(config, list) else config
+
+    return unbuilt(keras.saving.serialize_keras_object(layer))
 
 
 class _Step:

@@ -9,7 +9,7 @@ from keras_attn.ops.masks import static_shape
 Tensor = Any
 
 
-def check_mask_kept(memory: Tensor, memory_mask: Tensor | None) -> None:
+def check_mask_kept(memory: Tensor | None, memory_mask: Tensor | None) -> None:
     """Raises a ValueError where a symbolic memory has no mask, but was made of what had one.
 
     Operators and many layers drop Keras' masks silently; padding would be attended to.
@@ -21,7 +21,7 @@ def check_mask_kept(memory: Tensor, memory_mask: Tensor | None) -> None:
     Raises:
         ValueError: Naming the layer that dropped the mask.
     """
-    if memory_mask is not None or not keras.backend.is_keras_tensor(memory):
+    if memory is None or memory_mask is not None or not keras.backend.is_keras_tensor(memory):
         return
     steps, seen, queue = static_shape(memory)[1], set(), [memory]
     while queue:

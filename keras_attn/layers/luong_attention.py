@@ -131,7 +131,7 @@ class LuongAttention(SequenceAttention):
             self.key_dense.build(key_shape)
 
     def project_key(self, key: Tensor) -> Tensor:
-        """Projects the keys `(B, S, Dk)`, once for many queries; `"dot"` leaves them as they are."""
+        """Projects the keys `(B, S, Dk)`, once for many queries; not for `"dot"`, `"scaled"`."""
         return self.key_dense(key) if self.score in ("general", "concat") else key
 
     def compute_scores(self, query, projected_key):

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from keras_attn.layers.collect import calling_as
+from keras_attn.layers.lost_masks import check_mask_kept
 from keras_attn.ops import as_boolean_mask, check_padding_mask
 from keras_attn.ops.masks import static_shape
 
@@ -85,7 +86,16 @@ class MaskedLayer(keras.layers.Layer):
 
     def compute_output_spec(self, *args, **kwargs):
         """Traces `call`, so that symbolic outputs are what eager ones are, errors included."""
+        check_mask_kept(kwargs.get("memory"), kwargs.get("memory_mask"))
+        args, kwargs = keras.tree.map_structure(_dense, (args, kwargs))
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+
+def _dense(x: Any) -> Any:
+    """Keras declares `x * 2.0` sparse where it is symbolic; nothing here takes sparse tensors."""
+    if keras.backend.is_keras_tensor(x) and x.sparse:
+        return keras.KerasTensor(x.shape, x.dtype)
+    return x
 
 
 def cloned(initializer: Any) -> Any:

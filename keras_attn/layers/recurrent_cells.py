@@ -21,10 +21,13 @@ def as_one_cell(cell: Any, dtype: Any) -> Any:
             )
         if not (hasattr(one, "call") and hasattr(one, "state_size")):
             raise TypeError(
-                "`cell` must be a recurrent cell, such as keras.layers.GRUCell(units), or a list of "
-                f"cells: a layer with `call(x, states)` and `state_size`. Received: {one!r}."
+                "`cell` must be a recurrent cell, such as keras.layers.GRUCell(units), or a list "
+                f"of cells: a layer with `call(x, states)` and `state_size`. Received: {one!r}."
             )
-        sizes = tree.flatten(one.state_size)
+        if isinstance(one, keras.layers.StackedRNNCells):
+            as_one_cell(one.cells, dtype)
+            continue
+        sizes = one.state_size if isinstance(one.state_size, list | tuple) else [one.state_size]
         if not sizes or not all(isinstance(size, int) for size in sizes):
             raise ValueError(
                 "Each state of a cell must be a vector: its `state_size` an integer or a list of "

@@ -28,9 +28,9 @@ class RecurrentEncoder(MaskedLayer):
         output = x where there is a token, 0 elsewhere
 
     Keras' recurrent layers run on cuDNN only where masks are right-padded and no row is empty. Here
-    no mask reaches them: the tokens of each row are moved to its front, run over in both directions,
-    and moved back. So padding may stand anywhere, a row may be empty, and the fast kernels apply
-    wherever Keras has them (no recurrent dropout).
+    no mask reaches them: the tokens of each row are moved to its front, run over in both
+    directions, and moved back. So padding may stand anywhere, a row may be empty, and the fast
+    kernels apply wherever Keras has them (no recurrent dropout).
 
     Shapes: x `(B, S, D)` to `(B, S, 2 U)`, or `(B, S, U)` in one direction.
 

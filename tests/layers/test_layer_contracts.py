@@ -67,9 +67,60 @@ def additive(inputs=TWO, **settings):
         inputs,
         masks={"query": "query_mask", "value": "value_mask"},
         hides=("value",),
-        attention_mask=("query", "value", 1),
+        # Padding has no position in a window; what `attention_mask` hides has one.
+        attention_mask=None if "window" in settings else ("query", "value", 1),
         scores=(("query", "value", 0),),
     )
+
+
+def luong(score, width=6, **settings):
+    return LayerCase(
+        make(layers.LuongAttention, score=score, **settings),
+        {"query": ("T", width), "value": ("S", 6)},
+        masks={"query": "query_mask", "value": "value_mask"},
+        hides=("value",),
+        attention_mask=None if "window" in settings else ("query", "value", 1),
+        scores=(("query", "value", 0),),
+        partial_weights="predictive" in settings.values(),
+    )
+
+
+def recurrent_decoder(cell, attention=(), inputs=MEMORY, **settings):
+    """`cell` and `attention` make theirs of a dtype."""
+
+    def make_one(dtype=None, **kwargs):
+        made = [a(dtype=dtype) for a in attention]
+        return layers.AttentionDecoder(cell(dtype), made or None, dtype=dtype, **settings, **kwargs)
+
+    has_memory = "memory" in inputs
+    return LayerCase(
+        make_one,
+        inputs,
+        masks={"x": "padding_mask", **({"memory": "memory_mask"} if has_memory else {})},
+        hides=("x", "memory") if has_memory else ("x",),
+        scores=(("x", "memory", 0),) * len(attention),
+        causal={},
+        loops=True,
+    )
+
+
+def recurrent_encoder(**settings):
+    return LayerCase(
+        make(layers.RecurrentEncoder, units=4, **settings),
+        X,
+        masks={"x": "padding_mask"},
+        hides=("x",),
+        repeats=True,
+        loops=True,
+    )
+
+
+def gru_cell(dtype):
+    return keras.layers.GRUCell(6, dropout=0.1, recurrent_dropout=0.1, seed=1, dtype=dtype)
+
+
+def two_cells(dtype):
+    return [keras.layers.GRUCell(5, dtype=dtype), keras.layers.LSTMCell(6, dtype=dtype)]
 
 
 def block(cls, inputs=X, scores=(SELF,), **settings):
@@ -112,6 +163,44 @@ CASES = {
     "attention_key": attention({**TWO, "key": ("S", 3)}),
     "additive": additive(),
     "additive_key": additive({**TWO, "key": ("S", 3)}, use_bias=True, attention_dropout=0.1),
+    "additive_local": additive(normalize=True, use_bias=True, window="monotonic", window_size=3),
+    "luong_dot": luong("dot", attention_dropout=0.1),
+    "luong_general": luong("general", width=D, window="monotonic", window_size=4),
+    "luong_concat": luong("concat", width=D, units=3, seed=2),
+    "luong_scaled": luong("scaled", window="predictive", window_size=3),
+    "recurrent_decoder": recurrent_decoder(
+        gru_cell,
+        [make(layers.AdditiveAttention, units=7)],
+        order="bahdanau",
+        input_feeding=True,
+        attention_units=5,
+        activation="relu",
+        bridge=True,
+        summary="ends",
+        dropout=0.1,
+    ),
+    "recurrent_decoder_two": recurrent_decoder(
+        two_cells,
+        [
+            make(layers.LuongAttention, score="dot", window="monotonic", window_size=3),
+            make(layers.AdditiveAttention, units=7, normalize=True),
+        ],
+        bridge=True,
+    ),
+    "recurrent_decoder_fixed": recurrent_decoder(two_cells, summary="last", bridge=True),
+    "recurrent_decoder_alone": recurrent_decoder(two_cells, inputs=X, seed=1),
+    "recurrent_encoder": recurrent_encoder(),
+    "recurrent_encoder_deep": recurrent_encoder(
+        num_layers=2, cell="lstm", dropout=0.1, recurrent_dropout=0.1, seed=3
+    ),
+    "recurrent_encoder_forward": LayerCase(
+        make(layers.RecurrentEncoder, units=4, bidirectional=False),
+        X,
+        masks={"x": "padding_mask"},
+        hides=("x",),
+        causal={},
+        loops=True,
+    ),
     "positions": plain(layers.PositionalEncoding),
     "positions_odd": plain(layers.PositionalEncoding, {"x": ("T", 7)}, max_wavelength=100.0),
     "learned_positions": plain(layers.LearnedPositionalEncoding, sequence_length=9),
@@ -184,4 +273,5 @@ def test_every_layer_is_there():
         for name in layers.__all__
         if inspect.isclass(cls := getattr(layers, name)) and issubclass(cls, keras.layers.Layer)
     }
-    assert public == {type(case.make()) for case in CASES.values()}
+    abstract = {layers.SequenceAttention}
+    assert public - abstract == {type(case.make()) for case in CASES.values()}
