@@ -8,6 +8,7 @@ from zipfile import BadZipFile
 
 import click
 
+from keras_attn.cli.text_generation import text_generation
 from keras_attn.cli.translation import translation
 from keras_attn.version import __version__
 
@@ -30,6 +31,7 @@ def keras_attn_command(debug: bool) -> None:
 
 
 keras_attn_command.add_command(translation)
+keras_attn_command.add_command(text_generation)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,13 +1,11 @@
-"""Greedy and beam search over anything that can `prefill` and `step`."""
+"""Greedy search, beam search and sampling over anything that can `prefill` and `step`."""
 
 from keras_attn.generation.compiled import CompiledFunction
 from keras_attn.generation.decoders import Decoder, RecomputeDecoder
-from keras_attn.generation.search import (
-    Generation,
-    beam_search,
-    greedy_search,
-    length_penalty,
-)
+from keras_attn.generation.loops import Generation
+from keras_attn.generation.noise import row_seeds, uniform_noise
+from keras_attn.generation.sampling import sample
+from keras_attn.generation.search import beam_search, greedy_search, length_penalty
 
 __all__ = [
     "CompiledFunction",
@@ -17,4 +15,7 @@ __all__ = [
     "beam_search",
     "greedy_search",
     "length_penalty",
+    "row_seeds",
+    "sample",
+    "uniform_noise",
 ]

@@ -13,7 +13,7 @@ Tensor = Any
 
 
 class CompiledFunction:
-    """Compiles `function(ids, max_length)` for the current backend.
+    """Compiles `function(ids, max_length, *numbers)` for the current backend.
 
     TensorFlow: one trace for any batch and length; with `jit_compile` one trace for each
     `max_length`, and XLA compiles each shape. JAX: `jax.jit`, one compile for each shape and
@@ -22,19 +22,22 @@ class CompiledFunction:
     batch of no rows gives results of no rows.
 
     Args:
-        function: `function(ids (B, S) int32, max_length) -> nest of batch-first tensors`.
+        function: `function(ids (B, S) int32, max_length, *numbers (B,) int32) -> nest of
+            batch-first tensors`.
         variables: The variables that it reads: on JAX others would stay as they are now.
         jit_compile: Whether TensorFlow uses XLA. JAX always does.
 
     Call arguments:
         ids: Integers `(B, S)`.
         max_length: Positive integer, handed on.
+        *numbers: Integers `(B,)`, such as seeds; as many at each call.
 
     Returns:
         What `function` returned, as NumPy arrays.
 
     Raises:
-        ValueError: For ids that are no integers or have another rank, or a wrong `max_length`.
+        ValueError: For ids that are no integers or have another rank, a wrong `max_length`, or
+            numbers that are not one integer for each row.
 
     Example:
 
@@ -49,7 +52,7 @@ class CompiledFunction:
         self.jit_compile = jit_compile
         self._compiled = None
 
-    def __call__(self, ids: Any, max_length: int) -> Any:
+    def __call__(self, ids: Any, max_length: int, *numbers: Any) -> Any:
         """Runs the compiled function."""
         ids = np.asarray(keras.ops.convert_to_numpy(ids))
         if ids.ndim != 2 or (ids.size and not np.issubdtype(ids.dtype, np.integer)):
@@ -58,53 +61,67 @@ class CompiledFunction:
                 f"Received: dtype {ids.dtype}, shape {ids.shape}."
             )
         max_length = integer("max_length", max_length, 1)
+        inputs = [ids, *(np.asarray(keras.ops.convert_to_numpy(n)) for n in numbers)]
+        for given in inputs[1:]:
+            if given.shape != ids.shape[:1] or not np.issubdtype(given.dtype, np.integer):
+                raise ValueError(
+                    f"Expected an integer for each of the {len(ids)} rows. Received: dtype "
+                    f"{given.dtype}, shape {given.shape}."
+                )
         if self._compiled is None:
             backend = keras.backend.backend()
             makers = {"tensorflow": self._tensorflow, "jax": self._jax}
-            self._compiled = makers.get(backend, self._eager)()
+            self._compiled = makers.get(backend, self._eager)(len(numbers))
         # Not every backend can loop over no rows: one is made up, and dropped.
         rows = len(ids)
-        run = np.zeros((1, *ids.shape[1:]), "int32") if rows == 0 else ids.astype("int32")
-        outputs = self._compiled(run, max_length)
+        if rows == 0:
+            inputs = [np.zeros((1, *given.shape[1:])) for given in inputs]
+        run, *more = (given.astype("int32") for given in inputs)
+        outputs = self._compiled(run, max_length, *more)
         outputs = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
         return keras.tree.map_structure(lambda t: t[:0], outputs) if rows == 0 else outputs
 
-    def _tensorflow(self) -> Callable:
+    def _tensorflow(self, count: int) -> Callable:
         import tensorflow as tf
 
-        ids = tf.TensorSpec([None, None], tf.int32)
+        ids, numbers = tf.TensorSpec([None, None], tf.int32), [tf.TensorSpec([None], tf.int32)]
         if not self.jit_compile:
-            signature = [ids, tf.TensorSpec([], tf.int32)]
+            signature = [ids, tf.TensorSpec([], tf.int32), *numbers * count]
             compiled = tf.function(self.function, input_signature=signature, autograph=False)
-            return lambda ids, length: compiled(ids, tf.constant(length, tf.int32))
+            return lambda ids, length, *more: compiled(ids, tf.constant(length, tf.int32), *more)
 
         @functools.cache
         def of_length(length):
             return tf.function(
-                lambda ids: self.function(ids, length),
-                input_signature=[ids],
+                lambda ids, *more: self.function(ids, length, *more),
+                input_signature=[ids, *numbers * count],
                 autograph=False,
                 jit_compile=True,
             )
 
-        return lambda ids, length: of_length(length)(tf.constant(ids))
+        return lambda ids, length, *more: of_length(length)(
+            tf.constant(ids), *map(tf.constant, more)
+        )
 
-    def _jax(self) -> Callable:
+    def _jax(self, count: int) -> Callable:
         import jax
 
-        def run(values, ids, max_length):
+        def run(values, ids, max_length, *more):
             mapping = list(zip(self.variables, values, strict=True))
             with keras.StatelessScope(state_mapping=mapping):
-                return self.function(ids, max_length)
+                return self.function(ids, max_length, *more)
 
         compiled = jax.jit(run, static_argnums=2)
-        return lambda ids, length: compiled([v.value for v in self.variables], ids, length)
+        return lambda ids, length, *more: compiled(
+            [v.value for v in self.variables], ids, length, *more
+        )
 
-    def _eager(self) -> Callable:
+    def _eager(self, count: int) -> Callable:
         import torch
 
-        def run(ids, max_length):
+        def run(ids, max_length, *more):
             with torch.no_grad():
-                return self.function(keras.ops.convert_to_tensor(ids), max_length)
+                ids, *more = map(keras.ops.convert_to_tensor, (ids, *more))
+                return self.function(ids, max_length, *more)
 
         return run

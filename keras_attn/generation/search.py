@@ -1,37 +1,23 @@
 """Greedy and beam search as one loop in one graph."""
 
-import operator
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from keras import ops
 
 from keras_attn.generation.decoders import Decoder, integer, reorder, repeat_rows
-from keras_attn.ops.masks import token_mask
+from keras_attn.generation.loops import (
+    IMPOSSIBLE,
+    Generation,
+    checked_lengths,
+    decode_rows,
+    prefilled,
+    row_limits,
+    token_log_probabilities,
+)
 
 Tensor = Any
-
-_IMPOSSIBLE = -float("inf")
-
-
-class Generation(NamedTuple):
-    """What a search found. Shapes are `(B, ...)` for greedy search, `(B, R, ...)` for n best.
-
-    A sequence that does not end within `max_length` tokens (or its row's `max_lengths`) is cut
-    there: it has no end token, its `finished` is False, and it is ranked among the others by the
-    score of what is there.
-    """
-
-    tokens: Tensor
-    """int32 `(B, [R,] max_length)`: the new tokens, the end token included, then padding."""
-    scores: Tensor
-    """float32 `(B, [R])`: the decoder's own log-probability; of n best, divided by the length
-    penalty. -inf: there are fewer than R sequences, and this one has length 0."""
-    lengths: Tensor
-    """int32 `(B, [R])`: number of new tokens, the end token included."""
-    finished: Tensor
-    """bool `(B, [R])`: whether the sequence ends with the end token; False: it was cut."""
 
 
 def length_penalty(lengths: Tensor, alpha: float) -> Tensor:
@@ -50,95 +36,6 @@ def length_penalty(lengths: Tensor, alpha: float) -> Tensor:
     (1.0, 2.0)
     """
     return ops.power((5.0 + ops.cast(lengths, "float32")) / 6.0, float(alpha))
-
-
-def _lengths(max_length: Any, min_length: int) -> tuple[Any, int]:
-    """Checks what is known: in a graph `max_length` may be a tensor."""
-    min_length = integer("min_length", min_length, 0)
-    if ops.is_tensor(max_length):
-        return ops.cast(max_length, "int32"), min_length
-    max_length = integer("max_length", max_length, 1)
-    if min_length > max_length:
-        raise ValueError(
-            "`min_length` must be at most `max_length`. "
-            f"Received: min_length={min_length}, max_length={max_length}."
-        )
-    return max_length, min_length
-
-
-def _limits(max_lengths: Tensor | None, max_length: Any, lengths: Tensor) -> Tensor:
-    """Returns the most new tokens of each row, int32 `(B,)`."""
-    every = ops.zeros_like(lengths) + max_length
-    if max_lengths is None:
-        return every
-    max_lengths = ops.convert_to_tensor(max_lengths)
-    if len(max_lengths.shape) != 1 or "int" not in ops.dtype(max_lengths):
-        raise ValueError(
-            "`max_lengths` must hold one integer for each row, shape (B,). Received: shape "
-            f"{tuple(max_lengths.shape)}, dtype {ops.dtype(max_lengths)}."
-        )
-    return ops.minimum(ops.maximum(ops.cast(max_lengths, "int32"), 1), every)
-
-
-def _prefill(
-    decoder: Decoder,
-    prompt: Tensor,
-    prompt_mask: Tensor | None,
-    memory: Tensor | None,
-    memory_mask: Tensor | None,
-    max_length: Any,
-) -> tuple[Tensor, Any, Tensor]:
-    """Returns the logits after the prompts, the state, and the prompts' lengths `(B,)`."""
-    prompt = ops.convert_to_tensor(prompt)
-    if len(prompt.shape) != 2 or prompt.shape[1] == 0:
-        raise ValueError(
-            "`prompt` must have shape (B, P) with at least one token a row, such as the start "
-            f"token. Received: shape {tuple(prompt.shape)}."
-        )
-    mask = token_mask(prompt, prompt_mask)
-    prompt_mask = None if prompt_mask is None else mask
-    # The last new token is returned, but never read.
-    slots = ops.shape(prompt)[1] + max_length - 1
-    logits, state = decoder.prefill(prompt, prompt_mask, memory, memory_mask, max_length=slots)
-    return logits, state, ops.sum(ops.cast(mask, "int32"), axis=1)
-
-
-def _log_probabilities(
-    vocabulary_size: int | None,
-    end_id: int,
-    pad_id: int,
-    min_length: int,
-    suppressed_ids: Sequence[int],
-) -> Callable[[Tensor, Any], Tensor]:
-    """Returns `(logits (..., V), step) -> log-probabilities`, -inf where a token must not come.
-
-    They are the decoder's own: what is left is not scaled up to a sum of 1.
-    """
-    if vocabulary_size is None:
-        raise ValueError("The last axis of the decoder's logits must be known. Received: None.")
-    suppressed = [operator.index(i) for i in suppressed_ids]
-    for name, given in [("end_id", [end_id]), ("pad_id", [pad_id]), ("suppressed_ids", suppressed)]:
-        if any(not 0 <= i < vocabulary_size for i in given):
-            raise ValueError(
-                f"`{name}` must be within the vocabulary, 0 to {vocabulary_size - 1}. "
-                f"Received: {', '.join(map(str, given))}."
-            )
-    ids = np.arange(vocabulary_size)
-    never = np.isin(ids, suppressed)
-    if never.all():
-        raise ValueError("`suppressed_ids` must leave a token. Received: the whole vocabulary.")
-
-    def log_probabilities(logits, step):
-        logits = ops.cast(logits, "float32")
-        logp = logits - ops.logsumexp(logits, axis=-1, keepdims=True)
-        if suppressed:
-            logp = ops.where(ops.convert_to_tensor(never), _IMPOSSIBLE, logp)
-        if min_length:
-            early = ops.logical_and(ops.convert_to_tensor(ids == end_id), step + 1 < min_length)
-            logp = ops.where(early, _IMPOSSIBLE, logp)
-        return logp
-
-    return log_probabilities
 
 
 def greedy_search(
@@ -190,42 +87,20 @@ def greedy_search(
     >>> tuple(result.tokens.shape)
     (2, 5)
     """
-    max_length, min_length = _lengths(max_length, min_length)
-    logits, state, lengths = _prefill(decoder, prompt, prompt_mask, memory, memory_mask, max_length)
-    log_probabilities = _log_probabilities(
+    max_length, min_length = checked_lengths(max_length, min_length)
+    logits, state, lengths = prefilled(
+        decoder, prompt, prompt_mask, memory, memory_mask, max_length
+    )
+    log_probabilities = token_log_probabilities(
         logits.shape[-1], end_id, pad_id, min_length, suppressed_ids
     )
-    limits = _limits(max_lengths, max_length, lengths)
-    slots = ops.expand_dims(ops.arange(max_length, dtype="int32"), 0)
-    pad = ops.cast(pad_id, "int32")
 
-    def is_open(found):
-        return ops.logical_and(ops.logical_not(found.finished), found.lengths < limits)
-
-    def choose(step, logits, found):
+    def choose(step, logits, history):
         logp = log_probabilities(logits, step)
-        open_ = is_open(found)
-        token = ops.where(open_, ops.cast(ops.argmax(logp, axis=-1), "int32"), pad)
-        found = Generation(
-            ops.where(ops.equal(slots, step), ops.expand_dims(token, 1), found.tokens),
-            found.scores + ops.where(open_, ops.max(logp, axis=-1), 0.0),
-            found.lengths + ops.cast(open_, "int32"),
-            ops.logical_or(found.finished, ops.logical_and(open_, ops.equal(token, end_id))),
-        )
-        return token, found
+        return ops.argmax(logp, axis=-1), ops.max(logp, axis=-1), history
 
-    def body(step, token, found, state):
-        logits, state = decoder.step(token, lengths + step, state)
-        return (step + 1, *choose(step + 1, logits, found), state)
-
-    def going(step, token, found, state):
-        return ops.logical_and(step + 1 < max_length, ops.any(is_open(found)))
-
-    zeros = ops.zeros_like(lengths)
-    tokens = ops.expand_dims(zeros, 1) + ops.zeros_like(slots) + pad
-    nothing = Generation(tokens, ops.cast(zeros, "float32"), zeros, ops.cast(zeros, "bool"))
-    loop = (ops.convert_to_tensor(0, "int32"), *choose(0, logits, nothing), state)
-    return ops.while_loop(going, body, loop)[2]
+    limits = row_limits(max_lengths, max_length, lengths)
+    return decode_rows(decoder, logits, state, lengths, limits, max_length, end_id, pad_id, choose)
 
 
 def beam_search(
@@ -289,7 +164,7 @@ def beam_search(
     >>> tuple(best.tokens.shape), tuple(best.scores.shape)
     ((1, 1, 5), (1, 1))
     """
-    max_length, min_length = _lengths(max_length, min_length)
+    max_length, min_length = checked_lengths(max_length, min_length)
     K = integer("num_beams", num_beams, 1)
     R = integer("num_return_sequences", num_return_sequences, 1)
     if R > K:
@@ -297,15 +172,17 @@ def beam_search(
             "`num_return_sequences` must be at most `num_beams`. "
             f"Received: num_return_sequences={R}, num_beams={K}."
         )
-    logits, state, lengths = _prefill(decoder, prompt, prompt_mask, memory, memory_mask, max_length)
+    logits, state, lengths = prefilled(
+        decoder, prompt, prompt_mask, memory, memory_mask, max_length
+    )
     V = logits.shape[-1]
-    log_probabilities = _log_probabilities(V, end_id, pad_id, min_length, suppressed_ids)
-    limits = ops.expand_dims(_limits(max_lengths, max_length, lengths), 1)
+    log_probabilities = token_log_probabilities(V, end_id, pad_id, min_length, suppressed_ids)
+    limits = ops.expand_dims(row_limits(max_lengths, max_length, lengths), 1)
     slots = ops.reshape(ops.arange(max_length, dtype="int32"), (1, 1, -1))
     rows = ops.cumsum(ops.ones_like(lengths)) - 1
     first_of_row = ops.expand_dims(rows * K, 1)
     beam_lengths = ops.repeat(lengths, K, axis=0)
-    pad_only = np.where(np.arange(V) == pad_id, 0.0, _IMPOSSIBLE)
+    pad_only = np.where(np.arange(V) == pad_id, 0.0, IMPOSSIBLE)
     pad_only = ops.convert_to_tensor(pad_only, "float32")
 
     def nothing(count):
@@ -313,7 +190,7 @@ def beam_search(
         zeros = ops.expand_dims(ops.zeros_like(lengths), 1) + ops.zeros((1, count), dtype="int32")
         return Generation(
             tokens=ops.expand_dims(zeros, 2) + ops.zeros_like(slots) + ops.cast(pad_id, "int32"),
-            scores=ops.cast(zeros, "float32") + _IMPOSSIBLE,
+            scores=ops.cast(zeros, "float32") + IMPOSSIBLE,
             lengths=zeros,
             finished=ops.cast(zeros, "bool"),
         )
@@ -351,14 +228,14 @@ def beam_search(
     def remember(best, beams, which):
         """The R best of those remembered and of `which` (B, K) of the beams; scores are ranks."""
         ranked = beams.scores / length_penalty(beams.lengths, alpha)
-        beams = beams._replace(scores=ops.where(which, ranked, _IMPOSSIBLE))
+        beams = beams._replace(scores=ops.where(which, ranked, IMPOSSIBLE))
         joined = [ops.concatenate(pair, axis=1) for pair in zip(best, beams, strict=True)]
         joined = Generation(*joined)
         return take(joined, ops.cast(ops.top_k(joined.scores, R)[1], "int32"))
 
     def done(step, beams, best):
         """Whether no open beam of a row can get ahead of the last of those remembered."""
-        open_scores = ops.where(is_open(beams), beams.scores, _IMPOSSIBLE)
+        open_scores = ops.where(is_open(beams), beams.scores, IMPOSSIBLE)
         open_score = ops.max(open_scores, axis=1, keepdims=True)
         # It only falls, and its penalty lies between that of the next and of the greatest length.
         bound = ops.maximum(
@@ -392,7 +269,7 @@ def beam_search(
     loop = (ops.convert_to_tensor(0, "int32"), *chosen, repeat_rows(state, K))
     _, _, _, best, _, _ = ops.while_loop(going, body, loop)
 
-    there = best.scores > _IMPOSSIBLE
+    there = best.scores > IMPOSSIBLE
     return Generation(
         ops.where(ops.expand_dims(there, -1), best.tokens, ops.cast(pad_id, "int32")),
         best.scores,

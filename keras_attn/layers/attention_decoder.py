@@ -486,7 +486,8 @@ class AttentionDecoder(MaskedLayer):
             `{"self": [], "cross": [(B, 1, S), ...]}`.
         """
         with no_collection():
-            output, weights, states = self._advance(x[:, 0], state["states"], state, False)
+            source = {name: value for name, value in state.items() if name != "states"}
+            output, weights, states = self._advance(x[:, 0], state["states"], source, False)
         states = [ops.cast(s, o.dtype) for s, o in zip(states, state["states"], strict=True)]
         output = ops.cast(ops.expand_dims(output, 1), self.compute_dtype)
         output, _ = self._finish(output, state, False, False)

@@ -1,6 +1,18 @@
 """Strings in, strings out: a model with its text processing and its decoding."""
 
 from keras_attn.tasks.alignment import Alignment
+from keras_attn.tasks.text_generation_settings import (
+    TextDataSettings,
+    TextModelSettings,
+    TextSamplingSettings,
+    TextTrainingSettings,
+)
+from keras_attn.tasks.text_generation_training import (
+    DevelopmentBits,
+    TextGenerationRun,
+    train_text_generator,
+)
+from keras_attn.tasks.text_generator import TextGenerator, TextScore
 from keras_attn.tasks.translation_data import PreparedTranslation
 from keras_attn.tasks.translation_decoding import NBestTranslations
 from keras_attn.tasks.translation_settings import (
@@ -18,9 +30,17 @@ from keras_attn.tasks.translator import TranslationScores, Translator
 
 __all__ = [
     "Alignment",
+    "DevelopmentBits",
     "DevelopmentScore",
     "NBestTranslations",
     "PreparedTranslation",
+    "TextDataSettings",
+    "TextGenerationRun",
+    "TextGenerator",
+    "TextModelSettings",
+    "TextSamplingSettings",
+    "TextScore",
+    "TextTrainingSettings",
     "TranslationDataSettings",
     "TranslationDecodingSettings",
     "TranslationModelSettings",
@@ -28,5 +48,6 @@ __all__ = [
     "TranslationScores",
     "TranslationTrainingSettings",
     "Translator",
+    "train_text_generator",
     "train_translation",
 ]

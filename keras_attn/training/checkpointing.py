@@ -316,11 +316,11 @@ def _rest(batches: TokenBatches, first: int) -> Any:
     # Keras would take the lengths of the first two batches for those of all.
     import tensorflow as tf
 
-    ids = tf.TensorSpec((None, None), "int32")
-    weight = tf.TensorSpec((None, None), "float32")
+    signature = keras.tree.map_structure(
+        lambda array: tf.TensorSpec((None,) * array.ndim, array.dtype), rest[0]
+    )
     dataset = tf.data.Dataset.from_generator(
-        lambda: (rest[i] for i in range(len(rest))),
-        output_signature=({"source_ids": ids, "target_ids": ids}, ids, weight),
+        lambda: (rest[i] for i in range(len(rest))), output_signature=signature
     )
     return dataset.apply(tf.data.experimental.assert_cardinality(len(rest))).prefetch(2)
 

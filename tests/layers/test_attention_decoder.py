@@ -392,7 +392,7 @@ def test_a_memory_that_lost_its_mask():
     ids, x = symbolic(None, dtype="int32"), symbolic(None, 4)
     memory = embed(ids) * 2.0
     decoder = AttentionDecoder(GRUCell(6), LuongAttention("dot"))
-    with pytest.raises(ValueError, match="lost its mask.*memory_mask") as error:
+    with pytest.raises(ValueError, match=r"lost its mask.*memory_mask") as error:
         decoder(x, memory)
     assert "multiply" in str(error.value)
     with pytest.raises(ValueError, match="lost its mask"):
@@ -491,7 +491,7 @@ def test_errors():
 
 def test_a_cell_whose_states_are_no_vectors():
     class Matrix(keras.layers.Layer):
-        state_size = [(3, 4)]
+        state_size = ((3, 4),)
 
         def call(self, x, states):
             return x, states

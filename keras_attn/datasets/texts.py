@@ -1,0 +1,76 @@
+"""Plain text from files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Reads a text file: UTF-8, with or without a byte order mark; line breaks become newlines.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The text.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is not UTF-8, or empty.
+
+    Example:
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "text.txt"
+    >>> _ = file.write_bytes(b"To be,\\r\\nor not")
+    >>> read_text(file)
+    'To be,\\nor not'
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "nothing"
+        raise FileNotFoundError(f"Expected a text file at {path}. There is {kind}.")
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"Expected UTF-8 text. Received: {path}, with byte 0x{error.object[error.start]:02x} "
+            f"at byte {error.start + 1}. Convert the file (for example with iconv)."
+        ) from error
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    if not text:
+        raise ValueError(f"Expected text. Received: {path}, which is empty.")
+    return text
+
+
+def split_text(text: str, dev_share: float, test_share: float) -> tuple[str, str, str]:
+    """Cuts a text in three, in its order: training, development and test.
+
+    The cuts are after `int(share * len(text))` characters, as is usual for this kind of data: the
+    test is the end of the text, what stands before it the development part.
+
+    Args:
+        text: The text.
+        dev_share: Share of the development part, at least 0.
+        test_share: Share of the test part, at least 0; both together below 1.
+
+    Returns:
+        Three strings that together are the text.
+
+    Raises:
+        ValueError: For shares out of range.
+
+    Example:
+
+    >>> split_text("0123456789", dev_share=0.2, test_share=0.1)
+    ('0123456', '78', '9')
+    """
+    if dev_share < 0 or test_share < 0 or dev_share + test_share >= 1:
+        raise ValueError(
+            "`dev_share` and `test_share` must be at least 0 and together below 1. "
+            f"Received: {dev_share} and {test_share}."
+        )
+    first = int(len(text) * round(1 - dev_share - test_share, 9))
+    second = int(len(text) * round(1 - test_share, 9))
+    return text[:first], text[first:second], text[second:]

@@ -1,0 +1,193 @@
+"""What greedy search, beam search and sampling share: their start, their rules, their result."""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from keras import ops
+
+from keras_attn.generation.decoders import Decoder, integer
+from keras_attn.ops.masks import token_mask
+
+Tensor = Any
+
+IMPOSSIBLE = -float("inf")
+
+
+class Generation(NamedTuple):
+    """What a search found. Shapes are `(B, ...)` for greedy search, `(B, R, ...)` for n best.
+
+    A sequence that does not end within `max_length` tokens (or its row's `max_lengths`) is cut
+    there: it has no end token, its `finished` is False, and it is ranked among the others by the
+    score of what is there.
+    """
+
+    tokens: Tensor
+    """int32 `(B, [R,] max_length)`: the new tokens, the end token included, then padding."""
+    scores: Tensor
+    """float32 `(B, [R])`: the decoder's own log-probability; of n best, divided by the length
+    penalty. -inf: there are fewer than R sequences, and this one has length 0."""
+    lengths: Tensor
+    """int32 `(B, [R])`: number of new tokens, the end token included."""
+    finished: Tensor
+    """bool `(B, [R])`: whether the sequence ends with the end token; False: it was cut."""
+
+
+def checked_lengths(max_length: Any, min_length: int) -> tuple[Any, int]:
+    """Checks what is known: in a graph `max_length` may be a tensor."""
+    min_length = integer("min_length", min_length, 0)
+    if ops.is_tensor(max_length):
+        return ops.cast(max_length, "int32"), min_length
+    max_length = integer("max_length", max_length, 1)
+    if min_length > max_length:
+        raise ValueError(
+            "`min_length` must be at most `max_length`. "
+            f"Received: min_length={min_length}, max_length={max_length}."
+        )
+    return max_length, min_length
+
+
+def row_limits(max_lengths: Tensor | None, max_length: Any, lengths: Tensor) -> Tensor:
+    """Returns the most new tokens of each row, int32 `(B,)`."""
+    every = ops.zeros_like(lengths) + max_length
+    if max_lengths is None:
+        return every
+    max_lengths = ops.convert_to_tensor(max_lengths)
+    if len(max_lengths.shape) != 1 or "int" not in ops.dtype(max_lengths):
+        raise ValueError(
+            "`max_lengths` must hold one integer for each row, shape (B,). Received: shape "
+            f"{tuple(max_lengths.shape)}, dtype {ops.dtype(max_lengths)}."
+        )
+    return ops.minimum(ops.maximum(ops.cast(max_lengths, "int32"), 1), every)
+
+
+def prefilled(
+    decoder: Decoder,
+    prompt: Tensor,
+    prompt_mask: Tensor | None,
+    memory: Tensor | None,
+    memory_mask: Tensor | None,
+    max_length: Any,
+) -> tuple[Tensor, Any, Tensor]:
+    """Returns the logits after the prompts, the state, and the prompts' lengths `(B,)`."""
+    prompt = ops.convert_to_tensor(prompt)
+    if len(prompt.shape) != 2 or prompt.shape[1] == 0:
+        raise ValueError(
+            "`prompt` must have shape (B, P) with at least one token a row, such as the start "
+            f"token. Received: shape {tuple(prompt.shape)}."
+        )
+    mask = token_mask(prompt, prompt_mask)
+    prompt_mask = None if prompt_mask is None else mask
+    # The last new token is returned, but never read.
+    slots = ops.shape(prompt)[1] + max_length - 1
+    logits, state = decoder.prefill(prompt, prompt_mask, memory, memory_mask, max_length=slots)
+    return logits, state, ops.sum(ops.cast(mask, "int32"), axis=1)
+
+
+def token_log_probabilities(
+    vocabulary_size: int | None,
+    end_id: int | None,
+    pad_id: int,
+    min_length: int,
+    suppressed_ids: Sequence[int],
+) -> Callable[[Tensor, Any], Tensor]:
+    """Returns `(logits (..., V), step) -> log-probabilities`, -inf where a token must not come.
+
+    They are the decoder's own: what is left is not scaled up to a sum of 1.
+    """
+    if vocabulary_size is None:
+        raise ValueError("The last axis of the decoder's logits must be known. Received: None.")
+    suppressed = [operator.index(i) for i in suppressed_ids]
+    ends = [] if end_id is None else [end_id]
+    for name, given in [("end_id", ends), ("pad_id", [pad_id]), ("suppressed_ids", suppressed)]:
+        if any(not 0 <= i < vocabulary_size for i in given):
+            raise ValueError(
+                f"`{name}` must be within the vocabulary, 0 to {vocabulary_size - 1}. "
+                f"Received: {', '.join(map(str, given))}."
+            )
+    ids = np.arange(vocabulary_size)
+    never = np.isin(ids, suppressed)
+    if never.all():
+        raise ValueError("`suppressed_ids` must leave a token. Received: the whole vocabulary.")
+    if min_length > 1 and np.isin(ids[~never], ends).all():
+        raise ValueError(
+            "`suppressed_ids` must leave a token that is not the end, which cannot come before "
+            f"`min_length`={min_length}. Received: all but `end_id`={end_id}."
+        )
+
+    def log_probabilities(logits, step):
+        logits = ops.cast(logits, "float32")
+        logp = logits - ops.logsumexp(logits, axis=-1, keepdims=True)
+        if suppressed:
+            logp = ops.where(ops.convert_to_tensor(never), IMPOSSIBLE, logp)
+        if min_length:
+            is_end = ops.convert_to_tensor(np.isin(ids, ends))
+            early = ops.logical_and(is_end, step + 1 < min_length)
+            logp = ops.where(early, IMPOSSIBLE, logp)
+        return logp
+
+    return log_probabilities
+
+
+def decode_rows(
+    decoder: Decoder,
+    logits: Tensor,
+    state: Any,
+    lengths: Tensor,
+    limits: Tensor,
+    max_length: Any,
+    end_id: int | None,
+    pad_id: int,
+    choose: Callable[[Any, Tensor, Any], tuple[Tensor, Tensor, Any]],
+    history: Any = (),
+) -> Generation:
+    """Decodes one sequence a row, in one loop that stops when all rows ended.
+
+    Args:
+        decoder: What can `step`.
+        logits: `(B, V)` after the prompts.
+        state: The decoder's state after the prompts.
+        lengths: int32 `(B,)`: the prompts' lengths.
+        limits: int32 `(B,)`: most new tokens of each row.
+        max_length: Most new tokens of all.
+        end_id: The token that ends a sequence, or None.
+        pad_id: What follows the end.
+        choose: `(step, logits (B, V), history) -> (tokens (B,), log-probabilities (B,), history)`.
+        history: A nest of tensors that `choose` keeps.
+
+    Returns:
+        `Generation` of shapes `(B, max_length)` and `(B,)`.
+    """
+    slots = ops.expand_dims(ops.arange(max_length, dtype="int32"), 0)
+    pad = ops.cast(pad_id, "int32")
+
+    def is_open(found):
+        return ops.logical_and(ops.logical_not(found.finished), found.lengths < limits)
+
+    def extend(step, logits, found, history):
+        open_ = is_open(found)
+        token, logp, history = choose(step, logits, history)
+        token = ops.where(open_, ops.cast(token, "int32"), pad)
+        ends = ops.zeros_like(open_) if end_id is None else ops.equal(token, end_id)
+        found = Generation(
+            ops.where(ops.equal(slots, step), ops.expand_dims(token, 1), found.tokens),
+            found.scores + ops.where(open_, logp, 0.0),
+            found.lengths + ops.cast(open_, "int32"),
+            ops.logical_or(found.finished, ops.logical_and(open_, ends)),
+        )
+        return token, found, history
+
+    def body(step, token, found, history, state):
+        logits, state = decoder.step(token, lengths + step, state)
+        return (step + 1, *extend(step + 1, logits, found, history), state)
+
+    def going(step, token, found, history, state):
+        return ops.logical_and(step + 1 < max_length, ops.any(is_open(found)))
+
+    zeros = ops.zeros_like(lengths)
+    tokens = ops.expand_dims(zeros, 1) + ops.zeros_like(slots) + pad
+    nothing = Generation(tokens, ops.cast(zeros, "float32"), zeros, ops.cast(zeros, "bool"))
+    first = ops.convert_to_tensor(0, "int32")
+    loop = (first, *extend(first, logits, nothing, history), state)
+    return ops.while_loop(going, body, loop)[2]

@@ -1,0 +1,108 @@
+"""Random numbers as a function of a seed and a step: the same on every backend, in any loop."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_attn.generation.decoders import integer
+
+Tensor = Any
+
+# Constants of the mixing function, as the int32 of the same bits.
+_FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32
+_GOLDEN = 0x9E3779B9 - 2**32
+
+
+def mixed_bits(x: Tensor) -> Tensor:
+    """Mixes the bits of integers, one to one: each bit of `x` changes half of those that come out.
+
+        x ^= x >> 16;  x *= 0x7feb352d;  x ^= x >> 15;  x *= 0x846ca68b;  x ^= x >> 16
+
+    "lowbias32" of Wellons (https://nullprogram.com/blog/2018/07/31/), a finalizer in the manner of
+    MurmurHash3. Written in int32, which every backend has: products wrap around, and the bits that
+    the arithmetic shift draws in are cleared.
+
+    Args:
+        x: int32 tensor.
+
+    Returns:
+        int32 tensor of the same shape.
+
+    Example:
+
+    >>> [int(i) for i in mixed_bits(ops.array([0, 1, 2], "int32"))]
+    [0, 1753845952, -787275391]
+    """
+    x = ops.bitwise_xor(x, _shifted(x, 16)) * _FIRST
+    x = ops.bitwise_xor(x, _shifted(x, 15)) * _SECOND
+    return ops.bitwise_xor(x, _shifted(x, 16))
+
+
+def _shifted(x: Tensor, bits: int) -> Tensor:
+    return ops.bitwise_and(ops.right_shift(x, bits), 2 ** (32 - bits) - 1)
+
+
+def row_seeds(seed: Any, rows: Tensor) -> Tensor:
+    """Returns a seed for each row, or checks those that are given.
+
+    Args:
+        seed: Integer from 0 to 2^31 - 1, of which each row gets a seed of its own, by its number;
+            or integers `(B,)`, the seeds themselves.
+        rows: int32 `(B,)`: the numbers of the rows.
+
+    Returns:
+        int32 `(B,)`.
+
+    Raises:
+        ValueError: For what is neither.
+
+    Example:
+
+    >>> first = row_seeds(7, ops.arange(3))
+    >>> second = row_seeds(7, ops.arange(1, 3))
+    >>> bool(ops.all(first[1:] == second))
+    True
+    """
+    if (hasattr(seed, "shape") and len(seed.shape) > 0) or isinstance(seed, list | tuple):
+        seeds = ops.convert_to_tensor(seed)
+        if len(seeds.shape) != 1 or "int" not in ops.dtype(seeds):
+            raise ValueError(
+                "`seed` must be an integer, or one integer for each row, shape (B,). Received: "
+                f"shape {tuple(seeds.shape)}, dtype {ops.dtype(seeds)}."
+            )
+        if isinstance(seeds.shape[0], int) and rows.shape[0] not in (None, seeds.shape[0]):
+            raise ValueError(
+                f"`seed` must have one integer for each of the {rows.shape[0]} rows. Received: "
+                f"{seeds.shape[0]}."
+            )
+        return ops.cast(seeds, "int32")
+    seed = integer("seed", seed, 0)
+    if seed >= 2**31:
+        raise ValueError(f"`seed` must be at most 2^31 - 1. Received: {seed}.")
+    start = mixed_bits(ops.cast(rows, "int32") * 0 + seed)
+    return mixed_bits(start + ops.cast(rows, "int32") * _GOLDEN)
+
+
+def uniform_noise(seeds: Tensor, step: Any) -> Tensor:
+    """Returns a random number above 0 and below 1 for each seed, at a step.
+
+    A number depends on its seed and the step alone: not on the batch, the backend, or what was
+    drawn before. It has 23 bits.
+
+    Args:
+        seeds: int32 `(B,)`.
+        step: Integer, or int32 scalar tensor.
+
+    Returns:
+        float32 `(B,)`.
+
+    Example:
+
+    >>> seeds = row_seeds(7, ops.arange(2))
+    >>> [round(float(u), 4) for u in uniform_noise(seeds, 0)]
+    [0.7731, 0.7822]
+    """
+    x = mixed_bits(mixed_bits(ops.bitwise_xor(seeds, _GOLDEN)) + ops.cast(step, "int32") * _GOLDEN)
+    # Once more with the seed: two seeds that meet at a step must part again at the next.
+    x = mixed_bits(x + seeds)
+    return (ops.cast(_shifted(x, 9), "float32") + 0.5) * 2.0**-23

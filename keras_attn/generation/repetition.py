@@ -1,0 +1,112 @@
+"""What was there before: penalties and blocks of repeated tokens."""
+
+from typing import Any
+
+from keras import ops
+
+Tensor = Any
+
+
+class History:
+    """Remembers the tokens of each row, prompt and new ones, for the penalties that need them.
+
+    What is remembered is a nest of tensors, for the state of a loop: `"seen"`, bool `(B, V)`,
+    where there is a repetition penalty; `"ids"`, int32 `(B, L)`, where n-grams are blocked.
+    Nothing is kept that is not needed.
+
+    Args:
+        prompt: Ids `(B, P)`.
+        prompt_mask: bool `(B, P)`, padding on either side.
+        logits: `(B, V)`: only the shape is taken.
+        repetition_penalty: 1: none.
+        no_repeat_ngram_size: 0: none.
+
+    Example:
+
+    >>> prompt = ops.array([[4, 5, 4]])
+    >>> mask = ops.ones((1, 3), "bool")
+    >>> past = History(prompt, mask, ops.zeros((1, 6)), 1.0, no_repeat_ngram_size=2)
+    >>> repeats = past.repeats(past.start(max_length=1), ops.array([3]))
+    >>> [bool(r) for r in repeats[0]]
+    [False, False, False, False, False, True]
+    """
+
+    def __init__(
+        self,
+        prompt: Tensor,
+        prompt_mask: Tensor,
+        logits: Tensor,
+        repetition_penalty: float,
+        no_repeat_ngram_size: int,
+    ):
+        self.prompt = ops.cast(prompt, "int32")
+        self.prompt_mask = prompt_mask
+        self.size = logits.shape[-1]
+        self.nothing = ops.zeros_like(logits, dtype="int32")
+        self.penalty = float(repetition_penalty)
+        self.n = no_repeat_ngram_size
+
+    def start(self, max_length: Any) -> dict[str, Tensor]:
+        """What is remembered of the prompts, with room for `max_length` new tokens."""
+        history = {}
+        if self.penalty != 1:
+            history["seen"] = self._marked(self.prompt, self.prompt_mask)
+        if self.n:
+            index = ops.cumsum(ops.ones_like(self.prompt), axis=1) - 1
+            length = ops.shape(self.prompt)[1]
+            # Left-aligned: tokens first, in their order.
+            order = ops.argsort(ops.where(self.prompt_mask, index, index + length), axis=1)
+            ids = ops.take_along_axis(self.prompt, order, axis=1)
+            history["ids"] = ops.pad(ids, [[0, 0], [0, max_length + self.n]])
+        return history
+
+    def penalized(self, logits: Tensor, history: dict[str, Tensor]) -> Tensor:
+        """Logits `(B, V)`, those of tokens that were there divided or multiplied."""
+        if "seen" not in history:
+            return logits
+        less = ops.where(logits < 0, logits * self.penalty, logits / self.penalty)
+        return ops.where(history["seen"], less, logits)
+
+    def repeats(self, history: dict[str, Tensor], count: Tensor) -> Tensor | None:
+        """Whether a token would be the end of an n-gram that was there; bool `(B, V)`, or None.
+
+        Args:
+            history: What is remembered.
+            count: int32 `(B,)`: number of tokens so far.
+        """
+        if "ids" not in history:
+            return None
+        ids, before = history["ids"], self.n - 1
+        count = ops.expand_dims(count, 1)
+        index = ops.cumsum(ops.ones_like(ids), axis=1) - 1  # (B, L): where an n-gram begins
+        found = index + before < count
+        for j in range(before):
+            wanted = ops.take_along_axis(ids, ops.maximum(count - before + j, 0), axis=1)
+            found = ops.logical_and(found, ops.equal(_shifted(ids, j), wanted))
+        return self._marked(_shifted(ids, before), found)
+
+    def extended(self, history: dict[str, Tensor], token: Tensor, count: Tensor) -> dict:
+        """What is remembered with one token more a row, the one after `count` `(B,)` tokens."""
+        token, count = ops.expand_dims(token, 1), ops.expand_dims(count, 1)
+        history = dict(history)
+        if "seen" in history:
+            is_token = ops.equal(ops.arange(self.size, dtype="int32"), token)
+            history["seen"] = ops.logical_or(history["seen"], is_token)
+        if "ids" in history:
+            index = ops.cumsum(ops.ones_like(history["ids"]), axis=1) - 1
+            history["ids"] = ops.where(ops.equal(index, count), token, history["ids"])
+        return history
+
+    def _marked(self, ids: Tensor, wanted: Tensor) -> Tensor:
+        """Whether a token of the vocabulary is among the wanted `ids` `(B, n)`; bool `(B, V)`."""
+        rows = ops.cumsum(ops.ones_like(ids), axis=0) - 1
+        ids = ops.where(wanted, ids, self.size)  # what is not wanted goes to one column more
+        index = ops.stack([ops.reshape(rows, (-1,)), ops.reshape(ids, (-1,))], axis=1)
+        marks = ops.pad(self.nothing, [[0, 0], [0, 1]])
+        marks = ops.scatter_update(marks, index, ops.ones_like(index[:, 0]))
+        return ops.cast(marks[:, :-1], "bool")
+
+
+def _shifted(ids: Tensor, by: int) -> Tensor:
+    """`ids[:, by:]`, padded on the right to the same width."""
+    return ids if by == 0 else ops.pad(ids[:, by:], [[0, 0], [0, by]])

@@ -1,0 +1,252 @@
+"""A text generation run: trained, scored, kept, and taken up where it was left."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_attn.files import check_writable, only_one, remove_partial_files
+from keras_attn.tasks.settings import differences, read_settings, shaping, write_settings
+from keras_attn.tasks.text_generation_settings import (
+    SECTIONS,
+    TextModelSettings,
+    TextTrainingSettings,
+)
+from keras_attn.tasks.text_generator import TextGenerator
+from keras_attn.text import CharacterTokenizer
+from keras_attn.training import (
+    TrainingCheckpoint,
+    TrainingLog,
+    averaged_weights,
+    compute_on,
+    fit_resumable,
+    seed_everything,
+)
+
+_SETTINGS, _CHECKPOINT, _LOG, _BEST = "settings.toml", "checkpoint.npz", "log.csv", "best.task"
+
+
+class TextGenerationRun(NamedTuple):
+    """What came of `train_text_generator`.
+
+    Example:
+
+    >>> TextGenerationRun(True, None, 2.25, 3, [], Path("run/best.task")).best_bits
+    2.25
+    """
+
+    complete: bool
+    """Whether the run is at its end; False: a signal ended it, and the same call goes on."""
+    interrupted_by: int | None
+    """Number of that signal."""
+    best_bits: float
+    """Bits per character of the development text, by the weights that are kept."""
+    best_epoch: int
+    """The epoch (from 1) after which they were kept; 0: none was at its end."""
+    log: list[dict[str, Any]]
+    """A dict of figures for each epoch."""
+    best: Path
+    """The file of the best weights, for `TextGenerator.load`."""
+
+
+class DevelopmentBits(keras.callbacks.Callback):
+    """Scores a development text after each epoch, and keeps the weights that do it best.
+
+    Adds `val_bits_per_character` to the logs of the epoch. Where the optimizer keeps a moving
+    average of the weights, that is what is scored and kept.
+
+    Args:
+        generator: Whose model is trained.
+        text: The development text; empty: the weights of the last epoch are kept.
+        path: Where the best weights are saved, for `TextGenerator.load`.
+        batch_size: Windows scored at a time.
+
+    Example:
+
+    >>> import tempfile
+    >>> text = "to be, or not to be, " * 10
+    >>> generator = TextGenerator(CharacterTokenizer.train([text]), {"units": 8}, 16)
+    >>> bits = DevelopmentBits(generator, text, Path(tempfile.mkdtemp()) / "best.task", 4)
+    >>> history = generator.fit(text, epochs=1, verbose=0, callbacks=[bits])
+    >>> sorted(history.history)
+    ['loss', 'val_bits_per_character']
+    """
+
+    def __init__(
+        self, generator: TextGenerator, text: str, path: str | os.PathLike, batch_size: int = 64
+    ):
+        super().__init__()
+        self.generator = generator
+        self.text = text
+        self.path = Path(path)
+        self.batch_size = batch_size
+        self.best = float("inf")
+        self.best_epoch = 0
+
+    def memory(self) -> dict[str, Any]:
+        """Returns what belongs into a checkpoint."""
+        return {"best": [self.best, self.best_epoch] if self.best_epoch else []}
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        """Takes back what `memory` returned."""
+        if memory["best"]:
+            self.best, self.best_epoch = memory["best"]
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Called by Keras."""
+        with averaged_weights(self.model):
+            bits = float("inf")
+            if self.text:
+                score = self.generator.evaluate(self.text, batch_size=self.batch_size)
+                bits = score.bits_per_character
+            if bits < self.best or not self.text:
+                self.generator.save(self.path)
+                self.best, self.best_epoch = bits, epoch + 1
+        if logs is not None and self.text:
+            logs["val_bits_per_character"] = bits
+
+
+def train_text_generator(
+    text: str,
+    development_text: str,
+    run_dir: str | os.PathLike,
+    model_settings: TextModelSettings | None = None,
+    training_settings: TextTrainingSettings | None = None,
+    vocabulary_size: int | None = None,
+    log: Callable[[str], Any] = lambda text: None,
+    verbose: Any = None,
+) -> TextGenerationRun:
+    """Trains a text generator in a folder; called again, goes on where the folder has it.
+
+    The folder holds `settings.toml`, `log.csv` (a row for each epoch), `best.task` (the weights
+    with the fewest bits per character of the development text, for `TextGenerator.load`) and
+    `checkpoint.npz` (the state of the run). No TensorFlow is needed on JAX and PyTorch.
+
+    Args:
+        text: Training text; the vocabulary is made of it.
+        development_text: Scored after each epoch; may be empty.
+        run_dir: The run's folder.
+        model_settings: Settings of the model; its defaults if None.
+        training_settings: Settings of the training; its defaults if None. Their `seed` seeds this
+            process, and makes TensorFlow compute the same twice.
+        vocabulary_size: As `CharacterTokenizer.train`.
+        log: Called with a line about each step.
+        verbose: Of Keras' progress bar; None: a bar in a terminal, else a line for each epoch.
+
+    Returns:
+        `TextGenerationRun`.
+
+    Raises:
+        ValueError: If the folder holds a run of other settings or data, or the text is too short.
+        RuntimeError: If a GPU is asked for and there is none.
+        PermissionError: If the folder cannot be written to; found before the training.
+        BlockingIOError: If another process trains in the folder.
+        OSError: If the disk is full; the last checkpoint is still good.
+
+    Example:
+
+    >>> import tempfile
+    >>> text = "to be, or not to be, " * 10
+    >>> small = TextModelSettings(units=8)
+    >>> training = TextTrainingSettings(epochs=1, sequence_length=16, batch_size=4)
+    >>> run = train_text_generator(text, text, tempfile.mkdtemp(), small, training, verbose=0)
+    >>> run.complete, TextGenerator.load(run.best).sequence_length
+    (True, 16)
+    """
+    model = model_settings or TextModelSettings()
+    training = training_settings or TextTrainingSettings()
+    run_dir = check_writable(run_dir).absolute()
+    with only_one(run_dir / ".lock", "trains"), compute_on(training.device):
+        return _train(
+            text, development_text, run_dir, model, training, vocabulary_size, log, verbose
+        )
+
+
+def _train(
+    text: str,
+    development_text: str,
+    run_dir: Path,
+    model: TextModelSettings,
+    training: TextTrainingSettings,
+    vocabulary_size: int | None,
+    say: Callable[[str], Any],
+    verbose: Any,
+) -> TextGenerationRun:
+    _check_same_run(run_dir, model, training)
+    for name in (_SETTINGS, _LOG, _BEST):
+        remove_partial_files(run_dir / name)
+    seed_everything(training.seed)
+    tokenizer = CharacterTokenizer.train([text], vocabulary_size)
+    generator = TextGenerator(
+        tokenizer,
+        dataclasses.asdict(model),
+        sequence_length=training.sequence_length,
+        dtype=training.precision,
+    )
+    windows = generator.dataset(text, batch_size=training.batch_size, seed=training.seed)
+    generator.compile(
+        total_steps=training.epochs * len(windows),
+        learning_rate=training.learning_rate,
+        warmup_steps=None if training.warmup_steps < 0 else training.warmup_steps,
+        weight_decay=training.weight_decay,
+        clip_norm=training.clip_norm,
+        ema_momentum=training.ema,
+    )
+    say(
+        f"{len(text):,} characters, {tokenizer.vocabulary_size} ids, "
+        f"{generator.model.count_params():,} weights, {len(windows):,} batches an epoch, "
+        f"{keras.backend.backend()}"
+    )
+    write_settings(run_dir / _SETTINGS, {"model": model, "training": training})
+    bits = DevelopmentBits(generator, development_text, run_dir / _BEST, training.batch_size)
+    table = TrainingLog(run_dir / _LOG, run_dir / "tensorboard" if training.tensorboard else None)
+    data = hashlib.sha256(f"{text}\x00{development_text}".encode("utf-8", "replace")).hexdigest()
+    checkpoint = TrainingCheckpoint(
+        run_dir / _CHECKPOINT,
+        training.checkpoint_steps,
+        {
+            "data": data[:16],
+            "ids": len(tokenizer.vocabulary),
+            **shaping(model),
+            **shaping(training),
+        },
+    )
+    epoch, batch = checkpoint.position
+    if epoch >= training.epochs:
+        say("All epochs are done.")
+    elif epoch or batch:
+        say(f"Going on in epoch {epoch + 1}, batch {batch + 1}.")
+    if verbose is None:
+        verbose = 1 if sys.stdout.isatty() else 2
+    complete = fit_resumable(
+        generator.model, windows, checkpoint, training.epochs, [bits, table], verbose
+    )
+    return TextGenerationRun(
+        complete, checkpoint.interrupted, bits.best, bits.best_epoch, table.rows, run_dir / _BEST
+    )
+
+
+def _check_same_run(
+    run_dir: Path, model: TextModelSettings, training: TextTrainingSettings
+) -> None:
+    """Raises a ValueError where the folder holds a run of other settings."""
+    path = run_dir / _SETTINGS
+    if not path.exists() or not (run_dir / _CHECKPOINT).exists():
+        return
+    former = read_settings(path, SECTIONS)
+    changed = [
+        *differences(TextModelSettings(**former["model"]), model),
+        *differences(TextTrainingSettings(**former["training"]), training),
+    ]
+    if changed:
+        raise ValueError(
+            f"{run_dir} holds a run of other settings: {'; '.join(changed)}. Give another folder, "
+            "or the former settings to go on with that run."
+        )

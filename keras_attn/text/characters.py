@@ -1,0 +1,314 @@
+"""One id for each character."""
+
+from __future__ import annotations
+
+import collections
+import json
+import operator
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from keras_attn.files import atomic_write
+from keras_attn.text.byte_pair import _for_each_row, _readable, _well_formed
+
+if TYPE_CHECKING:
+    from keras_attn.text.characters_graph import GraphCharacters
+
+SPECIAL_TOKENS = ("<pad>", "<start>", "<end>", "<unknown>")
+ASSETS_FILE = "characters.json"
+ASSETS_FORMAT = "keras_attn.characters"
+ASSETS_VERSION = 1
+UNKNOWN = "\ufffd"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class CharacterTokenizer:
+    """Text to ids and back, one id for each Unicode character (code point).
+
+    Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`; a text that contains these words is
+    not mistaken for them. Characters follow, as they are: nothing is lower-cased or normalized, so
+    that `e` with a combining accent is two characters. One that is not in the vocabulary becomes
+    `<unknown>`, and comes back as U+FFFD.
+
+    Args:
+        vocabulary: The tokens in the order of their ids: the four special ones, then single
+            characters.
+
+    Raises:
+        ValueError: If the vocabulary is not of this kind.
+
+    Example:
+
+    >>> from keras_attn.text import CharacterTokenizer
+    >>> tokenizer = CharacterTokenizer.train(["to be or not to be"])
+    >>> tokenizer.vocabulary[4:]
+    (' ', 'o', 't', 'b', 'e', 'n', 'r')
+    >>> tokenizer.encode("not me")
+    [9, 5, 6, 4, 3, 8]
+    >>> tokenizer.decode([9, 5, 6, 4, 3, 8])
+    'not \ufffde'
+    """
+
+    pad_id = 0
+    start_id = 1
+    end_id = 2
+    unknown_id = 3
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        self.vocabulary = _checked_vocabulary(vocabulary)
+        special = len(SPECIAL_TOKENS)
+        self._ids_of = {c: i for i, c in enumerate(self.vocabulary) if i >= special}
+        self._text_of = ("", "", "", UNKNOWN, *self.vocabulary[special:])
+
+    @classmethod
+    def train(cls, texts: Iterable[str], vocabulary_size: int | None = None) -> CharacterTokenizer:
+        """Takes the characters of texts, the commonest first, of equals the lower code point.
+
+        Args:
+            texts: The training texts, e.g. a list of strings or a generator of lines.
+            vocabulary_size: Most ids, the 4 special ones included; None: all characters.
+
+        Returns:
+            A `CharacterTokenizer`. It has fewer ids than asked for where the texts have fewer
+            characters.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+            ValueError: If there is no character, or `vocabulary_size` is smaller than 5.
+
+        Example:
+
+        >>> from keras_attn.text import CharacterTokenizer
+        >>> CharacterTokenizer.train(["banana"], vocabulary_size=6).vocabulary[4:]
+        ('a', 'n')
+        """
+        smallest = len(SPECIAL_TOKENS) + 1
+        if vocabulary_size is not None and vocabulary_size < smallest:
+            raise ValueError(
+                f"`vocabulary_size` must be at least {smallest} ({len(SPECIAL_TOKENS)} special "
+                f"tokens and a character), or None. Received: {vocabulary_size!r}."
+            )
+        if isinstance(texts, str | bytes):
+            raise ValueError(
+                "`texts` must be a collection of strings. Received one "
+                f"{type(texts).__name__}: {texts[:40]!r}. Wrap it in a list."
+            )
+        counts: collections.Counter[str] = collections.Counter()
+        for text in texts:
+            counts.update(_well_formed(text))
+        if not counts:
+            raise ValueError(
+                "`texts` must hold at least one character. Received none. Check the data; a "
+                "generator that was read before is empty."
+            )
+        ordered = sorted(counts, key=lambda character: (-counts[character], character))
+        most = None if vocabulary_size is None else vocabulary_size - len(SPECIAL_TOKENS)
+        return cls([*SPECIAL_TOKENS, *ordered[:most]])
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of ids, with the special ones."""
+        return len(self.vocabulary)
+
+    def encode(
+        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
+    ) -> list[int] | list[list[int]]:
+        """Turns texts into ids.
+
+        Args:
+            texts: A string, or a sequence of strings. A lone surrogate, which no UTF-8 can hold,
+                is read as the U+FFFDs that a reader of its bytes would see.
+            add_start: Whether to put `start_id` before the ids of each text.
+            add_end: Whether to put `end_id` after them.
+
+        Returns:
+            A list of ids for a string, a list of such lists for a sequence.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+
+        Example:
+
+        >>> from keras_attn.text import CharacterTokenizer
+        >>> CharacterTokenizer.train(["banana"]).encode(["ban", ""], add_end=True)
+        [[6, 4, 5, 2], [2]]
+        """
+        single = isinstance(texts, str)
+        start = [self.start_id] if add_start else []
+        end = [self.end_id] if add_end else []
+        ids_of, unknown = self._ids_of, self.unknown_id
+        ids = [
+            [*start, *(ids_of.get(character, unknown) for character in _well_formed(text)), *end]
+            for text in ([texts] if single else texts)
+        ]
+        return ids[0] if single else ids
+
+    def decode(self, ids: Any) -> Any:
+        """Turns ids into texts. Pad, start and end give nothing; unknown ids give U+FFFD.
+
+        Args:
+            ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
+                is one empty row.
+
+        Returns:
+            A string for one row, else a list (of lists ...) of strings.
+
+        Raises:
+            TypeError: If `ids` are not integers.
+            ValueError: If an id is not in the vocabulary.
+
+        Example:
+
+        >>> from keras_attn.text import CharacterTokenizer
+        >>> CharacterTokenizer.train(["banana"]).decode([[1, 6, 4, 5, 2], [2, 0, 0, 0, 0]])
+        ['ban', '']
+        """
+        return _for_each_row(ids, lambda row: "".join([self._text_of[i] for i in self._row(row)]))
+
+    def tokens(self, ids: Any) -> Any:
+        """Shows each id as a readable piece, for the labels of a plot.
+
+        Args:
+            ids: One row of ids, or any nest of rows, as for `decode`.
+
+        Returns:
+            For each row the list of its pieces. A space is shown as `▁`, a special id by its name,
+            and a control character as its bytes: `<0x0A>`.
+
+        Raises:
+            TypeError: If `ids` are not integers.
+            ValueError: If an id is not in the vocabulary.
+
+        Example:
+
+        >>> from keras_attn.text import CharacterTokenizer
+        >>> CharacterTokenizer.train(["a b"]).tokens([1, 5, 4, 6, 2])
+        ['<start>', 'a', '▁', 'b', '<end>']
+        """
+        return _for_each_row(ids, self._pieces)
+
+    def to_graph(self) -> GraphCharacters:
+        """The same tokenizer as a `tf.Module` of core TensorFlow operations. Needs TensorFlow.
+
+        Returns:
+            A `GraphCharacters`, for `tf.data` pipelines and SavedModels.
+
+        Example:
+
+        >>> import tensorflow as tf
+        >>> from keras_attn.text import CharacterTokenizer
+        >>> graph = CharacterTokenizer.train(["banana"]).to_graph()
+        >>> graph.encode(tf.constant(["ban", ""])).to_list()
+        [[6, 4, 5], []]
+        """
+        from keras_attn.text.characters_graph import GraphCharacters
+
+        return GraphCharacters(self)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of `__init__`, fit for JSON."""
+        return {"vocabulary": list(self.vocabulary)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> CharacterTokenizer:
+        """The tokenizer that gave this config."""
+        return cls(**config)
+
+    def save_assets(self, directory: str | os.PathLike[str]) -> None:
+        """Writes the tokenizer into a directory, which is made where there is none.
+
+        Args:
+            directory: Where `characters.json` goes.
+        """
+        path = pathlib.Path(directory) / ASSETS_FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"format": ASSETS_FORMAT, "version": ASSETS_VERSION, **self.get_config()}
+        with atomic_write(path) as partial:
+            partial.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load_assets(cls, directory: str | os.PathLike[str]) -> CharacterTokenizer:
+        """Reads what `save_assets` wrote.
+
+        Args:
+            directory: The directory with `characters.json`.
+
+        Returns:
+            A `CharacterTokenizer`.
+
+        Raises:
+            ValueError: If the file is missing, broken, or of a newer version.
+
+        Example:
+
+        >>> import tempfile
+        >>> from keras_attn.text import CharacterTokenizer
+        >>> tokenizer = CharacterTokenizer.train(["banana"])
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     tokenizer.save_assets(directory)
+        ...     again = CharacterTokenizer.load_assets(directory)
+        >>> again.vocabulary == tokenizer.vocabulary
+        True
+        """
+        path = pathlib.Path(directory) / ASSETS_FILE
+        expected = f"Expected a file of `CharacterTokenizer.save_assets` at {path}."
+        if not path.is_file():
+            raise ValueError(f"{expected} Received: no such file. Check the directory.")
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{expected} Received no JSON ({error}). Save it again.") from error
+        if not isinstance(content, dict) or content.get("format") != ASSETS_FORMAT:
+            raise ValueError(f"{expected} Received another format. Check the directory.")
+        version = content.get("version")
+        if not isinstance(version, int) or not 1 <= version <= ASSETS_VERSION:
+            raise ValueError(
+                f"{expected} Received version {version!r}; this release reads up to "
+                f"{ASSETS_VERSION}. Use a newer keras_attn, or save it again with this one."
+            )
+        try:
+            return cls(content["vocabulary"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{expected} Received broken content: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"<CharacterTokenizer vocabulary_size={self.vocabulary_size}>"
+
+    def _row(self, ids: list[Any]) -> list[int]:
+        row = [operator.index(index) for index in ids]
+        if row and not 0 <= min(row) <= max(row) < self.vocabulary_size:
+            wrong = next(index for index in row if not 0 <= index < self.vocabulary_size)
+            raise ValueError(
+                f"Ids must be from 0 to {self.vocabulary_size - 1}. Received: {wrong}. Were they "
+                "made by another tokenizer, or by a model with a larger vocabulary?"
+            )
+        return row
+
+    def _pieces(self, ids: list[Any]) -> list[str]:
+        special = len(SPECIAL_TOKENS)
+        return [
+            self.vocabulary[i] if i < special else _readable(self.vocabulary[i].encode("utf-8"))
+            for i in self._row(ids)
+        ]
+
+
+def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
+    tokens = tuple(vocabulary)
+    expected = f"`vocabulary` must be {list(SPECIAL_TOKENS)} and single characters."
+    train = "Make one with `CharacterTokenizer.train`."
+    special = len(SPECIAL_TOKENS)
+    if tokens[:special] != SPECIAL_TOKENS:
+        raise ValueError(f"{expected} Received one that begins with {tokens[:special]}. {train}")
+    for token in tokens[special:]:
+        if not isinstance(token, str) or len(token) != 1 or 0xD800 <= ord(token) < 0xE000:
+            raise ValueError(f"{expected} Received the token {token!r}. {train}")
+    for token, count in collections.Counter(tokens).items():
+        if count > 1:
+            raise ValueError(f"{expected} Received the token {token!r} {count} times. {train}")
+    if len(tokens) == special:
+        raise ValueError(f"{expected} Received no character at all. {train}")
+    return tokens

@@ -1,0 +1,112 @@
+"""Characters out of core TensorFlow operations, for `tf.data` and SavedModels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tensorflow as tf
+
+if TYPE_CHECKING:
+    from keras_attn.text.characters import CharacterTokenizer
+
+
+class GraphCharacters(tf.Module):
+    """What `CharacterTokenizer` does, inside a TensorFlow graph: strings to ids and back.
+
+    It gives the ids of the Python object for every text. Bytes that are no UTF-8 are read as the
+    U+FFFDs that Python's `bytes.decode("utf-8", "replace")` gives. Its operations are TensorFlow's
+    own and its table is part of the module: a SavedModel with it needs `import tensorflow` and
+    nothing else. All of it runs on the CPU, where strings are.
+
+    Args:
+        tokenizer: A `CharacterTokenizer`.
+
+    Example:
+
+    >>> import tempfile
+    >>> import tensorflow as tf
+    >>> from keras_attn.text import CharacterTokenizer
+    >>> graph = CharacterTokenizer.train(["banana"]).to_graph()
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     tf.saved_model.save(graph, path)
+    ...     loaded = tf.saved_model.load(path)
+    >>> loaded.encode(tf.constant(["ban", "a?"])).to_list()
+    [[6, 4, 5], [4, 3]]
+    """
+
+    def __init__(self, tokenizer: CharacterTokenizer) -> None:
+        super().__init__(name="characters")
+        self.vocabulary_size = tokenizer.vocabulary_size
+        self.pad_id = tokenizer.pad_id
+        self.start_id = tokenizer.start_id
+        self.end_id = tokenizer.end_id
+        self.unknown_id = tokenizer.unknown_id
+        every = range(tokenizer.vocabulary_size)
+        codes = [ord(character) for character in tokenizer.vocabulary[4:]]
+        pieces = [tokenizer.decode([i]).encode("utf-8") for i in every]
+        with tf.device("CPU:0"):
+            self._pieces = tf.constant(pieces)
+            self._readable = tf.constant(tokenizer.tokens(list(every)))
+            initializer = tf.lookup.KeyValueTensorInitializer(
+                tf.constant(codes, tf.int64),
+                tf.constant(np.arange(4, tokenizer.vocabulary_size), tf.int64),
+            )
+            self._ids = tf.lookup.StaticHashTable(initializer, tokenizer.unknown_id)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings into ids, without start and end.
+
+        Args:
+            text: Strings of shape `(B,)`. What is not UTF-8 in them is read as U+FFFD.
+
+        Returns:
+            A ragged int32 tensor of shape `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            codes = tf.strings.unicode_decode(text, "UTF-8", errors="replace")
+            ids = self._ids.lookup(tf.cast(codes.flat_values, tf.int64))
+            return codes.with_flat_values(tf.cast(ids, tf.int32)).with_row_splits_dtype(tf.int64)
+
+    def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
+        """Turns the beginnings of strings into ids: `encode(text)[:, :count]`.
+
+        Of a text of any length it reads only as much as `count` characters can take.
+
+        Args:
+            text: Strings of shape `(B,)`.
+            count: Most ids of each.
+
+        Returns:
+            A ragged int32 tensor of shape `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            # A character has at most four bytes; one that is cut stands behind the last one.
+            return self.encode(tf.strings.substr(text, 0, 4 * (count + 1)))[:, :count]
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Turns ids into strings. Pad, start and end give nothing; unknown ids give U+FFFD.
+
+        Args:
+            ids: Integers of shape `(..., T)`, dense or ragged, all of the vocabulary.
+
+        Returns:
+            Strings of shape `(...)`.
+        """
+        with tf.device("CPU:0"):
+            return tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def tokens(self, ids: tf.Tensor) -> tf.Tensor:
+        """Shows each id as a readable piece, as `CharacterTokenizer.tokens`.
+
+        Args:
+            ids: Integers of any shape, all of the vocabulary.
+
+        Returns:
+            Strings of the same shape.
+        """
+        with tf.device("CPU:0"):
+            return tf.gather(self._readable, ids)

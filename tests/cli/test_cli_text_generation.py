@@ -1,0 +1,284 @@
+"""The command: from a text file to a SavedModel; interrupted and gone on with."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_attn.cli import main
+from keras_attn.datasets import split_text
+from keras_attn.tasks import TextGenerator, TextSamplingSettings
+from keras_attn.training import read_training_notes
+
+TEXT = "to be, or not to be: that is the question.\r\n" * 60
+SETTINGS = """
+[data]
+dev_share = 0.1
+test_share = 0.2
+
+[model]
+units = 16
+dim = 8
+dropout = 0.1
+
+[training]
+epochs = 3
+sequence_length = 16
+batch_size = 8
+learning_rate = 1e-2
+ema = 0.5
+checkpoint_steps = 2
+
+[sampling]
+temperature = 0.5
+"""
+RUN = "import sys; from keras_attn.cli import main; main(sys.argv[1:])"
+# As on a machine that has no TensorFlow.
+RUN_WITHOUT = "import sys; sys.modules['tensorflow'] = None; " + RUN.removeprefix("import sys; ")
+
+
+def command(*arguments):
+    """Runs it in this process; returns the exit code, standard output and error."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(["text-generation", *map(str, arguments)])
+        except SystemExit as stop:
+            return stop.code, out.getvalue(), err.getvalue()
+    raise AssertionError("it always exits")
+
+
+def start(*arguments, backend="tensorflow", script=RUN):
+    """Runs it in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, "text-generation", *map(str, arguments)],
+        env={**os.environ, "KERAS_BACKEND": backend},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def wait(process, code=0):
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == code, err.decode()[-3000:]
+    return out.decode(), err.decode()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "settings.toml").write_text(SETTINGS)
+    (folder / "text.txt").write_bytes(TEXT.encode())
+    return folder
+
+
+def fit_arguments(place, run, *more):
+    return (
+        "fit", "--config", place / "settings.toml", "--text", place / "text.txt",
+        "--run-dir", run, *more,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    """A finished run."""
+    code, out, err = command(*fit_arguments(place, place / "run"))
+    assert code == 0, err
+    assert "training: 1,805, development: 259, test: 516" in out
+    assert "bits per character, epoch" in out
+    return place / "run"
+
+
+def end_of(run):
+    """All that a run came to, but for the times."""
+    with np.load(run / "checkpoint.npz") as arrays:
+        state = {name: arrays[name] for name in arrays.files if name != "header"}
+    with open(run / "log.csv", newline="") as file:
+        rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+    return state, rows
+
+
+def assert_same_end(run, other):
+    (state, rows), (expected, expected_rows) = end_of(run), end_of(other)
+    assert rows == expected_rows
+    assert state.keys() == expected.keys()
+    for name, value in state.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+
+
+def test_the_run_folder(run):
+    assert {p.name for p in run.iterdir()} == {
+        ".lock", "best.task", "checkpoint.npz", "log.csv", "settings.toml",
+    }  # fmt: skip
+    rows = end_of(run)[1]
+    assert [row["epoch"] for row in rows] == ["1", "2", "3"]
+    assert float(rows[-1]["val_bits_per_character"]) < float(rows[0]["val_bits_per_character"])
+    assert "sequence_length = 16  #" in (run / "settings.toml").read_text()
+
+
+def test_the_same_command_again_changes_nothing(place, run):
+    before = (run / "checkpoint.npz").read_bytes()
+    code, out, err = command(*fit_arguments(place, run))
+    assert code == 0, err
+    assert "All epochs are done." in out
+    assert (run / "checkpoint.npz").read_bytes() == before
+
+
+def test_other_settings_or_another_text_are_refused(place, run, tmp_path):
+    code, _, err = command(*fit_arguments(place, run, "--units", 17))
+    assert code == 1
+    assert "units is 16 there, 17 here" in err
+    (tmp_path / "other.txt").write_text(TEXT + "!")
+    code, _, err = command(*fit_arguments(place, run, "--text", tmp_path / "other.txt"))
+    assert code == 1
+    assert "belongs to another run" in err
+
+
+def test_an_interrupted_run_comes_to_the_same_end(place, run, tmp_path):
+    process = start(*fit_arguments(place, tmp_path))
+    checkpoint = tmp_path / "checkpoint.npz"
+    while process.poll() is None and not checkpoint.exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = wait(process, 130)
+    assert "goes on from here" in err
+    notes = read_training_notes(checkpoint)
+    assert (notes["epoch"], notes["batch"]) != (3, 0)
+    out, _ = wait(start(*fit_arguments(place, tmp_path)))
+    assert "Going on in epoch" in out
+    assert_same_end(tmp_path, run)
+
+
+def test_a_killed_run_comes_to_the_same_end(place, run, tmp_path):
+    process = start(*fit_arguments(place, tmp_path))
+    while process.poll() is None and not (tmp_path / "checkpoint.npz").exists():
+        time.sleep(0.01)
+    process.kill()
+    wait(process, -signal.SIGKILL)
+    wait(start(*fit_arguments(place, tmp_path)))
+    assert_same_end(tmp_path, run)
+
+
+def test_evaluate(place, run, tmp_path):
+    _, dev, test = split_text(TEXT.replace("\r\n", "\n"), 0.1, 0.2)
+    generator = TextGenerator.load(run / "best.task")
+    texts = {"test": test, "dev": dev, "all": TEXT.replace("\r\n", "\n")}
+    for split, text in texts.items():
+        code, out, err = command(
+            "evaluate", "--model", run / "best.task", "--text", place / "text.txt", "--split",
+            split, "--config", place / "settings.toml", "--to", tmp_path / "score.json",
+        )  # fmt: skip
+        assert code == 0, err
+        score = json.loads((tmp_path / "score.json").read_text())
+        expected = generator.evaluate(text)
+        assert score["bits_per_character"] == pytest.approx(expected.bits_per_character, rel=1e-6)
+        assert score["characters"] == len(text)
+        assert f"{expected.bits_per_character:.4f} bits per character" in out
+    best = min(float(row["val_bits_per_character"]) for row in end_of(run)[1])
+    assert generator.evaluate(dev).bits_per_character == pytest.approx(best, rel=1e-5)
+
+
+def test_predict(place, run, tmp_path):
+    generator = TextGenerator.load(run / "best.task")
+    arguments = ("predict", "--model", run / "best.task", "--config", place / "settings.toml")
+    code, out, err = command(*arguments, "--num-characters", 20)
+    assert code == 0, err
+    assert out == generator.generate("", 20, temperature=0.5) + "\n"
+    code, out, err = command(
+        *arguments, "--prompt", "to be", "--prompt", "é", "--count", 2, "--seed", 3, "--top-k", 4,
+        "--num-characters", 15, "--to", tmp_path / "texts.txt",
+    )  # fmt: skip
+    assert code == 0, err
+    expected = generator.generate(
+        ["to be", "to be", "é", "é"], 15, temperature=0.5, top_k=4, seed=3
+    )
+    written = (tmp_path / "texts.txt").read_text(encoding="utf-8")
+    assert written == "\n-----\n".join(expected) + "\n"
+
+
+def test_export(run, tmp_path):
+    code, _, err = command(
+        "export", "--model", run / "best.task", "--to", tmp_path / "m", "--top-p", 0.9
+    )
+    assert code == 0, err
+    serve = tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"]
+    text = serve(prompt=tf.constant(["to"]), seed=tf.constant([3]), num_characters=tf.constant(12))[
+        "text"
+    ].numpy()[0]
+    expected = TextGenerator.load(run / "best.task").generate(
+        ["to"], 12, seed=[3], temperature=0.8, top_p=0.9
+    )
+    assert text.decode() == expected[0]
+    code, _, err = command("export", "--model", run / "best.task", "--to", tmp_path / "m")
+    assert code == 1
+    assert "--overwrite" in err
+
+
+def test_without_a_development_text_the_last_weights_are_kept(place, tmp_path):
+    code, out, err = command(*fit_arguments(place, tmp_path, "--dev-share", 0, "--epochs", 2))
+    assert code == 0, err
+    assert "Best" not in out
+    assert TextGenerator.load(tmp_path / "best.task").sequence_length == 16
+    with open(tmp_path / "log.csv", newline="") as file:
+        assert "val_bits_per_character" not in next(csv.reader(file))
+
+
+def test_jax_needs_no_tensorflow(place, run, tmp_path):
+    (tmp_path / "dev.txt").write_text("to be, or not")
+    out, _ = wait(
+        start(
+            *fit_arguments(
+                place, tmp_path / "run", "--epochs", 1, "--dev", tmp_path / "dev.txt",
+                "--vocabulary-size", 9,
+            ),
+            backend="jax",
+            script=RUN_WITHOUT,
+        )
+    )  # fmt: skip
+    assert "training: 2,064, development: 13, test: 516" in out
+    assert "9 ids" in out
+    best = tmp_path / "run" / "best.task"
+    process = start(
+        "predict", "--model", best, "--num-characters", 9, backend="jax", script=RUN_WITHOUT
+    )
+    assert len(wait(process)[0]) == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["predict", "--model", "none.task"], 1, "Expected a saved task"),
+        (["predict"], 2, "--model"),
+        (["fit", "--run-dir", "r", "--text", "none.txt"], 1, "Expected a text file"),
+        (["fit", "--run-dir", "r", "--units", "0"], 1, "`units` must be at least 1"),
+        (["predict", "--model", "m", "--temperature", "0"], 1, "`temperature`"),
+        (["predict", "--model", "m", "--top-p", "1.5"], 1, "`top_p`"),
+        (["predict", "--model", "m", "--num-characters", "0"], 2, "--num-characters"),
+        (["evaluate", "--model", "m", "--split", "train"], 2, "--split"),
+    ],
+)
+def test_wrong_use(arguments, code, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    received, _, err = command(*arguments)
+    assert received == code
+    assert message in err
+
+
+def test_sampling_settings_are_arguments_of_generate():
+    assert TextSamplingSettings().options() == {
+        "temperature": 0.8,
+        "top_k": None,
+        "top_p": 1.0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "no_repeat_ngram_size": 0,
+    }

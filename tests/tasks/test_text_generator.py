@@ -1,0 +1,313 @@
+"""The text generator: learning, scores, samples, files, the SavedModel, backends."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from text_generation_toys import (
+    PROMPTS,
+    SEEDS,
+    SETTINGS,
+    TEXT,
+    everything,
+    make,
+    untrained,
+)
+
+from keras_attn.models import RecurrentLanguageModelConfig
+from keras_attn.tasks import TextGenerator, Translator
+from keras_attn.tasks.text_generation_export import EXPORT_PROMPTS
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def generator():
+    generator = make()
+    generator.fit(TEXT, epochs=25, batch_size=8, learning_rate=2e-2, verbose=0)
+    return generator
+
+
+@pytest.fixture(scope="module")
+def random_weights(tmp_path_factory):
+    path = tmp_path_factory.mktemp("task") / "t.task"
+    return untrained(path), path
+
+
+def test_it_learns(generator):
+    assert generator.evaluate(TEXT).bits_per_character < 0.1
+    text = generator.generate("to be, or", 60, top_k=1)
+    assert text.startswith("to be, or not to be: that is the question.\nto be")
+    assert generator.generate(["to be, or"], 60, top_k=1) == [text]
+
+
+def test_fit_shows_validation_and_keeps_a_compiled_model():
+    generator = make()
+    history = generator.fit(TEXT, TEXT[:200], epochs=1, batch_size=8, verbose=0)
+    assert set(history.history) == {"loss", "val_loss"}
+    first = generator.model.optimizer
+    generator.fit(TEXT, epochs=1, batch_size=8, verbose=0)
+    assert generator.model.optimizer is not first  # a new schedule
+    generator.model.compile("sgd", "sparse_categorical_crossentropy", jit_compile=False)
+    mine = generator.model.optimizer
+    generator.fit(TEXT, epochs=1, batch_size=8, verbose=0)
+    assert generator.model.optimizer is mine
+
+
+def test_validation_loss_is_that_of_plain_windows(random_weights):
+    generator, _ = random_weights
+    text = TEXT[: 24 * 5]
+    generator.compile(total_steps=1)
+    windows = generator.dataset(text, batch_size=4, shuffle=False)
+    losses = [generator.model.test_on_batch(*windows[i]) for i in range(2)]
+    bits = generator.evaluate(text, context=0).bits_per_character
+    assert (4 * losses[0] + losses[1]) / 5 / math.log(2) == pytest.approx(bits, rel=1e-5)
+
+
+@pytest.mark.parametrize("context", [0, 5, 12, 23, None])
+def test_scores_by_hand(random_weights, context):
+    """Each character's probability by the plain model on its own prefix."""
+    generator, _ = random_weights
+    tokenizer, T = generator.tokenizer, 24
+    text = TEXT[:61]
+    ids = tokenizer.encode(text)
+    least = 12 if context is None else context
+    stride = T - least
+    bits = 0.0
+    for i in range(len(ids)):
+        window = 0 if i < T else -(-(i + 1 - T) // stride)
+        prefix = [tokenizer.start_id, *ids[window * stride : i]]
+        assert len(prefix) - 1 >= min(i, least)
+        assert len(prefix) <= T
+        logits = keras.ops.convert_to_numpy(generator.model(np.array([prefix])))[0, -1]
+        logits = logits.astype("float64")
+        bits -= (logits[ids[i]] - np.log(np.exp(logits).sum())) / math.log(2)
+    for batch_size in (2, 64):
+        score = generator.evaluate(text, context, batch_size)
+        assert score.bits_per_character == pytest.approx(bits / len(ids), rel=1e-5)
+        assert (score.characters, score.unknown) == (61, 0)
+
+
+def test_unknown_characters_are_counted(random_weights):
+    generator, _ = random_weights
+    score = generator.evaluate("to ZZ🙂 be")
+    assert (score.characters, score.unknown) == (9, 3)
+    with pytest.warns(UserWarning, match="3 of 43 characters"):
+        generator.dataset("Z" * 3 + TEXT[:40])
+    assert generator.generate("Z", 20, seed=3)[0] == "Z"
+
+
+def test_samples_are_made_of_characters(random_weights):
+    generator, _ = random_weights
+    for prompt, text in zip(
+        PROMPTS, generator.generate(PROMPTS, 200, temperature=3.0), strict=True
+    ):
+        assert text.startswith(prompt)
+        assert len(text) == len(prompt) + 200
+        assert set(text[len(prompt) :]) <= set(TEXT)
+
+
+def test_a_text_depends_on_its_prompt_and_seed_alone(random_weights):
+    generator, _ = random_weights
+    together = generator.generate(PROMPTS, 30, seed=SEEDS)
+    for prompt, seed, text in zip(PROMPTS, SEEDS, together, strict=True):
+        assert generator.generate([prompt], 30, seed=[seed]) == [text]
+    assert generator.generate(PROMPTS, 30, seed=SEEDS, batch_size=2) == together
+    # The beginning of a longer text is the shorter one.
+    assert [t[: len(p) + 10] for p, t in zip(PROMPTS, together, strict=True)] == (
+        generator.generate(PROMPTS, 10, seed=SEEDS)
+    )
+    # One seed: rows differ, and repeat.
+    four = generator.generate([""] * 4, 30, seed=7)
+    assert len(set(four)) == 4
+    assert generator.generate([""] * 4, 30, seed=7, batch_size=3) == four
+    assert generator.generate([""] * 4, 30, seed=8) != four
+    assert generator.generate("", 30, seed=7) == four[0]
+
+
+def test_only_the_end_of_a_prompt_is_read(random_weights):
+    generator, _ = random_weights
+    end = "r not to be: that is th"
+    assert len(end) == 23
+    long, short = generator.generate(["x" * 1000 + end, end], 30, seed=[3, 3])
+    assert long[-30:] == short[-30:]
+    ids, rows = generator._prompt_ids(["x" + end], 1)
+    assert (ids.tolist(), rows) == ([[1, *generator.tokenizer.encode(end)]], 1)
+
+
+def test_no_ngram_comes_twice(generator):
+    text = generator.generate("to be, or not to be", 60, no_repeat_ngram_size=5, seed=1)
+    grams = [text[i : i + 5] for i in range(15, len(text) - 4)]
+    assert len(set(grams)) == len(grams)
+    assert not set(grams) & {text[i : i + 5] for i in range(15)}
+
+
+def test_training_changes_what_is_generated():
+    generator = make()
+    before = generator.generate("", 40, top_k=1), generator.evaluate(TEXT[:50])
+    generator.fit(TEXT, epochs=2, batch_size=8, verbose=0)
+    assert generator.generate("", 40, top_k=1) != before[0]
+    assert generator.evaluate(TEXT[:50]) != before[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda g: g.generate(7), TypeError, "string"),
+        (lambda g: g.generate(["a", 7]), TypeError, "position 1"),
+        (lambda g: g.generate("", 0), ValueError, "num_characters"),
+        (lambda g: g.generate("", temperature=0), ValueError, "temperature"),
+        (lambda g: g.generate("", top_p=2), ValueError, "top_p"),
+        (lambda g: g.generate("", seed=-1), ValueError, "seed"),
+        (lambda g: g.generate("", seed=[1, 2]), ValueError, "each of the 1 prompts"),
+        (lambda g: g.generate("", seed=0.5), ValueError, "seed"),
+        (lambda g: g.generate("", batch_size=0), ValueError, "batch_size"),
+        (lambda g: g.evaluate(""), ValueError, "at least one character"),
+        (lambda g: g.evaluate("a", context=24), ValueError, "context"),
+        (lambda g: g.evaluate("a", context=-1), ValueError, "context"),
+        (lambda g: g.evaluate("a", batch_size=True), ValueError, "batch_size"),
+        (lambda g: g.evaluate(b"a"), TypeError, "Expected strings"),
+        (lambda g: g.dataset("short"), ValueError, "at least one window"),
+        (lambda g: g.export("x", top_k=0), ValueError, "top_k"),
+        (lambda g: TextGenerator(g.tokenizer, sequence_length=1), ValueError, "sequence_length"),
+        (lambda g: TextGenerator(g.tokenizer, {"unit": 3}), ValueError, "fields"),
+        (lambda g: TextGenerator(g.tokenizer, 7), ValueError, "fields"),
+        (lambda g: TextGenerator("abc"), TypeError, "CharacterTokenizer"),
+        (
+            lambda g: TextGenerator(BytePairTokenizer.train(["aa"], 259)),
+            TypeError,
+            "BytePairTokenizer",
+        ),
+    ],
+)
+def test_errors(random_weights, call, error, message):
+    with pytest.raises(error, match=message):
+        call(random_weights[0])
+
+
+def test_nothing_to_do(random_weights):
+    assert random_weights[0].generate([]) == []
+
+
+def test_files(random_weights, tmp_path):
+    generator, path = random_weights
+    loaded = TextGenerator.load(path)
+    assert loaded.config == generator.config
+    assert loaded.sequence_length == 24
+    assert everything(loaded) == everything(generator)
+    with pytest.raises(ValueError, match="holds a TextGenerator"):
+        Translator.load(path)
+    half = TextGenerator.load(path, dtype="mixed_bfloat16")
+    half.save(tmp_path / "half.task")
+    again = TextGenerator.load(tmp_path / "half.task")
+    assert again.model.get_layer("decoder").dtype_policy.name == "mixed_bfloat16"
+    assert len(again.generate("to", 5)) == 7
+    config = RecurrentLanguageModelConfig(5, units=8, dim=4)
+    sized = TextGenerator(CharacterTokenizer.train(["abc"]), config)
+    assert sized.config.vocabulary_size == 7
+
+
+# The SavedModel
+
+
+@pytest.fixture(scope="module")
+def served(random_weights, tmp_path_factory):
+    path = tmp_path_factory.mktemp("export") / "model"
+    random_weights[0].export(path, **SETTINGS["filters"])
+    signature = tf.saved_model.load(str(path)).signatures["serving_default"]
+
+    def call(prompts, seeds, count):
+        output = signature(
+            prompt=tf.constant(prompts, tf.string),
+            seed=tf.constant(seeds, tf.int32),
+            num_characters=tf.constant(count),
+        )
+        return [text.decode() for text in output["text"].numpy()]
+
+    call.path = path
+    return call
+
+
+def test_the_saved_model_gives_what_python_gives(random_weights, served):
+    generator, _ = random_weights
+    for count in (1, 30, 200):
+        expected = generator.generate(PROMPTS, count, seed=SEEDS, **SETTINGS["filters"])
+        assert served(PROMPTS, SEEDS, count) == expected
+    assert served([], [], 5) == []
+    assert {"", "\n\n"} <= set(EXPORT_PROMPTS)
+
+
+def test_the_saved_model_on_broken_text(random_weights, served):
+    generator, _ = random_weights
+    broken = [b"\xffto", b"to \xed\xa0\x80", b"\xf0\x9f"]
+    replaced = [text.decode("utf-8", "replace") for text in broken]
+    expected = generator.generate(replaced, 20, seed=[1, 2, 3], **SETTINGS["filters"])
+    assert served(broken, [1, 2, 3], 20) == expected
+    # A lone surrogate in Python is what its bytes are.
+    assert generator.generate("to \ud800", 5) == generator.generate("to \ufffd\ufffd\ufffd", 5)
+
+
+def test_the_saved_model_refuses_what_makes_no_sense(served):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="as many seeds as prompts"):
+        served(["a", "b"], [1], 5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at least one new character"):
+        served(["a"], [1], 0)
+
+
+def test_the_saved_model_needs_tensorflow_alone(random_weights, served):
+    generator, _ = random_weights
+    script = (
+        "import json, sys\n"
+        "sys.modules['keras_attn'] = sys.modules['keras'] = None\n"
+        "import tensorflow as tf\n"
+        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
+        "out = serve(prompt=tf.constant(['to']), seed=tf.constant([5]),\n"
+        "            num_characters=tf.constant(20))\n"
+        "print(json.dumps(out['text'].numpy()[0].decode()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(served.path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    expected = generator.generate(["to"], 20, seed=[5], **SETTINGS["filters"])[0]
+    assert json.loads(done.stdout.splitlines()[-1]) == expected
+
+
+def test_export_leaves_what_is_there(random_weights, served, tmp_path, monkeypatch):
+    generator, _ = random_weights
+    with pytest.raises(FileExistsError, match="overwrite"):
+        generator.export(served.path)
+    monkeypatch.setattr(generator, "generate", lambda *a, **k: ["other"] * len(EXPORT_PROMPTS))
+    with pytest.raises(RuntimeError, match="another `text`"):
+        generator.export(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_the_same_on_other_backends(random_weights, backend):
+    generator, path = random_weights
+    done = subprocess.run(
+        [sys.executable, str(HERE / "text_generation_toys.py"), str(path)],
+        env={
+            **os.environ,
+            "KERAS_BACKEND": backend,
+            "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), str(HERE)]),
+        },
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    result = json.loads(done.stdout.splitlines()[-1])
+    expected = everything(generator)
+    assert result["backend"] == backend
+    assert result["texts"] == expected["texts"]
+    assert result["bits"] == pytest.approx(expected["bits"], rel=1e-5)
