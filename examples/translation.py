@@ -5,6 +5,7 @@
 fetches human translations (English to German, 67 MB, once), trains a small Transformer for some
 minutes on a CPU, measures BLEU and chrF on two test sets, translates ten unseen sentences, draws
 what one translation attended to, and exports a SavedModel that needs TensorFlow alone.
+`--model rnn` trains a recurrent network instead, with the attention that `--attention` names.
 All it writes is in `--run-dir`; only the fetched data are kept in a cache.
 """
 
@@ -20,6 +21,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+from keras_attn.models.recurrent import ATTENTIONS
 from keras_attn.version import __version__
 
 
@@ -36,8 +38,10 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--cache-dir", type=Path, help="where the default data are kept (~/.cache/keras_attn)")
     add("--test-size", type=int, default=1000, help="pairs in each test set (%(default)s)")
     add("--vocabulary-size", type=int, default=4000, help="byte-pair tokens (%(default)s)")
-    add("--dim", type=int, default=128, help="width of the model (%(default)s)")
-    add("--layers", type=int, default=2, help="encoder and decoder blocks (%(default)s)")
+    add("--model", default="transformer", choices=["transformer", "rnn"], help="(%(default)s)")
+    add("--attention", help=f"of an rnn, one of {', '.join(ATTENTIONS)} (additive)")
+    add("--dim", type=int, default=128, help="width of the model (%(default)s); states have 2 dim")
+    add("--layers", type=int, help="encoder and decoder blocks (2 of a Transformer, 1 of an rnn)")
     add("--epochs", type=int, default=10, help="passes over the training pairs (%(default)s)")
     add("--learning-rate", type=float, default=3e-3, help="the highest (%(default)s)")
     add("--dropout", type=float, default=0.1, help="(%(default)s)")
@@ -46,7 +50,24 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     args = parser.parse_args(arguments)
     if args.test_size < 2:
         parser.error(f"--test-size must be at least 2. Received: {args.test_size}.")
+    if args.attention is not None and args.model != "rnn":
+        parser.error("--attention belongs to --model rnn.")
+    if args.attention not in (None, *ATTENTIONS):
+        parser.error(f"--attention is one of {', '.join(ATTENTIONS)}. Received: {args.attention}.")
+    if args.layers is None:
+        args.layers = 1 if args.model == "rnn" else 2
+    if args.model == "rnn":
+        args.attention = args.attention or "additive"
     return args
+
+
+def model_config(args: argparse.Namespace) -> dict:
+    """The settings of the model, for `Translator`."""
+    config = {"dim": args.dim, "num_layers": args.layers, "dropout": args.dropout}
+    if args.model == "rnn":
+        return {"model": "rnn", "attention": args.attention, "units": 2 * args.dim, **config}
+    num_heads = max(n for n in range(1, 1 + max(1, args.dim // 32)) if args.dim % n == 0)
+    return {**config, "num_heads": num_heads, "intermediate_dim": 4 * args.dim}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -94,21 +115,17 @@ def main(arguments: list[str] | None = None) -> None:
     print(" ".join(tokenizer.tokens(tokenizer.encode(example))))
 
     say("3. Training")
-    config = {
-        "dim": args.dim,
-        "num_layers": args.layers,
-        "num_heads": max(n for n in range(1, 1 + max(1, args.dim // 32)) if args.dim % n == 0),
-        "intermediate_dim": 4 * args.dim,
-        "dropout": args.dropout,
-    }
+    config = model_config(args)
     translator = Translator(tokenizer, config)
-    print(f"A Transformer of {translator.model.count_params():,} weights: {config}")
+    kind = "Transformer" if args.model == "transformer" else "recurrent network"
+    print(f"A {kind} of {translator.model.count_params():,} weights: {config}")
     translator.fit(
         splits.train,
         splits.validation,
         epochs=args.epochs,
         seed=args.seed,
         learning_rate=args.learning_rate,
+        clip_norm=1.0 if args.model == "rnn" else 0.0,
         verbose=1,
     )
     translator.save(args.run_dir / "translator.task")
@@ -139,15 +156,17 @@ def main(arguments: list[str] | None = None) -> None:
         )
 
     say("6. What it looked at")
-    from keras_attn.visualize import plot_attention
+    if args.attention == "none":
+        print("Nothing: it has no attention, and translates from a fixed context.")
+    else:
+        from keras_attn.visualize import plot_attention
 
-    pair = min(splits.test, key=lambda p: abs(len(tokenizer.encode(p.source)) - 15))
-    alignment = translator.align(pair.source)
-    picture = args.run_dir / "alignment.png"
-    plot_attention(
-        alignment.weights, alignment.source_tokens, alignment.target_tokens, picture, pair.source
-    )
-    print(picture)
+        pair = min(splits.test, key=lambda p: abs(len(tokenizer.encode(p.source)) - 15))
+        found = translator.align(pair.source)
+        tokens = (found.source_tokens, found.target_tokens)
+        picture = args.run_dir / "alignment.png"
+        plot_attention(found.weights, *tokens, picture, pair.source)
+        print(picture)
 
     say("7. A SavedModel, called in a process that has only TensorFlow")
     saved_model = args.run_dir / "saved_model"

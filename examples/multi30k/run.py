@@ -1,11 +1,14 @@
 """Trains and tests translators of Multi30k, and prints the table of their figures.
 
     python examples/multi30k/run.py --data-dir multi30k --directions de-en en-de --seeds 0 1 2
+    python examples/multi30k/run.py --data-dir multi30k --directions de-en-rnn-additive
 
 The folder holds `train`, `val` and `test_2016_flickr` in `de` and `en`, plain or gzipped, a
-sentence a line (https://github.com/multi30k/dataset, task 1). The settings are those of the files
-beside this script. What is there is not done again: a run that was interrupted goes on. Without a
-GPU a run of the settings takes hours on two cores; `KERAS_BACKEND=jax` is the backend for GPUs.
+sentence a line (https://github.com/multi30k/dataset, task 1). A direction is the name of a settings
+file beside this script: Transformers for both directions, and recurrent networks, with additive
+attention and with none, from German to English. What is there is not done again: a run that was
+interrupted goes on. Without a GPU a run of the settings takes hours on two cores;
+`KERAS_BACKEND=jax` is the backend for GPUs.
 """
 
 import argparse
@@ -35,7 +38,9 @@ def main(arguments: list[str] | None = None) -> None:
     add = parser.add_argument
     add("--data-dir", type=Path, required=True, help="folder of Multi30k's files")
     add("--run-dir", type=Path, default=Path("runs/multi30k"), help="default: %(default)s")
-    add("--directions", nargs="+", default=["de-en"], help="de-en, en-de (%(default)s)")
+    known = sorted(path.stem for path in HERE.glob("*.toml"))
+    text = f"settings files beside this script: {', '.join(known)} (de-en)"
+    add("--directions", nargs="+", default=["de-en"], choices=known, metavar="NAME", help=text)
     add("--seeds", nargs="+", type=int, default=[0], help="default: 0")
     add("--epochs", type=int, help="instead of those of the settings")
     add("--device", default="auto", choices=["auto", "cpu", "gpu"], help="default: auto")

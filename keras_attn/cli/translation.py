@@ -16,6 +16,7 @@ from keras_attn.cli.options import FILE, merged, settings_options
 from keras_attn.datasets import read_pairs
 from keras_attn.datasets.parallel import normalize_whitespace
 from keras_attn.files import atomic_write, check_writable
+from keras_attn.models import SequenceDecoder
 from keras_attn.tasks import (
     PreparedTranslation,
     TranslationDataSettings,
@@ -47,7 +48,7 @@ _device = click.option(
 
 @click.group()
 def translation() -> None:
-    """Translate sentences: a Transformer trained on pairs of your own."""
+    """Translate sentences: a Transformer, or a recurrent network, trained on your own pairs."""
 
 
 @translation.command()
@@ -75,8 +76,10 @@ def prepare(folder: Path, config: Path | None, **given: Any) -> None:
 def fit(folder: Path, run_dir: Path, config: Path | None, **given: Any) -> None:
     """Train; the same command again goes on with a run that was interrupted.
 
-    After each epoch the development set is translated, and the weights with the best BLEU are
-    kept in RUN_DIR/best.task. Ctrl-C ends the training after the batch at hand.
+    `--model rnn` is a recurrent network, with the attention that `--attention` names; a setting of
+    the other kind of model is an error. After each epoch the development set is translated, and the
+    weights with the best BLEU are kept in RUN_DIR/best.task. Ctrl-C ends the training after the
+    batch at hand.
     """
     wanted = {"model": TranslationModelSettings, "training": TranslationTrainingSettings}
     settings = merged(wanted, config, given, SECTIONS)
@@ -209,6 +212,11 @@ def predict(
         check_writable(heat_maps)
     with compute_on(device), contextlib.ExitStack() as stack:
         translator = Translator.load(model_file)
+        if (alignments or heat_maps) and not SequenceDecoder(translator.model).num_attentions:
+            raise ValueError(
+                "--alignments and --heat-maps belong to a model with attention. "
+                f"Received: {model_file}, which has none."
+            )
         search = dataclasses.asdict(decoding)
         out = _open_output(output, stack)
         links = _open_output(alignments, stack) if alignments is not None else None

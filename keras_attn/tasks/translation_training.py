@@ -229,7 +229,7 @@ def _train(
     checkpoint = TrainingCheckpoint(
         run_dir / _CHECKPOINT,
         training.checkpoint_steps,
-        {"data": data.fingerprint, **shaping(model), **shaping(training)},
+        {"data": data.fingerprint, **_applying(model), **shaping(training)},
     )
     epoch, batch = checkpoint.position
     if epoch >= training.epochs:
@@ -244,6 +244,11 @@ def _train(
     return TranslationRun(
         complete, checkpoint.interrupted, score.best, score.best_epoch, table.rows, run_dir / _BEST
     )
+
+
+def _applying(model: TranslationModelSettings) -> dict[str, Any]:
+    """The settings of this kind of model; a Transformer's as before there was another kind."""
+    return {k: v for k, v in model.config().items() if (k, v) != ("model", "transformer")}
 
 
 def ema_momentum(batches: int) -> float:

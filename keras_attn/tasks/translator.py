@@ -152,7 +152,7 @@ class Translator:
         gradient_accumulation: int = 1,
         **kwargs: Any,
     ) -> None:
-        """Compiles `.model` with what suits a Transformer. `fit` does so where this was not called.
+        """Compiles `.model` as suits translation. `fit` does so where this was not called.
 
         Adam (beta_2 0.98) with linear warm-up and cosine decay, label smoothing over real tokens.
         `translator.model.compile(...)` sets anything else.
@@ -439,7 +439,8 @@ class Translator:
 
         - `translations`, `scores`, `truncated` `(B, R)`, the best first;
         - `source_truncated` `(B,)`: sources longer than `max_source_length` are cut;
-        - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`.
+        - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
+          are zeros for a model without attention.
 
         It loads with `import tensorflow` alone. Before it is put in its place it is loaded and both
         signatures are compared with this object. On JAX and PyTorch a child process with the

@@ -333,6 +333,59 @@ def test_export(run, tmp_path):
     assert command(*arguments, "--overwrite")[0] == 0
 
 
+@pytest.mark.parametrize(
+    "attention", ["luong-general", pytest.param("none", marks=pytest.mark.slow)]
+)
+def test_a_recurrent_model_from_pairs_to_a_saved_model(place, tmp_path, attention):
+    (tmp_path / "rnn.toml").write_text(
+        '[model]\nmodel = "rnn"\nattention = "additive"\ndim = 16\nunits = 16\n'
+        "[training]\nepochs = 1\ntokens_per_batch = 512\nscore_pairs = 2\nclip_norm = 1.0\n"
+    )
+    fit = (
+        "translation", "fit", "--config", tmp_path / "rnn.toml", "--data", place / "data",
+        "--run-dir", tmp_path / "run", "--attention", attention,
+    )  # fmt: skip
+    code, out, err = command(*fit)
+    assert code == 0, err
+    assert "Best on the development set: BLEU" in out
+    assert f'attention = "{attention}"' in (tmp_path / "run" / "settings.toml").read_text()
+    code, out, _ = command(*fit)
+    assert (code, "All epochs are done." in out) == (0, True)
+    model = ("--model", tmp_path / "run" / "best.task")
+    code, out, err = command("translation", "evaluate", *model, "--data", place / "data")
+    assert code == 0, err
+    assert "case:mixed" in out
+
+    (tmp_path / "text").write_text("the one and two\n\nthe six\n")
+    links = ("--alignments", tmp_path / "links")
+    predict = ("translation", "predict", *model, "--beams", 2, "--to", tmp_path / "out")
+    code, _, err = command(*predict, *links, tmp_path / "text")
+    if attention == "none":
+        assert (code, "belong to a model with attention" in err) == (1, True)
+        assert not (tmp_path / "out").exists()
+        assert command(*predict, tmp_path / "text")[0] == 0
+    else:
+        assert code == 0, err
+        assert len((tmp_path / "links").read_text().splitlines()) == 3
+    translated = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
+    assert len(translated) == 3
+    code, _, err = command(
+        "translation", "export", *model, "--to", tmp_path / "saved", "--beams", 2
+    )
+    assert code == 0, err
+    serve = tf.saved_model.load(str(tmp_path / "saved")).signatures["serving_default"]
+    served = serve(text=tf.constant(["the one and two"]))["translation"].numpy()[0].decode()
+    assert " ".join(served.split()) == translated[0]
+
+    for wrong, message in [
+        (("--num-heads", 2), "`num_heads` belongs to model='transformer'"),
+        (("--attention", "additive"), f"attention is '{attention}' there, 'additive' here"),
+        (("--window-size", 3), "belong"),
+    ]:
+        code, _, err = command(*fit, *wrong)
+        assert (code, message in err) == (1, True), err
+
+
 def test_bad_input_is_told_in_one_line(place, run, tmp_path):
     (tmp_path / "typo.toml").write_text("[training]\nepoch = 3\n")
     cases = [

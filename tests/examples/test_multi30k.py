@@ -1,12 +1,11 @@
 """The run of Multi30k: its settings and its table."""
 
-import dataclasses
 import importlib.util
 from pathlib import Path
 
 import pytest
 
-from keras_attn.models import TransformerConfig, encoder_decoder_transformer
+from keras_attn.models import ENCODER_DECODERS
 from keras_attn.tasks.settings import read_settings
 from keras_attn.tasks.translation_settings import SECTIONS
 
@@ -32,15 +31,22 @@ beams = 2
 """
 
 
-@pytest.mark.parametrize("direction", ["de-en", "en-de"])
-def test_settings(direction):
-    read = read_settings(FOLDER / f"{direction}.toml", SECTIONS)
-    settings = {name: SECTIONS[name](**values) for name, values in read.items()}
-    assert f"{settings['data'].source}-{settings['data'].target}" == direction
-    config = TransformerConfig(
-        settings["data"].vocabulary_size, **dataclasses.asdict(settings["model"])
-    )
-    assert encoder_decoder_transformer(config).count_params() < 9.5e6
+@pytest.mark.parametrize("name", ["de-en", "en-de", "de-en-rnn-additive", "de-en-rnn-none"])
+def test_settings(name):
+    read = read_settings(FOLDER / f"{name}.toml", SECTIONS)
+    settings = {section: SECTIONS[section](**values) for section, values in read.items()}
+    direction = f"{settings['data'].source}-{settings['data'].target}"
+    assert name == direction or name.startswith(f"{direction}-{settings['model'].model}-")
+    if settings["model"].model == "rnn":
+        assert name.endswith(f"-{settings['model'].attention}")
+    values = settings["model"].config()
+    kind, build = ENCODER_DECODERS[values.pop("model")]
+    model = build(kind(settings["data"].vocabulary_size, **values))
+    assert model.count_params() < 9.5e6
+
+
+def test_all_settings_are_tested():
+    assert len(list(FOLDER.glob("*.toml"))) == 4
 
 
 def test_the_script(tmp_path, monkeypatch, capsys):
@@ -64,6 +70,9 @@ def test_the_script(tmp_path, monkeypatch, capsys):
     rows = [line for line in out.splitlines() if line.startswith("| de-en")]
     assert [row.split("|")[2].strip() for row in rows] == ["0", "1", "mean"]
     assert "case:lc" in out
+    with pytest.raises(SystemExit):
+        script.main(["--data-dir", str(data), "--directions", "de-fr"])
+    assert "choose from" in capsys.readouterr().err
     # What is there is not done again.
     script.main([str(a) for a in arguments])
     again = capsys.readouterr().out

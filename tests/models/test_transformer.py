@@ -9,9 +9,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
-from keras import ops
+from model_toys import START, batch, numpy, randomize, search
 
-from keras_attn.generation import beam_search, greedy_search
 from keras_attn.models import (
     SequenceDecoder,
     TokenDecoder,
@@ -20,51 +19,12 @@ from keras_attn.models import (
 )
 
 ROOT = Path(__file__).parents[2]
-START, END = 1, 2
 SMALL = {"num_layers": 1, "dim": 8, "num_heads": 2, "intermediate_dim": 16}
-
-
-def numpy(x):
-    return np.asarray(ops.convert_to_numpy(ops.cast(x, "float32")))
-
-
-def randomize(model, seed=0):
-    """Random biases and norms too, so that a mistake in any of them shows."""
-    rng = np.random.default_rng(seed)
-    for weight in model.weights:
-        value = rng.normal(scale=0.4, size=weight.shape) + (weight.name == "gamma")
-        weight.assign(value.astype("float32"))
-    return model
 
 
 def make(source=11, target=None, seed=0, dtype=None, **settings):
     config = TransformerConfig(source, target, **{**SMALL, **settings})
     return randomize(encoder_decoder_transformer(config, dtype=dtype), seed)
-
-
-def batch(rows=3, source=5, target=4, vocabulary=11, seed=0):
-    """Right-padded ids; the first row is full."""
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, [[source], [target]], size=(2, rows), endpoint=True)
-    lengths[:, 0] = source, target
-    ids = {}
-    for name, own, width in zip(
-        ("source_ids", "target_ids"), lengths, (source, target), strict=True
-    ):
-        tokens = rng.integers(1, vocabulary, size=(rows, width))
-        ids[name] = np.where(np.arange(width) < own[:, None], tokens, 0).astype("int32")
-    return ids
-
-
-def search(model, source_ids, num_beams=None, **settings):
-    sequences = SequenceDecoder(model)
-    memory, mask = sequences.encode(source_ids)
-    prompt = np.full((len(source_ids), 1), START, "int32")
-    settings = {"max_length": 5, "end_id": END, **settings}
-    if num_beams:
-        settings["num_beams"] = settings["num_return_sequences"] = num_beams
-    found = beam_search if num_beams else greedy_search
-    return found(sequences.decoder, prompt, None, memory, mask, **settings)
 
 
 VARIANTS = [
@@ -276,10 +236,17 @@ def test_decoder_follows_the_model():
 
 
 def test_wrong_models():
-    with pytest.raises(ValueError, match=r"'mine' without its layers \['source_embedding', 'pos"):
+    with pytest.raises(ValueError, match=r"'mine' without its layers \['source_embedding', 'enc"):
         SequenceDecoder(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)], name="mine"))
     with pytest.raises(ValueError, match="Received: dict"):
         SequenceDecoder({})
+    model = make()
+    parts = [model.get_layer("source_embedding"), model.get_layer("encoder")]
+    ids = keras.Input((None,), dtype="int32")
+    memory = parts[1](parts[0](ids))
+    no_positions = keras.Model(ids, model.get_layer("decoder")(parts[0](ids), memory))
+    with pytest.raises(ValueError, match=r"without its layers \['positions'\]"):
+        SequenceDecoder(no_positions)
     inputs = keras.Input((3,))
     x = inputs
     for name in ("source_embedding", "positions", "encoder", "decoder"):

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from keras_attn.models import ENCODER_DECODERS
 from keras_attn.tasks import (
     TranslationDataSettings,
     TranslationDecodingSettings,
@@ -82,6 +83,71 @@ def test_no_file(tmp_path):
 )
 def test_bad_values(values, error, message):
     with pytest.raises(error, match=message):
+        TranslationModelSettings(**values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"num_layers": 4, "normalize_first": False},
+        {"model": "rnn", "attention": "none", "cell": "lstm", "units": 64},
+        {"model": "rnn", "attention": "luong-dot", "window": "predictive", "window_size": 3},
+        {"model": "rnn", "order": "luong", "input_feeding": "no", "recurrent_dropout": 0.2},
+    ],
+    ids=str,
+)
+def test_settings_of_both_kinds_of_model_are_read_again(tmp_path, values):
+    """What stands in the file of a run is a settings file, and gives the same model."""
+    model = TranslationModelSettings(**values)
+    write_settings(tmp_path / "settings.toml", {"model": model})
+    read = read_settings(tmp_path / "settings.toml", SECTIONS)
+    again = TranslationModelSettings(**read["model"])
+    assert again == model
+    assert again.config() == model.config()
+    kind, _ = ENCODER_DECODERS[model.model]
+    kind(300, **{k: v for k, v in model.config().items() if k != "model"})
+
+
+def test_the_number_of_layers_suits_the_model():
+    assert TranslationModelSettings().num_layers == 3
+    assert TranslationModelSettings(model="rnn").num_layers == 1
+    assert TranslationModelSettings(model="rnn", num_layers=2).config()["num_layers"] == 2
+
+
+def test_what_auto_means():
+    config = TranslationModelSettings(model="rnn", attention="luong-general").config()
+    assert config["model"] == "rnn"
+    for name in ("order", "input_feeding", "window", "window_size"):
+        assert config[name] is None
+    config = TranslationModelSettings(
+        model="rnn", order="luong", input_feeding="yes", window="monotonic"
+    ).config()
+    assert (config["order"], config["input_feeding"]) == ("luong", True)
+    assert (config["window"], config["window_size"]) == ("monotonic", 10)
+    assert not {"units", "cell", "attention"} & TranslationModelSettings().config().keys()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"attention": "luong-dot"}, "`attention` belongs to model='rnn'"),
+        ({"units": 64}, r"`units` belongs to model='rnn'\. Received: units=64 with model='tr"),
+        ({"window": "monotonic"}, "`window` belongs to model='rnn'"),
+        ({"model": "rnn", "num_heads": 8}, "`num_heads` belongs to model='transformer'"),
+        ({"model": "rnn", "normalize_first": False}, "`normalize_first` belongs to model='tr"),
+        ({"model": "rnn", "window_size": 3}, "`window_size` belongs to a window"),
+        ({"model": "rnn", "units": 7}, "`units` must be even"),
+        ({"model": "rnn", "attention": "none", "order": "luong"}, "`order` belong to an att"),
+        ({"model": "rnn", "attention": "none", "input_feeding": "yes"}, "`input_feeding` belong"),
+        ({"model": "rnn", "attention": "none", "window": "monotonic"}, "`window.* belong to an"),
+        ({"model": "rnn", "attention": "luong"}, "Did you mean 'luong-"),
+        ({"model": "gru"}, r"one of 'transformer', 'rnn'\. Received: 'gru'"),
+        ({"num_layers": -1}, "at least 0"),
+    ],
+)
+def test_settings_that_do_not_apply_to_the_model(values, message):
+    with pytest.raises(ValueError, match=message):
         TranslationModelSettings(**values)
 
 

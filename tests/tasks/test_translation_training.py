@@ -6,6 +6,7 @@ import resource
 from types import SimpleNamespace
 
 import keras
+import numpy as np
 import pytest
 from translation_toys import write_pairs
 
@@ -19,6 +20,7 @@ from keras_attn.tasks import (
     train_translation,
 )
 from keras_attn.tasks.translation_training import ema_momentum
+from keras_attn.training import read_training_notes
 
 MODEL = TranslationModelSettings(
     num_layers=1, dim=32, num_heads=2, intermediate_dim=64, dropout=0.0
@@ -77,6 +79,56 @@ def test_other_settings_or_data_are_refused(data, tmp_path):
     assert train_translation(
         data, run, MODEL, training(epochs=1, checkpoint_steps=3, device="cpu"), verbose=0
     ).complete
+
+
+def test_a_run_of_a_recurrent_model(data, tmp_path, monkeypatch):
+    """It is interrupted, goes on, and ends as one that was not; another attention is refused."""
+    rnn = TranslationModelSettings(model="rnn", attention="luong-general", dim=16, units=16)
+    settings = training(epochs=3, learning_rate=1e-2)
+    whole = train_translation(data, tmp_path / "whole", rnn, settings, verbose=0)
+    real = keras.Model.fit
+
+    def stop(self, *args, **kwargs):
+        class Stop(keras.callbacks.Callback):
+            def on_epoch_end(self, epoch, logs=None):
+                if epoch == 1:
+                    raise KeyboardInterrupt
+
+        kwargs["callbacks"] = [*kwargs.get("callbacks", ()), Stop()]
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(keras.Model, "fit", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train_translation(data, tmp_path / "parts", rnn, settings, verbose=0)
+    monkeypatch.setattr(keras.Model, "fit", real)
+    parts = train_translation(data, tmp_path / "parts", rnn, settings, verbose=0)
+    assert [{**row, "seconds": 0} for row in parts.log] == [
+        {**row, "seconds": 0} for row in whole.log
+    ]
+    best, expected = Translator.load(parts.best), Translator.load(whole.best)
+    assert best.config.attention == "luong-general"
+    for mine, other in zip(best.model.weights, expected.model.weights, strict=True):
+        np.testing.assert_array_equal(mine, other)
+    other = TranslationModelSettings(model="rnn", attention="none", dim=16, units=16)
+    with pytest.raises(ValueError, match=r"attention is 'luong-general' there, 'none' here"):
+        train_translation(data, tmp_path / "parts", other, settings, verbose=0)
+    with pytest.raises(ValueError, match=r"model is 'rnn' there, 'transformer' here"):
+        train_translation(data, tmp_path / "parts", MODEL, settings, verbose=0)
+
+
+def test_a_run_from_before_there_was_another_model_goes_on(data, tmp_path):
+    """Its settings and its checkpoint name no kind of model."""
+    run = tmp_path / "run"
+    train_translation(data, run, MODEL, training(epochs=1), verbose=0)
+    old = ["[model]", "num_layers = 1", "dim = 32", "num_heads = 2", "intermediate_dim = 64"]
+    old += ["dropout = 0.0", "[training]", "epochs = 1", "tokens_per_batch = 256"]
+    old += ["score_pairs = 4", "ema = 0.9"]
+    (run / "settings.toml").write_text("\n".join(old))
+    notes = read_training_notes(run / "checkpoint.npz")
+    names = {"num_layers", "dim", "num_heads", "intermediate_dim", "dropout", "attention_dropout"}
+    names |= {"activation", "normalize_first"}
+    assert {n for n in notes["fingerprint"] if n in MODEL.__dict__} == names
+    assert train_translation(data, run, MODEL, training(epochs=1), verbose=0).complete
 
 
 def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):

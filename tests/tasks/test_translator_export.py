@@ -197,7 +197,7 @@ def test_wrong_settings_are_refused(translator, tmp_path):
 
 def test_align_refuses_what_is_not_there(translator):
     for layer in (9, -3, 2, "last"):
-        with pytest.raises(ValueError, match=r"one of the 2 decoder blocks, -2 to 1\. Received"):
+        with pytest.raises(ValueError, match=r"one of the 2 cross-attentions, -2 to 1\. Received"):
             translator.align("one", layer=layer)
     with pytest.raises(ValueError, match="`target` must have at most 64 tokens"):
         translator.align("one", "x" * 1000)

@@ -1,0 +1,77 @@
+"""The example of translation with a recurrent network."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "examples" / "translation.py"
+NUMBERS = "zero one two three four five six seven eight nine".split()
+ZAHLEN = "null eins zwei drei vier fünf sechs sieben acht neun".split()
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("translation_example", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_default_is_the_transformer_as_before(script):
+    args = script.parse_arguments([])
+    assert (args.model, args.attention, args.layers) == ("transformer", None, 2)
+    assert script.model_config(args) == {
+        "dim": 128, "num_layers": 2, "num_heads": 4, "intermediate_dim": 512, "dropout": 0.1
+    }  # fmt: skip
+
+
+def test_recurrent_models(script, capsys):
+    config = script.model_config(script.parse_arguments(["--model", "rnn"]))
+    assert config == {
+        "model": "rnn", "attention": "additive", "units": 256, "dim": 128, "num_layers": 1,
+        "dropout": 0.1,
+    }  # fmt: skip
+    args = ["--model", "rnn", "--attention", "luong-dot", "--layers", "2"]
+    assert script.model_config(script.parse_arguments(args))["attention"] == "luong-dot"
+    for wrong, message in [
+        (["--attention", "additive"], "--attention belongs to --model rnn"),
+        (["--model", "rnn", "--attention", "dot"], "--attention is one of none, additive"),
+        (["--model", "gru"], "invalid choice"),
+    ]:
+        with pytest.raises(SystemExit):
+            script.parse_arguments(wrong)
+        assert message in capsys.readouterr().err
+
+
+def test_without_attention_from_a_file_to_a_saved_model(tmp_path):
+    lines = [
+        f"the {a} and {c}\tdie {b} und {d}"
+        for a, b in zip(NUMBERS, ZAHLEN, strict=True)
+        for c, d in zip(NUMBERS, ZAHLEN, strict=True)
+    ]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines), encoding="utf-8")
+    settings = (
+        "--data", "pairs.tsv", "--run-dir", "run", "--test-size", 12, "--vocabulary-size", 290,
+        "--model", "rnn", "--attention", "none", "--dim", 8, "--epochs", 1,
+    )  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *map(str, settings)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "A recurrent network of" in done.stdout
+    assert "it has no attention" in done.stdout
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
+        "results.json", "saved_model", "settings.json", "translator.task", "unseen_sentences.tsv",
+    ]  # fmt: skip
+    noted = json.loads((tmp_path / "run" / "settings.json").read_text())["settings"]
+    assert (noted["model"], noted["attention"], noted["layers"]) == ("rnn", "none", 1)
