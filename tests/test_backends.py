@@ -90,7 +90,7 @@ def recurrent():
     source = keras.Input((None,), dtype="int32", name="source")
     target = keras.Input((None,), dtype="int32", name="target")
     embed = layers.TokenEmbedding(11, D, name="embed")
-    memory = layers.RecurrentEncoder(3, 2, "lstm")(embed(source))
+    memory = layers.RecurrentEncoder(3, cell="lstm")(embed(source))
     y, one = layers.AttentionDecoder(
         keras.layers.GRUCell(6),
         layers.AdditiveAttention(5, use_bias=True, normalize=True),
@@ -106,7 +106,6 @@ def recurrent():
             layers.LuongAttention("concat", window="predictive", window_size=3),
         ],
     )(y, memory, return_attention_scores=True)
-    y = layers.AttentionDecoder(keras.layers.SimpleRNNCell(D))(y)
     model = keras.Model({"source": source, "target": target}, [y, *one, *two])
     inputs = {
         "source": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32"),

@@ -204,7 +204,7 @@ class AttentionDecoder(MaskedLayer):
             self.cell.built = True
         query = self._widths[self._query_state] if first else out
         for layer in self.attention:
-            if not layer.built:  # a reloaded one is
+            if not layer.built:  # it may be shared
                 layer.build((None, None, query), memory_shape)
         if self.attention_units is not None:
             self.attention_dense = self._dense("attention_vector", self.attention_units, False)

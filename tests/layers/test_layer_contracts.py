@@ -250,13 +250,18 @@ def test_contract(case, check, tmp_path):
         CHECKS[check](CASES[case])
 
 
-def test_a_model(tmp_path):
-    """The encoder-decoder Transformer; its masks are those of its embeddings."""
-    config = models.TransformerConfig(
-        11, num_layers=1, dim=D, num_heads=N, intermediate_dim=12, normalize_first=False
-    )
+TRANSFORMER = models.TransformerConfig(
+    11, num_layers=1, dim=D, num_heads=N, intermediate_dim=12, normalize_first=False
+)
+RECURRENT = models.RecurrentConfig(11, dim=D, units=6, num_layers=2, cell="lstm")
+
+
+@pytest.mark.parametrize("config", [TRANSFORMER, RECURRENT], ids=["transformer", "rnn"])
+def test_a_model(config, tmp_path):
+    """Of an encoder and a decoder; its masks are those of its embeddings."""
+    build = dict(models.ENCODER_DECODERS.values())[type(config)]
     case = LayerCase(
-        lambda dtype=None, name="model": models.encoder_decoder_transformer(config, dtype, name),
+        lambda dtype=None, name="model": build(config, dtype, name),
         {"target_ids": ("T",), "source_ids": ("S",)},
         masks={},
         as_dict=True,
