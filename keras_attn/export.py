@@ -22,7 +22,7 @@ def export_text_functions(
     path: str | os.PathLike,
     make_functions: Callable[[Any], tuple[Mapping[str, Callable], Sequence[Any]]],
     variables: Sequence[keras.Variable],
-    examples: Sequence[str],
+    examples: Mapping[str, Any],
     expected: Mapping[str, Mapping[str, Any]],
     tolerance: float = 1e-4,
     overwrite: bool = False,
@@ -35,11 +35,14 @@ def export_text_functions(
     Args:
         path: Folder of the SavedModel.
         make_functions: Called with the module `tensorflow`; returns, by the names of their
-            signatures, `function(text (B,) string) -> dict of tensors`, made of TensorFlow ops and
-            `keras.ops`, and the trackable objects (`tf.Module`s with tables) that they use.
+            signatures, functions of the inputs by their names to a dict of tensors, made of
+            TensorFlow ops and `keras.ops`, and the trackable objects (`tf.Module`s with tables)
+            that they use.
         variables: The Keras variables that they read.
-        examples: Texts to try them with.
-        expected: For each signature the outputs that it must give for these texts, by name.
+        examples: The inputs by their names, with values to try them with: a list of strings, or
+            numbers as `tf.constant` takes them. A value's dtype and rank are those of the input;
+            all of its axes may have any length.
+        expected: For each signature the outputs that it must give for these inputs, by name.
         tolerance: Greatest difference of floats.
         overwrite: Whether a SavedModel that is there is replaced.
 
@@ -48,6 +51,18 @@ def export_text_functions(
             `overwrite` is given.
         PermissionError: If its parent cannot be written to.
         RuntimeError: On another backend, or if the loaded SavedModel gives something else.
+
+    Example:
+
+    >>> place = Path(tempfile.mkdtemp()) / "model"
+    >>> def functions(tf):
+    ...     def repeat(text, count):
+    ...         return {"text": tf.strings.reduce_join(tf.repeat(text[None], count, 0), 0)}
+    ...     return {"serving_default": repeat}, []
+    >>> expected = {"serving_default": {"text": ["aaa", "bbb"]}}
+    >>> export_text_functions(place, functions, [], {"text": ["a", "b"], "count": 3}, expected)
+    >>> (place / "saved_model.pb").is_file()
+    True
     """
     if keras.backend.backend() != "tensorflow":
         raise RuntimeError(
@@ -61,18 +76,28 @@ def export_text_functions(
         module = tf.Module(name="keras_attn_export")
         functions, module.resources = make_functions(tf)
         module.variables_ = [variable.value for variable in variables]
-        text = tf.TensorSpec([None], tf.string, name="text")
+        inputs = {name: _constant(tf, value) for name, value in examples.items()}
+        specs = {
+            name: tf.TensorSpec([None] * value.shape.rank, value.dtype, name=name)
+            for name, value in inputs.items()
+        }
         # Not attributes of the module: those would be traced a second time.
         functions = {name: tf.function(f, autograph=False) for name, f in functions.items()}
-        signatures = {name: f.get_concrete_function(text) for name, f in functions.items()}
+        signatures = {name: f.get_concrete_function(**specs) for name, f in functions.items()}
         tf.saved_model.save(module, str(folder), signatures=signatures)
 
         loaded = tf.saved_model.load(str(folder)).signatures
-        texts = tf.constant([example.encode("utf-8") for example in examples])
         for name, outputs in expected.items():
-            received = loaded[name](text=texts)
+            received = loaded[name](**inputs)
             for output, values in outputs.items():
                 check_equal(f"{name}: {output}", received[output].numpy(), values, tolerance)
+
+
+def _constant(tf: Any, value: Any) -> Any:
+    """Strings go in as they are: through NumPy they would lose NULs at their ends."""
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        value = [item.encode("utf-8") for item in value]
+    return tf.constant(value)
 
 
 def check_equal(name: str, received: np.ndarray, expected: Any, tolerance: float) -> None:

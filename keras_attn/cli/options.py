@@ -1,4 +1,4 @@
-"""Options of the command line, made of settings dataclasses."""
+"""Options of the command line: those of all tasks, and those made of settings dataclasses."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,6 +10,20 @@ import click
 from keras_attn.tasks.settings import read_settings
 
 FILE = click.Path(path_type=Path)
+
+config_option = click.option(
+    "--config", type=FILE, help="settings file (TOML); options given here go before it"
+)
+model_option = click.option(
+    "--model", "model_file", type=FILE, required=True, help="the model, such as RUN/best.task"
+)
+device_option = click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "gpu"]),
+    default="auto",
+    show_default=True,
+    help="where to compute",
+)
 
 
 def settings_options(kind: type, *more: type) -> Callable:

@@ -1,16 +1,21 @@
 """`keras-attn text-generation`: fit, evaluate, predict, export."""
 
 import contextlib
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from keras_attn.cli.options import FILE, merged, settings_options
+from keras_attn.cli.options import (
+    FILE,
+    config_option,
+    device_option,
+    merged,
+    model_option,
+    settings_options,
+)
+from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
 from keras_attn.datasets import load_shakespeare, read_text, split_text
-from keras_attn.files import atomic_write, check_writable
 from keras_attn.tasks import (
     TextDataSettings,
     TextGenerator,
@@ -22,20 +27,6 @@ from keras_attn.tasks import (
 from keras_attn.tasks.text_generation_settings import SECTIONS
 from keras_attn.training import compute_on
 
-_config = click.option(
-    "--config", type=FILE, help="settings file (TOML); options given here go before it"
-)
-_model = click.option(
-    "--model", "model_file", type=FILE, required=True, help="the model, such as RUN/best.task"
-)
-_device = click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "gpu"]),
-    default="auto",
-    show_default=True,
-    help="where to compute",
-)
-
 
 @click.group("text-generation")
 def text_generation() -> None:
@@ -44,7 +35,7 @@ def text_generation() -> None:
 
 @text_generation.command()
 @click.option("--run-dir", type=FILE, required=True, help="folder of the run")
-@_config
+@config_option
 @settings_options(TextDataSettings, TextModelSettings, TextTrainingSettings)
 def fit(run_dir: Path, config: Path | None, **given: Any) -> None:
     """Train; the same command again goes on with a run that was interrupted.
@@ -72,10 +63,7 @@ def fit(run_dir: Path, config: Path | None, **given: Any) -> None:
         data.vocabulary_size or None,
         click.echo,
     )
-    if not run.complete:
-        with contextlib.suppress(OSError):  # who read our output may be gone
-            click.echo("Interrupted. The same command goes on from here.", err=True)
-        raise click.exceptions.Exit(128 + (run.interrupted_by or 2))
+    exit_if_interrupted(run)
     if dev:
         click.echo(
             f"Best on the development text: {run.best_bits:.4f} bits per character, "
@@ -91,7 +79,7 @@ def _text_of(data: TextDataSettings) -> str:
 
 
 @text_generation.command()
-@_model
+@model_option
 @click.option("--text", help="text file; Shakespeare's works if none is given")
 @click.option(
     "--split",
@@ -105,8 +93,8 @@ def _text_of(data: TextDataSettings) -> str:
 @click.option("--context", type=click.IntRange(0), help="least context of a character")
 @click.option("--batch-size", type=click.IntRange(1), default=64, show_default=True)
 @click.option("--to", "output", type=FILE, help="JSON file of the score")
-@_config
-@_device
+@config_option
+@device_option
 def evaluate(
     model_file: Path,
     split: str,
@@ -119,8 +107,7 @@ def evaluate(
 ) -> None:
     """Score a text: bits per character."""
     data = merged({"data": TextDataSettings}, config, given, SECTIONS)["data"]
-    if output is not None:
-        _check_output(output)
+    check_output(output)
     text = _text_of(data)
     if split != "all":
         _, *parts = split_text(text, data.dev_share, data.test_share)
@@ -131,12 +118,11 @@ def evaluate(
     if score.unknown:
         click.echo(f"{score.unknown} characters are unknown to the model.", err=True)
     if output is not None:
-        with atomic_write(output) as partial:
-            partial.write_text(json.dumps(score._asdict()) + "\n", encoding="utf-8")
+        write_json(output, score._asdict())
 
 
 @text_generation.command()
-@_model
+@model_option
 @click.option("--prompt", multiple=True, help="beginning of a text; several may be given")
 @click.option(
     "--num-characters", type=click.IntRange(1), default=500, show_default=True,
@@ -145,8 +131,8 @@ def evaluate(
 @click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="texts of each")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--to", "output", type=FILE, help="file of the texts; standard output if none")
-@_config
-@_device
+@config_option
+@device_option
 @settings_options(TextSamplingSettings)
 def predict(
     model_file: Path,
@@ -164,26 +150,20 @@ def predict(
     The same command writes the same texts. Several texts are parted by a line of `-----`.
     """
     sampling = merged({"sampling": TextSamplingSettings}, config, given, SECTIONS)["sampling"]
-    if output is not None:
-        _check_output(output)
+    check_output(output)
     prompts = [p for p in prompt or ("",) for _ in range(count)]
     with compute_on(device):
         generator = TextGenerator.load(model_file)
         texts = generator.generate(prompts, num_characters, seed=seed, **sampling.options())
-    text = "\n-----\n".join(texts) + "\n"
-    if output is None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    else:
-        with atomic_write(output) as partial:
-            partial.write_text(text, encoding="utf-8", newline="\n")
+    with contextlib.ExitStack() as stack:
+        open_output(output, stack).write("\n-----\n".join(texts) + "\n")
 
 
 @text_generation.command()
-@_model
+@model_option
 @click.option("--to", "folder", type=FILE, required=True, help="folder of the SavedModel")
 @click.option("--overwrite", is_flag=True, help="replace a SavedModel that is there")
-@_config
+@config_option
 @settings_options(TextSamplingSettings)
 def export(
     model_file: Path, folder: Path, overwrite: bool, config: Path | None, **given: Any
@@ -193,10 +173,3 @@ def export(
     generator = TextGenerator.load(model_file)
     generator.export(folder, overwrite=overwrite, **sampling.options())
     click.echo(f"SavedModel: {folder}")
-
-
-def _check_output(path: Path) -> None:
-    """Finds out before the work whether a file can be written."""
-    if path.is_dir():
-        raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
-    check_writable(path.absolute().parent)

@@ -3,19 +3,25 @@
 import contextlib
 import dataclasses
 import itertools
-import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
-from keras_attn.cli.options import FILE, merged, settings_options
+from keras_attn.cli.options import (
+    FILE,
+    config_option,
+    device_option,
+    merged,
+    model_option,
+    settings_options,
+)
+from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
 from keras_attn.datasets import read_pairs
 from keras_attn.datasets.parallel import normalize_whitespace
-from keras_attn.files import atomic_write, check_writable
+from keras_attn.files import check_writable
 from keras_attn.models import SequenceDecoder
 from keras_attn.tasks import (
     PreparedTranslation,
@@ -31,19 +37,6 @@ from keras_attn.tasks.translation_settings import SECTIONS, TOKENIZE
 from keras_attn.training import compute_on
 
 _CHUNK = 1024
-_config = click.option(
-    "--config", type=FILE, help="settings file (TOML); options given here go before it"
-)
-_model = click.option(
-    "--model", "model_file", type=FILE, required=True, help="the model, such as RUN/best.task"
-)
-_device = click.option(
-    "--device",
-    type=click.Choice(["auto", "cpu", "gpu"]),
-    default="auto",
-    show_default=True,
-    help="where to compute",
-)
 
 
 @click.group()
@@ -53,7 +46,7 @@ def translation() -> None:
 
 @translation.command()
 @click.option("--to", "folder", type=FILE, required=True, help="new folder of prepared data")
-@_config
+@config_option
 @settings_options(TranslationDataSettings)
 def prepare(folder: Path, config: Path | None, **given: Any) -> None:
     """Read sentence pairs, check and split them, and write ids for `fit`.
@@ -71,7 +64,7 @@ def prepare(folder: Path, config: Path | None, **given: Any) -> None:
 @translation.command()
 @click.option("--data", "folder", type=FILE, required=True, help="folder made by `prepare`")
 @click.option("--run-dir", type=FILE, required=True, help="folder of the run")
-@_config
+@config_option
 @settings_options(TranslationModelSettings, TranslationTrainingSettings)
 def fit(folder: Path, run_dir: Path, config: Path | None, **given: Any) -> None:
     """Train; the same command again goes on with a run that was interrupted.
@@ -85,16 +78,13 @@ def fit(folder: Path, run_dir: Path, config: Path | None, **given: Any) -> None:
     settings = merged(wanted, config, given, SECTIONS)
     data = PreparedTranslation.load(folder)
     run = train_translation(data, run_dir, settings["model"], settings["training"], click.echo)
-    if not run.complete:
-        with contextlib.suppress(OSError):  # who read our output may be gone
-            click.echo("Interrupted. The same command goes on from here.", err=True)
-        raise click.exceptions.Exit(128 + (run.interrupted_by or 2))
+    exit_if_interrupted(run)
     click.echo(f"Best on the development set: BLEU {run.best_bleu:.2f}, epoch {run.best_epoch}")
     click.echo(str(run.best))
 
 
 @translation.command()
-@_model
+@model_option
 @click.option("--data", "folder", type=FILE, help="folder made by `prepare`, whose set is taken")
 @click.option(
     "--split",
@@ -112,8 +102,8 @@ def fit(folder: Path, run_dir: Path, config: Path | None, **given: Any) -> None:
     help="sacrebleu's tokenizer of BLEU: char or zh for scripts without spaces",
 )
 @click.option("--to", "output", type=FILE, help="JSON file of the scores and translations")
-@_config
-@_device
+@config_option
+@device_option
 @settings_options(TranslationDecodingSettings)
 def evaluate(
     model_file: Path,
@@ -141,7 +131,7 @@ def evaluate(
     decoding = merged({"decoding": TranslationDecodingSettings}, config, given, SECTIONS)[
         "decoding"
     ]
-    _check_output(output)
+    check_output(output)
     with compute_on(device):
         translator = Translator.load(model_file)
         if folder is not None:
@@ -169,18 +159,16 @@ def evaluate(
             {"source": pair[0], "translation": translation, "reference": pair[1]}
             for pair, translation in zip(examples, scores.translations, strict=True)
         ]
-        with atomic_write(output) as partial:
-            text = json.dumps({**figures, "translations": rows}, ensure_ascii=False, indent=1)
-            partial.write_text(text + "\n", encoding="utf-8")
+        write_json(output, {**figures, "translations": rows})
 
 
 @translation.command()
-@_model
+@model_option
 @click.option("--to", "output", type=FILE, help="file of the translations; standard output if none")
 @click.option("--alignments", type=FILE, help="file of word alignments, `i-j` from 0, a line each")
 @click.option("--heat-maps", type=FILE, help="folder of pictures of the alignments (matplotlib)")
-@_config
-@_device
+@config_option
+@device_option
 @settings_options(TranslationDecodingSettings)
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 def predict(
@@ -205,7 +193,7 @@ def predict(
         if str(path) != "-" and not path.is_file():
             raise FileNotFoundError(f"Expected a file. Received: {path}, which is none.")
     for path in (output, alignments):
-        _check_output(path)
+        check_output(path)
     if output is not None and alignments is not None and output.resolve() == alignments.resolve():
         raise click.UsageError("--to and --alignments are one file.")
     if heat_maps is not None:
@@ -218,8 +206,8 @@ def predict(
                 f"Received: {model_file}, which has none."
             )
         search = dataclasses.asdict(decoding)
-        out = _open_output(output, stack)
-        links = _open_output(alignments, stack) if alignments is not None else None
+        out = open_output(output, stack)
+        links = open_output(alignments, stack) if alignments is not None else None
         number = cut = 0
         standard = sys.stdin is not None and (not files or Path("-") in files)
         size = 1 if standard and sys.stdin.isatty() else _CHUNK  # who types wants an answer
@@ -245,13 +233,13 @@ def predict(
 
 
 @translation.command()
-@_model
+@model_option
 @click.option("--to", "folder", type=FILE, required=True, help="folder of the SavedModel")
 @click.option("--overwrite", is_flag=True, help="replace a SavedModel that is there")
 @click.option(
     "--num-return-sequences", type=click.IntRange(1), help="translations of the signature `details`"
 )
-@_config
+@config_option
 @settings_options(TranslationDecodingSettings)
 def export(
     model_file: Path,
@@ -293,28 +281,7 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _check_output(path: Path | None) -> None:
-    """Finds out before the work whether a file can be written."""
-    if path is None:
-        return
-    if path.is_dir():
-        raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
-    check_writable(path.absolute().parent)
-
-
 def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     lines = iter(lines)
     while chunk := list(itertools.islice(lines, size)):
         yield chunk
-
-
-def _open_output(path: Path | None, stack: contextlib.ExitStack) -> TextIO:
-    """Opens a file that appears when it is whole, or standard output; closed with the stack."""
-    place: int | Path
-    if path is None:
-        place = os.dup(1)
-    elif path.exists() and not path.is_file():  # a pipe, a device
-        place = path
-    else:
-        place = stack.enter_context(atomic_write(path))
-    return stack.enter_context(open(place, "w", encoding="utf-8", newline="\n"))

@@ -5,7 +5,8 @@ batches feed `fit` on the TensorFlow, JAX and PyTorch backends.
 """
 
 from keras_attn.datasets.batching import EpochOrder, TokenBatches
-from keras_attn.datasets.home_assistant import DownloadError, load_home_assistant
+from keras_attn.datasets.download import DownloadError
+from keras_attn.datasets.home_assistant import load_home_assistant
 from keras_attn.datasets.parallel import LineProblem, ParallelText, TranslationPair
 from keras_attn.datasets.readers import (
     read_json_lines,

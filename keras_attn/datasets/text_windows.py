@@ -103,8 +103,8 @@ class TextWindows(keras.utils.PyDataset):
         return ids, labels, weight
 
     @property
-    def num_pairs(self) -> int:
-        """Number of windows of an epoch, each with its labels."""
+    def num_examples(self) -> int:
+        """Number of windows of an epoch."""
         return self._count
 
     def set_epoch(self, epoch: int) -> None:

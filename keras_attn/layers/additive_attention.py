@@ -115,10 +115,13 @@ class AdditiveAttention(SequenceAttention):
 
     def compute_scores(self, query, projected_key):
         """Scores `(B, T, S)`."""
-        scale = ops.cast(self.scale[:, 0], "float32")
+        scale = self.scale[:, 0]
         if self.normalize:
-            scale = ops.cast(self.gain, "float32") * scale / ops.norm(scale)
-        return additive_scores(self.query_dense(query), projected_key, scale)
+            dtype = "float64" if self.compute_dtype == "float64" else "float32"
+            scale = ops.cast(scale, dtype)
+            scale = scale * ops.rsqrt(ops.sum(ops.square(scale)) + 1e-12)
+            scale = scale * ops.cast(self.gain, dtype)
+        return additive_scores(self.project(self.query_dense, query), projected_key, scale)
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""

@@ -12,6 +12,7 @@ from keras_attn.layers.masked_layer import (
     check_positive,
     check_rank,
     check_rate,
+    first_mask,
     sequence_mask,
 )
 from keras_attn.layers.recurrent_cells import (
@@ -64,6 +65,9 @@ class AttentionDecoder(MaskedLayer):
     Masking: memory that `memory_mask` (or the Keras mask of `memory`) hides is not attended to and
     not summarized; a row without any has zero contexts and weights. The state of a row stays as it
     is where `padding_mask` (or the Keras mask of `x`) is False: padding may stand on either side.
+
+    Saving: a cell or an attention that two layers share is written twice, and a `.keras` file of
+    such a model cannot be loaded; that is so for Keras' own `RNN` too. Weights alone can.
 
     Memory: one step's, in inference. In training what the backend keeps of each step's attention:
     additive scores are computed again in the backward pass, so that `(B, T, S, units)` is not held.
@@ -151,6 +155,9 @@ class AttentionDecoder(MaskedLayer):
             raise ValueError(f"`order` must be one of {list(ORDERS)}. Received: {order!r}.")
         if summary not in SUMMARIES:
             raise ValueError(f"`summary` must be one of {list(SUMMARIES)}. Received: {summary!r}.")
+        for name, value in [("bridge", bridge), ("input_feeding", input_feeding)]:
+            if not isinstance(value, bool) and (value is not None or name == "bridge"):
+                raise ValueError(f"`{name}` must be True or False. Received: {value!r}.")
         if attention_units is not None:
             check_positive("AttentionDecoder", attention_units=attention_units)
         check_rate("AttentionDecoder", dropout=dropout)
@@ -174,6 +181,10 @@ class AttentionDecoder(MaskedLayer):
 
     def build(self, x_shape, memory_shape=None):
         """Makes the weights: those of a memory only where there is one."""
+        if x_shape and isinstance(x_shape[0], list | tuple):
+            raise ValueError(
+                f"Call layer(x, memory), not layer([x, memory]). Received: a list of {len(x_shape)}"
+            )
         if memory_shape is None:
             for name in ("attention", "bridge", "input_feeding"):
                 if getattr(self, name):
@@ -256,6 +267,11 @@ class AttentionDecoder(MaskedLayer):
     ):
         """Runs over the sequence."""
         check_rank(x, "x")
+        if "float" not in keras.backend.standardize_dtype(x.dtype):
+            raise ValueError(
+                "`x` must be vectors: embed ids first, by a TokenEmbedding. "
+                f"Received: dtype {keras.backend.standardize_dtype(x.dtype)}."
+            )
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         if return_attention_scores and not self.attention:
             raise ValueError(
@@ -454,17 +470,24 @@ class AttentionDecoder(MaskedLayer):
 
         Args:
             x: `(B, P, D)`, padded on either side where rows differ in length.
-            padding_mask: `(B, P)`, or None.
+            padding_mask: `(B, P)`; the Keras mask of `x` if None.
             memory: `(B, S, Dm)`, or None. Its keys and summary are computed here, once.
-            memory_mask: `(B, S)`, or None.
+            memory_mask: `(B, S)`; the Keras mask of `memory` if None.
             max_length: Of no use here: the state of a recurrent network does not grow.
             initial_state: As in the call.
 
         Returns:
             The output `(B, P, U)` and the state, a nest of batch-first tensors.
         """
-        x = ops.convert_to_tensor(x)
-        memory = None if memory is None else ops.convert_to_tensor(memory)
+        if not self.built:
+            raise ValueError(
+                f"{self.name} has no weights yet. Call it once, or build it with the shapes of `x` "
+                "and `memory`."
+            )
+        padding_mask = first_mask(padding_mask, getattr(x, "_keras_mask", None))
+        memory_mask = first_mask(memory_mask, getattr(memory, "_keras_mask", None))
+        x = ops.cast(x, self.compute_dtype)
+        memory = None if memory is None else ops.cast(memory, self.compute_dtype)
         padding_mask = None if padding_mask is None else sequence_mask(x, padding_mask)
         source = self._source(memory, memory_mask)
         states = self._initial(x, source, initial_state)
@@ -485,7 +508,7 @@ class AttentionDecoder(MaskedLayer):
             `(output (B, 1, U), state)`, or `(output, state, scores)`: with scores
             `{"self": [], "cross": [(B, 1, S), ...]}`.
         """
-        with no_collection():
+        with no_collection(), dropout_masks(self.cell, x, self._input_width, False):
             source = {name: value for name, value in state.items() if name != "states"}
             output, weights, states = self._advance(x[:, 0], state["states"], source, False)
         states = [ops.cast(s, o.dtype) for s, o in zip(states, state["states"], strict=True)]
@@ -539,12 +562,16 @@ class AttentionDecoder(MaskedLayer):
 def _serialized(layer: Any) -> Any:
     """A layer's config without how it was built: this layer builds it, under its own name."""
 
-    def unbuilt(config):
+    def strip(config):
         if isinstance(config, dict):
-            return {k: unbuilt(v) for k, v in config.items() if k != "build_config"}
-        return [unbuilt(v) for v in config] if isinstance(config, list) else config
+            config.pop("build_config", None)
+        for value in config.values() if isinstance(config, dict) else config:
+            if isinstance(value, dict | list):
+                strip(value)
 
-    return unbuilt(keras.saving.serialize_keras_object(layer))
+    config = keras.saving.serialize_keras_object(layer)
+    strip(config)  # in place: Keras marks what is shared in its own copy
+    return config
 
 
 class _Step:

@@ -1,5 +1,6 @@
 """Finds masks that were lost on the way through a functional model."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -7,6 +8,13 @@ import keras
 from keras_attn.ops.masks import static_shape
 
 Tensor = Any
+
+_ATTENTIONS = (
+    keras.layers.AdditiveAttention,
+    keras.layers.Attention,
+    keras.layers.GroupQueryAttention,
+    keras.layers.MultiHeadAttention,
+)
 
 
 def check_mask_kept(memory: Tensor | None, memory_mask: Tensor | None) -> None:
@@ -23,21 +31,44 @@ def check_mask_kept(memory: Tensor | None, memory_mask: Tensor | None) -> None:
     """
     if memory is None or memory_mask is not None or not keras.backend.is_keras_tensor(memory):
         return
-    steps, seen, queue = static_shape(memory)[1], set(), [memory]
+    if getattr(memory, "_keras_mask", None) is not None:  # Keras will fill it in
+        return
+    seen, queue = set(), [memory]
     while queue:
         tensor = queue.pop(0)
-        history = getattr(tensor, "_keras_history", None)
-        if history is None or history.operation is None or id(tensor) in seen:
+        if id(tensor) in seen:
             continue
         seen.add(id(tensor))
-        for source in history.operation._inbound_nodes[history.node_index].input_tensors:
-            mask = getattr(source, "_keras_mask", None)
-            if mask is None:
+        for source, operation in _sources(tensor):
+            lengths = {static_shape(t)[1] for t in (source, memory) if len(t.shape) > 1}
+            if len(source.shape) < 3 or len(lengths - {None}) > 1:
+                continue  # ids, one vector for all, or another length: not these positions
+            if getattr(source, "_keras_mask", None) is None:
                 queue.append(source)
-            elif len(source.shape) > 1 and source.shape[1] == steps:
-                raise ValueError(
-                    f"`memory` has lost its mask: the input of {history.operation.name!r} has one, "
-                    "its output has not, and padding would be attended to. Pass `memory_mask`: the "
-                    "mask `(B, S)`, or ones where all of the memory may be seen. Received: memory "
-                    f"of shape {tuple(memory.shape)} without a mask."
-                )
+                continue
+            raise ValueError(
+                f"`memory` has lost its mask: the input of {operation.name!r} has one, its output "
+                "has not, and padding would be attended to. Pass `memory_mask`: the mask (B, S), "
+                "or ones where all of the memory may be seen. Received: memory of shape "
+                f"{tuple(memory.shape)} without a mask."
+            )
+
+
+def _sources(tensor: Tensor) -> Iterator[tuple[Tensor, Any]]:
+    """The tensors whose positions a tensor may have, and what made it of them."""
+    history = getattr(tensor, "_keras_history", None)
+    operation = None if history is None else history.operation
+    if operation is None:
+        return
+    if isinstance(operation, keras.Model) and hasattr(operation, "_nodes_by_depth"):
+        # A functional model hands on its masks when it runs, but not where it is built.
+        inner = keras.tree.flatten(operation.outputs)[history.tensor_index]
+        if getattr(inner, "_keras_mask", None) is None:
+            yield from _sources(inner)
+        return
+    inputs = operation._inbound_nodes[history.node_index].input_tensors
+    # Outputs of attention, ours or Keras', have the positions of the first input.
+    if hasattr(operation, "_query_mask_name") or isinstance(operation, _ATTENTIONS):
+        inputs = inputs[:1]
+    for source in inputs:
+        yield source, operation

@@ -137,11 +137,13 @@ class LuongAttention(SequenceAttention):
     def compute_scores(self, query, projected_key):
         """Scores `(B, T, S)`."""
         if self.score == "concat":
-            scale = ops.cast(self.scale[:, 0], "float32")
-            return additive_scores(self.query_dense(query), projected_key, scale)
+            query = self.project(self.query_dense, query)
+            return additive_scores(query, projected_key, self.scale[:, 0])
         if self.score == "scaled":
             query = query * ops.cast(self.gain, query.dtype)
-        return ops.matmul(query, ops.swapaxes(projected_key, 1, 2))
+        # Turned keys would be kept at each step of a loop, a turned query is small.
+        scores = ops.matmul(projected_key, ops.swapaxes(query, 1, 2))
+        return ops.swapaxes(scores, 1, 2)
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""

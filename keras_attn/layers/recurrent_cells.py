@@ -47,7 +47,7 @@ def query_index(cell: Any) -> int:
     """Returns which state of a cell is the hidden state of its top: the first of the last cell."""
     if isinstance(cell, keras.layers.StackedRNNCells):
         below = [one.state_size for one in cell.cells[:-1]]
-        return len(tree.flatten(below))
+        return len(tree.flatten(below)) + query_index(cell.cells[-1])
     return 0
 
 
@@ -55,6 +55,18 @@ def output_width(cell: Any) -> int:
     """Returns the width of a cell's output."""
     width = getattr(cell, "output_size", None)
     return tree.flatten(cell.state_size)[query_index(cell)] if width is None else width
+
+
+def _with_masks(cell: Any, width: int) -> Iterator[tuple[Any, int]]:
+    """Finds the cells with dropout masks in stacks and wrappers, and their input widths."""
+    if isinstance(cell, keras.layers.StackedRNNCells):
+        for one in cell.cells:
+            yield from _with_masks(one, width)
+            width = output_width(one)
+    elif hasattr(cell, "get_dropout_mask"):
+        yield cell, width
+    elif hasattr(cell, "cell"):
+        yield from _with_masks(cell.cell, width)
 
 
 @contextlib.contextmanager
@@ -70,19 +82,25 @@ def dropout_masks(cell: Any, x: Tensor, width: int, training: bool | None) -> It
         width: Width of the cell's input.
         training: Whether dropout is active.
     """
-    cells = cell.cells if isinstance(cell, keras.layers.StackedRNNCells) else [cell]
-    with_masks = [one for one in cells if hasattr(one, "get_dropout_mask")]
-    if training:
-        nothing = ops.zeros_like(x[:, 0, :1])
-        for one in cells:
-            if one in with_masks:
-                units = tree.flatten(one.state_size)[0]
-                one.get_dropout_mask(nothing + ops.zeros((1, width), x.dtype))
-                one.get_recurrent_dropout_mask(nothing + ops.zeros((1, units), x.dtype))
-            width = output_width(one)
+    found = list(_with_masks(cell, width))
+
+    def forget():
+        for one, _ in found:
+            one.reset_dropout_mask()
+            one.reset_recurrent_dropout_mask()
+
+    forget()
+    for one, width in found:
+        if training:
+            nothing = ops.zeros_like(x[:, 0, :1])
+            units = tree.flatten(one.state_size)[0]
+            one.get_dropout_mask(nothing + ops.zeros((1, width), x.dtype))
+            one.get_recurrent_dropout_mask(nothing + ops.zeros((1, units), x.dtype))
+        else:
+            # Keras' SimpleRNNCell draws masks in inference too, and does not use them: anything
+            # that is not None keeps it from that.
+            one._dropout_mask = one._recurrent_dropout_mask = False
     try:
         yield
     finally:
-        for one in with_masks:
-            one.reset_dropout_mask()
-            one.reset_recurrent_dropout_mask()
+        forget()

@@ -137,6 +137,16 @@ class SequenceAttention(MaskedLayer):
         """Projects the keys `(B, S, Dk)`, once for many queries."""
         return key
 
+    @staticmethod
+    def project(dense: keras.layers.Dense, x: Tensor) -> Tensor:
+        """Applies a dense layer to `(B, T, D)`; one step as a matrix.
+
+        XLA on TensorFlow cannot differentiate the product of three axes within a loop.
+        """
+        if x.shape[1] == 1:
+            return ops.expand_dims(dense(x[:, 0]), 1)
+        return dense(x)
+
     def compute_output_shape(self, query_shape, value_shape, *other_shapes):
         """Returns the shape of the context."""
         return (*query_shape[:-1], value_shape[-1])
@@ -187,7 +197,9 @@ class SequenceAttention(MaskedLayer):
             if self.window == "predictive":
                 factor = gaussian_window(center, key_index, self.window_size)
         weights = masked_softmax(self.compute_scores(query, projected_key), visible)
-        weights = ops.cast(weights if factor is None else weights * factor, value.dtype)
+        if factor is not None:
+            weights = weights * ops.cast(factor, weights.dtype)
+        weights = ops.cast(weights, value.dtype)
         kept = weights
         if self.attention_dropout and training:
             kept = random.dropout(weights, self.attention_dropout, seed=self.seed_generator)
@@ -203,9 +215,9 @@ class SequenceAttention(MaskedLayer):
         """The aligned position of each query `(B, T)`, and the positions of the keys `(B, S)`."""
         key_index, lengths = key_positions(value, value_mask)
         if self.window == "predictive":
-            share = ops.matmul(self.window_dense(query), ops.cast(self.window_scale, query.dtype))
-            share = ops.sigmoid(ops.cast(share, "float32"))
-            return ops.squeeze(share, axis=-1) * lengths, key_index
+            hidden = self.project(self.window_dense, query)
+            share = ops.sum(hidden * ops.cast(self.window_scale[:, 0], hidden.dtype), axis=-1)
+            return ops.sigmoid(ops.cast(share, "float32")) * lengths, key_index
         if positions is None:
             positions = ops.cumsum(ops.ones_like(query[:, :, 0], dtype="float32"), axis=1) - 1.0
         return ops.cast(positions, "float32"), key_index

@@ -7,7 +7,7 @@ from keras import ops, tree
 
 from keras_attn.layers.block import TransformerBlock
 from keras_attn.layers.decoder_block import DecoderBlock
-from keras_attn.layers.masked_layer import check_positive, cloned, sequence_mask
+from keras_attn.layers.masked_layer import check_positive, cloned, first_mask, sequence_mask
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 
 Tensor = Any
@@ -211,9 +211,9 @@ class TransformerDecoder(_Stack):
 
         Args:
             x: `(B, P, D)`, right-padded where rows differ in length.
-            padding_mask: `(B, P)`, or None.
+            padding_mask: `(B, P)`; the Keras mask of `x` if None.
             memory: `(B, S, Dm)`, or None. Its keys and values are computed here, once.
-            memory_mask: `(B, S)`, or None.
+            memory_mask: `(B, S)`; the Keras mask of `memory` if None.
             max_length: Number of slots L of the cache: P and all steps that follow; P + 1 if None.
 
         Returns:
@@ -222,6 +222,8 @@ class TransformerDecoder(_Stack):
         Raises:
             ValueError: If `max_length` is less than P.
         """
+        padding_mask = first_mask(padding_mask, getattr(x, "_keras_mask", None))
+        memory_mask = first_mask(memory_mask, getattr(memory, "_keras_mask", None))
         x = ops.convert_to_tensor(x)
         memory = None if memory is None else ops.convert_to_tensor(memory)
         length = ops.shape(x)[1]

@@ -13,6 +13,9 @@ from keras_attn.layers import (
     SequenceAttention,
     TokenEmbedding,
 )
+from keras_attn.layers.attention_decoder import ORDERS
+from keras_attn.layers.masked_layer import check_positive, check_rate
+from keras_attn.layers.sequence_attention import WINDOWS
 
 Tensor = Any
 
@@ -76,12 +79,30 @@ class RecurrentConfig:
     window_size: int | None = None
 
     def __post_init__(self):
-        for name, value, known in [
-            ("attention", self.attention, ATTENTIONS),
-            ("cell", self.cell, CELLS),
-        ]:
-            if value not in known:
-                raise ValueError(f"`{name}` must be one of {list(known)}. Received: {value!r}.")
+        choices = {
+            "attention": ATTENTIONS,
+            "cell": CELLS,
+            "order": (None, *ORDERS),
+            "input_feeding": (None, True, False),
+            "window": (None, *WINDOWS),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"`{name}` must be one of {list(known)}. Received: {getattr(self, name)!r}."
+                )
+        counts = {name: getattr(self, name) for name in ("num_layers", "dim", "units")}
+        if self.window_size is not None:
+            counts["window_size"] = self.window_size
+            if self.window is None:
+                raise ValueError(
+                    f"`window_size` belongs to a `window`, one of {list(WINDOWS)}. "
+                    f"Received: window_size={self.window_size!r} without it."
+                )
+        check_positive("RecurrentConfig", **counts)
+        check_rate(
+            "RecurrentConfig", dropout=self.dropout, recurrent_dropout=self.recurrent_dropout
+        )
         if self.units % 2:
             raise ValueError(
                 f"`units` must be even: the encoder has two directions. Received: {self.units}."

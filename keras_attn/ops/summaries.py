@@ -39,19 +39,20 @@ def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tens
     """
     if kind not in SUMMARIES:
         raise ValueError(f"`kind` must be one of {list(SUMMARIES)}. Received: {kind!r}.")
-    is_token = ops.ones_like(x[:, :, 0], dtype="float32")
+    dtype = "float64" if ops.dtype(x) == "float64" else "float32"
+    is_token = ops.ones_like(x[:, :, 0], dtype=dtype)
     if mask is not None:
-        is_token = is_token * ops.cast(mask, "float32")
+        is_token = is_token * ops.cast(mask, dtype)
     number = ops.cumsum(is_token, axis=1) * is_token  # 1 for the first token, 0 for padding
     count = ops.sum(is_token, axis=1, keepdims=True)
     if kind == "mean":
         share = is_token / ops.maximum(count, 1.0)
         return _weighted(x, share)
-    last = ops.cast(ops.logical_and(number == count, is_token > 0), "float32")
+    last = ops.cast(ops.logical_and(number == count, is_token > 0), dtype)
     if kind == "last":
         return _weighted(x, last)
     half = x.shape[-1] // 2
-    first = ops.cast(number == 1.0, "float32")
+    first = ops.cast(number == 1.0, dtype)
     return ops.concatenate([_weighted(x[..., :half], last), _weighted(x[..., half:], first)], -1)
 
 

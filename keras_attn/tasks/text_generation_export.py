@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from keras_attn.export import check_equal, check_place, replaced_folder
+from keras_attn.export import check_place, export_text_functions
 
 if TYPE_CHECKING:
     from keras_attn.tasks.text_generator import TextGenerator
@@ -33,37 +32,26 @@ def export_text_generation(
         overwrite: Whether a SavedModel that is there is replaced.
 
     Raises:
-        FileExistsError: As `check_place`.
-        PermissionError: As `check_place`.
-        RuntimeError: If the loaded SavedModel gives something else.
+        FileExistsError: As `export_text_functions`.
+        PermissionError: As `export_text_functions`.
+        RuntimeError: As `export_text_functions`.
     """
     check_place(path, overwrite)  # before the work
     prompts, seeds, count = EXPORT_PROMPTS, EXPORT_SEEDS, EXPORT_CHARACTERS
-    expected = generator.generate(prompts, count, seed=seeds, **settings)
-    with replaced_folder(path, overwrite) as folder:
-        import tensorflow as tf
-
-        module = tf.Module(name="keras_attn_export")
-        serve, module.tokenizer = graph_function(generator, tf, settings)
-        module.variables_ = [variable.value for variable in generator.model.variables]
-        # Not an attribute of the module: it would be traced a second time.
-        signature = tf.function(serve, autograph=False).get_concrete_function(
-            prompt=tf.TensorSpec([None], tf.string, name="prompt"),
-            seed=tf.TensorSpec([None], tf.int32, name="seed"),
-            num_characters=tf.TensorSpec([], tf.int32, name="num_characters"),
-        )
-        tf.saved_model.save(module, str(folder), signatures={"serving_default": signature})
-
-        loaded = tf.saved_model.load(str(folder)).signatures["serving_default"]
-        received = loaded(
-            prompt=tf.constant([prompt.encode("utf-8") for prompt in prompts]),
-            seed=tf.constant(seeds, tf.int32),
-            num_characters=tf.constant(count),
-        )
-        check_equal("text", np.asarray(received["text"].numpy()), expected, tolerance=0)
+    texts = generator.generate(prompts, count, seed=seeds, **settings)
+    export_text_functions(
+        path,
+        lambda tf: graph_functions(generator, tf, settings),
+        generator.model.variables,
+        {"prompt": prompts, "seed": seeds, "num_characters": count},
+        {"serving_default": {"text": texts}},
+        overwrite=overwrite,
+    )
 
 
-def graph_function(generator: TextGenerator, tf: Any, settings: dict[str, Any]) -> tuple[Any, Any]:
+def graph_functions(
+    generator: TextGenerator, tf: Any, settings: dict[str, Any]
+) -> tuple[dict[str, Callable], list[Any]]:
     """Makes the function of the SavedModel, and the `tf.Module` that it uses.
 
     Args:
@@ -72,7 +60,8 @@ def graph_function(generator: TextGenerator, tf: Any, settings: dict[str, Any]) 
         settings: Of the sampling.
 
     Returns:
-        `function(prompt (B,), seed (B,), num_characters ()) -> {"text": (B,)}`, and the tokenizer.
+        `{"serving_default": function}` with `function(prompt (B,), seed (B,), num_characters ())
+        -> {"text": (B,)}`, and the tokenizer.
     """
     tokenizer = generator.tokenizer.to_graph()
     most = generator.sequence_length - 1
@@ -98,4 +87,4 @@ def graph_function(generator: TextGenerator, tf: Any, settings: dict[str, Any]) 
         text = tf.strings.join([text, tokenizer.decode(found.tokens)])
         return {"text": text[:rows]}
 
-    return serve, tokenizer
+    return {"serving_default": serve}, [tokenizer]

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 
-from keras_attn.files import check_writable, only_one, remove_partial_files
-from keras_attn.tasks.settings import differences, read_settings, shaping, write_settings
+from keras_attn.files import check_writable, only_one
+from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
+from keras_attn.tasks.settings import shaping
 from keras_attn.tasks.text_generation_settings import (
     SECTIONS,
     TextModelSettings,
@@ -21,16 +21,7 @@ from keras_attn.tasks.text_generation_settings import (
 )
 from keras_attn.tasks.text_generator import TextGenerator
 from keras_attn.text import CharacterTokenizer
-from keras_attn.training import (
-    TrainingCheckpoint,
-    TrainingLog,
-    averaged_weights,
-    compute_on,
-    fit_resumable,
-    seed_everything,
-)
-
-_SETTINGS, _CHECKPOINT, _LOG, _BEST = "settings.toml", "checkpoint.npz", "log.csv", "best.task"
+from keras_attn.training import averaged_weights, compute_on, seed_everything
 
 
 class TextGenerationRun(NamedTuple):
@@ -179,9 +170,8 @@ def _train(
     say: Callable[[str], Any],
     verbose: Any,
 ) -> TextGenerationRun:
-    _check_same_run(run_dir, model, training)
-    for name in (_SETTINGS, _LOG, _BEST):
-        remove_partial_files(run_dir / name)
+    sections = {"model": model, "training": training}
+    tidy_run(run_dir, SECTIONS, sections)
     seed_everything(training.seed)
     tokenizer = CharacterTokenizer.train([text], vocabulary_size)
     generator = TextGenerator(
@@ -204,49 +194,19 @@ def _train(
         f"{generator.model.count_params():,} weights, {len(windows):,} batches an epoch, "
         f"{keras.backend.backend()}"
     )
-    write_settings(run_dir / _SETTINGS, {"model": model, "training": training})
-    bits = DevelopmentBits(generator, development_text, run_dir / _BEST, training.batch_size)
-    table = TrainingLog(run_dir / _LOG, run_dir / "tensorboard" if training.tensorboard else None)
+    bits = DevelopmentBits(generator, development_text, run_dir / BEST, training.batch_size)
     data = hashlib.sha256(f"{text}\x00{development_text}".encode("utf-8", "replace")).hexdigest()
-    checkpoint = TrainingCheckpoint(
-        run_dir / _CHECKPOINT,
-        training.checkpoint_steps,
-        {
-            "data": data[:16],
-            "ids": len(tokenizer.vocabulary),
-            **shaping(model),
-            **shaping(training),
-        },
-    )
-    epoch, batch = checkpoint.position
-    if epoch >= training.epochs:
-        say("All epochs are done.")
-    elif epoch or batch:
-        say(f"Going on in epoch {epoch + 1}, batch {batch + 1}.")
-    if verbose is None:
-        verbose = 1 if sys.stdout.isatty() else 2
-    complete = fit_resumable(
-        generator.model, windows, checkpoint, training.epochs, [bits, table], verbose
+    ids = tokenizer.vocabulary_size
+    complete, interrupted, rows = train_in_folder(
+        run_dir,
+        generator.model,
+        windows,
+        sections,
+        {"data": data[:16], "ids": ids, **shaping(model), **shaping(training)},
+        [bits],
+        say,
+        verbose,
     )
     return TextGenerationRun(
-        complete, checkpoint.interrupted, bits.best, bits.best_epoch, table.rows, run_dir / _BEST
+        complete, interrupted, bits.best, bits.best_epoch, rows, run_dir / BEST
     )
-
-
-def _check_same_run(
-    run_dir: Path, model: TextModelSettings, training: TextTrainingSettings
-) -> None:
-    """Raises a ValueError where the folder holds a run of other settings."""
-    path = run_dir / _SETTINGS
-    if not path.exists() or not (run_dir / _CHECKPOINT).exists():
-        return
-    former = read_settings(path, SECTIONS)
-    changed = [
-        *differences(TextModelSettings(**former["model"]), model),
-        *differences(TextTrainingSettings(**former["training"]), training),
-    ]
-    if changed:
-        raise ValueError(
-            f"{run_dir} holds a run of other settings: {'; '.join(changed)}. Give another folder, "
-            "or the former settings to go on with that run."
-        )

@@ -24,6 +24,7 @@ from keras_attn.tasks.checks import checked_texts
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.text_generation_export import export_text_generation
 from keras_attn.text import CharacterTokenizer
+from keras_attn.text.checks import well_formed
 from keras_attn.training import MaskedCrossEntropy, WarmupCosineSchedule
 from keras_attn.training.losses import token_cross_entropy
 
@@ -353,7 +354,7 @@ class TextGenerator:
             of_rows = np.resize(seeds[i : i + batch_size], len(ids))
             results += run(ids, num_characters, of_rows)[:rows].tolist()
         tokens = self.tokenizer.decode(results)
-        results = [_well_formed(t) + new for t, new in zip(texts, tokens, strict=True)]
+        results = [well_formed(t) + new for t, new in zip(texts, tokens, strict=True)]
         return results[0] if one else results
 
     def _prompt_ids(self, texts: list[str], batch_size: int) -> tuple[np.ndarray, int]:
@@ -499,8 +500,3 @@ def _is_count(value: Any, least: int) -> bool:
 def _check_count(name: str, value: Any) -> None:
     if not _is_count(value, 1):
         raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
-
-
-def _well_formed(text: str) -> str:
-    """The text as its UTF-8 is read: a lone surrogate becomes U+FFFD."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

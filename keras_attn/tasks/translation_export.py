@@ -60,7 +60,7 @@ def export_translation(
         path,
         lambda tf: graph_functions(search, tf, beams, alpha, count),
         search.model.variables,
-        EXPORT_EXAMPLES,
+        {"text": EXPORT_EXAMPLES},
         {
             "serving_default": {"translation": search.target_tokenizer.decode(best)},
             "details": stacked(n_best),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 
-from keras_attn.files import check_writable, only_one, remove_partial_files
-from keras_attn.tasks.settings import differences, read_settings, shaping, write_settings
+from keras_attn.files import check_writable, only_one
+from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
+from keras_attn.tasks.settings import shaping
 from keras_attn.tasks.translation_data import PreparedTranslation
 from keras_attn.tasks.translation_settings import (
     SECTIONS,
@@ -19,16 +19,7 @@ from keras_attn.tasks.translation_settings import (
     TranslationTrainingSettings,
 )
 from keras_attn.tasks.translator import Translator
-from keras_attn.training import (
-    TrainingCheckpoint,
-    TrainingLog,
-    averaged_weights,
-    compute_on,
-    fit_resumable,
-    seed_everything,
-)
-
-_SETTINGS, _CHECKPOINT, _LOG, _BEST = "settings.toml", "checkpoint.npz", "log.csv", "best.task"
+from keras_attn.training import averaged_weights, compute_on, seed_everything
 
 
 class TranslationRun(NamedTuple):
@@ -194,9 +185,8 @@ def _train(
     say: Callable[[str], Any],
     verbose: Any,
 ) -> TranslationRun:
-    _check_same_run(run_dir, model, training)
-    for name in (_SETTINGS, _LOG, _BEST):
-        remove_partial_files(run_dir / name)
+    sections = {"model": model, "training": training}
+    tidy_run(run_dir, SECTIONS, sections)
     seed_everything(training.seed)
     two = data.target_tokenizer is not data.source_tokenizer
     translator = Translator(
@@ -222,28 +212,18 @@ def _train(
         f"{translator.model.count_params():,} weights, {len(batches):,} batches an epoch, "
         f"{batches.padded_share:.0%} padding, {keras.backend.backend()}"
     )
-    sections = {"data": data.settings, "model": model, "training": training}
-    write_settings(run_dir / _SETTINGS, sections)
-    score = DevelopmentScore(translator, data, run_dir / _BEST, training)
-    table = TrainingLog(run_dir / _LOG, run_dir / "tensorboard" if training.tensorboard else None)
-    checkpoint = TrainingCheckpoint(
-        run_dir / _CHECKPOINT,
-        training.checkpoint_steps,
+    score = DevelopmentScore(translator, data, run_dir / BEST, training)
+    complete, interrupted, rows = train_in_folder(
+        run_dir,
+        translator.model,
+        batches,
+        {"data": data.settings, **sections},
         {"data": data.fingerprint, **_applying(model), **shaping(training)},
+        [score],
+        say,
+        verbose,
     )
-    epoch, batch = checkpoint.position
-    if epoch >= training.epochs:
-        say("All epochs are done.")
-    elif epoch or batch:
-        say(f"Going on in epoch {epoch + 1}, batch {batch + 1}.")
-    if verbose is None:
-        verbose = 1 if sys.stdout.isatty() else 2
-    complete = fit_resumable(
-        translator.model, batches, checkpoint, training.epochs, [score, table], verbose
-    )
-    return TranslationRun(
-        complete, checkpoint.interrupted, score.best, score.best_epoch, table.rows, run_dir / _BEST
-    )
+    return TranslationRun(complete, interrupted, score.best, score.best_epoch, rows, run_dir / BEST)
 
 
 def _applying(model: TranslationModelSettings) -> dict[str, Any]:
@@ -271,22 +251,3 @@ def ema_momentum(batches: int) -> float:
     (0.98, 0.999)
     """
     return min(0.999, max(0.0, 1.0 - 10.0 / batches))
-
-
-def _check_same_run(
-    run_dir: Path, model: TranslationModelSettings, training: TranslationTrainingSettings
-) -> None:
-    """Raises a ValueError where the folder holds a run of other settings."""
-    path = run_dir / _SETTINGS
-    if not path.exists() or not (run_dir / _CHECKPOINT).exists():
-        return
-    former = read_settings(path, SECTIONS)
-    changed = [
-        *differences(TranslationModelSettings(**former["model"]), model),
-        *differences(TranslationTrainingSettings(**former["training"]), training),
-    ]
-    if changed:
-        raise ValueError(
-            f"{run_dir} holds a run of other settings: {'; '.join(changed)}. Give another folder, "
-            "or the former settings to go on with that run."
-        )

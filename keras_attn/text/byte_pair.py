@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-import operator
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
+
+from keras_attn.text.assets import read_assets, write_assets
+from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
 
 if TYPE_CHECKING:
     from keras_attn.text.byte_pair_graph import GraphBytePair
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 SPECIAL_TOKENS = ("<pad>", "<start>", "<end>")
 ASSETS_FILE = "byte_pair.json"
 ASSETS_FORMAT = "keras_attn.byte_pair"
-ASSETS_VERSION = 1
 
 # Code points that are punctuation, symbols or controls. Written out, because `\p{...}` and `\s`
 # follow the Unicode version of the engine: two engines, or two releases of one, would disagree.
@@ -243,7 +244,7 @@ class BytePairTokenizer:
         [[67, 262, 2], [2]]
         """
         single = isinstance(texts, str)
-        batch = [_well_formed(text) for text in ([texts] if single else texts)]
+        batch = [well_formed(text) for text in ([texts] if single else texts)]
         if self._encoder is None:
             ids_of = {token: index for index, token in enumerate(self.vocabulary)}
             self._encoder = _engine(ids_of, self.merges)
@@ -274,7 +275,7 @@ class BytePairTokenizer:
         >>> tokenizer.decode([[1, 67, 262, 2, 0], [2, 0, 0, 0, 0]])
         ['a rose', '']
         """
-        return _for_each_row(ids, self._text)
+        return for_each_row(ids, self._text)
 
     def tokens(self, ids: Any) -> Any:
         """Shows each id as a readable piece, for the labels of a plot.
@@ -297,7 +298,7 @@ class BytePairTokenizer:
         >>> tokenizer.tokens([1, 67, 262, 2])
         ['<start>', 'a', '▁rose', '<end>']
         """
-        return _for_each_row(ids, self._pieces)
+        return for_each_row(ids, self._pieces)
 
     def to_graph(self) -> GraphBytePair:
         """The same tokenizer as a `tf.Module` of core TensorFlow operations. Needs TensorFlow.
@@ -332,13 +333,7 @@ class BytePairTokenizer:
         Args:
             directory: Where `byte_pair.json` goes.
         """
-        path = pathlib.Path(directory) / ASSETS_FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = {"format": ASSETS_FORMAT, "version": ASSETS_VERSION, **self.get_config()}
-        # Written beside and moved, so that a stopped process leaves no half of a file.
-        part = path.with_name(f"{path.name}.part")
-        part.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-        part.replace(path)
+        write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
 
     @classmethod
     def load_assets(cls, directory: str | os.PathLike[str]) -> BytePairTokenizer:
@@ -364,51 +359,24 @@ class BytePairTokenizer:
         >>> again.get_config() == tokenizer.get_config()
         True
         """
-        path = pathlib.Path(directory) / ASSETS_FILE
-        expected = f"Expected a file of `BytePairTokenizer.save_assets` at {path}."
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ValueError(f"{expected} Received: no such file. Check the directory.") from None
-        except ValueError as error:
-            raise ValueError(f"{expected} Received no JSON ({error}). Save it again.") from error
-        if not isinstance(content, dict) or content.get("format") != ASSETS_FORMAT:
-            raise ValueError(f"{expected} Received another format. Check the directory.")
-        version = content.get("version")
-        if not isinstance(version, int) or not 1 <= version <= ASSETS_VERSION:
-            raise ValueError(
-                f"{expected} Received version {version!r}; this release reads up to "
-                f"{ASSETS_VERSION}. Use a newer keras_attn, or save it again with this one."
-            )
-        try:
-            return cls(content["vocabulary"], content["merges"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{expected} Received broken content: {error}") from error
+        return read_assets(
+            pathlib.Path(directory) / ASSETS_FILE,
+            ASSETS_FORMAT,
+            "BytePairTokenizer.save_assets",
+            lambda content: cls(content["vocabulary"], content["merges"]),
+        )
 
     def __repr__(self) -> str:
         return f"<BytePairTokenizer vocabulary_size={self.vocabulary_size}>"
 
-    def _row(self, ids: list[Any]) -> list[int]:
-        row = [operator.index(index) for index in ids]
-        if row and not 0 <= min(row) <= max(row) < self.vocabulary_size:
-            wrong = next(index for index in row if not 0 <= index < self.vocabulary_size)
-            raise ValueError(
-                f"Ids must be from 0 to {self.vocabulary_size - 1}. Received: {wrong}. Were they "
-                "made by another tokenizer, or by a model with a larger vocabulary?"
-            )
-        return row
-
     def _text(self, ids: list[Any]) -> str:
-        return b"".join([self.token_bytes[index] for index in self._row(ids)]).decode(
-            "utf-8", "replace"
-        )
+        ids = checked_ids(ids, self.vocabulary_size)
+        return b"".join([self.token_bytes[index] for index in ids]).decode("utf-8", "replace")
 
     def _pieces(self, ids: list[Any]) -> list[str]:
         return [
-            _readable(self.token_bytes[index])
-            if self.token_bytes[index]
-            else self.vocabulary[index]
-            for index in self._row(ids)
+            readable(self.token_bytes[index]) if self.token_bytes[index] else self.vocabulary[index]
+            for index in checked_ids(ids, self.vocabulary_size)
         ]
 
 
@@ -426,71 +394,8 @@ def _engine(ids_of: dict[str, int], merges: Sequence[tuple[str, str]]) -> Any:
     return engine
 
 
-def _well_formed(text: Any) -> str:
-    """The text, its lone surrogates replaced as a reader of their bytes would."""
-    if not isinstance(text, str):
-        raise TypeError(
-            f"Texts must be strings. Received: {text!r} of type {type(text).__name__}. Decode "
-            "bytes first, e.g. by `.decode('utf-8')`."
-        )
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-    return str(text)
-
-
 def _checked_texts(texts: Iterable[str]) -> Iterator[str]:
-    return (text for text in map(_well_formed, texts) if text)
-
-
-def _for_each_row(ids: Any, function: Callable[[list[Any]], Any]) -> Any:
-    """Calls the function on each innermost row of a nest of lists, arrays or tensors."""
-    rank = getattr(ids, "ndim", None)
-    rows = _plain(ids)
-    if not isinstance(rows, list):
-        raise TypeError(
-            f"`ids` must be a row of integers, or a nest of rows. Received: {ids!r}. Wrap a single "
-            "id in a list."
-        )
-    if rows and isinstance(rows[0], int):
-        nested = False
-    else:
-        rows = [_plain(row) for row in rows]
-        nested = any(isinstance(row, list) for row in rows) or (not rows and rank not in (None, 1))
-    if nested:
-        return [_for_each_row(row, function) for row in rows]
-    try:
-        return function(rows)
-    except TypeError as error:
-        raise TypeError(f"`ids` must be integers. Received: {ids!r}. Cast them first.") from error
-
-
-def _plain(value: Any) -> Any:
-    """Arrays, tensors and ragged tensors as lists; anything else as it is."""
-    if isinstance(value, tuple):
-        return list(value)
-    for name in ("to_list", "tolist"):  # ragged tensors; NumPy, JAX and PyTorch
-        if hasattr(value, name):
-            return getattr(value, name)()
-    if hasattr(value, "numpy"):
-        return value.numpy().tolist()
-    return value
-
-
-def _readable(piece: bytes) -> str:
-    # Bytes that are no text of their own come out as U+DC80 to U+DCFF.
-    characters = []
-    for character in piece.decode("utf-8", "surrogateescape"):
-        if "\udc80" <= character <= "\udcff":
-            characters.append(f"<0x{ord(character) - 0xDC00:02X}>")
-        elif character == " ":
-            characters.append("▁")
-        elif character.isprintable():
-            characters.append(character)
-        else:
-            characters.extend(f"<0x{byte:02X}>" for byte in character.encode("utf-8"))
-    return "".join(characters)
+    return (text for text in map(well_formed, texts) if text)
 
 
 def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:

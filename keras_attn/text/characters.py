@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import collections
-import json
-import operator
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -12,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_attn.files import atomic_write
-from keras_attn.text.byte_pair import _for_each_row, _readable, _well_formed
+from keras_attn.text.assets import read_assets, write_assets
+from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
 
 if TYPE_CHECKING:
     from keras_attn.text.characters_graph import GraphCharacters
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 SPECIAL_TOKENS = ("<pad>", "<start>", "<end>", "<unknown>")
 ASSETS_FILE = "characters.json"
 ASSETS_FORMAT = "keras_attn.characters"
-ASSETS_VERSION = 1
 UNKNOWN = "\ufffd"
 
 
@@ -99,7 +96,7 @@ class CharacterTokenizer:
             )
         counts: collections.Counter[str] = collections.Counter()
         for text in texts:
-            counts.update(_well_formed(text))
+            counts.update(well_formed(text))
         if not counts:
             raise ValueError(
                 "`texts` must hold at least one character. Received none. Check the data; a "
@@ -142,7 +139,7 @@ class CharacterTokenizer:
         end = [self.end_id] if add_end else []
         ids_of, unknown = self._ids_of, self.unknown_id
         ids = [
-            [*start, *(ids_of.get(character, unknown) for character in _well_formed(text)), *end]
+            [*start, *(ids_of.get(character, unknown) for character in well_formed(text)), *end]
             for text in ([texts] if single else texts)
         ]
         return ids[0] if single else ids
@@ -167,7 +164,10 @@ class CharacterTokenizer:
         >>> CharacterTokenizer.train(["banana"]).decode([[1, 6, 4, 5, 2], [2, 0, 0, 0, 0]])
         ['ban', '']
         """
-        return _for_each_row(ids, lambda row: "".join([self._text_of[i] for i in self._row(row)]))
+        return for_each_row(
+            ids,
+            lambda row: "".join([self._text_of[i] for i in checked_ids(row, self.vocabulary_size)]),
+        )
 
     def tokens(self, ids: Any) -> Any:
         """Shows each id as a readable piece, for the labels of a plot.
@@ -189,7 +189,7 @@ class CharacterTokenizer:
         >>> CharacterTokenizer.train(["a b"]).tokens([1, 5, 4, 6, 2])
         ['<start>', 'a', '▁', 'b', '<end>']
         """
-        return _for_each_row(ids, self._pieces)
+        return for_each_row(ids, self._pieces)
 
     def to_graph(self) -> GraphCharacters:
         """The same tokenizer as a `tf.Module` of core TensorFlow operations. Needs TensorFlow.
@@ -224,11 +224,7 @@ class CharacterTokenizer:
         Args:
             directory: Where `characters.json` goes.
         """
-        path = pathlib.Path(directory) / ASSETS_FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = {"format": ASSETS_FORMAT, "version": ASSETS_VERSION, **self.get_config()}
-        with atomic_write(path) as partial:
-            partial.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+        write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
 
     @classmethod
     def load_assets(cls, directory: str | os.PathLike[str]) -> CharacterTokenizer:
@@ -254,45 +250,21 @@ class CharacterTokenizer:
         >>> again.vocabulary == tokenizer.vocabulary
         True
         """
-        path = pathlib.Path(directory) / ASSETS_FILE
-        expected = f"Expected a file of `CharacterTokenizer.save_assets` at {path}."
-        if not path.is_file():
-            raise ValueError(f"{expected} Received: no such file. Check the directory.")
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{expected} Received no JSON ({error}). Save it again.") from error
-        if not isinstance(content, dict) or content.get("format") != ASSETS_FORMAT:
-            raise ValueError(f"{expected} Received another format. Check the directory.")
-        version = content.get("version")
-        if not isinstance(version, int) or not 1 <= version <= ASSETS_VERSION:
-            raise ValueError(
-                f"{expected} Received version {version!r}; this release reads up to "
-                f"{ASSETS_VERSION}. Use a newer keras_attn, or save it again with this one."
-            )
-        try:
-            return cls(content["vocabulary"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{expected} Received broken content: {error}") from error
+        return read_assets(
+            pathlib.Path(directory) / ASSETS_FILE,
+            ASSETS_FORMAT,
+            "CharacterTokenizer.save_assets",
+            lambda content: cls(content["vocabulary"]),
+        )
 
     def __repr__(self) -> str:
         return f"<CharacterTokenizer vocabulary_size={self.vocabulary_size}>"
 
-    def _row(self, ids: list[Any]) -> list[int]:
-        row = [operator.index(index) for index in ids]
-        if row and not 0 <= min(row) <= max(row) < self.vocabulary_size:
-            wrong = next(index for index in row if not 0 <= index < self.vocabulary_size)
-            raise ValueError(
-                f"Ids must be from 0 to {self.vocabulary_size - 1}. Received: {wrong}. Were they "
-                "made by another tokenizer, or by a model with a larger vocabulary?"
-            )
-        return row
-
     def _pieces(self, ids: list[Any]) -> list[str]:
         special = len(SPECIAL_TOKENS)
         return [
-            self.vocabulary[i] if i < special else _readable(self.vocabulary[i].encode("utf-8"))
-            for i in self._row(ids)
+            self.vocabulary[i] if i < special else readable(self.vocabulary[i].encode("utf-8"))
+            for i in checked_ids(ids, self.vocabulary_size)
         ]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.datasets import EpochOrder, TokenBatches
+from keras_attn.datasets import EpochOrder, TextWindows, TokenBatches
 from keras_attn.files import remove_partial_files
 from keras_attn.training.seeding import generator_states, set_generator_states
 from keras_attn.training.state import (
@@ -95,7 +95,10 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         notes = read_training_notes(self.path)
         former, here = notes["fingerprint"], self.fingerprint
         if self._data:
-            former, here = {**former, **notes["data"]}, {**here, **self._data}
+            data = dict(notes["data"])
+            if "pairs" in data:  # as it was called at first
+                data["examples"] = data.pop("pairs")
+            former, here = {**former, **data}, {**here, **self._data}
         if former != here:
             names = [n for n in {**former, **here} if former.get(n) != here.get(n)]
             raise ValueError(
@@ -105,11 +108,15 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             )
         return notes
 
-    def _begin(self, batches: TokenBatches, callbacks: Sequence[Any]) -> None:
+    def _begin(self, batches: TokenBatches | TextWindows, callbacks: Sequence[Any]) -> None:
         """Called by `fit_resumable`."""
         self.interrupted = None
         self._length = len(batches)
-        self._data = {"seed": batches.seed, "batches": len(batches), "pairs": batches.num_pairs}
+        self._data = {
+            "seed": batches.seed,
+            "batches": len(batches),
+            "examples": batches.num_examples,
+        }
         self._remembering = [
             c for c in callbacks if hasattr(c, "memory") and hasattr(c, "remember")
         ]
@@ -219,7 +226,7 @@ class _Stop(BaseException):
 class _RestOfEpoch(keras.utils.PyDataset):
     """The batches of an epoch from one of them on."""
 
-    def __init__(self, batches: TokenBatches, first: int):
+    def __init__(self, batches: TokenBatches | TextWindows, first: int):
         super().__init__(workers=1)
         self.batches = batches
         self.first = first
@@ -233,7 +240,7 @@ class _RestOfEpoch(keras.utils.PyDataset):
 
 def fit_resumable(
     model: keras.Model,
-    batches: TokenBatches,
+    batches: TokenBatches | TextWindows,
     checkpoint: TrainingCheckpoint,
     epochs: int,
     callbacks: Sequence[keras.callbacks.Callback] = (),
@@ -248,7 +255,7 @@ def fit_resumable(
 
     Args:
         model: A compiled model.
-        batches: What to train on.
+        batches: What to train on: `TokenBatches` or `TextWindows`.
         checkpoint: Where the run is kept; called after `callbacks`.
         epochs: Passes over the data in all.
         callbacks: Keras callbacks. A run that goes on within an epoch calls `fit` twice, and so
@@ -309,7 +316,7 @@ def fit_resumable(
     return True
 
 
-def _rest(batches: TokenBatches, first: int) -> Any:
+def _rest(batches: TokenBatches | TextWindows, first: int) -> Any:
     rest = _RestOfEpoch(batches, first)
     if keras.backend.backend() != "tensorflow":
         return rest

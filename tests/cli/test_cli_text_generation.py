@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -42,8 +41,36 @@ checkpoint_steps = 2
 temperature = 0.5
 """
 RUN = "import sys; from keras_attn.cli import main; main(sys.argv[1:])"
-# As on a machine that has no TensorFlow.
-RUN_WITHOUT = "import sys; sys.modules['tensorflow'] = None; " + RUN.removeprefix("import sys; ")
+# A signal comes when the checkpoint was written so often.
+RUN_TO_SIGNAL = """
+import os, sys
+from keras_attn.cli import main
+from keras_attn.training import checkpointing
+number, left = map(int, sys.argv[1:3])
+save = checkpointing.save_training_state
+
+def save_and_send(*arguments):
+    global left
+    save(*arguments)
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), number)
+
+checkpointing.save_training_state = save_and_send
+main(sys.argv[3:])
+"""
+# Several commands, as on a machine that has no TensorFlow.
+RUN_WITHOUT = """
+import json, sys
+sys.modules["tensorflow"] = None
+from keras_attn.cli import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as stop:
+        if stop.code:
+            raise
+"""
 
 
 def command(*arguments):
@@ -60,7 +87,7 @@ def command(*arguments):
 def start(*arguments, backend="tensorflow", script=RUN):
     """Runs it in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-c", script, "text-generation", *map(str, arguments)],
+        [sys.executable, "-c", script, *map(str, arguments)],
         env={**os.environ, "KERAS_BACKEND": backend},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -138,39 +165,54 @@ def test_other_settings_or_another_text_are_refused(place, run, tmp_path):
     assert code == 1
     assert "units is 16 there, 17 here" in err
     (tmp_path / "other.txt").write_text(TEXT + "!")
-    code, _, err = command(*fit_arguments(place, run, "--text", tmp_path / "other.txt"))
+    before = (run / "settings.toml").read_text()
+    more = ("--text", tmp_path / "other.txt", "--checkpoint-steps", 3)
+    code, _, err = command(*fit_arguments(place, run, *more))
     assert code == 1
     assert "belongs to another run" in err
+    assert (run / "settings.toml").read_text() == before
 
 
-def test_an_interrupted_run_comes_to_the_same_end(place, run, tmp_path):
-    process = start(*fit_arguments(place, tmp_path))
-    checkpoint = tmp_path / "checkpoint.npz"
-    while process.poll() is None and not checkpoint.exists():
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, err = wait(process, 130)
+def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, tmp_path):
+    """The first end is a Ctrl-C, the second comes without a warning; the third process goes on."""
+
+    def start_to(number, writings):
+        fit = ("text-generation", *fit_arguments(place, tmp_path))
+        return start(int(number), writings, *fit, script=RUN_TO_SIGNAL)
+
+    _, err = wait(start_to(signal.SIGINT, 3), 130)
     assert "goes on from here" in err
+    checkpoint = tmp_path / "checkpoint.npz"
     notes = read_training_notes(checkpoint)
-    assert (notes["epoch"], notes["batch"]) != (3, 0)
-    out, _ = wait(start(*fit_arguments(place, tmp_path)))
+    assert (notes["epoch"], notes["batch"]) == (0, 6)
+    wait(start_to(signal.SIGKILL, 6), -signal.SIGKILL)
+    notes = read_training_notes(checkpoint)
+    assert notes["epoch"] == 1
+    assert notes["batch"] > 0
+    code, out, err = command(*fit_arguments(place, tmp_path))
+    assert code == 0, err
     assert "Going on in epoch" in out
     assert_same_end(tmp_path, run)
 
 
-def test_a_killed_run_comes_to_the_same_end(place, run, tmp_path):
-    process = start(*fit_arguments(place, tmp_path))
-    while process.poll() is None and not (tmp_path / "checkpoint.npz").exists():
-        time.sleep(0.01)
-    process.kill()
-    wait(process, -signal.SIGKILL)
-    wait(start(*fit_arguments(place, tmp_path)))
-    assert_same_end(tmp_path, run)
+@pytest.fixture(scope="module")
+def generator(run):
+    return TextGenerator.load(run / "best.task")
 
 
-def test_evaluate(place, run, tmp_path):
+@pytest.fixture
+def loaded(run, generator, monkeypatch):
+    """Commands after this take a generator that is compiled already."""
+
+    def load(path):
+        assert path == run / "best.task"
+        return generator
+
+    return lambda: monkeypatch.setattr(TextGenerator, "load", load)
+
+
+def test_evaluate(place, run, generator, loaded, tmp_path):
     _, dev, test = split_text(TEXT.replace("\r\n", "\n"), 0.1, 0.2)
-    generator = TextGenerator.load(run / "best.task")
     texts = {"test": test, "dev": dev, "all": TEXT.replace("\r\n", "\n")}
     for split, text in texts.items():
         code, out, err = command(
@@ -183,17 +225,18 @@ def test_evaluate(place, run, tmp_path):
         assert score["bits_per_character"] == pytest.approx(expected.bits_per_character, rel=1e-6)
         assert score["characters"] == len(text)
         assert f"{expected.bits_per_character:.4f} bits per character" in out
+        loaded()
     best = min(float(row["val_bits_per_character"]) for row in end_of(run)[1])
     assert generator.evaluate(dev).bits_per_character == pytest.approx(best, rel=1e-5)
 
 
-def test_predict(place, run, tmp_path):
-    generator = TextGenerator.load(run / "best.task")
+def test_predict(place, run, generator, loaded, tmp_path, capfd):
     arguments = ("predict", "--model", run / "best.task", "--config", place / "settings.toml")
-    code, out, err = command(*arguments, "--num-characters", 20)
+    code, _, err = command(*arguments, "--num-characters", 20)
     assert code == 0, err
-    assert out == generator.generate("", 20, temperature=0.5) + "\n"
-    code, out, err = command(
+    assert capfd.readouterr().out == generator.generate("", 20, temperature=0.5) + "\n"
+    loaded()
+    code, _, err = command(
         *arguments, "--prompt", "to be", "--prompt", "é", "--count", 2, "--seed", 3, "--top-k", 4,
         "--num-characters", 15, "--to", tmp_path / "texts.txt",
     )  # fmt: skip
@@ -205,7 +248,7 @@ def test_predict(place, run, tmp_path):
     assert written == "\n-----\n".join(expected) + "\n"
 
 
-def test_export(run, tmp_path):
+def test_export(run, generator, tmp_path):
     code, _, err = command(
         "export", "--model", run / "best.task", "--to", tmp_path / "m", "--top-p", 0.9
     )
@@ -214,9 +257,7 @@ def test_export(run, tmp_path):
     text = serve(prompt=tf.constant(["to"]), seed=tf.constant([3]), num_characters=tf.constant(12))[
         "text"
     ].numpy()[0]
-    expected = TextGenerator.load(run / "best.task").generate(
-        ["to"], 12, seed=[3], temperature=0.8, top_p=0.9
-    )
+    expected = generator.generate(["to"], 12, seed=[3], temperature=0.8, top_p=0.9)
     assert text.decode() == expected[0]
     code, _, err = command("export", "--model", run / "best.task", "--to", tmp_path / "m")
     assert code == 1
@@ -224,7 +265,7 @@ def test_export(run, tmp_path):
 
 
 def test_without_a_development_text_the_last_weights_are_kept(place, tmp_path):
-    code, out, err = command(*fit_arguments(place, tmp_path, "--dev-share", 0, "--epochs", 2))
+    code, out, err = command(*fit_arguments(place, tmp_path, "--dev-share", 0, "--epochs", 1))
     assert code == 0, err
     assert "Best" not in out
     assert TextGenerator.load(tmp_path / "best.task").sequence_length == 16
@@ -232,25 +273,21 @@ def test_without_a_development_text_the_last_weights_are_kept(place, tmp_path):
         assert "val_bits_per_character" not in next(csv.reader(file))
 
 
-def test_jax_needs_no_tensorflow(place, run, tmp_path):
+def test_jax_needs_no_tensorflow(place, tmp_path):
     (tmp_path / "dev.txt").write_text("to be, or not")
-    out, _ = wait(
-        start(
-            *fit_arguments(
-                place, tmp_path / "run", "--epochs", 1, "--dev", tmp_path / "dev.txt",
-                "--vocabulary-size", 9,
-            ),
-            backend="jax",
-            script=RUN_WITHOUT,
-        )
+    fit = fit_arguments(
+        place, tmp_path / "run", "--epochs", 1, "--dev", tmp_path / "dev.txt",
+        "--vocabulary-size", 9,
     )  # fmt: skip
+    predict = (
+        "predict", "--model", tmp_path / "run/best.task", "--num-characters", 9,
+        "--to", tmp_path / "text.txt",
+    )  # fmt: skip
+    commands = [["text-generation", *map(str, arguments)] for arguments in (fit, predict)]
+    out, _ = wait(start(json.dumps(commands), backend="jax", script=RUN_WITHOUT))
     assert "training: 2,064, development: 13, test: 516" in out
     assert "9 ids" in out
-    best = tmp_path / "run" / "best.task"
-    process = start(
-        "predict", "--model", best, "--num-characters", 9, backend="jax", script=RUN_WITHOUT
-    )
-    assert len(wait(process)[0]) == 10
+    assert len((tmp_path / "text.txt").read_text()) == 10
 
 
 @pytest.mark.parametrize(

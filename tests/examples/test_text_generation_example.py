@@ -1,10 +1,18 @@
 """The script on text generation does what it says, in a process of its own, without network."""
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+from keras_attn.tasks import (
+    TextDataSettings,
+    TextModelSettings,
+    TextSamplingSettings,
+    TextTrainingSettings,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,3 +63,36 @@ def test_without_network_it_names_the_other_choices(tmp_path):
     assert done.returncode != 0
     assert "text file of your own" in done.stderr
     assert "--archive FILE" in done.stderr
+
+
+def test_the_page_runs(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs/text_generation.md").read_text(encoding="utf-8")
+    blocks = [block.split("```")[0] for block in page.split("```python\n")[1:]]
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks:
+        exec(block, names)
+    score, text, texts, served = capsys.readouterr().out.rsplit("\n", 4)[:-1]
+    assert "characters=258, unknown=0" in score
+    assert names["generator"].evaluate(names["test"]).bits_per_character < 1
+    assert text.startswith("to be")
+    assert [text[:4] for text in eval(texts)] == ["to b", "that"]
+    assert eval(served) == names["generator"].generate(["to be", ""], 20, top_p=0.9, seed=[1, 2])
+
+
+def test_the_page_has_the_settings_as_they_are():
+    lines = (ROOT / "docs/text_generation.md").read_text(encoding="utf-8").splitlines()
+    kinds = (TextDataSettings, TextModelSettings, TextTrainingSettings)
+    defaults = {f.name: f.default for kind in kinds for f in dataclasses.fields(kind)}
+    found = {}
+    for cells in (line.split(" | ") for line in lines if line.startswith("| `--")):
+        names = [name.strip("| `").removeprefix("--") for name in cells[0].split(", ")]
+        for name, value in zip(names, cells[1].split(", "), strict=False):
+            found[name.replace("-", "_")] = value.strip("`")
+    assert len(found) == 11
+    assert found.pop("vocabulary_size") == "all characters"
+    assert defaults["vocabulary_size"] == 0
+    for name, value in found.items():
+        assert type(defaults[name])(value) == defaults[name]
+    names = [line.split("`")[1] for line in lines if line.startswith("| `") and "--" not in line]
+    assert set(TextSamplingSettings().options()) <= set(names)

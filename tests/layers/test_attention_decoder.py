@@ -4,6 +4,7 @@ import itertools
 import json
 import subprocess
 import sys
+import warnings
 
 import keras
 import numpy as np
@@ -13,7 +14,13 @@ from keras.layers import GRUCell, LSTMCell, SimpleRNNCell, StackedRNNCells
 from recurrent_references import additive_score, attend, gru, lstm, luong_score
 
 from keras_attn import attention_maps, collect_attention
-from keras_attn.layers import AdditiveAttention, AttentionDecoder, LuongAttention, TokenEmbedding
+from keras_attn.layers import (
+    AdditiveAttention,
+    AttentionDecoder,
+    LuongAttention,
+    MultiHeadAttention,
+    TokenEmbedding,
+)
 
 RNG = np.random.default_rng(0)
 B, T, S, D, M = 2, 5, 7, 4, 6
@@ -299,6 +306,58 @@ def test_dropout_of_cells_is_one_mask_for_all_steps(jit_compile):
     assert cell._dropout_mask is None
 
 
+@pytest.mark.parametrize(
+    "attention",
+    [
+        lambda: AdditiveAttention(5, normalize=True),
+        lambda: LuongAttention("concat", window="predictive"),
+        lambda: LuongAttention("scaled", window="monotonic"),
+    ],
+)
+def test_fit_by_xla(attention):
+    """With unknown shapes, as Keras compiles by itself on a GPU."""
+    x, memory = keras.Input((None, D)), keras.Input((None, M))
+    model = keras.Model(
+        [x, memory], AttentionDecoder(GRUCell(6), attention(), bridge=True)(x, memory)
+    )
+    model.compile("adam", "mse", jit_compile=True)
+    history = model.fit([X, MEMORY], np.zeros((B, T, 6 + M)), epochs=3, verbose=0)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        lambda: SimpleRNNCell(6, dropout=0.5, recurrent_dropout=0.5),
+        lambda: [
+            StackedRNNCells([SimpleRNNCell(5, dropout=0.5), GRUCell(6, dropout=0.5)]),
+            SimpleRNNCell(6),
+        ],
+    ],
+)
+def test_masks_of_dropout_are_never_left_behind(cell):
+    """Keras' SimpleRNNCell draws them in inference too; cells may be nested."""
+    import tensorflow as tf
+
+    decoder = AttentionDecoder(cell())
+    plain = array(decoder(X))
+    a, b = array(decoder(X, training=True)), array(decoder(X, training=True))
+    assert (a != b).any()
+    tf.function(lambda: decoder(X), autograph=False)()
+    tf.function(lambda: decoder(X, training=True), autograph=False)()
+    _, state = decoder.prefill(X[:, :2])
+    decoder.step(X[:, 2:3], state)
+    assert tuple(decoder(X[:1], training=True).shape) == (1, T, 6)
+    np.testing.assert_array_equal(array(decoder(X)), plain)
+
+
+def test_the_query_is_the_top_of_nested_cells():
+    cells = [GRUCell(4), StackedRNNCells([GRUCell(5), LSTMCell(6)])]
+    decoder = AttentionDecoder(cells, LuongAttention("dot"), order="bahdanau")
+    assert decoder.state_size == [4, 5, 6, 6]
+    decoder(X, MEMORY)  # 6 wide, as the memory: another state would not do
+
+
 def test_stacked_cells_draw_their_masks_before_the_loop():
     decoder = AttentionDecoder(CELLS["stack"](), AdditiveAttention(5), dropout=0.3, seed=3)
     outputs = [array(decoder(X, MEMORY, training=training)) for training in (True, True, False)]
@@ -404,6 +463,44 @@ def test_a_memory_that_lost_its_mask():
     decoder(x, pooled)  # another length: it cannot be the mask of this
 
 
+def test_masks_lost_in_a_nested_encoder():
+    ids, inner = symbolic(None, dtype="int32"), symbolic(None, dtype="int32")
+    states = keras.layers.GRU(6, return_sequences=True, use_cudnn=False)(
+        TokenEmbedding(9, 6)(inner)
+    )
+    for memory, name in [(states * 2.0, "multiply"), (states, None)]:
+        decoder = AttentionDecoder(GRUCell(6), LuongAttention("dot"))
+        encoder = keras.Model(inner, memory)
+        if name is None:
+            decoder(symbolic(None, 4), encoder(ids))
+        else:
+            with pytest.raises(ValueError, match=f"lost its mask.*{name}"):
+                decoder(symbolic(None, 4), encoder(ids))
+
+
+def test_masks_that_were_not_lost():
+    """Of keys, of another sequence, of what became one vector; a decoder in a nested model."""
+    embed = TokenEmbedding(9, 6)
+    ids, x = symbolic(None, dtype="int32"), symbolic(None, 6)
+
+    def decoder():
+        return AttentionDecoder(GRUCell(6), LuongAttention("general"))
+
+    decoder()(x, MultiHeadAttention(2)(symbolic(None, 6), embed(ids)))
+    decoder()(x, keras.layers.MultiHeadAttention(2, 3)(symbolic(None, 6), embed(ids)))
+    decoder()(x, decoder()(symbolic(None, 4), embed(ids)))
+    fixed = embed(symbolic(7, dtype="int32"))
+    vector = keras.layers.GRU(6, use_cudnn=False)(fixed)
+    decoder()(x, keras.layers.RepeatVector(7)(vector))
+    inputs = [symbolic(None, 4), symbolic(None, 6)]
+    nested = keras.Model(inputs, decoder()(*inputs))
+    with warnings.catch_warnings():
+        # Keras warns of masks where a nested model is built, and keeps them when it runs.
+        warnings.simplefilter("ignore", UserWarning)
+        y = nested([symbolic(5, 4), fixed])
+    assert y.shape == (None, 5, 12)
+
+
 def test_errors():
     attention = LuongAttention("general")
     bad = [
@@ -487,6 +584,34 @@ def test_errors():
     built(X, MEMORY)
     with pytest.raises(ValueError, match="was built with a memory"):
         built(X)
+    with pytest.raises(ValueError, match="has no weights yet"):
+        AttentionDecoder(GRUCell(6)).prefill(X)
+    with pytest.raises(ValueError, match=r"layer\(x, memory\)"):
+        AttentionDecoder(GRUCell(6))([X, MEMORY])
+    with pytest.raises(ValueError, match="embed ids first"):
+        AttentionDecoder(GRUCell(6))(X.astype("int32"))
+    with pytest.raises(ValueError, match="`bridge` must be True or False"):
+        AttentionDecoder(GRUCell(6), bridge="no")
+    with pytest.raises(ValueError, match="`input_feeding` must be True or False"):
+        AttentionDecoder(GRUCell(6), input_feeding="yes")
+
+
+def test_one_attention_twice_is_saved(tmp_path):
+    x, memory = keras.Input((None, D)), keras.Input((None, M))
+    attention = AdditiveAttention(4)
+    model = keras.Model([x, memory], AttentionDecoder(GRUCell(6), [attention] * 2)(x, memory))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded([X, MEMORY]), model([X, MEMORY]), atol=1e-6)
+    assert len(loaded.weights) == len(model.weights)
+
+
+def test_prefill_takes_keras_masks():
+    embed = TokenEmbedding(9, 4)
+    decoder = AttentionDecoder(GRUCell(6), LuongAttention("general"))
+    x, memory = embed(np.array([[3, 4], [5, 0]])), embed(np.array([[6, 7, 0], [8, 0, 0]]))
+    output = array(decoder(x, memory))
+    np.testing.assert_allclose(array(decoder.prefill(x, memory=memory)[0]), output, atol=1e-6)
 
 
 def test_a_cell_whose_states_are_no_vectors():

@@ -268,3 +268,28 @@ def test_a_score_of_ones_own():
     np.testing.assert_allclose(ops.convert_to_numpy(context), wanted, atol=2e-5)
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
     assert again.get_config() == layer.get_config()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: AdditiveAttention(7, normalize=True, window="predictive", dtype="float64"),
+        lambda: LuongAttention("concat", window="monotonic", dtype="float64"),
+    ],
+)
+def test_float64_is_float64(make):
+    """To 1e-12, which float32 on the way would not be."""
+    layer = make()
+    query, memory = RNG.normal(size=(B, T, 5)), RNG.normal(size=(B, S, 5))
+    layer(query, memory)
+    given = randomize(layer)
+    context = layer(query, memory, value_mask=MASK)
+    score = additive if "additive" in layer.name else luong("concat")
+    more = {}
+    if layer.window == "predictive":
+        more = {"Wp": given["window"], "vp": given["window_scale"][:, 0]}
+    wanted, _ = expected(
+        lambda q, k: score(q, k, given), query, memory, MASK, window=(layer.window, 10), **more
+    )
+    tolerance = 1e-5 if layer.window == "predictive" else 1e-12  # its positions are float32
+    np.testing.assert_allclose(ops.convert_to_numpy(context), wanted, atol=tolerance)

@@ -42,8 +42,8 @@ def test_what_is_prepared_is_loaded(tmp_path, pairs):
     assert PreparedTranslation.prepare(other, tmp_path / "c").fingerprint != data.fingerprint
     batches = data.batches(tokens_per_batch=128)
     assert isinstance(batches, TokenBatches)
-    assert batches.num_pairs == 88
-    assert data.dev_batches().num_pairs == 5
+    assert batches.num_examples == 88
+    assert data.dev_batches().num_examples == 5
 
 
 def test_given_sets_and_two_vocabularies(tmp_path, pairs):

@@ -138,7 +138,7 @@ def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
         seen["model"] = model
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("keras_attn.tasks.translation_training.fit_resumable", stop)
+    monkeypatch.setattr("keras_attn.tasks.run_folder.fit_resumable", stop)
     settings = training(
         precision="mixed_float16",
         gradient_accumulation=2,

@@ -179,7 +179,7 @@ def test_what_is_compiled_by_hand_stays(tokenizer):
 def test_pairs_that_are_too_long_are_counted(translator):
     with pytest.warns(UserWarning, match="1 of 3 pairs"):
         batches = translator.dataset([*PAIRS[:2], ("one", "eins " * 100)])
-    assert batches.num_pairs == 2
+    assert batches.num_examples == 2
 
 
 def test_dataset_is_what_fit_takes(translator):

@@ -85,7 +85,8 @@ def upper(tmp_path):
             return {"serving_default": lambda text: {"upper": tf.strings.upper(text)}}, []
 
         outputs = {"serving_default": {"upper": list(expected)}}
-        export_text_functions(path, functions, [], ["a", "b"], outputs, **arguments)
+        examples = {"text": ["a", "b"]}
+        export_text_functions(path, functions, [], examples, outputs, **arguments)
         return path
 
     return make

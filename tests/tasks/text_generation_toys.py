@@ -11,11 +11,8 @@ from keras_attn.text import CharacterTokenizer
 
 TEXT = "to be, or not to be: that is the question.\n" * 40
 CONFIG = {"units": 48, "dim": 16, "dropout": 0.0}
-SETTINGS = {
-    "plain": {},
-    "filters": {"temperature": 0.9, "top_k": 8, "top_p": 0.95, "min_p": 0.01},
-    "repeats": {"repetition_penalty": 1.2, "no_repeat_ngram_size": 4},
-}
+FILTERS = {"temperature": 0.9, "top_k": 8, "top_p": 0.95, "min_p": 0.01}
+ALL = {**FILTERS, "repetition_penalty": 1.2, "no_repeat_ngram_size": 4}
 PROMPTS = ["", "to be", "\n", "z\x00z that is 🙂", "question" * 9]
 SEEDS = [1, -2, 3, 2**31 - 1, 5]
 
@@ -37,10 +34,7 @@ def untrained(path):
 
 
 def everything(generator):
-    texts = {
-        name: generator.generate(PROMPTS, 30, seed=SEEDS, **settings)
-        for name, settings in SETTINGS.items()
-    }
+    texts = [generator.generate(PROMPTS, 30, seed=SEEDS, **more) for more in ({}, ALL)]
     return {"texts": texts, "bits": generator.evaluate(TEXT[:100]).bits_per_character}
 
 

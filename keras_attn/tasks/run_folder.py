@@ -1,0 +1,110 @@
+"""The folder of a training run, the same for all tasks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_attn.files import remove_partial_files
+from keras_attn.tasks.settings import differences, read_settings, write_settings
+from keras_attn.training import TrainingCheckpoint, TrainingLog, fit_resumable
+
+SETTINGS, CHECKPOINT, LOG, BEST = "settings.toml", "checkpoint.npz", "log.csv", "best.task"
+
+
+def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, Any]) -> None:
+    """Refuses the folder of another run, and removes what killed processes left in it.
+
+    Args:
+        run_dir: The run's folder; no other process writes to it now.
+        kinds: All sections that its settings file may have, with their dataclasses.
+        sections: The settings by their sections; those that shape the result must be the same.
+
+    Raises:
+        ValueError: If the folder holds a run of other settings; they are named.
+
+    Example:
+
+    >>> import tempfile
+    >>> tidy_run(Path(tempfile.mkdtemp()), {}, {"model": TextModelSettings()})
+    """
+    path = run_dir / SETTINGS
+    if path.exists() and (run_dir / CHECKPOINT).exists():
+        former = read_settings(path, kinds)
+        changed = [
+            difference
+            for name, settings in sections.items()
+            for difference in differences(kinds[name](**former[name]), settings)
+        ]
+        if changed:
+            raise ValueError(
+                f"{run_dir} holds a run of other settings: {'; '.join(changed)}. Give another "
+                "folder, or the former settings to go on with that run."
+            )
+    for name in (SETTINGS, LOG, BEST):
+        remove_partial_files(run_dir / name)
+
+
+def train_in_folder(
+    run_dir: Path,
+    model: keras.Model,
+    batches: Any,
+    sections: Mapping[str, Any],
+    fingerprint: dict[str, Any],
+    callbacks: Sequence[keras.callbacks.Callback],
+    say: Callable[[str], Any],
+    verbose: Any = None,
+) -> tuple[bool, int | None, list[dict[str, Any]]]:
+    """Trains to the end of a run, from where its folder has it.
+
+    Args:
+        run_dir: The run's folder.
+        model: A compiled model.
+        batches: What to train on.
+        sections: All settings of the run, for its settings file; those of `training` have
+            `epochs`, `checkpoint_steps` and `tensorboard`.
+        fingerprint: As `TrainingCheckpoint`.
+        callbacks: Called before the log is written.
+        say: Called with a line where the run is taken up.
+        verbose: Of Keras' progress bar; None: a bar in a terminal, else a line for each epoch.
+
+    Returns:
+        Whether the run is complete, the signal that ended it if any, and the rows of the log.
+
+    Raises:
+        ValueError: If the folder holds a run of other data, or the weights become infinite.
+        OSError: If the disk is full; the last checkpoint is still good.
+
+    Example:
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> model = recurrent_language_model(RecurrentLanguageModelConfig(9, dim=4, units=4))
+    >>> model.compile("adam", MaskedCrossEntropy(), jit_compile=False)
+    >>> windows = TextWindows([5, 6, 7, 8], 1, sequence_length=2, batch_size=2)
+    >>> settings = {"training": TextTrainingSettings(epochs=1)}
+    >>> complete, signal, rows = train_in_folder(
+    ...     folder, model, windows, settings, {}, [], print, verbose=0
+    ... )
+    >>> complete, sorted(file.name for file in folder.iterdir())
+    (True, ['checkpoint.npz', 'log.csv', 'settings.toml'])
+    """
+    training = sections["training"]
+    table = TrainingLog(run_dir / LOG, run_dir / "tensorboard" if training.tensorboard else None)
+    checkpoint = TrainingCheckpoint(run_dir / CHECKPOINT, training.checkpoint_steps, fingerprint)
+    epoch, batch = checkpoint.position  # a folder that is refused stays as it was
+    write_settings(run_dir / SETTINGS, sections)
+    if epoch >= training.epochs:
+        say("All epochs are done.")
+    elif epoch or batch:
+        say(f"Going on in epoch {epoch + 1}, batch {batch + 1}.")
+    if verbose is None:
+        verbose = 1 if sys.stdout.isatty() else 2
+    complete = fit_resumable(
+        model, batches, checkpoint, training.epochs, [*callbacks, table], verbose
+    )
+    return complete, checkpoint.interrupted, table.rows

@@ -1,0 +1,82 @@
+"""The files of tokenizers: JSON with a format and a version."""
+
+import json
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from keras_attn.files import atomic_write
+
+ASSETS_VERSION = 1
+
+
+def write_assets(path: str | os.PathLike[str], kind: str, config: dict[str, Any]) -> None:
+    """Writes the file of a tokenizer; its folder is made where there is none.
+
+    Args:
+        path: The file; it is replaced as a whole.
+        kind: Name of the format.
+        config: The tokenizer's config.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "new" / "toy.json"
+    >>> write_assets(path, "keras_attn.toy", {"size": 3})
+    >>> path.read_text()
+    '{"format": "keras_attn.toy", "version": 1, "size": 3}'
+    """
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"format": kind, "version": ASSETS_VERSION, **config}
+    with atomic_write(path) as partial:
+        partial.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+
+def read_assets(
+    path: str | os.PathLike[str], kind: str, writer: str, make: Callable[[dict[str, Any]], Any]
+) -> Any:
+    """Makes a tokenizer of what `write_assets` wrote.
+
+    Args:
+        path: The file.
+        kind: Name of the format.
+        writer: What writes such files, for the messages.
+        make: Called with what the file holds.
+
+    Returns:
+        What `make` returned.
+
+    Raises:
+        ValueError: If the file is missing, broken, or of a newer version; or `make` raises a
+            KeyError, TypeError or ValueError.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "toy.json"
+    >>> write_assets(path, "keras_attn.toy", {"size": 3})
+    >>> read_assets(path, "keras_attn.toy", "Toy.save_assets", lambda content: content["size"])
+    3
+    """
+    path = pathlib.Path(path)
+    expected = f"Expected a file of `{writer}` at {path}."
+    if not path.is_file():
+        raise ValueError(f"{expected} Received: no such file. Check the directory.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{expected} Received no JSON ({error}). Save it again.") from error
+    if not isinstance(content, dict) or content.get("format") != kind:
+        raise ValueError(f"{expected} Received another format. Check the directory.")
+    version = content.get("version")
+    if not isinstance(version, int) or not 1 <= version <= ASSETS_VERSION:
+        raise ValueError(
+            f"{expected} Received version {version!r}; this release reads up to "
+            f"{ASSETS_VERSION}. Use a newer keras_attn, or save it again with this one."
+        )
+    try:
+        return make(content)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{expected} Received broken content: {error}") from error

@@ -1,0 +1,146 @@
+"""What the tokenizers share: texts and ids, checked and brought into one form."""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+
+def well_formed(text: Any) -> str:
+    """Returns a text as its UTF-8 is read.
+
+    Args:
+        text: A string. Lone surrogates, which no UTF-8 can hold, are replaced by the U+FFFDs that
+            a reader of their bytes would see.
+
+    Returns:
+        A string that can be encoded.
+
+    Raises:
+        TypeError: If it is no string.
+
+    Example:
+
+    >>> well_formed("a\\ud800") == "a\\ufffd\\ufffd\\ufffd"
+    True
+    """
+    if not isinstance(text, str):
+        raise TypeError(
+            f"Texts must be strings. Received: {text!r} of type {type(text).__name__}. Decode "
+            "bytes first, e.g. by `.decode('utf-8')`."
+        )
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return str(text)
+
+
+def readable(piece: bytes) -> str:
+    """Shows a piece of a text for the labels of a plot.
+
+    Args:
+        piece: UTF-8, or a part of it.
+
+    Returns:
+        A string: a space is `▁`, and what is no character or cannot be printed is its bytes.
+
+    Example:
+
+    >>> readable(" tür\\n".encode()), readable("ü".encode()[:1])
+    ('▁tür<0x0A>', '<0xC3>')
+    """
+    characters = []
+    # Bytes that are no text of their own come out as U+DC80 to U+DCFF.
+    for character in piece.decode("utf-8", "surrogateescape"):
+        if "\udc80" <= character <= "\udcff":
+            characters.append(f"<0x{ord(character) - 0xDC00:02X}>")
+        elif character == " ":
+            characters.append("▁")
+        elif character.isprintable():
+            characters.append(character)
+        else:
+            characters.extend(f"<0x{byte:02X}>" for byte in character.encode("utf-8"))
+    return "".join(characters)
+
+
+def checked_ids(ids: list[Any], vocabulary_size: int) -> list[int]:
+    """Returns a row of ids as Python's integers.
+
+    Args:
+        ids: Integers of any kind.
+        vocabulary_size: They must be below it.
+
+    Returns:
+        A list of integers.
+
+    Raises:
+        TypeError: If one is no integer.
+        ValueError: If one is not in the vocabulary.
+
+    Example:
+
+    >>> checked_ids([1, 5], 5)
+    Traceback (most recent call last):
+        ...
+    ValueError: Ids must be from 0 to 4. Received: 5. Were they made by another tokenizer, or by \
+a model with a larger vocabulary?
+    """
+    row = [operator.index(index) for index in ids]
+    if row and not 0 <= min(row) <= max(row) < vocabulary_size:
+        wrong = next(index for index in row if not 0 <= index < vocabulary_size)
+        raise ValueError(
+            f"Ids must be from 0 to {vocabulary_size - 1}. Received: {wrong}. Were they "
+            "made by another tokenizer, or by a model with a larger vocabulary?"
+        )
+    return row
+
+
+def for_each_row(ids: Any, function: Callable[[list[Any]], Any]) -> Any:
+    """Calls a function on each innermost row of a nest of ids.
+
+    Args:
+        ids: One row, or any nest of rows: lists, NumPy arrays, tensors, ragged tensors. An empty
+            list is one empty row.
+        function: Called with a list; a TypeError of it says that ids are no integers.
+
+    Returns:
+        What the function returned for one row, else a list (of lists ...) of that.
+
+    Raises:
+        TypeError: If `ids` is no row, or holds no integers.
+
+    Example:
+
+    >>> for_each_row([[1, 2], [3]], sum)
+    [3, 3]
+    """
+    rank = getattr(ids, "ndim", None)
+    rows = _plain(ids)
+    if not isinstance(rows, list):
+        raise TypeError(
+            f"`ids` must be a row of integers, or a nest of rows. Received: {ids!r}. Wrap a single "
+            "id in a list."
+        )
+    if rows and isinstance(rows[0], int):
+        nested = False
+    else:
+        rows = [_plain(row) for row in rows]
+        nested = any(isinstance(row, list) for row in rows) or (not rows and rank not in (None, 1))
+    if nested:
+        return [for_each_row(row, function) for row in rows]
+    try:
+        return function(rows)
+    except TypeError as error:
+        raise TypeError(f"`ids` must be integers. Received: {ids!r}. Cast them first.") from error
+
+
+def _plain(value: Any) -> Any:
+    """Arrays, tensors and ragged tensors as lists; anything else as it is."""
+    if isinstance(value, tuple):
+        return list(value)
+    for name in ("to_list", "tolist"):  # ragged tensors; NumPy, JAX and PyTorch
+        if hasattr(value, name):
+            return getattr(value, name)()
+    if hasattr(value, "numpy"):
+        return value.numpy().tolist()
+    return value
