@@ -4,6 +4,8 @@ import os
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# Two processes with two threads each would wait for each other on two cores; PyTorch's spin.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import keras
 import pytest

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.text.checks import well_formed
 from keras_attn.visualize import attention_html, plot_attention
 
 END = "</s>"
@@ -190,7 +191,7 @@ class Alignment:
         """The tokens or words must be those of the text."""
         if self.unit == "token":
             self._spans(side)
-        elif self._tokens(side)[: self._count(side)] != _well_formed(self._text(side)).split():
+        elif self._tokens(side)[: self._count(side)] != well_formed(self._text(side)).split():
             raise ValueError(
                 f"Expected `{side}_tokens` to be the words of `{side}_text`. Received: "
                 f"{self._tokens(side)} for {self._text(side)!r}. Give `text.split()`."
@@ -210,7 +211,7 @@ class Alignment:
             pieces = [_bytes(token) for token in tokens[: self._count(side)]]
             borders = itertools.accumulate(map(len, pieces), initial=0)
             return b"".join(pieces), list(itertools.pairwise(borders))
-        data = _well_formed(text).encode("utf-8")
+        data = well_formed(text).encode("utf-8")
         spans: list[tuple[int, int]] = []
         start = 0
         for token in tokens:
@@ -253,11 +254,6 @@ class Alignment:
             words.append(tokens[t])
             shares = np.concatenate([shares, np.eye(len(tokens))[t : t + 1]])
         return words, shares
-
-
-def _well_formed(text: str) -> str:
-    """The text as the tokenizer reads it: without surrogates."""
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def _bytes(token: str) -> bytes:

@@ -21,6 +21,7 @@ from keras_attn.models import (
     recurrent_language_model,
 )
 from keras_attn.tasks.checks import checked_texts
+from keras_attn.tasks.compiling import jit_compile, make_adam
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.text_generation_export import export_text_generation
 from keras_attn.text import CharacterTokenizer
@@ -170,21 +171,11 @@ class TextGenerator:
         schedule = WarmupCosineSchedule(
             learning_rate, warmup_steps, max(total_steps, warmup_steps + 1)
         )
-        optimizer: dict[str, Any] = {"global_clipnorm": clip_norm or None}
-        if ema_momentum:
-            optimizer |= {"use_ema": True, "ema_momentum": ema_momentum}
-        if weight_decay:
-            made = keras.optimizers.AdamW(schedule, weight_decay, **optimizer)
-        else:
-            made = keras.optimizers.Adam(schedule, **optimizer)
-        # Keras does this by itself only where the policy is the global one.
-        if self.model.get_layer("decoder").dtype_policy.name == "mixed_float16":
-            made = keras.optimizers.LossScaleOptimizer(made)
+        policy = self.model.get_layer("decoder").dtype_policy
         settings = {
-            "optimizer": made,
+            "optimizer": make_adam(schedule, policy, weight_decay, clip_norm, ema_momentum),
             "loss": MaskedCrossEntropy(),
-            # XLA does nothing for TensorFlow's loops over time but compile for long.
-            "jit_compile": False if keras.backend.backend() == "tensorflow" else "auto",
+            "jit_compile": jit_compile(recurrent=True),
         }
         self.model.compile(**{**settings, **kwargs})
         self._optimizer = None

@@ -25,6 +25,7 @@ from keras_attn.tasks.checks import (
     checked_pairs,
     checked_texts,
 )
+from keras_attn.tasks.compiling import jit_compile, make_adam
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.translation_decoding import TranslationSearch
 from keras_attn.tasks.translation_export import export_translation
@@ -172,22 +173,20 @@ class Translator:
         if warmup_steps is None:
             warmup_steps = min(4000, total_steps // 10)
         schedule = WarmupCosineSchedule(learning_rate, max(warmup_steps, 1), max(total_steps, 2))
-        optimizer = {"beta_2": 0.98, "epsilon": 1e-9, "global_clipnorm": clip_norm or None}
-        if ema_momentum:
-            optimizer |= {"use_ema": True, "ema_momentum": ema_momentum}
-        if gradient_accumulation > 1:
-            optimizer["gradient_accumulation_steps"] = gradient_accumulation
-        if weight_decay:
-            made = keras.optimizers.AdamW(schedule, weight_decay, **optimizer)
-        else:
-            made = keras.optimizers.Adam(schedule, **optimizer)
-        # Keras does this by itself only where the policy is the global one.
-        if self.model.get_layer("encoder").dtype_policy.name == "mixed_float16":
-            made = keras.optimizers.LossScaleOptimizer(made)
+        optimizer = make_adam(
+            schedule,
+            self.model.get_layer("encoder").dtype_policy,
+            weight_decay,
+            clip_norm,
+            ema_momentum,
+            gradient_accumulation,
+            beta_2=0.98,
+            epsilon=1e-9,
+        )
         settings = {
-            "optimizer": made,
+            "optimizer": optimizer,
             "loss": MaskedCrossEntropy(label_smoothing),
-            "jit_compile": False if _tensorflow_on_cpu() else "auto",
+            "jit_compile": jit_compile(recurrent=isinstance(self.config, RecurrentConfig)),
         }
         self.model.compile(**{**settings, **kwargs})
         self._optimizer = None
@@ -494,12 +493,3 @@ def _config(config: Any, sizes: dict[str, int | None]) -> TransformerConfig | Re
         )
     fields = {k: v for k, v in given.items() if k != "model"}
     return ENCODER_DECODERS[name][0](**{**fields, **sizes})
-
-
-def _tensorflow_on_cpu() -> bool:
-    """There, training is faster without XLA."""
-    if keras.backend.backend() != "tensorflow":
-        return False
-    import tensorflow as tf
-
-    return not tf.config.list_physical_devices("GPU")
