@@ -194,7 +194,7 @@ def test_training_changed_something(folder):
     """Or the comparison after training would prove nothing."""
     for name in MODELS:
         with np.load(folder / f"{name}.npz") as arrays:
-            assert np.abs(arrays["trained 0"] - arrays["output 0"]).max() > 1e-2
+            assert np.abs(arrays["trained 0"] - arrays["output 0"]).max() > 2e-3
 
 
 REPLICA_SCRIPT = """

@@ -65,6 +65,7 @@ class AttentionDecoder(MaskedLayer):
     Masking: memory that `memory_mask` (or the Keras mask of `memory`) hides is not attended to and
     not summarized; a row without any has zero contexts and weights. The state of a row stays as it
     is where `padding_mask` (or the Keras mask of `x`) is False: padding may stand on either side.
+    Its weights are zero there.
 
     Saving: a cell or an attention that two layers share is written twice, and a `.keras` file of
     such a model cannot be loaded; that is so for Keras' own `RNN` too. Weights alone can.

@@ -37,8 +37,14 @@ class SequenceAttention(MaskedLayer):
 
     A subclass says how pairs are scored, with three methods: `build_scores` makes its weights,
     `project_key` projects keys, once for many queries, and `compute_scores` returns the scores.
-    Masks, windows, softmax, dropout and the average are here, described in `AdditiveAttention`.
-    Every subclass works in an `AttentionDecoder`.
+    Masks, windows (see `AdditiveAttention`), softmax, dropout and the average are here. Every
+    subclass works in an `AttentionDecoder`.
+
+    Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
+
+    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` does so for each query. Where no
+    mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it is
+    the mask of the output. A query that sees no key gets zero weights and a zero context.
 
     Args:
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
@@ -47,6 +53,25 @@ class SequenceAttention(MaskedLayer):
         kernel_initializer: Initializer of the matrices and vectors.
         seed: Seed of the dropout.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        query: `(B, T, Dq)`.
+        value: `(B, S, Dv)`.
+        key: `(B, S, Dk)`; `value` if None.
+        query_mask: `(B, T)` mask of the output.
+        value_mask: `(B, S)`.
+        key_mask: `(B, S)`.
+        attention_mask: `(B, S)`, `(B, T, S)` or `(B, 1, T, S)`.
+        projected_key: What `project_key(key)` returned, where many queries read one memory.
+        positions: `(B, T)`: positions of the queries for `"monotonic"`; 0, 1, 2, ... if None.
+        return_attention_scores: Whether the weights are returned too.
+        training: Whether dropout is active.
+
+    Returns:
+        The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
+
+    Raises:
+        ValueError: For wrong settings, ranks, lengths, or masks of floats.
 
     Example:
 

@@ -91,6 +91,14 @@ class RecurrentConfig:
                 raise ValueError(
                     f"`{name}` must be one of {list(known)}. Received: {getattr(self, name)!r}."
                 )
+        if self.attention == "none":
+            given = [n for n in ("order", "window", "window_size") if getattr(self, n) is not None]
+            given += ["input_feeding"] * bool(self.input_feeding)
+            if given:
+                raise ValueError(
+                    f"{' and '.join(f'`{name}`' for name in given)} belong to an attention. "
+                    "Received: attention='none'."
+                )
         counts = {name: getattr(self, name) for name in ("num_layers", "dim", "units")}
         if self.window_size is not None:
             counts["window_size"] = self.window_size
@@ -107,14 +115,6 @@ class RecurrentConfig:
             raise ValueError(
                 f"`units` must be even: the encoder has two directions. Received: {self.units}."
             )
-        if self.attention == "none":
-            given = [n for n in ("order", "window", "window_size") if getattr(self, n) is not None]
-            given += ["input_feeding"] * bool(self.input_feeding)
-            if given:
-                raise ValueError(
-                    f"{' and '.join(f'`{name}`' for name in given)} belong to an attention. "
-                    "Received: attention='none'."
-                )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as a JSON-safe dict."""
