@@ -1,29 +1,24 @@
 """The recurrent decoder with attention."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
-from keras import ops, tree
 
-from keras_attn.layers.collect import active_collector, no_collection
+from keras_attn.layers.collect import active_collector
 from keras_attn.layers.masked_layer import (
-    MaskedLayer,
     check_positive,
     check_rank,
     check_rate,
-    first_mask,
     sequence_mask,
 )
 from keras_attn.layers.recurrent_cells import (
     as_one_cell,
-    dropout_masks,
     output_width,
     query_index,
     state_widths,
 )
+from keras_attn.layers.recurrent_loop import RecurrentLoop
 from keras_attn.layers.sequence_attention import SequenceAttention
-from keras_attn.ops import summarize
 from keras_attn.ops.summaries import SUMMARIES
 
 Tensor = Any
@@ -32,7 +27,7 @@ ORDERS = ("bahdanau", "luong")
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class AttentionDecoder(MaskedLayer):
+class AttentionDecoder(RecurrentLoop):
     """A recurrent decoder that attends to a memory at each step, over any Keras cell.
 
     Luong's order (Luong et al., 2015): attend from the present state.
@@ -234,16 +229,6 @@ class AttentionDecoder(MaskedLayer):
             units, activation, use_bias=is_bridge, dtype=self.dtype_policy, name=name
         )
 
-    @property
-    def _feeds(self) -> bool:
-        if self.input_feeding is None:
-            return self.has_memory and self.order == "luong"
-        return self.input_feeding
-
-    @property
-    def _summarizes(self) -> bool:
-        return self.bridge or not self.attention
-
     def compute_output_shape(self, x_shape, memory_shape=None):
         """Returns the shape of the output."""
         width = self.attention_units
@@ -294,246 +279,6 @@ class AttentionDecoder(MaskedLayer):
             outputs.append(states[: len(self._widths)])
         return tuple(outputs) if len(outputs) > 1 else output
 
-    def _source(self, memory: Tensor | None, memory_mask: Tensor | None) -> dict[str, Any]:
-        """What is the same at each step: the memory, its keys and its summary."""
-        if (memory is None) == self.has_memory:
-            made = "with" if self.has_memory else "without"
-            raise ValueError(
-                f"{self.name} was built {made} a memory. Received: memory="
-                f"{None if memory is None else tuple(memory.shape)}."
-            )
-        if memory is None:
-            if memory_mask is not None:
-                raise ValueError("`memory_mask` belongs to a `memory`. Received: it alone.")
-            return {}
-        check_rank(memory, "memory", shape="(B, S, Dm)")
-        memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
-        source = {}
-        if self._summarizes:
-            source["summary"] = summarize(memory, memory_mask, self.summary)
-        if self.attention:
-            source["memory"] = memory
-            source["keys"] = [layer.project_key(memory) for layer in self.attention]
-            if memory_mask is not None:
-                source["memory_mask"] = memory_mask
-        return source
-
-    def _initial(self, x: Tensor, source: dict[str, Any], given: Any) -> list[Tensor]:
-        """The states before the first step: those of the cell, what is fed, and the position."""
-        nothing = ops.zeros_like(x[:, 0, :1])
-        if given is not None:
-            if self.bridge:
-                raise ValueError(
-                    "The bridge makes the initial state from the memory. Received: `initial_state` "
-                    "too. Make the layer with bridge=False to give it."
-                )
-            states = [ops.cast(state, x.dtype) for state in tree.flatten(given)]
-            shapes = [tuple(state.shape) for state in states]
-            if [shape[1:] for shape in shapes] != [(width,) for width in self._widths]:
-                raise ValueError(
-                    "`initial_state` must have a tensor (B, width) for each state of the cell, of "
-                    f"widths {self.state_size}. Received: shapes {shapes}."
-                )
-        elif self.bridge:
-            states = [dense(source["summary"]) for dense in self.bridge_denses]
-        elif hasattr(self.cell, "get_initial_state"):
-            states = tree.flatten(self.cell.get_initial_state(batch_size=ops.shape(x)[0]))
-            states = [ops.cast(state, x.dtype) for state in states]
-        else:
-            states = [nothing + ops.zeros((1, w), x.dtype) for w in self._widths]
-        if self._feeds:
-            states.append(nothing + ops.zeros((1, self._feed_width), x.dtype))
-        if self._counts:
-            states.append(nothing + ops.zeros((1, 2), x.dtype))
-        return states
-
-    def _run(
-        self,
-        x: Tensor,
-        padding_mask: Tensor | None,
-        states: list[Tensor],
-        source: dict[str, Any],
-        scored: bool,
-        training: bool | None,
-    ) -> tuple[Tensor, list[Tensor]]:
-        """The loop; outputs of each step with its weights behind them."""
-
-        def step(x, states):
-            output, weights, states = self._advance(x, states, source, training)
-            return ops.concatenate([output, *weights], axis=-1) if scored else output, states
-
-        rnn = keras.layers.RNN(
-            _Step(step, [state.shape[-1] for state in states], self.compute_dtype),
-            return_sequences=True,
-            return_state=True,
-            zero_output_for_mask=True,  # else Keras takes the first state for the output on JAX
-            dtype=self.dtype_policy,
-            name="rnn",
-        )
-        with no_collection(), dropout_masks(self.cell, x, self._input_width, training):
-            output, *states = rnn(x, initial_state=states, mask=padding_mask)
-        return output, states
-
-    def _advance(
-        self, x: Tensor, states: Sequence[Tensor], source: dict[str, Any], training: bool | None
-    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """One step `(B, D)`: the output (a[t] where it is fed, else [h; c]), weights and states."""
-        count = len(self._widths)
-        cell_states, others = list(states[:count]), list(states[count:])
-        position = others.pop() if self._counts else None
-        inputs, context, weights = [x], [], []
-        if source and self.order == "bahdanau":
-            context, weights = self._attend(cell_states[self._query_state], source, position)
-            inputs += context
-        packed = tree.pack_sequence_as(self._packed, cell_states)
-        more = {"training": training} if getattr(self.cell, "_call_has_training_arg", 0) else {}
-        output, cell_states = self.cell(ops.concatenate(inputs + others, axis=-1), packed, **more)
-        output = ops.cast(output, x.dtype)  # the cell may have a dtype of its own
-        if source and self.order == "luong":
-            context, weights = self._attend(output, source, position)
-        output = ops.concatenate([output, *context], axis=-1) if context else output
-        states = [ops.cast(state, x.dtype) for state in tree.flatten(cell_states)]
-        if self._feeds:
-            if self.attention_units is not None:
-                output = self.attention_dense(output)
-                states.append(output)
-            else:
-                states.append(ops.concatenate(context, axis=-1))
-        if self._counts:
-            states.append(_next(position))
-        return output, weights, states
-
-    @property
-    def _packed(self) -> Any:
-        size = self.cell.state_size
-        return size if isinstance(size, list | tuple) else [size]
-
-    def _attend(
-        self, query: Tensor, source: dict[str, Any], position: Tensor | None
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """Contexts `(B, Dm)` and weights `(B, S)` of one query `(B, U)`."""
-        if not self.attention:
-            return [source["summary"]], []
-        contexts, weights = [], []
-        for layer, keys in zip(self.attention, source["keys"], strict=True):
-            more = {}
-            if layer.window == "monotonic":
-                digits = ops.cast(position, "int32")  # Keras would cast floats back
-                more["positions"] = digits[:, :1] * _BASE + digits[:, 1:]
-            context, scores = layer(
-                ops.expand_dims(query, 1),
-                source["memory"],
-                value_mask=source.get("memory_mask"),
-                projected_key=keys,
-                return_attention_scores=True,
-                **more,
-            )
-            contexts.append(ops.cast(context[:, 0], self.compute_dtype))
-            weights.append(ops.cast(scores[:, 0], self.compute_dtype))
-        return contexts, weights
-
-    def _finish(
-        self, output: Tensor, source: dict[str, Any], scored: bool, training: bool | None
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Outputs and weights of `(B, T, ...)`, from those of the loop."""
-        weights = []
-        if scored:
-            # A width that is not known at the end of a slice would make all of it unknown.
-            start, steps = self._loop_width(source), ops.shape(output)[1]
-            length = ops.shape(source["memory"])[1]
-            for i in range(len(self.attention)):
-                here = start + i * length
-                scores = output[:, :, here : here + length]
-                weights.append(ops.reshape(scores, (-1, steps, length)))
-            output = ops.reshape(output[:, :, :start], (-1, steps, start))
-        if self.attention_units is not None and not self._feeds:
-            output = self.attention_dense(output)
-        return self.dropout_layer(output, training=training), weights
-
-    def _loop_width(self, source: dict[str, Any]) -> int:
-        if self._feeds and self.attention_units is not None:
-            return self.attention_units
-        width = source["memory"].shape[-1] * len(self.attention)
-        return output_width(self.cell) + width
-
-    # Decoding
-
-    def prefill(
-        self,
-        x: Tensor,
-        padding_mask: Tensor | None = None,
-        memory: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        max_length: Any = None,
-        initial_state: Any = None,
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Runs over a prompt and returns the state that `step` continues.
-
-        Args:
-            x: `(B, P, D)`, padded on either side where rows differ in length.
-            padding_mask: `(B, P)`; the Keras mask of `x` if None.
-            memory: `(B, S, Dm)`, or None. Its keys and summary are computed here, once.
-            memory_mask: `(B, S)`; the Keras mask of `memory` if None.
-            max_length: Of no use here: the state of a recurrent network does not grow.
-            initial_state: As in the call.
-
-        Returns:
-            The output `(B, P, U)` and the state, a nest of batch-first tensors.
-        """
-        if not self.built:
-            raise ValueError(
-                f"{self.name} has no weights yet. Call it once, or build it with the shapes of `x` "
-                "and `memory`."
-            )
-        padding_mask = first_mask(padding_mask, getattr(x, "_keras_mask", None))
-        memory_mask = first_mask(memory_mask, getattr(memory, "_keras_mask", None))
-        x = ops.cast(x, self.compute_dtype)
-        memory = None if memory is None else ops.cast(memory, self.compute_dtype)
-        padding_mask = None if padding_mask is None else sequence_mask(x, padding_mask)
-        source = self._source(memory, memory_mask)
-        states = self._initial(x, source, initial_state)
-        output, states = self._run(x, padding_mask, states, source, False, False)
-        return self._finish(output, source, False, False)[0], {"states": states, **source}
-
-    def step(
-        self, x: Tensor, state: dict[str, Any], return_attention_scores: bool = False
-    ) -> tuple[Any, ...]:
-        """Computes one new position; equal to the call on the whole.
-
-        Args:
-            x: `(B, 1, D)`.
-            state: What `prefill` or the last `step` returned.
-            return_attention_scores: Whether the weights are returned too.
-
-        Returns:
-            `(output (B, 1, U), state)`, or `(output, state, scores)`: with scores
-            `{"self": [], "cross": [(B, 1, S), ...]}`.
-        """
-        with no_collection(), dropout_masks(self.cell, x, self._input_width, False):
-            source = {name: value for name, value in state.items() if name != "states"}
-            output, weights, states = self._advance(x[:, 0], state["states"], source, False)
-        states = [ops.cast(s, o.dtype) for s, o in zip(states, state["states"], strict=True)]
-        output = ops.cast(ops.expand_dims(output, 1), self.compute_dtype)
-        output, _ = self._finish(output, state, False, False)
-        state = {**state, "states": states}
-        if not return_attention_scores:
-            return output, state
-        return output, state, {"self": [], "cross": [ops.expand_dims(w, 1) for w in weights]}
-
-    @staticmethod
-    def reorder(state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """Takes rows of a state, as beam search does within a sentence.
-
-        Args:
-            state: The state.
-            rows: int32 `(B,)`: the row that each new row continues; it must belong to the same
-                sentence, so what depends on the memory alone stays where it is.
-
-        Returns:
-            The state of the new rows.
-        """
-        return {**state, "states": [ops.take(s, rows, axis=0) for s in state["states"]]}
-
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""
         return {
@@ -573,25 +318,3 @@ def _serialized(layer: Any) -> Any:
     config = keras.saving.serialize_keras_object(layer)
     strip(config)  # in place: Keras marks what is shared in its own copy
     return config
-
-
-class _Step:
-    """What `keras.layers.RNN` takes for a cell: it lives for one call and owns nothing."""
-
-    def __init__(self, step: Any, widths: list[int], compute_dtype: str):
-        self.call = step
-        self.state_size = widths
-        self.compute_dtype = compute_dtype
-
-    def __call__(self, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        return self.call(x, states)
-
-
-_BASE = 256  # bfloat16 counts to 256, and Keras keeps all states in the dtype of the layer
-
-
-def _next(position: Tensor) -> Tensor:
-    """Adds 1 to a position of two digits `(B, 2)`."""
-    high, low = position[:, :1], position[:, 1:] + 1
-    full = ops.cast(low >= _BASE, position.dtype)
-    return ops.concatenate([high + full, low * (1 - full)], axis=-1)

@@ -9,6 +9,8 @@ from keras import ops, tree
 
 Tensor = Any
 
+CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
+
 
 def as_one_cell(cell: Any, dtype: Any) -> Any:
     """Returns a cell, several of them stacked; raises where they are no cells."""

@@ -13,10 +13,9 @@ from keras_attn.layers.masked_layer import (
     cloned,
     sequence_mask,
 )
+from keras_attn.layers.recurrent_cells import CELLS
 
 Tensor = Any
-
-CELLS = ("gru", "lstm")
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")

@@ -15,6 +15,7 @@ from keras_attn.layers import (
 )
 from keras_attn.layers.attention_decoder import ORDERS
 from keras_attn.layers.masked_layer import check_positive, check_rate
+from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.layers.sequence_attention import WINDOWS
 
 Tensor = Any
@@ -28,7 +29,6 @@ ATTENTIONS = (
     "luong-concat",
     "luong-scaled",
 )
-CELLS = ("gru", "lstm")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class RecurrentConfig:
     def __post_init__(self):
         choices = {
             "attention": ATTENTIONS,
-            "cell": CELLS,
+            "cell": tuple(CELLS),
             "order": (None, *ORDERS),
             "input_feeding": (None, True, False),
             "window": (None, *WINDOWS),
@@ -197,8 +197,7 @@ def _order(config: RecurrentConfig) -> str:
 
 
 def _cell(config: RecurrentConfig, number: int, dtype: Any) -> keras.layers.Layer:
-    kind = keras.layers.GRUCell if config.cell == "gru" else keras.layers.LSTMCell
-    return kind(
+    return CELLS[config.cell](
         config.units,
         dropout=config.dropout if number else 0.0,
         recurrent_dropout=config.recurrent_dropout,

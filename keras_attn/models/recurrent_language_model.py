@@ -6,9 +6,8 @@ from typing import Any
 import keras
 
 from keras_attn.layers import AttentionDecoder, TokenEmbedding
+from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models.token_decoder import TokenDecoder
-
-CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from keras_attn.models import (
     recurrent_language_model,
 )
 from keras_attn.tasks.checks import checked_texts
-from keras_attn.tasks.compiling import jit_compile, make_adam
+from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.text_generation_export import export_text_generation
 from keras_attn.text import CharacterTokenizer
@@ -213,18 +213,7 @@ class TextGenerator:
         validation = None
         if validation_text is not None:
             validation = self.dataset(validation_text, batch_size=batch_size, shuffle=False)
-        ours = self.model.compiled and self.model.optimizer is self._optimizer
-        if compile_settings or ours or not self.model.compiled:
-            self.compile(total_steps=epochs * len(windows), **compile_settings)
-            self._optimizer = self.model.optimizer
-        return self.model.fit(
-            windows,
-            validation_data=validation,
-            epochs=epochs,
-            shuffle=False,  # TextWindows shuffles
-            verbose=verbose,
-            callbacks=list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks],
-        )
+        return fit_task(self, windows, validation, epochs, verbose, callbacks, compile_settings)
 
     def evaluate(self, text: str, context: int | None = None, batch_size: int = 64) -> TextScore:
         """Scores a text: the bits that each of its characters takes, in the mean.

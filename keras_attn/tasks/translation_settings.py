@@ -6,8 +6,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models import ENCODER_DECODERS
-from keras_attn.models.recurrent import ATTENTIONS, CELLS
+from keras_attn.models.recurrent import ATTENTIONS
 from keras_attn.tasks.settings import check_settings, setting
 
 FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
@@ -97,7 +98,7 @@ class TranslationModelSettings:
     attention: str = setting(
         "additive", "rnn: its attention; none: a fixed context", choices=ATTENTIONS
     )
-    cell: str = setting("gru", "rnn: its cells", choices=CELLS)
+    cell: str = setting("gru", "rnn: its cells", choices=tuple(CELLS))
     units: int = setting(512, "rnn: width of the states, an even number", at_least=2)
     recurrent_dropout: float = setting(0.0, "rnn: of the states", at_least=0, below=1)
     order: str = setting(

@@ -25,7 +25,7 @@ from keras_attn.tasks.checks import (
     checked_pairs,
     checked_texts,
 )
-from keras_attn.tasks.compiling import jit_compile, make_adam
+from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.translation_decoding import TranslationSearch
 from keras_attn.tasks.translation_export import export_translation
@@ -225,18 +225,7 @@ class Translator:
             validation = self.dataset(
                 validation_pairs, tokens_per_batch=tokens_per_batch, shuffle=False
             )
-        ours = self.model.compiled and self.model.optimizer is self._optimizer
-        if compile_settings or ours or not self.model.compiled:
-            self.compile(total_steps=epochs * len(batches), **compile_settings)
-            self._optimizer = self.model.optimizer
-        return self.model.fit(
-            batches,
-            validation_data=validation,
-            epochs=epochs,
-            shuffle=False,  # TokenBatches shuffles
-            verbose=verbose,
-            callbacks=list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks],
-        )
+        return fit_task(self, batches, validation, epochs, verbose, callbacks, compile_settings)
 
     # Decoding
 
