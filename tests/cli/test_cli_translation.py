@@ -148,6 +148,7 @@ def test_settings_are_beside_the_weights(place, run):
     assert "All epochs are done." in out
 
 
+@pytest.mark.slow
 def test_it_is_killed_at_random_moments_and_loses_nothing(place, run, tmp_path):
     seed = random.randrange(10**6)
     print("seed", seed)
@@ -176,6 +177,7 @@ def test_it_is_killed_at_random_moments_and_loses_nothing(place, run, tmp_path):
     assert not [name for name in os.listdir(other) if name.startswith(".partial")]
 
 
+@pytest.mark.slow
 def test_signals_and_a_full_disk(place, run, tmp_path):
     other = tmp_path / "run"
 
@@ -201,7 +203,7 @@ def test_signals_and_a_full_disk(place, run, tmp_path):
     assert_same_end(other, run)
 
 
-@pytest.mark.parametrize("backend", ["jax", "torch"])
+@pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_without_tensorflow(place, tmp_path, backend):
     """Prepare, fit, be killed, go on and predict where TensorFlow is not there."""
 
@@ -333,9 +335,8 @@ def test_export(run, tmp_path):
     assert command(*arguments, "--overwrite")[0] == 0
 
 
-@pytest.mark.parametrize(
-    "attention", ["luong-general", pytest.param("none", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("attention", ["luong-general", "none"])
 def test_a_recurrent_model_from_pairs_to_a_saved_model(place, tmp_path, attention):
     (tmp_path / "rnn.toml").write_text(
         '[model]\nmodel = "rnn"\nattention = "additive"\ndim = 16\nunits = 16\n'

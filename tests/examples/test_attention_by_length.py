@@ -125,6 +125,7 @@ def test_bleu_by_length_is_sacrebleu(script):
     assert rows == script.bleu_by_length(test, translations, resamples=50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["multi30k", "tsv"])
 def test_the_script(script, tmp_path, capsys, kind):
     settings, data, to = tmp_path / "small.toml", tmp_path / "data", tmp_path / "out"

@@ -27,7 +27,7 @@ def code_block(page, number=0):
     return blocks[number].split("```")[0]
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+@pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
 def test_stack_layers(backend, tmp_path):
     size = (5, 4096) if backend == "tensorflow" else (1, 256)
     done = run(
@@ -82,6 +82,7 @@ def make_pairs(path, count):
     path.write_text("\n".join(lines[:: max(1, len(lines) // count)][:count]), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_translation_from_a_file_to_a_saved_model(tmp_path):
     make_pairs(tmp_path / "pairs.tsv", 500)
     settings = (

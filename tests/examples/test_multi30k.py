@@ -49,6 +49,7 @@ def test_all_settings_are_tested():
     assert len(list(FOLDER.glob("*.toml"))) == 4
 
 
+@pytest.mark.slow
 def test_the_script(tmp_path, monkeypatch, capsys):
     data = tmp_path / "data"
     data.mkdir()

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from keras_attn.tasks import (
     TextDataSettings,
     TextModelSettings,
@@ -27,6 +29,7 @@ def run(*arguments, cwd, **environment):
     )
 
 
+@pytest.mark.slow
 def test_from_a_file_to_a_saved_model(tmp_path):
     (tmp_path / "text.txt").write_text("to be, or not to be: that is the question.\n" * 60)
     settings = (

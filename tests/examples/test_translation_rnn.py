@@ -49,6 +49,7 @@ def test_recurrent_models(script, capsys):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_without_attention_from_a_file_to_a_saved_model(tmp_path):
     lines = [
         f"the {a} and {c}\tdie {b} und {d}"

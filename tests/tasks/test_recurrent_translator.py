@@ -212,6 +212,7 @@ def test_a_saved_task_on_every_backend(translator, blind, tmp_path, backend, att
     np.testing.assert_allclose(weights, expected.alignments[0].weights, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_trained_and_exported_on_other_backends(tokenizer, tmp_path, backend):
     attention = "luong-general" if backend == "jax" else "none"

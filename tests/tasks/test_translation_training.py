@@ -160,6 +160,7 @@ def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
     assert model.loss.label_smoothing == 0.2
 
 
+@pytest.mark.slow
 def test_the_default_average_suits_short_runs(data, tmp_path):
     """An average that still holds the first weights would translate nothing."""
     settings = training(epochs=30, learning_rate=1e-2, score_epochs=30, score_pairs=10, ema=-1)

@@ -206,6 +206,7 @@ def test_two_vocabularies(tokenizer, tmp_path):
     translator.export(tmp_path / "exported")
 
 
+@pytest.mark.slow
 def test_a_saved_task_is_one_file_for_every_backend(translator, tmp_path):
     path = tmp_path / "numbers.task"
     translator.save(path)

@@ -294,6 +294,7 @@ def test_no_texts(served):
     assert outputs["translations"].shape == (0, R)
 
 
+@pytest.mark.slow
 def test_one_beam_and_half_precision(tmp_path):
     keras.utils.set_random_seed(0)
     tokenizer = BytePairTokenizer.train([text for pair in PAIRS for text in pair], 300)
