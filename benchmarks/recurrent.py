@@ -3,12 +3,13 @@
     python benchmarks/recurrent.py                   # on the backend of KERAS_BACKEND
     python benchmarks/recurrent.py --quick           # about a minute: does it run?
 
-Three tables. A training step (forward, backward, Adam) of a decoder layer, over random vectors,
+Four tables. A training step (forward, backward, Adam) of a decoder layer, over random vectors,
 for `keras.layers.RNN` of a GRU cell, and for an `AttentionDecoder` of the same cell with each
-attention and with the fixed context. The peak memory of such a step and of inference, each in a
-process with one decoder, less what the process held before (Linux; on a GPU the allocator's). And
-the beam search of whole recurrent models beside that of a Transformer of the same width, by number
-of steps.
+attention and with the fixed context. Such a step of whole translation models, with embeddings, an
+encoder and a vocabulary, over random ids, beside that with the fixed context. The peak memory of a
+decoder's step and of its inference, each in a process with one decoder, less what the process held
+before (Linux; on a GPU the allocator's). And the beam search of whole recurrent models beside that
+of a Transformer of the same width, by number of steps.
 
 All contenders take turns, round by round, so that a machine that slows down slows all of them; a
 ratio is the median of the rounds' ratios. Where other programs use the same cores, `--cpu-time`
@@ -39,6 +40,7 @@ from keras_attn.models import (
     TransformerConfig,
     encoder_decoder,
 )
+from keras_attn.training import MaskedCrossEntropy
 from keras_attn.version import __version__
 
 BACKEND = keras.backend.backend()
@@ -121,6 +123,30 @@ def training(args):
     print(
         f"\nA training step: batch {args.batch}, {args.target} steps, source of {args.source}, "
         f"{args.units} units\n\n| decoder | ms | time / no attention |\n|---|---|---|"
+    )
+    for name, (seconds, ratios) in rounds(functions, args).items():
+        print_row(name, seconds, ratios)
+
+
+def models(args):
+    """The table of training steps of whole models."""
+    sizes = {"source_vocabulary_size": args.vocabulary, "dim": args.units, "units": args.units}
+    kinds = ("none", "additive", "luong-dot", "luong-general")
+    functions = {}
+    rng = np.random.default_rng(0)
+    source = rng.integers(3, args.vocabulary, (args.batch, args.source)).astype("int32")
+    target = rng.integers(3, args.vocabulary, (args.batch, args.target + 1)).astype("int32")
+    for kind in kinds:
+        model = encoder_decoder(RecurrentConfig(**sizes, attention=kind, dropout=0.0))
+        jit = args.jit if BACKEND == "tensorflow" else "auto"
+        model.compile("adam", MaskedCrossEntropy(), jit_compile=jit)
+        functions[kind] = functools.partial(
+            model.train_on_batch, [source, target[:, :-1]], target[:, 1:]
+        )
+    print(
+        f"\nA training step of whole models: batch {args.batch}, {args.source} to {args.target} "
+        f"tokens, {args.units} units, a vocabulary of {args.vocabulary}\n\n"
+        "| attention | ms | time / fixed context |\n|---|---|---|"
     )
     for name, (seconds, ratios) in rounds(functions, args).items():
         print_row(name, seconds, ratios)
@@ -223,7 +249,7 @@ def main():
     add("--sentences", type=int, default=32)
     add("--lengths", type=int, nargs="+", default=[16, 32, 64, 128])
     add("--rounds", type=int, default=9)
-    add("--only", choices=["training", "memory", "decoding"])
+    add("--only", choices=["training", "models", "memory", "decoding"])
     add("--jit", action="store_true", help="XLA on TensorFlow")
     add("--cpu-time", action="store_true")
     add("--quick", action="store_true", help="small sizes, two rounds")
@@ -240,7 +266,7 @@ def main():
         f"{platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, "
         f"{'processor' if args.cpu_time else 'wall'} time, {args.rounds} rounds"
     )
-    parts = {"training": training, "memory": memory, "decoding": decoding}
+    parts = {"training": training, "models": models, "memory": memory, "decoding": decoding}
     for name, part in parts.items():
         if args.only in (None, name):
             part(args)
