@@ -13,6 +13,7 @@ import keras
 
 from keras_attn.text.assets import read_assets, write_assets
 from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
+from keras_attn.text.offsets import byte_offsets, original_offsets
 
 if TYPE_CHECKING:
     from keras_attn.text.byte_pair_graph import GraphBytePair
@@ -131,6 +132,8 @@ class BytePairTokenizer:
     'the lowest 🙂'
     """
 
+    exported_with = ("tensorflow",)
+    """What a process needs to import to load a SavedModel with this tokenizer."""
     pad_id = 0
     start_id = 1
     end_id = 2
@@ -151,7 +154,11 @@ class BytePairTokenizer:
 
     @classmethod
     def train(
-        cls, texts: Iterable[str], vocabulary_size: int, min_frequency: int = 2
+        cls,
+        texts: Iterable[str],
+        vocabulary_size: int,
+        min_frequency: int = 2,
+        allow_fewer: bool = False,
     ) -> BytePairTokenizer:
         """Learns the merges from texts. The same texts give the same tokenizer.
 
@@ -159,6 +166,8 @@ class BytePairTokenizer:
             texts: The training texts, e.g. a list of strings or a generator of lines.
             vocabulary_size: Number of ids: 3 special tokens, 256 bytes, and the merged tokens.
             min_frequency: A pair seen less often than this is not merged.
+            allow_fewer: Whether fewer ids than `vocabulary_size` will do, where the texts do not
+                give more.
 
         Returns:
             A `BytePairTokenizer`.
@@ -206,7 +215,7 @@ class BytePairTokenizer:
         engine.train_from_iterator(itertools.chain([first], checked), trainer)
         model = json.loads(engine.to_str())["model"]
         vocabulary = sorted(model["vocab"], key=model["vocab"].get)
-        if len(vocabulary) < vocabulary_size:
+        if len(vocabulary) < vocabulary_size and not allow_fewer:
             raise ValueError(
                 f"The texts give a vocabulary of {len(vocabulary)} at most. Received: "
                 f"vocabulary_size={vocabulary_size}, min_frequency={min_frequency}. Use "
@@ -253,6 +262,47 @@ class BytePairTokenizer:
         encodings = self._encoder.encode_batch_fast(batch, add_special_tokens=False)
         ids = [start + encoding.ids + end for encoding in encodings]
         return ids[0] if single else ids
+
+    def encode_with_offsets(
+        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
+    ) -> tuple[Any, Any]:
+        """Turns texts into ids, and says which characters of the texts each of them is.
+
+        Args:
+            texts: As for `encode`.
+            add_start: As for `encode`; its characters are `(0, 0)`.
+            add_end: As for `encode`; its characters are `(n, n)` in a text of n.
+
+        Returns:
+            The ids as `encode` gives them; and for each of them `(start, end)`, places in the
+            string: `text[start:end]`. They follow each other without a gap; tokens that are parts
+            of one character (of an emoji, for instance) all have the whole character.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+
+        Example:
+
+        >>> from keras_attn.text import BytePairTokenizer
+        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
+        >>> tokenizer.encode_with_offsets("a rosé", add_end=True)
+        ([67, 261, 130, 105, 2], [(0, 1), (1, 5), (5, 6), (5, 6), (6, 6)])
+        """
+        single = isinstance(texts, str)
+        texts = [texts] if single else list(texts)
+        ids = self.encode(texts)
+        offsets = []
+        for text, row in zip(texts, ids, strict=True):
+            lengths = [len(self.token_bytes[index]) for index in row]
+            places = original_offsets(text, byte_offsets(well_formed(text), lengths))
+            if add_start:
+                row.insert(0, self.start_id)
+                places.insert(0, (0, 0))
+            if add_end:
+                row.append(self.end_id)
+                places.append((len(text), len(text)))
+            offsets.append(places)
+        return (ids[0], offsets[0]) if single else (ids, offsets)
 
     def decode(self, ids: Any) -> Any:
         """Turns ids into texts. Special ids give nothing, and the ids after them are still read.

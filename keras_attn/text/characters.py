@@ -50,6 +50,8 @@ class CharacterTokenizer:
     'not \ufffde'
     """
 
+    exported_with = ("tensorflow",)
+    """What a process needs to import to load a SavedModel with this tokenizer."""
     pad_id = 0
     start_id = 1
     end_id = 2

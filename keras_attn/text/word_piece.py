@@ -1,0 +1,494 @@
+"""WordPiece: words and parts of words, as BERT reads text."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from keras_attn.text.assets import read_assets, write_assets
+from keras_attn.text.checks import checked_ids, for_each_row, well_formed
+from keras_attn.text.offsets import Offsets, original_offsets
+
+if TYPE_CHECKING:
+    from keras_attn.text.word_piece_graph import GraphWordPiece
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CONTINUATION = "##"
+ASSETS_FILE = "word_piece.json"
+ASSETS_FORMAT = "keras_attn.word_piece"
+_MOST_CHARACTERS = 1000  # of the alphabet; rarer ones are unknown
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class WordPieceTokenizer:
+    """Text to ids and back by WordPiece, with the ids of BERT's tokenizer.
+
+    A text is cleaned (control characters go, all white space is a space), lower-cased and freed of
+    accents, where wanted, and cut into words: at white space, and before and after each punctuation
+    mark and each Chinese character. From the left of each word the longest piece that is in the
+    vocabulary is taken, again and again; pieces within a word begin with `##`. A word that cannot
+    be made of pieces, or is longer than 100 characters, is `[UNK]`.
+
+    So case, accents, spaces and rare characters are lost: `decode` gives the pieces with a space
+    between all words. `BytePairTokenizer` loses nothing; this one is for BERT's vocabularies, and
+    for short ids of tidy text. Special tokens are put in by `add_start` and `add_end`; a text that
+    contains "[SEP]" is not mistaken for one (BERT's own tokenizer takes it for one). Else the ids
+    are those of Hugging Face's `BertTokenizer`; the older Python version of it has other ids for
+    characters that are newer than the Unicode tables of one of the two.
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
+        - [Schuster and Nakajima, 2012](https://research.google/pubs/japanese-and-korean-voice-search/):
+          WordPiece.
+
+    Args:
+        vocabulary: The tokens in the order of their ids. `[PAD]` is the first; `[UNK]`, `[CLS]`
+            and `[SEP]` stand anywhere, `[MASK]` may.
+        lowercase: Whether letters are lower-cased; False for cased vocabularies.
+        strip_accents: Whether accents are removed (`é` becomes `e`). None: where `lowercase` is.
+
+    Raises:
+        ValueError: If the vocabulary is not of this kind.
+
+    Example:
+
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> words = ["un", "##aff", "##able", "café", "cafe", "!"]
+    >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words])
+    >>> ids = tokenizer.encode("Unaffable Café! 🙂", add_start=True)
+    >>> tokenizer.tokens(ids)
+    ['[CLS]', 'un', '##aff', '##able', 'cafe', '!', '[UNK]']
+    >>> tokenizer.decode(ids)
+    'unaffable cafe ! [UNK]'
+    """
+
+    exported_with = ("tensorflow",)
+    """What a process needs to import to load a SavedModel with this tokenizer."""
+    pad_id = 0
+    max_word_length = 100
+
+    def __init__(
+        self, vocabulary: Sequence[str], lowercase: bool = True, strip_accents: bool | None = None
+    ) -> None:
+        self.vocabulary = _checked_vocabulary(vocabulary)
+        self.lowercase = bool(lowercase)
+        self.strip_accents = strip_accents if strip_accents is None else bool(strip_accents)
+        ids_of = {token: index for index, token in enumerate(self.vocabulary)}
+        self.unknown_id: int = ids_of["[UNK]"]
+        self.start_id: int = ids_of["[CLS]"]
+        self.end_id: int = ids_of["[SEP]"]
+        self.mask_id: int | None = ids_of.get("[MASK]")
+        """Id of `[MASK]`, or None."""
+        # What each id adds to a text: words with the space before them.
+        self.token_texts = [
+            "" if index in (self.pad_id, self.start_id, self.end_id) else _written(token)
+            for index, token in enumerate(self.vocabulary)
+        ]
+        self._encoder: Any = None
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        vocabulary_size: int,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        min_frequency: int = 2,
+        allow_fewer: bool = False,
+    ) -> WordPieceTokenizer:
+        """Learns a vocabulary from texts. The same texts give the same tokenizer.
+
+        The pieces are those of byte-pair merges over characters (as the `tokenizers` library
+        trains WordPiece), of the 1000 commonest characters.
+
+        Args:
+            texts: The training texts: a collection, which is read twice.
+            vocabulary_size: Number of ids: 5 special tokens, each character twice (alone and
+                within a word) and the merged pieces.
+            lowercase: As in the class.
+            strip_accents: As in the class.
+            min_frequency: A pair seen less often than this is not merged.
+            allow_fewer: Whether fewer ids than `vocabulary_size` will do, where the texts do not
+                give more.
+
+        Returns:
+            A `WordPieceTokenizer`.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+            ValueError: If there is no character, or `vocabulary_size` is smaller than what the
+                characters take or larger than what the texts can give.
+
+        Example:
+
+        >>> from keras_attn.text import WordPieceTokenizer
+        >>> tokenizer = WordPieceTokenizer.train(["low lower lowest"] * 3, 22)
+        >>> tokenizer.vocabulary[-2:], tokenizer.tokens(tokenizer.encode("Lows Lowest!"))
+        (('low', 'lowe'), ['low', '##s', 'lowe', '##s', '##t', '[UNK]'])
+        """
+        from tokenizers import trainers
+
+        if isinstance(texts, str | bytes | Iterator):
+            kind = type(texts).__name__
+            raise ValueError(
+                "`texts` must be a collection of strings that can be read twice. Received a "
+                f"{kind}: {texts!r}"[:160]
+                + ". Wrap it in a list, or make a list of it."
+            )
+        engine = make_engine({"[UNK]": 0}, lowercase, strip_accents)
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(engine.normalizer.normalize_str(well_formed(text)))
+        del counts[" "]
+        if not counts:
+            raise ValueError("`texts` must hold at least one character. Received none.")
+        common = sorted(counts, key=lambda c: (-counts[c], c))[:_MOST_CHARACTERS]
+        alphabet = sorted(common)
+        # Known from the start: else the trainer takes them in the random order of a hash table.
+        within = [CONTINUATION + c for c in alphabet if not is_alone(engine, c)]
+        smallest = len(SPECIAL_TOKENS) + len(alphabet) + len(within)
+        if vocabulary_size < smallest:
+            raise ValueError(
+                f"`vocabulary_size` must be at least {smallest}: {len(SPECIAL_TOKENS)} special "
+                f"tokens, {len(alphabet)} characters, {len(within)} of them also within words. "
+                f"Received: {vocabulary_size}. Use a larger one; 8000 to 32000 is usual."
+            )
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=vocabulary_size,
+            min_frequency=min_frequency,
+            special_tokens=[*SPECIAL_TOKENS, *within],
+            limit_alphabet=len(alphabet),
+            initial_alphabet=alphabet,
+            continuing_subword_prefix=CONTINUATION,
+            show_progress=False,
+        )
+        engine.train_from_iterator(map(well_formed, texts), trainer)
+        ids_of = engine.get_vocab(with_added_tokens=False)
+        if len(ids_of) < vocabulary_size and not allow_fewer:
+            raise ValueError(
+                f"The texts give a vocabulary of {len(ids_of)} at most. Received: "
+                f"vocabulary_size={vocabulary_size}, min_frequency={min_frequency}. Use "
+                f"vocabulary_size={len(ids_of)} or less, more text, or a smaller min_frequency."
+            )
+        characters = {*SPECIAL_TOKENS, *alphabet, *within}
+        merged = sorted(ids_of.keys() - characters, key=ids_of.__getitem__)
+        return cls([*SPECIAL_TOKENS, *alphabet, *within, *merged], lowercase, strip_accents)
+
+    @classmethod
+    def from_vocabulary_file(
+        cls,
+        path: str | os.PathLike[str],
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+    ) -> WordPieceTokenizer:
+        r"""Reads BERT's `vocab.txt`: a token on each line.
+
+        Args:
+            path: The file.
+            lowercase: True for "uncased" vocabularies, False for "cased" ones; the file does not
+                say it.
+            strip_accents: As in the class.
+
+        Returns:
+            A `WordPieceTokenizer`, whose ids are the numbers of the lines, from 0.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: If it is no vocabulary of this kind, or not UTF-8. Our models want padding
+                to be id 0: `[PAD]` must be on the first line.
+
+        Example:
+
+        >>> import pathlib, tempfile
+        >>> from keras_attn.text import WordPieceTokenizer
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "vocab.txt")
+        >>> _ = path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nhi\n##gh\n", encoding="utf-8")
+        >>> WordPieceTokenizer.from_vocabulary_file(path).encode("High")
+        [4, 5]
+        """
+        try:
+            text = pathlib.Path(path).read_bytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"Expected UTF-8. Received: {os.fspath(path)}: {error}.") from error
+        lines = text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n").split("\n")
+        try:
+            return cls(lines, lowercase, strip_accents)
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from error
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of ids, with the special ones."""
+        return len(self.vocabulary)
+
+    def encode(
+        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
+    ) -> list[int] | list[list[int]]:
+        """Turns texts into ids.
+
+        Args:
+            texts: A string, or a sequence of strings. Lone surrogates, which no UTF-8 can hold,
+                are dropped, as U+FFFD is.
+            add_start: Whether to put `start_id`, `[CLS]`, before the ids of each text.
+            add_end: Whether to put `end_id`, `[SEP]`, after them.
+
+        Returns:
+            A list of ids for a string, a list of such lists for a sequence.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+
+        Example:
+
+        >>> from keras_attn.text import WordPieceTokenizer
+        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"])
+        >>> tokenizer.encode(["High", ""], add_start=True, add_end=True)
+        [[2, 4, 5, 3], [2, 3]]
+        """
+        single = isinstance(texts, str)
+        batch = [well_formed(text) for text in ([texts] if single else texts)]
+        start = [self.start_id] if add_start else []
+        end = [self.end_id] if add_end else []
+        encodings = self._engine().encode_batch_fast(batch, add_special_tokens=False)
+        ids = [start + encoding.ids + end for encoding in encodings]
+        return ids[0] if single else ids
+
+    def encode_with_offsets(
+        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
+    ) -> tuple[Any, Any]:
+        """Turns texts into ids, and says which characters of the texts each of them is.
+
+        Args:
+            texts: As for `encode`.
+            add_start: As for `encode`; its characters are `(0, 0)`.
+            add_end: As for `encode`; its characters are `(n, n)` in a text of n.
+
+        Returns:
+            The ids as `encode` gives them; and for each of them `(start, end)`, places in the
+            string before cleaning and lower-casing: `text[start:end]`. Pieces of one character
+            (of a Korean syllable, for instance) have the same places. Accents that were written as
+            characters of their own, and were removed, may belong to no piece.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+
+        Example:
+
+        >>> from keras_attn.text import WordPieceTokenizer
+        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"])
+        >>> tokenizer.encode_with_offsets("So  HÍGH", add_start=True)
+        ([2, 1, 4, 5], [(0, 0), (0, 2), (4, 6), (6, 8)])
+        """
+        single = isinstance(texts, str)
+        texts = [texts] if single else list(texts)
+        engine = self._engine()
+        start, end = [self.start_id] * bool(add_start), [self.end_id] * bool(add_end)
+        ids: list[list[int]] = []
+        offsets: list[Offsets] = []
+        batch = [well_formed(text) for text in texts]
+        encodings = engine.encode_batch(batch, add_special_tokens=False)
+        for text, encoding in zip(texts, encodings, strict=True):
+            ids.append(start + encoding.ids + end)
+            places = original_offsets(text, encoding.offsets)
+            around = [(0, 0)] * len(start), [(len(text), len(text))] * len(end)
+            offsets.append([*around[0], *places, *around[1]])
+        return (ids[0], offsets[0]) if single else (ids, offsets)
+
+    def decode(self, ids: Any) -> Any:
+        """Turns ids into texts, with a space between all words, punctuation marks too.
+
+        Args:
+            ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
+                is one empty row. `[PAD]`, `[CLS]` and `[SEP]` give nothing.
+
+        Returns:
+            A string for one row, else a list (of lists ...) of strings.
+
+        Raises:
+            TypeError: If `ids` are not integers.
+            ValueError: If an id is not in the vocabulary.
+
+        Example:
+
+        >>> from keras_attn.text import WordPieceTokenizer
+        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"])
+        >>> tokenizer.decode([[2, 4, 5, 4, 3, 0], [2, 1, 3, 0, 0, 0]])
+        ['high hi', '[UNK]']
+        """
+        return for_each_row(ids, self._text)
+
+    def tokens(self, ids: Any) -> Any:
+        """Shows each id as its token of the vocabulary, for the labels of a plot.
+
+        Args:
+            ids: One row of ids, or any nest of rows, as for `decode`.
+
+        Returns:
+            For each row the list of its tokens.
+
+        Raises:
+            TypeError: If `ids` are not integers.
+            ValueError: If an id is not in the vocabulary.
+
+        Example:
+
+        >>> from keras_attn.text import WordPieceTokenizer
+        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"])
+        >>> tokenizer.tokens([2, 4, 5, 3])
+        ['[CLS]', 'hi', '##gh', '[SEP]']
+        """
+        return for_each_row(
+            ids, lambda row: [self.vocabulary[i] for i in checked_ids(row, self.vocabulary_size)]
+        )
+
+    def to_graph(self) -> GraphWordPiece:
+        """The same tokenizer as a `tf.Module` of core TensorFlow operations. Needs TensorFlow.
+
+        Returns:
+            A `GraphWordPiece`, for `tf.data` pipelines and SavedModels.
+
+        Example:
+
+        >>> import tensorflow as tf
+        >>> from keras_attn.text import WordPieceTokenizer
+        >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"]
+        >>> graph = WordPieceTokenizer(words).to_graph()
+        >>> graph.encode(tf.constant(["High", ""])).to_list()
+        [[4, 5], []]
+        """
+        from keras_attn.text.word_piece_graph import GraphWordPiece
+
+        return GraphWordPiece(self)
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of `__init__`, fit for JSON."""
+        return {
+            "vocabulary": list(self.vocabulary),
+            "lowercase": self.lowercase,
+            "strip_accents": self.strip_accents,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> WordPieceTokenizer:
+        """The tokenizer that gave this config."""
+        return cls(**config)
+
+    def save_assets(self, directory: str | os.PathLike[str]) -> None:
+        """Writes the tokenizer into a directory, which is made where there is none.
+
+        Args:
+            directory: Where `word_piece.json` goes.
+        """
+        write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
+
+    @classmethod
+    def load_assets(cls, directory: str | os.PathLike[str]) -> WordPieceTokenizer:
+        """Reads what `save_assets` wrote.
+
+        Args:
+            directory: The directory with `word_piece.json`.
+
+        Returns:
+            A `WordPieceTokenizer`.
+
+        Raises:
+            ValueError: If the file is missing, broken, or of a newer version.
+
+        Example:
+
+        >>> import tempfile
+        >>> from keras_attn.text import WordPieceTokenizer
+        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi"])
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     tokenizer.save_assets(directory)
+        ...     again = WordPieceTokenizer.load_assets(directory)
+        >>> again.get_config() == tokenizer.get_config()
+        True
+        """
+        return read_assets(
+            pathlib.Path(directory) / ASSETS_FILE,
+            ASSETS_FORMAT,
+            "WordPieceTokenizer.save_assets",
+            lambda content: cls(
+                content["vocabulary"], content["lowercase"], content["strip_accents"]
+            ),
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<WordPieceTokenizer vocabulary_size={self.vocabulary_size} "
+            f"lowercase={self.lowercase}>"
+        )
+
+    def _engine(self) -> Any:
+        if self._encoder is None:
+            ids_of = {token: index for index, token in enumerate(self.vocabulary)}
+            self._encoder = make_engine(ids_of, self.lowercase, self.strip_accents)
+        return self._encoder
+
+    def _text(self, ids: list[Any]) -> str:
+        pieces = [self.token_texts[index] for index in checked_ids(ids, self.vocabulary_size)]
+        return "".join(pieces).removeprefix(" ")
+
+
+def make_engine(ids_of: dict[str, int], lowercase: bool, strip_accents: bool | None) -> Any:
+    """The encoder and trainer of the `tokenizers` library, with BERT's cleaning and words."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    engine = Tokenizer(
+        models.WordPiece(
+            ids_of,
+            unk_token="[UNK]",
+            max_input_chars_per_word=WordPieceTokenizer.max_word_length,
+            continuing_subword_prefix=CONTINUATION,
+        )
+    )
+    engine.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=True,
+        strip_accents=strip_accents,
+        lowercase=lowercase,
+    )
+    engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return engine
+
+
+def is_alone(engine: Any, character: str) -> bool:
+    """Whether a character, as the cleaning left it, is a word of its own."""
+    around = engine.normalizer.normalize_str(f"a{character}a")
+    return len(engine.pre_tokenizer.pre_tokenize_str(around)) > 1
+
+
+def _written(token: str) -> str:
+    within = token.startswith(CONTINUATION) and len(token) > len(CONTINUATION)
+    return token[len(CONTINUATION) :] if within else f" {token}"
+
+
+def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
+    tokens = tuple(vocabulary)
+    expected = "A vocabulary of WordPiece must have [PAD] as its first token, and"
+    if not tokens or tokens[0] != "[PAD]":
+        received = f"one with [PAD] as token {tokens.index('[PAD]')}" if "[PAD]" in tokens else ""
+        raise ValueError(
+            f"{expected} [UNK], [CLS] and [SEP]: id 0 is padding in our models. Received: "
+            f"{received or f'one that begins with {list(tokens[:3])}'}."
+        )
+    missing = [token for token in SPECIAL_TOKENS[:4] if token not in tokens]
+    if missing:
+        raise ValueError(f"{expected} [UNK], [CLS] and [SEP]. Received one without {missing}.")
+    seen: dict[str, int] = {}
+    for index, token in enumerate(tokens):
+        if not isinstance(token, str) or not token or well_formed(token) != token:
+            raise ValueError(f"{expected} strings that are not empty. Token {index} is {token!r}.")
+        if token in seen:
+            raise ValueError(
+                f"{expected} each token once. Received {token!r} as tokens {seen[token]} and "
+                f"{index}."
+            )
+        seen[token] = index
+    return tokens

@@ -1,0 +1,242 @@
+"""WordPiece out of core TensorFlow operations, for `tf.data` and SavedModels."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.text.word_piece import CONTINUATION, make_engine
+
+if TYPE_CHECKING:
+    from keras_attn.text.word_piece import WordPieceTokenizer
+
+_KEPT, _REMOVED, _ALONE, _FOLDED = range(4)
+
+
+class GraphWordPiece(tf.Module):
+    """What `WordPieceTokenizer` does, inside a TensorFlow graph: strings to ids and back.
+
+    It gives the ids of the Python object. Its operations are TensorFlow's own and its tables are
+    part of the module: a SavedModel with it needs `import tensorflow` and nothing else. (Those of
+    `tensorflow_text` have another Unicode version, and other ids for some characters.) All of it
+    runs on the CPU, where strings are.
+
+    The cleaning is a table from characters to what becomes of them; it is made by asking the
+    Python object about each character. One thing no such table can do: where accents are
+    stripped, the marks on one character that are left (BERT strips no spacing ones, such as the
+    Korean tones U+302E and U+302F, and none newer than Unicode 8) are put into Unicode's order by
+    the Python object; here they stay in theirs. In normalised text (NFC, NFD) it is the same.
+
+    A word that is one token is looked up. For all others of the batch, each once, the longest
+    pieces are found in one loop.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`.
+
+    Example:
+
+    >>> import tempfile
+    >>> import tensorflow as tf
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh"]
+    >>> graph = WordPieceTokenizer(words).to_graph()
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     tf.saved_model.save(graph, path)
+    ...     loaded = tf.saved_model.load(path)
+    >>> loaded.encode(tf.constant(["Hí, high"])).to_list()
+    [[4, 1, 4, 5]]
+    """
+
+    def __init__(self, tokenizer: WordPieceTokenizer) -> None:
+        super().__init__(name="word_piece")
+        self.vocabulary_size = tokenizer.vocabulary_size
+        self.pad_id = tokenizer.pad_id
+        self.start_id = tokenizer.start_id
+        self.end_id = tokenizer.end_id
+        self.unknown_id = tokenizer.unknown_id
+        self._most = tokenizer.max_word_length
+        starts, kinds, folded = _characters(tokenizer.lowercase, tokenizer.strip_accents)
+        # A longer word is unknown, whatever the vocabulary has.
+        words = {t: i for i, t in enumerate(tokenizer.vocabulary) if len(t) <= self._most + 2}
+        self._longest = max(len(token.removeprefix(CONTINUATION)) for token in words)
+        with tf.device("CPU:0"):
+            self._starts = tf.constant(starts, tf.int32)
+            self._kinds = tf.constant(kinds, tf.int32)
+            # TensorFlow has no empty tables: -1 is no character.
+            self._places = _table([*folded, -1], range(len(folded) + 1), tf.int64, len(folded))
+            self._folded = tf.constant([*folded.values(), ""])
+            self._words = _table(words.keys(), words.values(), tf.string, -1)
+            self._pieces = tf.constant(tokenizer.token_texts)
+            self._tokens = tf.constant(tokenizer.vocabulary)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings into ids, without start and end.
+
+        Args:
+            text: Strings of shape `(B,)`. What is not UTF-8 in them is read as U+FFFD.
+
+        Returns:
+            A ragged int32 tensor of shape `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            return self._ids(self._words_of(text))
+
+    def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
+        """Turns the beginnings of strings into ids: `encode(text)[:, :count]`.
+
+        Of a text of any length it cuts only the first `count` words into pieces, as each has at
+        least one id.
+
+        Args:
+            text: Strings of shape `(B,)`.
+            count: Most ids of each.
+
+        Returns:
+            A ragged int32 tensor of shape `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            return self._ids(self._words_of(text)[:, :count])[:, :count]
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Turns ids into strings, with a space between all words.
+
+        Args:
+            ids: Integers of shape `(..., T)`, dense or ragged, all of the vocabulary.
+
+        Returns:
+            Strings of shape `(...)`.
+        """
+        with tf.device("CPU:0"):
+            text = tf.strings.reduce_join(tf.gather(self._pieces, ids), axis=-1)
+            return tf.strings.regex_replace(text, "^ ", "")
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def tokens(self, ids: tf.Tensor) -> tf.Tensor:
+        """Shows each id as its token of the vocabulary.
+
+        Args:
+            ids: Integers of any shape, all of the vocabulary.
+
+        Returns:
+            Strings of the same shape.
+        """
+        with tf.device("CPU:0"):
+            return tf.gather(self._tokens, ids)
+
+    def _words_of(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The cleaned words of each text (B, None)."""
+        codes = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
+        unique, index = tf.unique(codes.flat_values)
+        characters = tf.strings.unicode_encode(unique[:, None], "UTF-8")
+        kinds = tf.gather(self._kinds, tf.searchsorted(self._starts, unique, side="right") - 1)
+        folded = tf.gather(self._folded, self._places.lookup(tf.cast(unique, tf.int64)))
+        cleaned = tf.where(kinds == _REMOVED, "", characters)
+        cleaned = tf.where(kinds == _ALONE, " " + characters + " ", cleaned)
+        cleaned = tf.where(kinds == _FOLDED, folded, cleaned)
+        joined = tf.strings.reduce_join(codes.with_flat_values(tf.gather(cleaned, index)), axis=-1)
+        return tf.strings.split(joined)
+
+    def _ids(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        unique, index = tf.unique(words.flat_values, tf.int64)
+        pieces = self._split(unique)  # (U, None)
+        ids = tf.gather(pieces, index)  # (W, None)
+        splits = tf.gather(ids.row_splits, words.row_splits)
+        return tf.RaggedTensor.from_row_splits(
+            tf.cast(ids.flat_values, tf.int32), splits, validate=False
+        )
+
+    def _split(self, words: tf.Tensor) -> tf.RaggedTensor:
+        """The pieces of the words (U,): ragged ids (U, None)."""
+        count = tf.size(words, tf.int64)
+        known = self._words.lookup(words)  # (U,), -1 where it is not one token
+        long = tf.strings.length(words, "UTF8_CHAR") > self._most
+        known = tf.where(long, tf.cast(self.unknown_id, tf.int64), known)
+        at = tf.where(known < 0)[:, 0]  # the words that are still cut
+        lengths = tf.range(1, self._longest + 1)
+
+        def one_round(at, rest, prefix, rows, ids, failed):
+            # All beginnings of what is left of each word, the longest in the vocabulary first.
+            starts = tf.strings.substr(
+                tf.repeat(rest[:, None], self._longest, axis=1),
+                tf.zeros_like(lengths)[None, :] + tf.zeros_like(at, tf.int32)[:, None],
+                lengths[None, :] + tf.zeros_like(at, tf.int32)[:, None],
+                unit="UTF8_CHAR",
+            )
+            found = self._words.lookup(prefix + starts)  # (A, L)
+            order = tf.where(found >= 0, lengths[None, :], 0)
+            best = tf.argmax(order, axis=1)
+            chosen = tf.gather(found, best, batch_dims=1)
+            piece = tf.gather(starts, best, batch_dims=1)
+            rest = tf.strings.substr(rest, tf.strings.length(piece), tf.fill(tf.shape(at), 1 << 30))
+            rows, ids = tf.concat([rows, at], 0), tf.concat([ids, chosen], 0)
+            failed = tf.concat([failed, tf.gather(at, tf.where(chosen < 0)[:, 0])], 0)
+            left = tf.where((chosen >= 0) & (rest != ""))[:, 0]
+            return tf.gather(at, left), tf.gather(rest, left), CONTINUATION, rows, ids, failed
+
+        whole = tf.where(known >= 0)[:, 0]
+        none = tf.zeros([0], tf.int64)
+        vector = tf.TensorShape([None])
+        *_, rows, ids, failed = tf.while_loop(
+            lambda at, *_: tf.size(at) > 0,
+            one_round,
+            (at, tf.gather(words, at), "", whole, tf.gather(known, whole), none),
+            shape_invariants=(vector, vector, tf.TensorShape([]), vector, vector, vector),
+            parallel_iterations=1,
+        )
+        # A word that cannot be cut to its end is unknown as a whole.
+        is_failed = tf.scatter_nd(failed[:, None], tf.ones_like(failed), count[None]) > 0
+        kept = tf.where(~tf.gather(is_failed, rows))[:, 0]
+        rows = tf.concat([tf.gather(rows, kept), failed], 0)
+        ids = tf.concat([tf.gather(ids, kept), tf.fill(tf.shape(failed), self._unknown())], 0)
+        order = tf.argsort(rows, stable=True)
+        return tf.RaggedTensor.from_value_rowids(
+            tf.gather(ids, order), tf.gather(rows, order), count, validate=False
+        )
+
+    def _unknown(self) -> tf.Tensor:
+        return tf.constant(self.unknown_id, tf.int64)
+
+
+@functools.lru_cache(maxsize=4)
+def _characters(
+    lowercase: bool, strip_accents: bool | None
+) -> tuple[list[int], list[int], dict[int, str]]:
+    """What becomes of each character.
+
+    Returns the first code points of ranges, what kind each range is, and the texts for the
+    characters that become something else.
+    """
+    engine = make_engine({"[UNK]": 0}, lowercase, strip_accents)
+    separator = ","
+    codes = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000 and chr(c) != separator]
+    cleaned = engine.normalizer.normalize_str(separator.join(map(chr, codes))).split(separator)
+    texts = dict(zip(codes, cleaned, strict=True))
+    texts[ord(separator)] = separator
+    rest = set("".join(cleaned)) - {" ", "a"} | {separator}
+    # What is no word of its own goes with the letter before it.
+    pieces = engine.pre_tokenizer.pre_tokenize_str("a" + "a".join(rest) + "a")
+    alone = {piece for piece, _ in pieces} & rest
+    kinds = np.full(0x110000, _REMOVED, "int32")
+    folded: dict[int, str] = {}
+    for code, text in texts.items():
+        if text.strip() == chr(code) or text == chr(code):
+            kinds[code] = _ALONE if text in alone or text != chr(code) else _KEPT
+        elif text:
+            kinds[code] = _FOLDED
+            folded[code] = "".join(f" {c} " if c in alone else c for c in text)
+    changes = np.flatnonzero(np.diff(kinds)) + 1
+    starts = [0, *changes.tolist()]
+    return starts, kinds[starts].tolist(), folded
+
+
+def _table(keys, values, key_dtype: tf.DType, default: int) -> tf.lookup.StaticHashTable:
+    initializer = tf.lookup.KeyValueTensorInitializer(
+        tf.constant(list(keys), key_dtype),
+        tf.constant(np.fromiter(values, np.int64), tf.int64),
+    )
+    return tf.lookup.StaticHashTable(initializer, default)
