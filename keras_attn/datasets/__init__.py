@@ -5,8 +5,18 @@ batches feed `fit` on the TensorFlow, JAX and PyTorch backends.
 """
 
 from keras_attn.datasets.batching import EpochOrder, TokenBatches
+from keras_attn.datasets.classification_batches import TextBatches, class_weights, truncate
 from keras_attn.datasets.download import DownloadError
 from keras_attn.datasets.home_assistant import load_home_assistant
+from keras_attn.datasets.labelled_readers import read_imdb, read_labelled, read_sst2
+from keras_attn.datasets.labelled_splits import (
+    LabelledSplits,
+    remove_labelled_overlap,
+    split_labelled,
+)
+from keras_attn.datasets.labelled_texts import LabelledText, LabelledTexts
+from keras_attn.datasets.movie_reviews import load_movie_reviews
+from keras_attn.datasets.near_duplicates import duplicate_groups
 from keras_attn.datasets.parallel import LineProblem, ParallelText, TranslationPair
 from keras_attn.datasets.readers import (
     read_json_lines,
@@ -29,25 +39,38 @@ from keras_attn.datasets.texts import read_text, split_text
 __all__ = [
     "DownloadError",
     "EpochOrder",
+    "LabelledSplits",
+    "LabelledText",
+    "LabelledTexts",
     "LineProblem",
     "ParallelText",
+    "TextBatches",
     "TextWindows",
     "TokenBatches",
     "TranslationPair",
     "TranslationSplits",
     "Work",
+    "class_weights",
+    "duplicate_groups",
     "load_home_assistant",
+    "load_movie_reviews",
     "load_shakespeare",
+    "read_imdb",
     "read_json_lines",
+    "read_labelled",
     "read_multi30k",
     "read_pairs",
     "read_parallel",
+    "read_sst2",
     "read_tatoeba",
     "read_text",
     "read_tsv",
+    "remove_labelled_overlap",
     "remove_overlap",
     "scoring_windows",
+    "split_labelled",
     "split_pairs",
     "split_text",
     "template",
+    "truncate",
 ]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-Ids = Sequence[Sequence[int]]
+from keras_attn.datasets.bucketing import (
+    BucketedBatches,
+    Ids,
+    fill,
+    flatten,
+    merge_buckets,
+    pack,
+)
+
 Batch = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]
 
 
@@ -21,8 +27,18 @@ class _Bucket(NamedTuple):
     rows: int  # rows of each batch
     count: int  # batches
 
+    @property
+    def size(self) -> int:
+        """Number of pairs."""
+        return len(self.sources)
 
-class TokenBatches(keras.utils.PyDataset):
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """S and T."""
+        return self.sources.shape[1], self.targets.shape[1] - 1
+
+
+class TokenBatches(BucketedBatches):
     """Batches of tokenised pairs for teacher forcing, bucketed by length.
 
     Each batch is `({"source_ids", "target_ids"}, labels, sample_weight)`, NumPy arrays
@@ -130,8 +146,8 @@ class TokenBatches(keras.utils.PyDataset):
         self.pad_id = pad_id
         self.seed = seed
         self.shuffle = shuffle
-        source_ids, source_lengths = _flatten(sources, "sources", pad_id)
-        target_ids, target_lengths = _flatten(targets, "targets", pad_id)
+        source_ids, source_lengths = flatten(sources, "sources", pad_id)
+        target_ids, target_lengths = flatten(targets, "targets", pad_id)
         if not source_lengths.all():
             raise ValueError(
                 f"Expected sources of one id or more. Received: source "
@@ -151,35 +167,21 @@ class TokenBatches(keras.utils.PyDataset):
         widths = np.stack([source_lengths, target_lengths + 1], axis=1)
         widths = -(-widths // multiple) * multiple
         self._buckets: list[_Bucket] = []
-        for (s, t), members in _merge_buckets(widths, kept, max_shapes):
+        for (s, t), members in merge_buckets(widths, kept, max_shapes):
             sources_padded = np.full((len(members), s), pad_id, "int32")
-            _fill(sources_padded, source_ids, source_lengths, members, 0)
+            fill(sources_padded, source_ids, source_lengths, members, 0)
             targets_padded = np.full((len(members), t + 1), pad_id, "int32")
             targets_padded[:, 0] = start_id
-            _fill(targets_padded, target_ids, target_lengths, members, 1)
+            fill(targets_padded, target_ids, target_lengths, members, 1)
             ends = target_lengths[members] + 1
             targets_padded[np.arange(len(members)), ends] = end_id
-            k = rows_multiple_of
-            most = max(k, tokens_per_batch // max(s, t) // k * k)
-            count = _ceil(len(members), most)
-            rows = _ceil(_ceil(len(members), count), k) * k
-            self._buckets.append(_Bucket(sources_padded, targets_padded, rows, count))
-        self._batches = [
-            (b, i) for b, bucket in enumerate(self._buckets) for i in range(bucket.count)
-        ]
-        self.set_epoch(0)
-
-    def __len__(self) -> int:
-        return len(self._batches)
+            packing = pack(len(members), tokens_per_batch // max(s, t), rows_multiple_of)
+            self._buckets.append(_Bucket(sources_padded, targets_padded, *packing))
+        self._ready()
 
     def __getitem__(self, index: int) -> Batch:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"Batch {index} of {len(self)}")
-        orders, batches, taken = self._plan
-        taken[index] = True
-        number, part = self._batches[batches[index]]
+        number, picked = self._take(index)
         bucket = self._buckets[number]
-        picked = orders[number][part * bucket.rows : (part + 1) * bucket.rows]
         real = len(picked)
         rows = np.resize(picked, bucket.rows)  # repeats rows where the batch is not full
         targets = bucket.targets[rows]
@@ -192,38 +194,6 @@ class TokenBatches(keras.utils.PyDataset):
         labels[real:] = self.pad_id
         return inputs, labels, (labels != self.pad_id).astype("float32")
 
-    def set_epoch(self, epoch: int) -> None:
-        """Take the order of epoch `epoch` (from 0), for the next `fit` or loop.
-
-        Args:
-            epoch: Number of the epoch, >= 0.
-
-        Raises:
-            ValueError: A negative epoch.
-        """
-        if epoch < 0:
-            raise ValueError(f"`epoch` must be >= 0. Received: {epoch!r}")
-        self.epoch = int(epoch)
-        self._begun = False
-        self._plan = self._make_plan()  # replaced at once: workers read it from other threads
-
-    def state(self) -> dict[str, int]:
-        """What names the order of the batches, for a checkpoint: `{"epoch", "seed"}`."""
-        return {"epoch": self.epoch, "seed": self.seed}
-
-    def on_epoch_begin(self) -> None:
-        """Called by Keras: an epoch has begun."""
-        self._begun = True
-
-    def on_epoch_end(self) -> None:
-        """Called by Keras: go on to the order of the next epoch, if this one is through.
-
-        `fit` also calls this before its first epoch, after it took a batch or two to see their
-        shapes: nothing may change then.
-        """
-        if self._begun and self._plan[2].all():
-            self.set_epoch(self.epoch + 1)
-
     @property
     def dropped(self) -> int:
         """Number of pairs left out because a side is longer than `max_length`."""
@@ -235,14 +205,6 @@ class TokenBatches(keras.utils.PyDataset):
         return self._num_examples
 
     @property
-    def shapes(self) -> list[tuple[int, int, int]]:
-        """The shapes of all batches: (rows, S, T), from short to long."""
-        return [
-            (bucket.rows, bucket.sources.shape[1], bucket.targets.shape[1] - 1)
-            for bucket in self._buckets
-        ]
-
-    @property
     def padded_share(self) -> float:
         """Share of padding in all positions of an epoch, both sides, repeated rows included."""
         positions = sum(
@@ -250,37 +212,6 @@ class TokenBatches(keras.utils.PyDataset):
             for bucket, (rows, s, t) in zip(self._buckets, self.shapes, strict=True)
         )
         return 1.0 - self._real_tokens / positions
-
-    def _make_plan(self) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        """The order of each bucket, the order of all batches, and which of them were taken."""
-        sizes = [len(bucket.sources) for bucket in self._buckets]
-        if self.shuffle:
-            rng = np.random.default_rng([self.seed, self.epoch])
-            orders = [rng.permutation(size) for size in sizes]
-            batches = rng.permutation(len(self._batches))
-        else:
-            orders = [np.arange(size) for size in sizes]
-            batches = np.arange(len(self._batches))
-        return orders, self._vary_first_two(batches), np.zeros(len(batches), "bool")
-
-    def _vary_first_two(self, batches: np.ndarray) -> np.ndarray:
-        """Let the first two batches differ in each length that varies.
-
-        On TensorFlow Keras takes the shapes of the first two batches for those of all, and only
-        lengths that differ there may differ later.
-        """
-        shapes = np.array(self.shapes)[:, 1:]
-        varies = (shapes != shapes[0]).any(axis=0)
-        shapes = shapes[[self._batches[batch][0] for batch in batches]]
-        for first in range(len(batches)):
-            differ = ((shapes != shapes[first]) | ~varies).all(axis=1)
-            if differ.any():
-                second = int(np.argmax(differ))
-                pair = [first, second] if first < second else [second, first]
-                if second == first:  # one shape only: nothing varies
-                    return batches
-                return np.concatenate([batches[pair], np.delete(batches, pair)])
-        return batches
 
 
 class EpochOrder(keras.callbacks.Callback):
@@ -308,76 +239,3 @@ class EpochOrder(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
         self.batches.set_epoch(epoch)
-
-
-def _ceil(number: int, divisor: int) -> int:
-    return -(-number // divisor)
-
-
-def _flatten(ids: Ids, name: str, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
-    """All ids in one int32 vector, and the length of each sequence."""
-    lengths = np.fromiter((len(row) for row in ids), "int64", len(ids))
-    if all(isinstance(row, np.ndarray) for row in ids):
-        flat = np.concatenate(ids)
-    else:
-        flat = np.array(list(chain.from_iterable(ids)))
-    if flat.size and (flat.dtype.kind not in "iu" or flat.ndim != 1 or flat.min() < 0):
-        raise ValueError(
-            f"Expected `{name}` to be lists of integer ids >= 0. Received: {flat.dtype} values"
-            + (f", the smallest {flat.min()}." if flat.dtype.kind == "i" else ".")
-        )
-    if (flat == pad_id).any():
-        row = int(np.searchsorted(np.cumsum(lengths), np.argmax(flat == pad_id), side="right"))
-        raise ValueError(
-            f"`pad_id`={pad_id} must not occur in the data, it would be taken for padding. "
-            f"Received it in `{name}`, sequence {row}. Remove it or choose another `pad_id`."
-        )
-    return flat.astype("int32"), lengths
-
-
-def _fill(
-    padded: np.ndarray, flat: np.ndarray, lengths: np.ndarray, members: np.ndarray, offset: int
-) -> None:
-    """Write the sequences `members` of `flat` into the rows of `padded`, from `offset` on."""
-    starts = np.cumsum(lengths) - lengths
-    sizes = lengths[members]
-    columns = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    rows = np.repeat(np.arange(len(members)), sizes)
-    padded[rows, columns + offset] = flat[np.repeat(starts[members], sizes) + columns]
-
-
-def _merge_buckets(
-    widths: np.ndarray, kept: np.ndarray, max_shapes: int, most_cells: int = 256
-) -> list[tuple[tuple[int, int], np.ndarray]]:
-    """Group the `kept` pairs by their padded widths (N, 2), in `max_shapes` groups at most.
-
-    Returns (S, T) and the indices of the pairs of each group. Two groups are merged to the larger
-    of both widths; those first for which that adds the fewest padding tokens.
-    """
-    indices = np.flatnonzero(kept)
-    step = int(np.gcd.reduce(widths, axis=None))
-    while True:
-        cells, cell_of = np.unique(-(-widths[indices] // step) * step, axis=0, return_inverse=True)
-        cell_of = cell_of.reshape(-1)
-        if len(cells) <= most_cells:
-            break
-        step *= 2
-    counts = np.bincount(cell_of)
-    owner = np.arange(len(cells))  # of each first cell, the row of `cells` that holds it now
-    alive = np.arange(len(cells))
-    while len(alive) > max_shapes:
-        shapes, numbers = cells[alive], counts[alive]
-        merged = np.maximum(shapes[:, None], shapes[None]).sum(-1)
-        own = shapes.sum(-1)
-        cost = numbers[:, None] * (merged - own[:, None]) + numbers * (merged - own)
-        cost[np.tril_indices(len(alive))] = np.iinfo(cost.dtype).max
-        a, b = alive[list(np.unravel_index(np.argmin(cost), cost.shape))]
-        cells[a] = np.maximum(cells[a], cells[b])
-        # Cells that had, or now have, the same shape are one.
-        for other in alive[(alive == b) | ((cells[alive] == cells[a]).all(-1) & (alive != a))]:
-            owner[owner == other] = a
-            counts[a] += counts[other]
-            alive = alive[alive != other]
-    order = sorted(alive, key=lambda cell: (cells[cell].max(), *cells[cell]))
-    final = owner[cell_of]
-    return [((int(cells[cell][0]), int(cells[cell][1])), indices[final == cell]) for cell in order]

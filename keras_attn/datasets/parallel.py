@@ -54,11 +54,12 @@ PROBLEMS = {
 
 
 class LineProblem(NamedTuple):
-    """Why a line of a file gives no pair.
+    """Why a line of a file gives no pair, or no labelled text.
 
     Args:
         line: Number of the line, from 1.
-        kind: `"encoding"`, `"columns"`, `"json"`, `"keys"`, `"type"`, `"empty"` or `"long"`.
+        kind: `"encoding"`, `"columns"`, `"json"`, `"keys"`, `"type"`, `"empty"` or `"long"`; for
+            labelled texts also `"csv"` and `"label"`.
         what: What is wrong with it, in words.
 
     Example:
@@ -73,10 +74,12 @@ class LineProblem(NamedTuple):
     what: str
 
 
-def describe_problems(problems: Sequence[LineProblem], shown: int = 5) -> str:
+def describe_problems(
+    problems: Sequence[LineProblem], shown: int = 5, kinds: dict[str, str] = PROBLEMS
+) -> str:
     """How many lines of each kind, which, and what is wrong with the first of them."""
     parts = []
-    for kind, words in PROBLEMS.items():
+    for kind, words in kinds.items():
         of_kind = [problem for problem in problems if problem.kind == kind]
         if of_kind:
             lines = sorted({problem.line for problem in of_kind})
@@ -153,16 +156,17 @@ class ParallelText(Sequence[TranslationPair]):
 
     def summary(self) -> str:
         """The counts in words, with the numbers of the first bad lines."""
-        text = f"{self.where}: {_many(len(self.pairs), 'pair')} of {_many(self.lines, 'line')}."
+        text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, 'line')}."
         if self.problems:
             text += f" Left out: {describe_problems(self.problems)}."
         if self.passed_over:
-            text += f" Passed over: {_many(self.passed_over, 'line')}, blank or a header."
+            text += f" Passed over: {many(self.passed_over, 'line')}, blank or a header."
         if self.repeated:
             what = "left out" if self.unique else "kept"
-            text += f" Repeated: {_many(self.repeated, 'pair')}, {what}."
+            text += f" Repeated: {many(self.repeated, 'pair')}, {what}."
         return text
 
 
-def _many(count: int, noun: str) -> str:
+def many(count: int, noun: str) -> str:
+    """A number and its noun, in the plural where that is right."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

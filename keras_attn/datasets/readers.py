@@ -6,7 +6,6 @@ All of them check line by line, and tell all that is wrong with a file at once. 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
@@ -246,26 +245,7 @@ def read_json_lines(
             raise ValueError(f"Expected `{name}` to be a JSON key. Received: {key!r}.")
     _check_different(source, target)
     with open_lines(path) as lines:
-        for number, raw in enumerate(lines, start=1):
-            reading.lines = number
-            if not raw.strip():
-                reading.passed_over += 1
-                continue
-            line = reading.decode(number, raw, "line")
-            if line is None:
-                continue
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                what = f"{error.msg} at character {error.colno} of {line[:60]!r}"
-                reading.problem(number, "json", what)
-                continue
-            except (ValueError, RecursionError) as error:  # numbers too long, nests too deep
-                reading.problem(number, "json", f"{error}")
-                continue
-            if not isinstance(record, dict):
-                reading.problem(number, "json", f"a {type(record).__name__}, {line[:60]!r}")
-                continue
+        for number, record in reading.records(lines):
             reading.add(number, *(reading.value(number, record, key) for key in (source, target)))
     return reading.finish()
 

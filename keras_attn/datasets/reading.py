@@ -1,8 +1,9 @@
-"""What the readers of sentence pairs share: lines of files, and checks of each line."""
+"""What the readers of sentence pairs and of labelled texts share: lines, and checks of each."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import unicodedata
 import zipfile
@@ -12,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import IO, Any, TypedDict
 
 from keras_attn.datasets.parallel import (
+    PROBLEMS,
     LineProblem,
     ParallelText,
     TranslationPair,
@@ -34,32 +36,18 @@ class Checks(TypedDict, total=False):
     unique: bool
 
 
-class Reading:
-    """Collects the pairs and the problems of one reading: the checks that all readers share."""
+class LineReading:
+    """Collects the problems of one reading of a file: what all readers share."""
 
-    def __init__(
-        self,
-        where: str,
-        on_error: str = "error",
-        max_characters: int | None = None,
-        normalize_spaces: bool = True,
-        unique: bool = False,
-    ):
+    kinds = PROBLEMS  # of problems, with the words for them
+
+    def __init__(self, where: str, on_error: str = "error"):
         if on_error not in ("error", "skip"):
             raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}")
-        if max_characters is not None and not is_integer(max_characters, 1):
-            raise ValueError(
-                f"Expected `max_characters` to be an integer >= 1 or None. "
-                f"Received: {max_characters!r}"
-            )
         self.where = where
         self.on_error = on_error
-        self.max_characters = max_characters
-        self.normalize_spaces = normalize_spaces
-        self.unique = unique
         self.lines = 0
         self.passed_over = 0
-        self.pairs: list[TranslationPair] = []
         self.problems: list[LineProblem] = []
 
     def problem(self, number: int, kind: str, what: str) -> None:
@@ -75,6 +63,79 @@ class Reading:
             self.problem(number, "encoding", f"{place} is not UTF-8")
             return None
 
+    def records(self, lines: Iterator[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The JSON object of each line that has one, and the line's number."""
+        for number, raw in enumerate(lines, start=1):
+            self.lines = number
+            if not raw.strip():
+                self.passed_over += 1
+                continue
+            line = self.decode(number, raw, "line")
+            if line is None:
+                continue
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                what = f"{error.msg} at character {error.colno} of {line[:60]!r}"
+                self.problem(number, "json", what)
+                continue
+            except (ValueError, RecursionError) as error:  # numbers too long, nests too deep
+                self.problem(number, "json", f"{error}")
+                continue
+            if not isinstance(record, dict):
+                self.problem(number, "json", f"a {type(record).__name__}, {line[:60]!r}")
+                continue
+            yield number, record
+
+    def is_well_formed(self, number: int, text: str, key: str) -> bool:
+        """Whether a string of a JSON object can be written as UTF-8; else a problem."""
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            half = ascii(text[error.start])
+            self.problem(number, "encoding", f"{key!r} has half a surrogate pair, {half}")
+            return False
+        return True
+
+    def refuse(self, found: int, expected: str, one: str) -> None:
+        """Raise the error about all problems, if there is one to raise."""
+        described = describe_problems(self.problems, kinds=self.kinds)
+        if self.problems and self.on_error == "error":
+            bad = len({problem.line for problem in self.problems})
+            raise ValueError(
+                f"{self.where}: expected {expected}. Received: "
+                f"{bad:,} of {self.lines:,} lines without: {described}. "
+                "Correct them, or leave them out with on_error='skip'."
+            )
+        if not found:
+            raise ValueError(
+                f"{self.where}: expected at least one {one}. "
+                f"Received: none in {self.lines:,} lines{': ' * bool(described)}{described}."
+            )
+
+
+class Reading(LineReading):
+    """Collects the pairs and the problems of one reading: the checks that all readers share."""
+
+    def __init__(
+        self,
+        where: str,
+        on_error: str = "error",
+        max_characters: int | None = None,
+        normalize_spaces: bool = True,
+        unique: bool = False,
+    ):
+        super().__init__(where, on_error)
+        if max_characters is not None and not is_integer(max_characters, 1):
+            raise ValueError(
+                f"Expected `max_characters` to be an integer >= 1 or None. "
+                f"Received: {max_characters!r}"
+            )
+        self.max_characters = max_characters
+        self.normalize_spaces = normalize_spaces
+        self.unique = unique
+        self.pairs: list[TranslationPair] = []
+
     def value(self, number: int, record: dict[str, Any], key: str) -> str | None:
         """The string under a key of a JSON object, or None and a problem."""
         values = _look_up(record, key)
@@ -86,13 +147,7 @@ class Reading:
             what = f"{key!r} is of type {type(values[0]).__name__}"
             self.problem(number, "type", what)
             return None
-        try:
-            values[0].encode("utf-8")
-        except UnicodeEncodeError as error:
-            half = ascii(values[0][error.start])
-            self.problem(number, "encoding", f"{key!r} has half a surrogate pair, {half}")
-            return None
-        return values[0]
+        return values[0] if self.is_well_formed(number, values[0], key) else None
 
     def add(self, number: int, source: str | None, target: str | None) -> None:
         """A line's two sides, those None that have their problem already."""
@@ -104,7 +159,7 @@ class Reading:
             if self.normalize_spaces:
                 text = normalize_whitespace(text)
             texts.append(text)
-            if _is_blank(text):
+            if is_blank(text):
                 self.problem(number, "empty", f"the {name} is empty")
             elif self.max_characters is not None and len(text) > self.max_characters:
                 what = f"the {name} has {len(text)} characters, more than {self.max_characters}"
@@ -114,19 +169,7 @@ class Reading:
 
     def finish(self) -> ParallelText:
         """What was read, or the error about all problems."""
-        if self.problems and self.on_error == "error":
-            bad = len({problem.line for problem in self.problems})
-            raise ValueError(
-                f"{self.where}: expected a sentence and its translation on each line. Received: "
-                f"{bad:,} of {self.lines:,} lines without: {describe_problems(self.problems)}. "
-                "Correct them, or leave them out with on_error='skip'."
-            )
-        if not self.pairs:
-            left_out = f": {describe_problems(self.problems)}" if self.problems else ""
-            raise ValueError(
-                f"{self.where}: expected at least one pair. "
-                f"Received: none in {self.lines:,} lines{left_out}."
-            )
+        self.refuse(len(self.pairs), "a sentence and its translation on each line", "pair")
         once = unique_pairs(self.pairs)
         return ParallelText(
             once if self.unique else self.pairs,
@@ -173,7 +216,7 @@ def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
             )
         if start[:2] == b"\x1f\x8b" or os.fspath(path).lower().endswith(".gz"):
             file = stack.enter_context(gzip.open(file))
-        yield _lines(file, os.fspath(path))
+        yield byte_lines(file, os.fspath(path))
 
 
 @contextmanager
@@ -197,10 +240,10 @@ def open_member(path: Location) -> Iterator[Iterator[bytes]]:
                 "the file."
             )
         with archive.open(names[0]) as file:
-            yield _lines(file, os.fspath(path))
+            yield byte_lines(file, os.fspath(path))
 
 
-def _lines(file: IO[bytes], where: str) -> Iterator[bytes]:
+def byte_lines(file: IO[bytes], where: str) -> Iterator[bytes]:
     """Lines without their ends, the first one without a byte order mark."""
     number = 0
     try:
@@ -224,7 +267,7 @@ def _damaged(where: str, number: int, error: Exception) -> ValueError:
     )
 
 
-def _is_blank(text: str) -> bool:
+def is_blank(text: str) -> bool:
     """Whether a text has no character that can be seen."""
     return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)
 
