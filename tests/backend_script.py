@@ -18,7 +18,7 @@ IMPORTED = set(sys.modules) - BEFORE
 import numpy as np  # noqa: E402
 from keras import ops, tree  # noqa: E402
 
-from keras_attn import layers  # noqa: E402
+from keras_attn import layers, models  # noqa: E402
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 HEAVY = ("tensorflow", "tensorflow_text", "tokenizers", "matplotlib", "sacrebleu", "keras_hub")
@@ -116,6 +116,7 @@ def main(folder):
         "predicted": {},
         "trained": {},
         "maps": {},
+        "split": {},
     }
     for policy in POLICIES:
         keras.config.set_dtype_policy(policy)
@@ -130,6 +131,10 @@ def main(folder):
         model, inputs, outputs, trained = loaded(folder, name)
         result["maps"][name] = collected(model, inputs)
         result["outputs"][name] = distance(numpy(model(inputs)), outputs)
+        if "token_ids" in inputs:  # a text classifier
+            embed, rest = models.embedding_and_rest(model)
+            ids = ops.convert_to_tensor(inputs["token_ids"])
+            result["split"][name] = distance(numpy(rest([*embed(ids), ids])), outputs)
         model.load_weights(folder / f"{name}.weights.h5")
         before, after = train(model, inputs)
         result["predicted"][name] = distance(before, outputs)

@@ -70,9 +70,8 @@ def check_symbolic(case: LayerCase) -> None:
             if with_scores:
                 scores = tree.flatten(eager)[1:]
                 assert len(scores) == len(case.scores)
-                for weights, (query, key, heads) in zip(scores, case.scores, strict=True):
-                    shape = (2, heads, case.length(query), case.length(key))
-                    assert tuple(weights.shape) == (shape if heads else (shape[0], *shape[2:]))
+                for weights, names in zip(scores, case.scores, strict=True):
+                    assert tuple(weights.shape) == case.shape_of_weights(*names)
             elif not (case.call or case.as_dict):
                 shapes = [x.shape for x in case.arrays().values()]
                 assert tuple(layer.compute_output_shape(*shapes)) == tuple(eager.shape)
@@ -87,7 +86,7 @@ def check_dtypes(case: LayerCase) -> None:
             else values_and_gradients(layer, case, case.arrays())
         )
         compute = keras.dtype_policies.get(policy).compute_dtype
-        assert keras.backend.standardize_dtype(outputs.dtype) == compute
+        assert keras.backend.standardize_dtype(outputs.dtype) == (case.output_dtype or compute)
         assert all(v.dtype == "float32" for v in layer.trainable_variables)
         assert np.isfinite(numpy(outputs).astype("float32")).all()
         for gradient in gradients:
@@ -161,6 +160,10 @@ def check_refused_masks(case: LayerCase) -> None:
             case(case.make(), case.symbolic(True), attention_mask=mask)
 
 
+def check_output_mask(case: LayerCase, output: Any, masks: dict) -> None:
+    np.testing.assert_array_equal(mask_of(output), masks[case.first] if case.keeps_mask else None)
+
+
 def check_implicit_masks(case: LayerCase) -> None:
     """Keras' masks mean what explicit ones do, are handed on, and are left as they are."""
     layer, inputs, masks = case.make(), case.arrays(), case.some_masks()
@@ -174,6 +177,9 @@ def check_implicit_masks(case: LayerCase) -> None:
             self.supports_masking = True
             self.layer = layer
             self.positional = positional
+
+        def compute_mask(self, inputs, previous_mask):
+            return previous_mask if case.keeps_mask else None
 
         def call(self, inputs):
             if self.positional:
@@ -189,21 +195,21 @@ def check_implicit_masks(case: LayerCase) -> None:
     ):
         output = call()
         assert_equal(output, expected)
-        np.testing.assert_array_equal(mask_of(output), masks[case.first])
+        check_output_mask(case, output, masks)
         for name, x in tensors.items():
             assert getattr(x, "_keras_mask", None) is before[name]
     # Explicit masks win, and are those of the output.
     other = {name: np.roll(mask, 1, axis=0) for name, mask in masks.items()}
     output = case(layer, tensors, **explicit(case, other))
     assert_equal(output, case(layer, inputs, **explicit(case, other)))
-    np.testing.assert_array_equal(mask_of(output), other[case.first])
+    check_output_mask(case, output, other)
     for name, x in tensors.items():
         assert getattr(x, "_keras_mask", None) is before[name]
 
 
 def check_models_masks(case: LayerCase) -> None:
     """In functional models and `Sequential`, run eagerly and by `predict`."""
-    if not all(case.inputs[name][1:] for name in case.inputs):
+    if not case.inputs[case.first][1:] or case.as_dict:
         return  # ids: there is nothing to mask before an embedding
     layer, inputs, masks = case.make(), case.arrays(), case.some_masks()
     inputs = {
@@ -212,18 +218,21 @@ def check_models_masks(case: LayerCase) -> None:
     }
     expected = numpy(case(layer, inputs, **explicit(case, masks)))
     symbols = case.symbolic(False)
-    hidden = {name: keras.layers.Masking()(x) for name, x in symbols.items()}
+    hidden = {
+        name: keras.layers.Masking()(x) if case.inputs[name][1:] else x
+        for name, x in symbols.items()
+    }
     model = keras.Model(symbols, case(layer, hidden))
     model.compile(jit_compile=False)
     output = model(inputs)
     assert_equal(output, expected)
-    np.testing.assert_array_equal(mask_of(output), masks[case.first])
+    check_output_mask(case, output, masks)
     assert_equal(model.predict(inputs, verbose=0), expected, atol=1e-5)
     if len(inputs) == 1 and not case.call:
         stack = keras.Sequential([keras.layers.Masking(), layer])
         output = stack(inputs[case.first])
         assert_equal(output, expected)
-        np.testing.assert_array_equal(mask_of(output), masks[case.first])
+        check_output_mask(case, output, masks)
     # Explicit masks as inputs of a functional model.
     symbols_of_masks = {
         case.masks[name]: keras.Input((None,), dtype="bool", name=case.masks[name])
@@ -232,7 +241,7 @@ def check_models_masks(case: LayerCase) -> None:
     model = keras.Model({**symbols, **symbols_of_masks}, case(layer, symbols, **symbols_of_masks))
     output = model({**inputs, **explicit(case, masks)})
     assert_equal(output, expected)
-    np.testing.assert_array_equal(mask_of(output), masks[case.first])
+    check_output_mask(case, output, masks)
 
 
 # --- contracts 2 and 3
@@ -268,9 +277,13 @@ def check_nothing_visible(case: LayerCase) -> None:
             for tensor in [*tree.flatten(outputs), *gradients]:
                 tensor = tf.cast(tf.convert_to_tensor(tensor), tf.float32)
                 assert np.isfinite(tensor.numpy()).all()
+            if not case.keeps_mask:
+                assert (numpy(tree.flatten(outputs)[0])[0] == 0).all()
             for weights in tree.flatten(outputs)[1:]:
                 weights = numpy(weights).astype("float32")
                 assert (weights[0] == 0).all()
+                if not case.normalized:
+                    continue
                 sums = weights[1].sum(-1)
                 assert (sums < 1.02).all()
                 assert (sums > (0 if case.partial_weights else 0.98)).all()
@@ -292,7 +305,8 @@ def check_padding(case: LayerCase) -> None:
         for layer in layers:
             output = case(layer, inputs, **kwargs)
             inputs = {**inputs, case.first: output}
-        return numpy(output)[:, : case.length(case.first)]
+        output = numpy(output)
+        return output if case.pools else output[:, : case.length(case.first)]
 
     assert_equal(run(3), run(0), atol=1e-5)
     assert_equal(run(1), run(0), atol=1e-5)
@@ -317,12 +331,14 @@ def check_scores(case: LayerCase) -> None:
             ran = case.some_masks()[case.first]
             assert (sums[~ran] == 0).all()
             sums = sums[ran]
-        assert (sums < 1 + 1e-5).all()
-        assert (sums > (0 if case.partial_weights else 1 - 1e-5)).all()
+        if case.normalized:
+            assert (sums < 1 + 1e-5).all()
+            assert (sums > (0 if case.partial_weights else 1 - 1e-5)).all()
         assert weights.min() >= 0
         if key in case.hides:
             assert (weights[0, ..., -1] == 0).all()
-            assert (weights[1, ..., -1, -1] > 0).all()
+            last = weights[1, ..., -1] if weights.ndim == 2 else weights[1, ..., -1, -1]
+            assert (last > 0).all()
     collected = []
 
     def call(inputs):
@@ -337,7 +353,7 @@ def check_scores(case: LayerCase) -> None:
     for (key, weights), (query, keys, _) in zip(
         maps.items(), _in_call_order(case.scores), strict=True
     ):
-        assert key.role == ("self" if query == keys else "cross")
+        assert key.role == case.role_of(query, keys)
         assert any(r.shape == weights.shape and np.allclose(r, weights) for r in remaining)
 
 

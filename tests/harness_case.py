@@ -24,12 +24,18 @@ class LayerCase:
         masks: Names of the explicit masks of the inputs, such as `{"x": "padding_mask"}`.
         hides: The inputs whose masks hide keys.
         attention_mask: The inputs `(query, keys)` and number of heads of an `attention_mask`.
-        scores: Names of the inputs `(query, keys)` and number of heads of each of the scores.
+        scores: Names of the inputs `(query, keys)` and number of heads of each of the scores; a
+            query of None where there is one of them for all.
         causal: Call arguments that make it causal; None: it cannot be.
         repeats: Whether it can be applied three times in a row.
         call: Further arguments of every call.
         as_dict: Whether the inputs are one dict, as those of functional models are.
         partial_weights: Whether rows of weights may sum to less than 1 (a predicted window).
+        normalized: Whether weights are those of a softmax.
+        role: Role of the weights in the collector; that of the inputs' names if None.
+        keeps_mask: Whether the output has the positions of the first input, and its mask.
+        pools: Whether there is one output for all positions.
+        output_dtype: Dtype of the output; that of the policy if None.
         loops: Whether it loops over positions, which takes long to compile.
     """
 
@@ -44,6 +50,11 @@ class LayerCase:
     call: dict[str, Any] = field(default_factory=dict)
     as_dict: bool = False
     partial_weights: bool = False
+    normalized: bool = True
+    role: str | None = None
+    keeps_mask: bool = True
+    pools: bool = False
+    output_dtype: str | None = None
     loops: bool = False
 
     @property
@@ -52,6 +63,15 @@ class LayerCase:
 
     def length(self, name: str) -> int:
         return LENGTHS[self.inputs[name][0]]
+
+    def role_of(self, query: str | None, keys: str) -> str:
+        return self.role or ("self" if query == keys else "cross")
+
+    def shape_of_weights(self, query: str | None, keys: str, heads: int) -> tuple[int, ...]:
+        if query is None:
+            return (2, self.length(keys))
+        shape = (2, heads, self.length(query), self.length(keys))
+        return shape if heads else (shape[0], *shape[2:])
 
     def arrays(self, batch: int = 2, seed: int = 0) -> dict[str, np.ndarray]:
         """Random inputs."""

@@ -12,7 +12,7 @@ import pytest
 from backend_script import collected, numpy, train
 
 import keras_attn
-from keras_attn import layers
+from keras_attn import layers, models
 
 HERE = Path(__file__).parent
 N, F, D = 2, 12, 8
@@ -114,7 +114,45 @@ def recurrent():
     return model, inputs
 
 
-MODELS = {"translator": translator, "layer_by_layer": layer_by_layer, "recurrent": recurrent}
+def pooled():
+    """Every pooling of tokens, weighted, and of pairs, weighted, and a row without a token."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    x, weights = layers.TokenWeighting(11, activation="softplus")(
+        layers.TokenEmbedding(11, D)(ids), ids, return_attention_scores=True
+    )
+    pairs = layers.HashedTokenPairs(60)(ids)
+    y = layers.TokenWeighting(60, activation="exponential")(
+        layers.TokenEmbedding(60, D)(pairs), pairs
+    )
+    context, attention = layers.AttentionPooling(5)(x, return_attention_scores=True)
+    vectors = [
+        layers.MaskedAveragePooling()(x),
+        layers.MaskedAveragePooling("sqrtn")(y),
+        layers.MaskedMaxPooling()(y),
+        layers.FirstTokenPooling()(x),
+        layers.FinalStatesPooling()(x),
+        layers.AttentionPooling(score="dot")(y),
+        context,
+    ]
+    inputs = {"ids": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0], [0, 0, 0, 0, 0]], "int32")}
+    return keras.Model({"ids": ids}, [*vectors, weights, attention]), inputs
+
+
+def bag():
+    """A text classifier with pairs."""
+    config = models.BagClassifierConfig(11, 3, dim=D, dropout=0.0, pair_buckets=60)
+    inputs = {"token_ids": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32")}
+    model = models.text_classifier(config)
+    return keras.Model({"token_ids": model.input}, model.output), inputs
+
+
+MODELS = {
+    "translator": translator,
+    "layer_by_layer": layer_by_layer,
+    "recurrent": recurrent,
+    "pooled": pooled,
+    "bag": bag,
+}
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +216,9 @@ def test_backend(folder, backend):
         assert result["outputs"][name] < 1e-5
         assert result["predicted"][name] < 1e-5
         assert result["trained"][name] < 1e-5
+        assert result["split"].get(name, 0.0) < 1e-5
         assert result["maps"][name] == json.loads((folder / f"{name}.json").read_text())
+    assert list(result["split"]) == ["bag"]
     for policy in ("float32", "mixed_bfloat16", "mixed_float16"):
         if backend != "tensorflow":
             assert result[f"nothing visible {policy}"] == {"finite": True, "zero": True}

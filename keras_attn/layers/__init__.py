@@ -2,6 +2,7 @@
 
 from keras_attn.layers.additive_attention import AdditiveAttention
 from keras_attn.layers.attention_decoder import AttentionDecoder
+from keras_attn.layers.attention_pooling import AttentionPooling
 from keras_attn.layers.collect import (
     AttentionKey,
     AttentionMaps,
@@ -13,11 +14,19 @@ from keras_attn.layers.feed_forward import FeedForward
 from keras_attn.layers.luong_attention import LuongAttention
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
+from keras_attn.layers.pooling import (
+    FinalStatesPooling,
+    FirstTokenPooling,
+    MaskedAveragePooling,
+    MaskedMaxPooling,
+)
 from keras_attn.layers.positional_encoding import LearnedPositionalEncoding, PositionalEncoding
 from keras_attn.layers.recurrent_encoder import RecurrentEncoder
 from keras_attn.layers.self_attention import SelfAttention
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.layers.token_embedding import TokenEmbedding
+from keras_attn.layers.token_pairs import HashedTokenPairs
+from keras_attn.layers.token_weighting import TokenWeighting
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 from keras_attn.layers.transformer_stacks import TransformerDecoder, TransformerEncoder
 
@@ -26,10 +35,16 @@ __all__ = [
     "AttentionDecoder",
     "AttentionKey",
     "AttentionMaps",
+    "AttentionPooling",
     "DecoderBlock",
     "FeedForward",
+    "FinalStatesPooling",
+    "FirstTokenPooling",
+    "HashedTokenPairs",
     "LearnedPositionalEncoding",
     "LuongAttention",
+    "MaskedAveragePooling",
+    "MaskedMaxPooling",
     "MultiHeadAttention",
     "MultiHeadSelfAttention",
     "PositionalEncoding",
@@ -37,6 +52,7 @@ __all__ = [
     "SelfAttention",
     "SequenceAttention",
     "TokenEmbedding",
+    "TokenWeighting",
     "TransformerDecoder",
     "TransformerEncoder",
     "TransformerEncoderBlock",

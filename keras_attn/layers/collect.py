@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-_collector: contextvars.ContextVar["AttentionMaps | None"] = contextvars.ContextVar(
+_Collector = "AttentionMaps | TracedAttention | None"
+_collector: contextvars.ContextVar[_Collector] = contextvars.ContextVar(
     "keras_attn_collector", default=None
 )
 
@@ -22,7 +23,7 @@ class AttentionKey(NamedTuple):
     path: str
     """`layer.path` of the attention layer."""
     role: str
-    """`self` or `cross`."""
+    """`self` or `cross`; `pooling` of one learned query, `weighting` of each token for itself."""
     call: int
     """0 for the first call of that layer, 1 for the second (a shared layer), ..."""
 
@@ -30,7 +31,8 @@ class AttentionKey(NamedTuple):
 class AttentionMaps(dict):
     """Attention weights `(B, N, T, S)` as NumPy arrays, keyed by `AttentionKey`.
 
-    Layers with one head and without an axis for it give `(B, T, S)`.
+    Layers with one head and without an axis for it give `(B, T, S)`; `AttentionPooling` and
+    `TokenWeighting`, which have no queries, `(B, S)`.
     """
 
     def __init__(self):
@@ -66,7 +68,7 @@ def _is_concrete(tensor: Any) -> bool:
     return True
 
 
-def active_collector() -> AttentionMaps | None:
+def active_collector() -> _Collector:
     """Returns the collector of the surrounding `collect_attention`, or None."""
     return _collector.get()
 
@@ -131,6 +133,37 @@ def collect_attention() -> Iterator[AttentionMaps]:
             "weights have no values. Call the model eagerly: `model(x)`, not `model.predict(x)`, "
             "`fit` or a `tf.function`."
         )
+
+
+class TracedAttention(list):
+    """`(layer, role, weights)` of each call of an attention layer, as tensors of the backend."""
+
+    def _add(self, layer: keras.layers.Layer, role: str, scores: Any) -> None:
+        self.append((layer, role, scores))
+
+
+@contextlib.contextmanager
+def traced_attention() -> Iterator[TracedAttention]:
+    """Collects as `collect_attention` does, but tensors: for use within a function that is traced.
+
+    Yields:
+        `TracedAttention`: a list of `(layer, role, weights)`. The tensors are those of the graph,
+        or of the trace, in which the layers were called, and of use there alone.
+
+    Example:
+
+    >>> layer = MultiHeadSelfAttention(num_heads=2, name="attend")
+    >>> with traced_attention() as calls:
+    ...     y = layer(keras.ops.ones((1, 3, 8)))
+    >>> [(layer.name, role, tuple(weights.shape)) for layer, role, weights in calls]
+    [('attend', 'self', (1, 2, 3, 3))]
+    """
+    calls = TracedAttention()
+    token = _collector.set(calls)
+    try:
+        yield calls
+    finally:
+        _collector.reset(token)
 
 
 def attention_maps(model: Any, inputs: Any, **kwargs: Any) -> AttentionMaps:

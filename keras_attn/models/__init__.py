@@ -1,27 +1,52 @@
 """Functional Keras models composed of the layers."""
 
+from keras_attn.models.bag_classifier import BagClassifierConfig, bag_classifier
 from keras_attn.models.encoder_decoder import ENCODER_DECODERS, encoder_decoder, model_kind
 from keras_attn.models.recurrent import RecurrentConfig, recurrent_encoder_decoder
+from keras_attn.models.recurrent_classifier import (
+    RecurrentClassifierConfig,
+    recurrent_classifier,
+)
 from keras_attn.models.recurrent_language_model import (
     RecurrentLanguageModelConfig,
     language_decoder,
     recurrent_language_model,
 )
 from keras_attn.models.sequence_decoder import SequenceDecoder
+from keras_attn.models.text_classifier import (
+    TEXT_CLASSIFIERS,
+    classifier_kind,
+    embedding_and_rest,
+    text_classifier,
+)
 from keras_attn.models.token_decoder import TokenDecoder
 from keras_attn.models.transformer import TransformerConfig, encoder_decoder_transformer
+from keras_attn.models.transformer_classifier import (
+    TransformerClassifierConfig,
+    transformer_classifier,
+)
 
 __all__ = [
     "ENCODER_DECODERS",
+    "TEXT_CLASSIFIERS",
+    "BagClassifierConfig",
+    "RecurrentClassifierConfig",
     "RecurrentConfig",
     "RecurrentLanguageModelConfig",
     "SequenceDecoder",
     "TokenDecoder",
+    "TransformerClassifierConfig",
     "TransformerConfig",
+    "bag_classifier",
+    "classifier_kind",
+    "embedding_and_rest",
     "encoder_decoder",
     "encoder_decoder_transformer",
     "language_decoder",
     "model_kind",
+    "recurrent_classifier",
     "recurrent_encoder_decoder",
     "recurrent_language_model",
+    "text_classifier",
+    "transformer_classifier",
 ]

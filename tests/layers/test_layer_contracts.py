@@ -3,6 +3,7 @@
 import inspect
 
 import keras
+import numpy as np
 import pytest
 from harness import CHECKS, check_saving, run_layer_test
 from harness_case import LayerCase
@@ -143,6 +144,31 @@ def plain(cls, inputs=X, **settings):
     return LayerCase(make(cls, **settings), inputs, masks={"x": "mask"}, repeats=len(X["x"]) == 2)
 
 
+def pooling(cls, hides=("x",), scores=(), **settings):
+    return LayerCase(
+        make(cls, **settings),
+        X,
+        masks={"x": "mask"},
+        hides=hides,
+        scores=scores,
+        role="pooling",
+        keeps_mask=False,
+        pools=True,
+    )
+
+
+def token_weighting(**settings):
+    return LayerCase(
+        make(layers.TokenWeighting, vocabulary_size=11, **settings),
+        {"x": ("T", D), "token_ids": ("T",)},
+        masks={"x": "mask"},
+        hides=("x",),
+        scores=((None, "x", 0),),
+        role="weighting",
+        normalized=False,
+    )
+
+
 CASES = {
     "self_attention": self_attention(),
     "self_attention_grouped": self_attention(
@@ -216,6 +242,29 @@ CASES = {
         masks={"x": "mask"},
         call={"reverse": True},
     ),
+    "average_pooling": pooling(layers.MaskedAveragePooling),
+    "average_pooling_sqrtn": pooling(layers.MaskedAveragePooling, combiner="sqrtn"),
+    "max_pooling": pooling(layers.MaskedMaxPooling),
+    "first_token_pooling": pooling(layers.FirstTokenPooling, hides=()),
+    "final_states_pooling": pooling(layers.FinalStatesPooling),
+    "attention_pooling": pooling(
+        layers.AttentionPooling, scores=((None, "x", 0),), units=5, attention_dropout=0.1, seed=3
+    ),
+    "attention_pooling_dot": pooling(
+        layers.AttentionPooling, scores=((None, "x", 0),), score="dot"
+    ),
+    "token_weighting": token_weighting(),
+    "token_weighting_softplus": token_weighting(
+        initial=np.linspace(0.5, 2, 11), activation="softplus"
+    ),
+    "token_pairs": LayerCase(
+        make(layers.HashedTokenPairs, num_buckets=50, seed=2),
+        {"token_ids": ("T",)},
+        masks={"token_ids": "mask"},
+        hides=("token_ids",),
+        keeps_mask=False,
+        output_dtype="int32",
+    ),
     "encoder_block": block(layers.TransformerEncoderBlock, **BLOCK),
     "encoder_block_pre": block(
         layers.TransformerEncoderBlock, **BLOCK, normalize_first=True, num_kv_heads=1, key_dim=3,
@@ -265,6 +314,31 @@ def test_a_model(config, tmp_path):
         {"target_ids": ("T",), "source_ids": ("S",)},
         masks={},
         as_dict=True,
+    )
+    masks_as_arguments = (
+        "accepted_masks", "refused_masks", "implicit_masks", "models_masks", "nothing_visible",
+    )  # fmt: skip
+    run_layer_test(case, tmp_path, skip=masks_as_arguments)
+
+
+TEXT = {"vocabulary_size": 11, "num_classes": 3, "dim": D}
+BAG = models.BagClassifierConfig(**TEXT, pair_buckets=20, hidden_dim=5)
+BIDIRECTIONAL = models.RecurrentClassifierConfig(**TEXT, units=6)
+ENCODER = models.TransformerClassifierConfig(
+    **TEXT, num_layers=1, num_heads=N, intermediate_dim=12, positions="learned"
+)
+
+
+@pytest.mark.parametrize("config", [BAG, BIDIRECTIONAL, ENCODER], ids=models.classifier_kind)
+def test_a_text_classifier(config, tmp_path):
+    """Its masks are made of its ids."""
+    build = dict(models.TEXT_CLASSIFIERS.values())[type(config)]
+    case = LayerCase(
+        lambda dtype=None, name="model": build(config, dtype, name),
+        {"token_ids": ("T",)},
+        masks={},
+        keeps_mask=False,
+        pools=True,
     )
     masks_as_arguments = (
         "accepted_masks", "refused_masks", "implicit_masks", "models_masks", "nothing_visible",

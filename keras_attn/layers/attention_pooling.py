@@ -1,0 +1,144 @@
+"""Attention with one learned query: a weighted average of a sequence."""
+
+from typing import Any
+
+import keras
+from keras import ops, random
+
+from keras_attn.layers.collect import active_collector
+from keras_attn.layers.masked_layer import (
+    check_positive,
+    check_rank,
+    check_rate,
+    cloned,
+    sequence_mask,
+)
+from keras_attn.layers.pooling import PoolingLayer
+from keras_attn.ops import masked_softmax
+
+POOLING_SCORES = ("additive", "dot")
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class AttentionPooling(PoolingLayer):
+    """The average of the tokens, weighted by attention with one learned query.
+
+        additive:  scores[s] = u . tanh(x[s] W + b)       D U + U + U weights
+        dot:       scores[s] = q . x[s] / sqrt(D)         D
+        weights = softmax over tokens of scores           (B, S)
+        output  = sum_s weights[s] x[s]                   (B, D)
+
+    `"additive"` is the attention of hierarchical attention networks (Yang et al., 2016), whose u,
+    the "context vector", asks "what is the informative word?"; `"dot"` is one head of scaled
+    dot-product attention whose query is learned. There is no projection of values: the output is an
+    average of what came in, and the weights say of what.
+
+    Shapes: x `(B, S, D)` to `(B, D)`.
+
+    Masking: the Keras mask of `x`, or `mask` `(B, S)` in its place, says what may be attended. The
+    output has no mask. A row without a token gives zero weights and zeros.
+
+    Args:
+        units: Width U of the hidden layer of `"additive"`; D if None. Not with `"dot"`.
+        score: `"additive"` or `"dot"`.
+        attention_dropout: Share of the weights set to zero in training.
+        kernel_initializer: Initializer of W, u and q.
+        seed: Seed of the dropout.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, S, D)`.
+        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+        return_attention_scores: Whether the weights are returned too.
+        training: Whether dropout is active.
+
+    Returns:
+        `(B, D)`, or `(output, weights)` with weights `(B, S)`. `collect_attention` gives them the
+        role `pooling`.
+
+    Raises:
+        ValueError: For wrong settings, ranks or masks.
+
+    Example:
+
+    >>> layer = AttentionPooling(units=6)
+    >>> output, weights = layer(ops.ones((2, 4, 8)), return_attention_scores=True)
+    >>> tuple(output.shape), ops.convert_to_numpy(weights)[0].tolist()
+    ((2, 8), [0.25, 0.25, 0.25, 0.25])
+    """
+
+    def __init__(
+        self,
+        units: int | None = None,
+        score: str = "additive",
+        attention_dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if score not in POOLING_SCORES:
+            raise ValueError(
+                f"`score` of AttentionPooling must be one of {list(POOLING_SCORES)}. "
+                f"Received: {score!r}."
+            )
+        if units is not None:
+            check_positive("AttentionPooling", units=units)
+            if score == "dot":
+                raise ValueError(
+                    "`units` of AttentionPooling belongs to score='additive'. "
+                    f"Received: units={units!r} with score='dot'."
+                )
+        check_rate("AttentionPooling", attention_dropout=attention_dropout)
+        self.units = units
+        self.score = score
+        self.attention_dropout = attention_dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
+
+    def build(self, x_shape):
+        """Makes the weights."""
+        width = x_shape[-1]
+        self.hidden_dense = None
+        if self.score == "additive":
+            self.hidden_dense = keras.layers.Dense(
+                self.units or width,
+                activation="tanh",
+                kernel_initializer=cloned(self.kernel_initializer),
+                dtype=self.dtype_policy,
+                name="hidden",
+            )
+            self.hidden_dense.build(x_shape)
+            width = self.hidden_dense.units
+        self.query = self.add_weight(
+            shape=(width, 1), initializer=cloned(self.kernel_initializer), name="query"
+        )
+
+    def call(self, x, mask=None, return_attention_scores=False, x_mask=None, training=None):
+        """Scores, normalises and averages."""
+        check_rank(x, "x", shape="(B, S, D)")
+        mask = sequence_mask(x, mask, x_mask, name="mask")
+        hidden = x * ops.cast(x.shape[-1] ** -0.5, x.dtype)
+        if self.hidden_dense is not None:
+            hidden = self.hidden_dense(x)
+        scores = ops.squeeze(ops.matmul(hidden, ops.cast(self.query, hidden.dtype)), axis=2)
+        weights = kept = ops.cast(masked_softmax(scores, mask), x.dtype)
+        if self.attention_dropout and training:
+            kept = random.dropout(weights, self.attention_dropout, seed=self.seed_generator)
+        output = ops.squeeze(ops.matmul(ops.expand_dims(kept, 1), x), axis=1)
+        collector = active_collector()
+        if collector is not None:
+            collector._add(self, "pooling", weights)
+        return (output, weights) if return_attention_scores else output
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "score": self.score,
+            "attention_dropout": self.attention_dropout,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "seed": self.seed,
+        }

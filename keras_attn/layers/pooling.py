@@ -1,0 +1,211 @@
+"""One vector for a sequence, without weights: average, maximum, first token, final states."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.masked_layer import MaskedLayer, check_rank, sequence_mask
+from keras_attn.ops import summarize
+
+Tensor = Any
+
+COMBINERS = ("mean", "sqrtn")
+
+
+class PoolingLayer(MaskedLayer):
+    """`(B, S, D)` to `(B, D)`: what comes out has no positions, and so no mask."""
+
+    def compute_output_shape(self, x_shape):
+        """Returns the shape of the output."""
+        return (x_shape[0], x_shape[-1])
+
+    def compute_mask(self, x, previous_mask=None):
+        """Returns None."""
+        return None
+
+    def call(self, x, mask=None, x_mask=None):
+        """Pools."""
+        check_rank(x, "x", shape="(B, S, D)")
+        return self._pool(x, sequence_mask(x, mask, x_mask, name="mask"))
+
+    def _pool(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class MaskedAveragePooling(PoolingLayer):
+    """The average of the tokens.
+
+        output = sum_s mask[s] x[s] / n,  n = sum_s mask[s]       (B, D)
+
+    With `combiner="sqrtn"` the sum is divided by `sqrt(n)`, which keeps the variance of independent
+    tokens whatever the length (the combiner of that name of `tf.nn.embedding_lookup_sparse`).
+
+    Shapes: x `(B, S, D)` to `(B, D)`.
+
+    Masking: the Keras mask of `x`, or `mask` `(B, S)` in its place, says what is a token. The
+    output has no mask. A row without a token gives zeros.
+
+    Args:
+        combiner: `"mean"` or `"sqrtn"`.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, S, D)`.
+        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+
+    Returns:
+        `(B, D)`.
+
+    Raises:
+        ValueError: For another combiner, rank or mask.
+
+    Example:
+
+    >>> x, mask = ops.array([[[1.0], [3.0], [9.0]]]), ops.array([[True, True, False]])
+    >>> ops.convert_to_numpy(MaskedAveragePooling()(x, mask=mask)).tolist()
+    [[2.0]]
+    """
+
+    def __init__(self, combiner: str = "mean", **kwargs):
+        super().__init__(**kwargs)
+        if combiner not in COMBINERS:
+            raise ValueError(
+                f"`combiner` of MaskedAveragePooling must be one of {list(COMBINERS)}. "
+                f"Received: {combiner!r}."
+            )
+        self.combiner = combiner
+
+    def _pool(self, x, mask):
+        mean = summarize(x, mask, "mean")
+        if self.combiner == "mean":
+            return mean
+        is_token = ops.ones_like(x[:, :, 0], dtype="float32")
+        if mask is not None:
+            is_token = is_token * ops.cast(mask, "float32")
+        return mean * ops.cast(ops.sqrt(ops.sum(is_token, axis=1, keepdims=True)), mean.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {**super().get_config(), "combiner": self.combiner}
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class MaskedMaxPooling(PoolingLayer):
+    """The maximum of each feature over the tokens (Collobert et al., 2011).
+
+        output[d] = max over s with mask[s] of x[s, d]       (B, D)
+
+    Shapes: x `(B, S, D)` to `(B, D)`.
+
+    Masking: as `MaskedAveragePooling`.
+
+    Args:
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, S, D)`.
+        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+
+    Returns:
+        `(B, D)`.
+
+    Raises:
+        ValueError: For another rank or mask.
+
+    Example:
+
+    >>> x, mask = ops.array([[[-1.0], [-3.0], [9.0]]]), ops.array([[True, True, False]])
+    >>> ops.convert_to_numpy(MaskedMaxPooling()(x, mask=mask)).tolist()
+    [[-1.0]]
+    """
+
+    def _pool(self, x, mask):
+        if mask is None:
+            return ops.max(x, axis=1)
+        # The lowest number, not -inf: no gradient of it is NaN.
+        lowest = -65504.0 if ops.dtype(x) == "float16" else -3e38
+        highest = ops.max(ops.where(ops.expand_dims(mask, 2), x, lowest), axis=1)
+        any_token = ops.any(mask, axis=1, keepdims=True)
+        return ops.where(any_token, highest, ops.zeros_like(highest))
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class FirstTokenPooling(PoolingLayer):
+    """The first token, such as `[CLS]` (Devlin et al., 2019).
+
+        output = x[f],  f the first s with mask[s]       (B, D)
+
+    Shapes: x `(B, S, D)` to `(B, D)`.
+
+    Masking: as `MaskedAveragePooling`; with left padding the first token is not the first position.
+
+    Args:
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, S, D)`.
+        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+
+    Returns:
+        `(B, D)`.
+
+    Raises:
+        ValueError: For another rank or mask.
+
+    Example:
+
+    >>> x, mask = ops.array([[[1.0], [3.0], [9.0]]]), ops.array([[False, True, True]])
+    >>> ops.convert_to_numpy(FirstTokenPooling()(x, mask=mask)).tolist()
+    [[3.0]]
+    """
+
+    def _pool(self, x, mask):
+        if mask is None:
+            return x[:, 0]
+        number = ops.cumsum(ops.cast(mask, "int32"), axis=1)
+        first = ops.cast(ops.logical_and(mask, ops.equal(number, 1)), x.dtype)
+        return ops.squeeze(ops.matmul(ops.expand_dims(first, 1), x), axis=1)
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class FinalStatesPooling(PoolingLayer):
+    """The final states of both directions of a bidirectional recurrent network.
+
+        output = [x[l, :D/2]; x[f, D/2:]]       (B, D)
+
+    l is the last token, where the forward direction ends, and f the first, where the backward one
+    does.
+
+    Shapes: x `(B, S, D)` to `(B, D)`, D even: what a `RecurrentEncoder` returns.
+
+    Masking: as `MaskedAveragePooling`.
+
+    Args:
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, S, D)`.
+        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+
+    Returns:
+        `(B, D)`.
+
+    Raises:
+        ValueError: For another rank or mask, or an odd width.
+
+    Example:
+
+    >>> x = ops.array([[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]])
+    >>> ops.convert_to_numpy(FinalStatesPooling()(x)).tolist()
+    [[5.0, 2.0]]
+    """
+
+    def _pool(self, x, mask):
+        if x.shape[-1] % 2:
+            raise ValueError(
+                "`x` of FinalStatesPooling must have an even width, half of it for each direction. "
+                f"Received: shape {tuple(x.shape)}."
+            )
+        return summarize(x, mask, "ends")

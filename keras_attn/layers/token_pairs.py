@@ -1,0 +1,100 @@
+"""Pairs of neighbouring tokens, hashed to ids."""
+
+import hashlib
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.masked_layer import MaskedLayer, check_positive, sequence_mask
+from keras_attn.layers.token_weighting import integer_ids
+
+Tensor = Any
+
+# The square of this prime is below 2 ** 31, and x ** 3 is a permutation of its residues.
+_PRIME = 46337
+_DIGIT = 2**15
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class HashedTokenPairs(MaskedLayer):
+    """Ids of pairs of neighbouring tokens, by hashing (Weinberger et al., 2009; fastText).
+
+        output[b, s] = 1 + hash(token_ids[b, s], token_ids[b, s + 1]) mod (num_buckets - 1)
+
+    and 0 where either of the two is padding, as for the last token. An embedding of `num_buckets`
+    rows reads them. The hash is that of this docstring, not of Python: the same ids come on every
+    backend, eager, compiled and in SavedModels. Two residues of the prime p = 46337 are computed,
+    each with a multiplier k and a start c of its own, which `seed` determines:
+
+        h = c;  for each of the two tokens:  h = (h k + id mod 2^15) k + id div 2^15;  h = h^3 mod p
+
+    All products are below 2^31, so that int32 is enough.
+
+    Shapes: token_ids `(B, S)` to `(B, S)`, int32.
+
+    Masking: ids of 0 and positions that `mask` `(B, S)`, or the Keras mask of the ids, hides are
+    padding. The output has no mask: an id of 0 says it.
+
+    Args:
+        num_buckets: Number of ids, 0 among them; at least 2.
+        seed: Another seed gives other collisions.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        token_ids: Integers `(B, S)`, from 0 to 2^31 - 1; 0 is padding.
+        mask: `(B, S)`, boolean or 0/1 integers.
+
+    Returns:
+        Ids `(B, S)`, from 0 to `num_buckets - 1`.
+
+    Raises:
+        ValueError: For wrong settings, ranks or masks, or ids that are no integers.
+
+    Example:
+
+    >>> pairs = HashedTokenPairs(num_buckets=1000)
+    >>> ops.convert_to_numpy(pairs(ops.array([[5, 7, 5, 7, 0]])))[0].tolist()
+    [348, 966, 348, 0, 0]
+    """
+
+    def __init__(self, num_buckets: int, seed: int = 0, **kwargs):
+        super().__init__(**kwargs)
+        check_positive("HashedTokenPairs", num_buckets=num_buckets)
+        if num_buckets < 2 or num_buckets > 2**30:
+            raise ValueError(
+                "`num_buckets` of HashedTokenPairs must be from 2 to 2 ** 30; 0 is padding. "
+                f"Received: {num_buckets}."
+            )
+        self.num_buckets = num_buckets
+        self.seed = seed
+
+    def compute_mask(self, token_ids, previous_mask=None):
+        """Returns None."""
+        return None
+
+    def call(self, token_ids, mask=None):
+        """Hashes."""
+        token_ids = integer_ids(token_ids, self.name)
+        mask = sequence_mask(token_ids, mask, name="mask")
+        if mask is not None:
+            token_ids = token_ids * ops.cast(mask, "int32")
+        after = ops.concatenate([token_ids[:, 1:], ops.zeros_like(token_ids[:, :1])], axis=1)
+        high, low = (self._residue(token_ids, after, lane) for lane in range(2))
+        bucket = ops.mod(high * _PRIME + low, self.num_buckets - 1) + 1
+        is_pair = ops.logical_and(token_ids > 0, after > 0)
+        return ops.where(is_pair, bucket, ops.zeros_like(bucket))
+
+    def _residue(self, first: Tensor, second: Tensor, lane: int) -> Tensor:
+        digest = hashlib.sha256(f"{self.seed} {lane}".encode()).digest()
+        factor = 2 + int.from_bytes(digest[:4], "big") % (_PRIME - 2)
+        residue = ops.zeros_like(first) + int.from_bytes(digest[4:8], "big") % _PRIME
+        for ids in (first, second):
+            for digit in (ops.mod(ids, _DIGIT), ops.floor_divide(ids, _DIGIT)):
+                residue = ops.mod(residue * factor + digit, _PRIME)
+            residue = ops.mod(ops.mod(residue * residue, _PRIME) * residue, _PRIME)
+        return residue
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {**super().get_config(), "num_buckets": self.num_buckets, "seed": self.seed}

@@ -1,0 +1,178 @@
+"""One learned weight for each token of the vocabulary: a trainable IDF."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.layers.collect import active_collector
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_mask,
+    check_positive,
+    check_rank,
+    sequence_mask,
+)
+from keras_attn.ops.masks import builds_across_replicas
+
+Tensor = Any
+
+ACTIVATIONS = (None, "softplus", "exponential")
+
+
+def integer_ids(token_ids: Tensor, name: str) -> Tensor:
+    """Returns ids `(B, S)` as int32; raises a ValueError for anything else."""
+    check_rank(token_ids, "token_ids", 2, "(B, S)")
+    dtype = keras.backend.standardize_dtype(token_ids.dtype)
+    if "int" not in dtype and not builds_across_replicas():
+        raise ValueError(
+            f"`token_ids` of {name} must be integers. Received: dtype {dtype}, shape "
+            f"{tuple(token_ids.shape)}. Use keras.Input(shape, dtype='int32')."
+        )
+    return ops.cast(token_ids, "int32")
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class TokenWeighting(MaskedLayer):
+    """Multiplies each token by a weight that belongs to its id, and is learned.
+
+        weights[b, s] = activation(w[token_ids[b, s]]), 0 where there is no token     (B, S)
+        output[b, s]  = weights[b, s] x[b, s]                                         (B, S, D)
+
+    It is the inverse document frequency of TF-IDF made trainable (Salton and Buckley, 1988, on the
+    fixed one), and the first step of attention: a weight that depends on the token alone, not on
+    its neighbours. The weights are not normalised; they begin as `initial`, or as 1, where this
+    layer changes nothing.
+
+    Shapes: x `(B, S, D)` and token_ids `(B, S)` to `(B, S, D)`. Weights: V.
+
+    Masking: the Keras mask of `x`, or `mask` `(B, S)` in its place, is that of the output; what it
+    hides has a weight of 0.
+
+    Args:
+        vocabulary_size: Number V of ids.
+        initial: V initial weights, such as IDF; 1 for all if None. They are weights, not settings:
+            they are not in the config, and a saved model keeps what was learned.
+        activation: None (any weight, also below 0), `"softplus"` or `"exponential"` (above 0).
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, S, D)`.
+        token_ids: Integers `(B, S)` below `vocabulary_size`.
+        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+        return_attention_scores: Whether the weights are returned too.
+
+    Returns:
+        `(B, S, D)`, or `(output, weights)` with weights `(B, S)`. `collect_attention` gives them
+        the role `weighting`. `layer.token_weights(token_ids)` gives the weights alone,
+        `layer.get_token_weights()` those of the vocabulary.
+
+    Raises:
+        ValueError: For wrong settings, ranks or masks, or ids that are no integers.
+
+    Example:
+
+    >>> layer = TokenWeighting(4, initial=[0.0, 1.0, 2.0, 3.0])
+    >>> x = layer(ops.ones((1, 3, 2)), ops.array([[3, 1, 0]]))
+    >>> ops.convert_to_numpy(x)[0].tolist()
+    [[3.0, 3.0], [1.0, 1.0], [0.0, 0.0]]
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        initial: Any = None,
+        activation: str | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_positive("TokenWeighting", vocabulary_size=vocabulary_size)
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"`activation` of TokenWeighting must be one of {list(ACTIVATIONS)}. "
+                f"Received: {activation!r}."
+            )
+        self.vocabulary_size = vocabulary_size
+        self.activation = activation
+        self._initial = None if initial is None else self._before_activation(initial, "initial")
+
+    def _before_activation(self, values: Any, name: str) -> np.ndarray:
+        """What the activation makes `values` of."""
+        values = np.asarray(values, "float64")
+        if values.shape != (self.vocabulary_size,):
+            raise ValueError(
+                f"`{name}` of TokenWeighting must have one weight a token, shape "
+                f"{(self.vocabulary_size,)}. Received: shape {values.shape}."
+            )
+        low = -np.inf if self.activation is None else 0.0
+        if not (np.isfinite(values) & (values > low)).all():
+            kind = "finite" if self.activation is None else "finite and above 0"
+            raise ValueError(
+                f"`{name}` of TokenWeighting with activation={self.activation!r} must be {kind}. "
+                f"Received: values from {values.min()} to {values.max()}."
+            )
+        if self.activation == "exponential":
+            return np.log(values)
+        if self.activation == "softplus":
+            return values + np.log(-np.expm1(-values))
+        return values
+
+    def build(self, x_shape=None, token_ids_shape=None):
+        """Makes the weights."""
+        begin = self._initial
+        if begin is None:
+            begin = self._before_activation(np.ones(self.vocabulary_size), "initial")
+        self.table = self.add_weight(
+            shape=(self.vocabulary_size,),
+            initializer=lambda shape, dtype: ops.convert_to_tensor(begin, dtype),
+            autocast=False,  # of what is looked up, not of the whole table
+            name="table",
+        )
+        self._initial = None
+
+    def token_weights(self, token_ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Returns the weights `(B, S)` of ids `(B, S)`; 0 where `mask` is False."""
+        if not self.built:
+            self.build()
+        token_ids = integer_ids(ops.convert_to_tensor(token_ids), self.name)
+        weights = ops.take(self.table, token_ids, axis=0)
+        if self.activation == "softplus":
+            weights = ops.softplus(weights)
+        elif self.activation == "exponential":
+            weights = ops.exp(weights)
+        weights = ops.cast(weights, self.compute_dtype)
+        mask = sequence_mask(token_ids, mask, name="mask")
+        return weights if mask is None else weights * ops.cast(mask, weights.dtype)
+
+    def get_token_weights(self) -> np.ndarray:
+        """Returns the weights of the vocabulary, `(V,)`."""
+        ids = ops.expand_dims(ops.arange(self.vocabulary_size, dtype="int32"), 0)
+        return ops.convert_to_numpy(ops.cast(self.token_weights(ids)[0], "float32"))
+
+    def set_token_weights(self, values: Any) -> None:
+        """Sets the weights of the vocabulary, such as IDF: `(V,)`."""
+        before = self._before_activation(values, "values")
+        if not self.built:
+            self.build()
+        self.table.assign(before)
+
+    def call(self, x, token_ids, mask=None, return_attention_scores=False, x_mask=None):
+        """Multiplies."""
+        check_rank(x, "x", shape="(B, S, D)")
+        check_mask(token_ids, x, name="token_ids")
+        mask = sequence_mask(x, mask, x_mask, name="mask")
+        weights = self.token_weights(token_ids, mask)
+        output = x * ops.expand_dims(ops.cast(weights, x.dtype), 2)
+        collector = active_collector()
+        if collector is not None:
+            collector._add(self, "weighting", weights)
+        return (output, weights) if return_attention_scores else output
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs: not the weights."""
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "activation": self.activation,
+        }
