@@ -2,6 +2,13 @@
 
 from keras_attn.training.averaging import averaged_weights
 from keras_attn.training.checkpointing import TrainingCheckpoint, fit_resumable
+from keras_attn.training.classification import (
+    ClassificationReport,
+    ClassScores,
+    Estimate,
+    evaluate_probabilities,
+    fit_temperature,
+)
 from keras_attn.training.devices import compute_on
 from keras_attn.training.logs import TrainingLog
 from keras_attn.training.losses import MaskedCrossEntropy
@@ -15,6 +22,9 @@ from keras_attn.training.state import (
 )
 
 __all__ = [
+    "ClassScores",
+    "ClassificationReport",
+    "Estimate",
     "InverseSquareRootSchedule",
     "MaskedAccuracy",
     "MaskedCrossEntropy",
@@ -24,7 +34,9 @@ __all__ = [
     "WarmupCosineSchedule",
     "averaged_weights",
     "compute_on",
+    "evaluate_probabilities",
     "fit_resumable",
+    "fit_temperature",
     "load_training_state",
     "read_training_notes",
     "save_training_state",

@@ -1,0 +1,153 @@
+"""Which tokens of a text decided on its class."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.visualize import plot_text_weights, text_weights_fragment, text_weights_html
+from keras_attn.visualize.text_segments import text_segments
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Explanation:
+    """How much each token of a text weighed in what a classifier said of it.
+
+    In a notebook it is shown as the text with its tokens shaded.
+
+    Weights of attention are 0 or more and say where the model looked; that a token got attention
+    does not prove that it decided. Those of gradient times input are signed: above 0 is for
+    `label`, below 0 against it. `deletion_curve` measures how much there is to either.
+
+    Args:
+        text: The text.
+        tokens: T readable tokens.
+        offsets: T `(start, end)` ranges of characters of `text`. Those of several tokens of one
+            character are the same or overlap; a token that is not of the text, such as `[CLS]`, has
+            an empty range.
+        weights: T finite numbers.
+        label: Name of the class that the weights are about.
+        probabilities: Name of each class to its probability.
+        method: How the weights were made, as people should read it: `"attention"`,
+            `"gradient x input"`.
+
+    Raises:
+        ValueError: If the parts do not fit each other.
+
+    Example:
+
+    >>> explanation = Explanation(
+    ...     "not good", ["not", "good"], [(0, 3), (4, 8)], [0.7, -0.2], "negative",
+    ...     {"negative": 0.9, "positive": 0.1}, "gradient x input"
+    ... )
+    >>> explanation.strongest()
+    [('not', 0.7), ('good', -0.2)]
+    """
+
+    text: str
+    tokens: Sequence[str]
+    offsets: Sequence[tuple[int, int]]
+    weights: np.ndarray
+    """float64 `(T,)`."""
+    label: str | None = None
+    probabilities: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    method: str = ""
+
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights, "float64")
+        offsets = [(int(start), int(end)) for start, end in self.offsets]
+        if weights.shape != (len(self.tokens),) or len(offsets) != len(self.tokens):
+            raise ValueError(
+                f"Expected a weight and an offset for each of the {len(self.tokens)} tokens. "
+                f"Received: weights of shape {weights.shape}, {len(offsets)} offsets."
+            )
+        if not np.isfinite(weights).all():
+            raise ValueError(f"Expected finite `weights`. Received: {weights}.")
+        for start, end in offsets:
+            if not 0 <= start <= end <= len(self.text):
+                raise ValueError(
+                    f"Expected offsets within the text, 0 to {len(self.text)}. Received: "
+                    f"{(start, end)}."
+                )
+        probabilities = {name: float(p) for name, p in self.probabilities.items()}
+        if not all(0 <= p <= 1 for p in probabilities.values()):
+            raise ValueError(f"Expected probabilities from 0 to 1. Received: {probabilities}.")
+        if self.label is not None and probabilities and self.label not in probabilities:
+            raise ValueError(
+                f"Expected a `label` that has a probability, one of {list(probabilities)}. "
+                f"Received: {self.label!r}."
+            )
+        for name, value in (
+            ("tokens", tuple(self.tokens)),
+            ("offsets", tuple(offsets)),
+            ("weights", weights),
+            ("probabilities", probabilities),
+        ):
+            object.__setattr__(self, name, value)
+
+    def strongest(self, count: int = 10) -> list[tuple[str, float]]:
+        """Lists the pieces of the text of most weight, whatever its sign.
+
+        Args:
+            count: How many at most.
+
+        Returns:
+            (piece, weight), the strongest first. Tokens that share a character are one piece with
+            the sum of their weights.
+
+        Example:
+
+        >>> Explanation("a cat", ["a", " cat"], [(0, 1), (1, 5)], [0.1, 0.9]).strongest(1)
+        [('cat', 0.9)]
+        """
+        pieces = [
+            (piece.text.strip() or piece.text, piece.weight)
+            for piece in text_segments(self.text, self.tokens, self.offsets, self.weights)
+            if piece.weight is not None
+        ]
+        return sorted(pieces, key=lambda piece: -abs(piece[1]))[:count]
+
+    def html(self, title: str | None = None) -> str:
+        """Writes a page of HTML with `keras_attn.visualize.text_weights_html`.
+
+        Args:
+            title: Heading of the page; the label if None.
+
+        Returns:
+            A string of HTML, to be written as UTF-8.
+
+        Example:
+
+        >>> "<title>positive</title>" in Explanation("", [], [], [], "positive").html()
+        True
+        """
+        if title is None:
+            title = self.label or "What decided"
+        return text_weights_html([self], title=title)
+
+    def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
+        """Draws it with `keras_attn.visualize.plot_text_weights`, which needs matplotlib.
+
+        Args:
+            path: Where the picture is written, if anywhere.
+            title: Text above the picture; the label with its probability if None.
+
+        Returns:
+            A `matplotlib.figure.Figure`, which notebooks show.
+
+        Example:
+
+        >>> figure = Explanation("good", ["good"], [(0, 4)], [0.5]).plot()
+        >>> figure.axes[0].texts[0].get_text()
+        'good'
+        """
+        return plot_text_weights(self, path, title)
+
+    def _repr_html_(self) -> str:
+        return text_weights_fragment(self)
+
+    def __repr__(self) -> str:
+        about = "" if self.label is None else f" for {self.label!r}"
+        return f"<Explanation of {len(self.tokens)} tokens{about}>"

@@ -1,0 +1,258 @@
+"""Whether weights of tokens tell what a classifier decides by: deletion curves."""
+
+import itertools
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_attn.training import Estimate
+
+Predict = Callable[[list[list[int]]], Any]
+FRACTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class DeletionCurve:
+    """What `deletion_curve` measured; `print` shows it as a table.
+
+    Args:
+        fractions: F shares of tokens that were deleted; the first is 0.
+        probabilities: `(n, F)`: of the class that each whole text is given, when its tokens of
+            highest weight are deleted.
+        random_probabilities: `(n, F)`: when as many are deleted at random, the mean of several
+            draws.
+
+    Example:
+
+    >>> curve = DeletionCurve((0.0, 0.5), np.array([[0.9, 0.1]]), np.array([[0.9, 0.5]]))
+    >>> print(f"{curve.area:.2f} {curve.random_area:.2f} {curve.comprehensiveness:.2f}")
+    0.50 0.70 0.80
+    """
+
+    fractions: tuple[float, ...]
+    probabilities: np.ndarray
+    random_probabilities: np.ndarray
+
+    @property
+    def area(self) -> float:
+        """Mean height of the curve: its area divided by the last fraction. Less is better."""
+        return float(self._areas(self.probabilities).mean())
+
+    @property
+    def random_area(self) -> float:
+        """The same of deletions at random."""
+        return float(self._areas(self.random_probabilities).mean())
+
+    @property
+    def comprehensiveness(self) -> float:
+        """Mean fall of the probability over the fractions above 0. More is better."""
+        return float((self.probabilities[:, :1] - self.probabilities[:, 1:]).mean())
+
+    @property
+    def random_comprehensiveness(self) -> float:
+        """The same of deletions at random."""
+        return float((self.random_probabilities[:, :1] - self.random_probabilities[:, 1:]).mean())
+
+    def advantage(self, num_bootstrap: int = 1000, seed: int = 0) -> Estimate:
+        """Tells by how much the curve is below that of random deletions.
+
+        Args:
+            num_bootstrap: Number of times that the texts are drawn anew for the interval.
+            seed: Of these draws.
+
+        Returns:
+            `random_area - area` with its 95 % interval over the texts. Where the interval holds 0,
+            the weights are no better than chance.
+
+        Example:
+
+        >>> curve = DeletionCurve((0.0, 0.5), np.array([[0.9, 0.1]]), np.array([[0.9, 0.5]]))
+        >>> print(curve.advantage())
+        0.2000 (0.2000 to 0.2000)
+        """
+        gaps = self._areas(self.random_probabilities) - self._areas(self.probabilities)
+        if not num_bootstrap:
+            return Estimate(float(gaps.mean()))
+        rng = np.random.default_rng(seed)
+        means = [gaps[rng.integers(len(gaps), size=len(gaps))].mean() for _ in range(num_bootstrap)]
+        low, high = np.quantile(means, [0.025, 0.975])
+        return Estimate(float(gaps.mean()), float(low), float(high))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives the means over the texts as what JSON can hold.
+
+        Returns:
+            A dict.
+
+        Example:
+
+        >>> curve = DeletionCurve((0.0, 0.5), np.array([[0.75, 0.25]]), np.array([[0.75, 0.5]]))
+        >>> curve.to_dict()["curve"], curve.to_dict()["random_curve"]
+        ([0.75, 0.25], [0.75, 0.5])
+        """
+        value, low, high = self.advantage()
+        return {
+            "num_texts": len(self.probabilities),
+            "fractions": list(self.fractions),
+            "curve": self.probabilities.mean(axis=0).tolist(),
+            "random_curve": self.random_probabilities.mean(axis=0).tolist(),
+            "area": self.area,
+            "random_area": self.random_area,
+            "advantage": {"value": value, "interval": [low, high]},
+            "comprehensiveness": self.comprehensiveness,
+            "random_comprehensiveness": self.random_comprehensiveness,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.probabilities)} texts", "deleted   highest    random"]
+        rows = zip(
+            self.fractions,
+            self.probabilities.mean(axis=0),
+            self.random_probabilities.mean(axis=0),
+            strict=True,
+        )
+        lines += [f"{100 * f:>5.3g} %{p:>12.4f}{r:>10.4f}" for f, p, r in rows]
+        lines.append(f"area   {self.area:>12.4f}{self.random_area:>10.4f}")
+        lines.append(f"random - highest: {self.advantage()}")
+        return "\n".join(lines)
+
+    def _areas(self, curves: np.ndarray) -> np.ndarray:
+        """`(n,)`, by trapezoids."""
+        steps = np.diff(self.fractions)
+        return (curves[:, 1:] + curves[:, :-1]) @ steps / (2 * self.fractions[-1])
+
+
+def deletion_curve(
+    predict: Predict,
+    ids: Sequence[Sequence[int]],
+    weights: Sequence[Any],
+    fractions: Sequence[float] = FRACTIONS,
+    num_random: int = 5,
+    keep: Collection[int] = (),
+    seed: int = 0,
+) -> DeletionCurve:
+    """Deletes the tokens of highest weight and watches how the model's answer falls.
+
+    For each text the class is the one that the model gives the whole text. For each fraction f the
+    `ceil(f * T)` of its T tokens with the highest weights are left out, those after them move up,
+    and the model is asked again for the probability of that class. If the weights name the tokens
+    that decided, it falls fast, faster than when as many tokens are left out at random. The area
+    under the curve sums that up (Samek et al., 2017, "Evaluating the Visualization of What a Deep
+    Neural Network Has Learned"), and so does the mean fall, the comprehensiveness of DeYoung et
+    al., 2020, "ERASER: A Benchmark to Evaluate Rationalized NLP Models":
+
+        comprehensiveness = mean_{f > 0} (p(class | x) - p(class | x without its top f))
+
+    A text without some of its words is no text that the model was trained on, and part of any fall
+    comes from that: so compare with the random deletions, never read the curve alone.
+
+    Args:
+        predict: Takes a list of lists of ids, which may be empty, and gives `(n, C)`
+            probabilities, an array.
+        ids: n texts' ids without padding.
+        weights: For each text a weight for each id. Signed ones must be about the class that the
+            model gives: the highest are deleted first, the negative last. Equal weights go in the
+            order of the text.
+        fractions: Ascending shares of the tokens from 0 to 1; 0 is put before them if it is not
+            there.
+        num_random: Number of random orders of each text.
+        keep: Ids that stay, and do not count: those of `[CLS]` and `[SEP]`.
+        seed: Of the random orders.
+
+    Returns:
+        A `DeletionCurve`.
+
+    Raises:
+        ValueError: If texts, weights, fractions or probabilities do not fit.
+
+    Example:
+
+    A model that knows how good each token is, explained by just that:
+
+    >>> good = np.array([0.0, -1.0, 0.0, 2.0, 1.0])
+    >>> def predict(ids):
+    ...     positive = 1 / (1 + np.exp([-good[row].sum() for row in ids]))
+    ...     return np.stack([1 - positive, positive], axis=1)
+    >>> ids = [[2, 3, 2, 4]]
+    >>> curve = deletion_curve(predict, ids, [good[row] for row in ids], [0.25, 0.5])
+    >>> print(curve)
+    1 texts
+    deleted   highest    random
+        0 %      0.9526    0.9526
+       25 %      0.7311    0.8496
+       50 %      0.5000    0.8053
+    area         0.7287    0.8643
+    random - highest: 0.1356 (0.1356 to 0.1356)
+    """
+    rows = [np.asarray(row, "int64").reshape(-1) for row in ids]
+    fractions = _checked_fractions(fractions)
+    orders = _orders(rows, weights, keep)
+    if isinstance(num_random, bool) or not isinstance(num_random, int) or num_random < 1:
+        raise ValueError(f"Expected `num_random` of 1 or more. Received: {num_random!r}.")
+    whole = _predicted(predict, rows)
+    classes = whole.argmax(axis=1)
+
+    def curve(orders: list[np.ndarray]) -> np.ndarray:
+        columns = [whole]
+        for fraction in fractions[1:]:
+            # Rounded, as 0.07 * 100 is more than 7.
+            counts = [int(np.ceil(round(fraction * len(order), 9))) for order in orders]
+            left = [
+                np.delete(row, order[:count])
+                for row, order, count in zip(rows, orders, counts, strict=True)
+            ]
+            columns.append(_predicted(predict, left))
+        picked = [probabilities[np.arange(len(rows)), classes] for probabilities in columns]
+        return np.stack(picked, axis=1)
+
+    rng = np.random.default_rng(seed)
+    random = [curve([rng.permutation(order) for order in orders]) for _ in range(num_random)]
+    return DeletionCurve(fractions, curve(orders), np.mean(random, axis=0))
+
+
+def _orders(rows: list[np.ndarray], weights: Any, keep: Collection[int]) -> list[np.ndarray]:
+    """Places of the tokens of each text that may be deleted, the highest weight first."""
+    weights = [np.asarray(row, "float64") for row in weights]
+    if not rows or len(weights) != len(rows):
+        raise ValueError(
+            "Expected a row of weights for each text, and at least one. Received: "
+            f"{len(rows)} texts, {len(weights)} rows of weights."
+        )
+    orders = []
+    for i, (row, weight) in enumerate(zip(rows, weights, strict=True)):
+        if weight.shape != row.shape:
+            raise ValueError(
+                f"Expected a weight for each of the {len(row)} ids of text {i}. Received: shape "
+                f"{weight.shape}."
+            )
+        if not np.isfinite(weight).all():
+            raise ValueError(f"Expected finite weights. Received: {weight} for text {i}.")
+        order = np.argsort(-weight, kind="stable")
+        orders.append(order[~np.isin(row[order], list(keep))])
+    return orders
+
+
+def _checked_fractions(fractions: Sequence[float]) -> tuple[float, ...]:
+    checked = tuple(float(fraction) for fraction in fractions)
+    if not checked or checked[0] != 0:
+        checked = (0.0, *checked)
+    ascending = all(a < b for a, b in itertools.pairwise(checked))
+    if len(checked) < 2 or not ascending or checked[0] < 0 or checked[-1] > 1:
+        raise ValueError(
+            f"Expected ascending `fractions` above 0, up to 1. Received: {list(fractions)}."
+        )
+    return checked
+
+
+def _predicted(predict: Predict, rows: list[np.ndarray]) -> np.ndarray:
+    probabilities = np.asarray(predict([row.tolist() for row in rows]), "float64")
+    if probabilities.ndim != 2 or len(probabilities) != len(rows):
+        raise ValueError(
+            f"Expected `predict` to give an array of shape ({len(rows)}, C). Received: shape "
+            f"{probabilities.shape}."
+        )
+    if not np.isfinite(probabilities).all():
+        raise ValueError("Expected `predict` to give finite probabilities. Received: NaN or inf.")
+    return probabilities

@@ -1,0 +1,430 @@
+"""How good a classifier is, with intervals, and how far its probabilities can be trusted."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_attn.training.resampling import METRICS, ResampledMetrics
+
+_NAMES = {"auc": "AUC", "macro_f1": "macro F1", "log_loss": "log loss", "ece": "ECE"}
+_LARGEST_TABLE = 12
+_LOWEST, _HIGHEST = 0.01, 100.0
+
+
+class Estimate(NamedTuple):
+    """A measured value and its 95 % interval.
+
+    Example:
+
+    >>> print(Estimate(0.906, 0.9025, 0.9091))
+    0.9060 (0.9025 to 0.9091)
+    """
+
+    value: float
+    """NaN where it is not defined: the AUC of a class that all or none of the texts have."""
+    low: float | None = None
+    """None where nothing was resampled."""
+    high: float | None = None
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return f"{self.value:.4f}"
+        return f"{self.value:.4f} ({self.low:.4f} to {self.high:.4f})"
+
+
+class ClassScores(NamedTuple):
+    """How well one class is found.
+
+    Example:
+
+    >>> scores = ClassScores("spam", precision=1.0, recall=0.5, f1=2 / 3, examples=4)
+    >>> round(scores.f1, 2)
+    0.67
+    """
+
+    name: str
+    precision: float
+    """NaN where the class was never predicted."""
+    recall: float
+    """NaN where no example has the class."""
+    f1: float
+    """NaN where both are so."""
+    examples: int
+    """How many have the class."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationReport:
+    """What `evaluate_probabilities` found; `print` shows it as tables.
+
+    Args:
+        class_names: C names.
+        num_examples: n.
+        accuracy: Share of the examples whose most probable class is the right one. With several
+            labels an example, the share of which every decision is right.
+        macro_f1: Mean of the classes' F1, all classes alike; over those that occur in the labels
+            or the predictions.
+        auc: Area under the ROC curve: the probability that an example of the class gets a higher
+            probability of it than one of another class. Mean over the classes (one against the
+            rest), over those for which there are examples of both kinds.
+        log_loss: Mean of `-log p(label)` in nats; with several labels, the mean over all decisions.
+        ece: Expected calibration error, see `evaluate_probabilities`.
+        confusion: `(C, C)` counts, a row for each true class and a column for each predicted one.
+            With several labels `(C, 2, 2)`: for each class a matrix of no and yes.
+        multi_label: Whether an example may have several labels.
+
+    Example:
+
+    >>> report = evaluate_probabilities([0, 1], [[0.8, 0.2], [0.4, 0.6]], ["no", "yes"])
+    >>> report.accuracy, report.confusion.tolist()
+    (Estimate(value=1.0, low=1.0, high=1.0), [[1, 0], [0, 1]])
+    """
+
+    class_names: tuple[str, ...]
+    num_examples: int
+    accuracy: Estimate
+    macro_f1: Estimate
+    auc: Estimate
+    log_loss: Estimate
+    ece: Estimate
+    confusion: np.ndarray
+    multi_label: bool = False
+
+    def per_class(self) -> list[ClassScores]:
+        """Precision, recall and F1 of each class.
+
+        Returns:
+            A `ClassScores` for each class.
+
+        Example:
+
+        >>> probabilities = [[0.8, 0.2], [0.7, 0.3], [0.4, 0.6]]
+        >>> report = evaluate_probabilities([0, 1, 1], probabilities, ["no", "yes"])
+        >>> [(scores.name, scores.precision, scores.recall) for scores in report.per_class()]
+        [('no', 0.5, 1.0), ('yes', 1.0, 0.5)]
+        """
+        if self.multi_label:
+            found = self.confusion[:, 1, 1]
+            true, predicted = found + self.confusion[:, 1, 0], found + self.confusion[:, 0, 1]
+        else:
+            found = np.diagonal(self.confusion)
+            true, predicted = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
+        return [
+            ClassScores(name, _ratio(f, p), _ratio(f, t), _ratio(2 * f, t + p), int(t))
+            for name, f, t, p in zip(self.class_names, found, true, predicted, strict=True)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gives all of it as what JSON can hold.
+
+        Returns:
+            A dict; an undefined value is None, an interval `[low, high]` or None.
+
+        Example:
+
+        >>> report = evaluate_probabilities([0, 0], [[0.8, 0.2], [0.4, 0.6]], ["no", "yes"])
+        >>> report.to_dict()["accuracy"], report.to_dict()["auc"]["value"]
+        ({'value': 0.5, 'interval': [0.0, 1.0]}, None)
+        """
+        content: dict[str, Any] = {"num_examples": self.num_examples}
+        for name in METRICS:
+            value, low, high = getattr(self, name)
+            content[name] = {
+                "value": _or_none(value),
+                "interval": None if low is None or high is None else [low, high],
+            }
+        content["classes"] = [
+            {key: _or_none(value) for key, value in scores._asdict().items()}
+            for scores in self.per_class()
+        ]
+        content["confusion"] = self.confusion.tolist()
+        return content
+
+    def __str__(self) -> str:
+        lines = [f"{self.num_examples} examples", f"{'':<12}{'value':>8}   95 % interval"]
+        for name in METRICS:
+            value, low, high = getattr(self, name)
+            interval = "" if low is None else f"   {low:.4f} to {high:.4f}"
+            lines.append(f"{_NAMES.get(name, name):<12}{_number(value)}{interval}".rstrip())
+        width = max(10, *(len(name) for name in self.class_names)) + 2
+        lines += ["", f"{'class':<{width}}precision  recall      F1  examples"]
+        for name, precision, recall, f1, examples in self.per_class():
+            numbers = f"{_number(precision):>9}{_number(recall)}{_number(f1)}{examples:>10}"
+            lines.append(f"{name:<{width}}{numbers}")
+        if not self.multi_label and len(self.class_names) <= _LARGEST_TABLE:
+            cell = max(10, *(len(name) for name in self.class_names)) + 2
+            head = "".join(f"{name:>{cell}}" for name in self.class_names)
+            lines += ["", f"{'true / predicted':<{max(width, 18)}}{head}"]
+            for name, row in zip(self.class_names, self.confusion, strict=True):
+                cells = "".join(f"{count:>{cell}}" for count in row)
+                lines.append(f"{name:<{max(width, 18)}}{cells}")
+        return "\n".join(lines)
+
+
+def evaluate_probabilities(
+    labels: Any,
+    probabilities: Any,
+    class_names: Sequence[str] | None = None,
+    num_bootstrap: int = 1000,
+    seed: int = 0,
+) -> ClassificationReport:
+    """Measures a classifier by its probabilities on examples that it was not trained on.
+
+    The expected calibration error (Guo et al., 2017, "On Calibration of Modern Neural Networks")
+    sorts the n predictions by their confidence, the probability of the predicted class, into 15
+    bins of equal width, `B_m` from `(m - 1) / 15`, not included, to `m / 15`:
+
+        ECE = sum_m |B_m| / n * |accuracy(B_m) - mean confidence(B_m)|
+
+    With several labels an example, each of its C decisions (0.5 or more is yes) is a prediction
+    with confidence `max(p, 1 - p)`.
+
+    Intervals are percentile bootstraps: the n examples are drawn n times with replacement, and
+    the metric's 2.5 % and 97.5 % quantiles over all such samples are the interval's ends. It tells
+    how far another test set of this size might differ, not another training run. Noise makes an
+    ECE too large, the more in a sample of a sample: a small one can lie below its interval.
+
+    Args:
+        labels: `(n,)` class numbers; or `(n, C)` zeros and ones, where an example may have several
+            classes or none.
+        probabilities: `(n, C)`; rows sum to 1 where each example has one class. Those below 2e-16
+            count as that in the log loss.
+        class_names: C names; numbers if None.
+        num_bootstrap: Number of samples; 0 for no intervals.
+        seed: Of the samples.
+
+    Returns:
+        A `ClassificationReport`.
+
+    Raises:
+        ValueError: If shapes or values do not fit.
+
+    Example:
+
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(2, size=200)
+    >>> yes = np.where(rng.random(200) < 0.9, labels, 1 - labels) * 0.8 + 0.1
+    >>> report = evaluate_probabilities(labels, np.stack([1 - yes, yes], 1), ["bad", "good"])
+    >>> print(report)
+    200 examples
+                   value   95 % interval
+    accuracy      0.8700   0.8200 to 0.9150
+    macro F1      0.8689   0.8166 to 0.9134
+    AUC           0.8706   0.8197 to 0.9132
+    log loss      0.3910   0.2921 to 0.5009
+    ECE           0.0300   0.0000 to 0.0800
+    <BLANKLINE>
+    class       precision  recall      F1  examples
+    bad            0.8387  0.8764  0.8571        89
+    good           0.8972  0.8649  0.8807       111
+    <BLANKLINE>
+    true / predicted           bad        good
+    bad                         78          11
+    good                        15          96
+    """
+    labels, probabilities = _checked(labels, probabilities)
+    n, num_classes = probabilities.shape
+    names = tuple(map(str, range(num_classes) if class_names is None else class_names))
+    if len(names) != num_classes:
+        raise ValueError(
+            f"Expected a name for each of the {num_classes} classes. Received: {len(names)} names."
+        )
+    if isinstance(num_bootstrap, bool) or not isinstance(num_bootstrap, int) or num_bootstrap < 0:
+        raise ValueError(f"Expected `num_bootstrap` of 0 or more. Received: {num_bootstrap!r}.")
+    values, confusion = _scikit_learn(labels, probabilities)
+    # A thousand times scikit-learn's metrics of 25,000 examples take a minute, these seconds.
+    resampled = ResampledMetrics(labels, probabilities)
+    values["ece"] = resampled(np.ones(n))["ece"]
+    rng = np.random.default_rng(seed)
+    samples = [
+        resampled(np.bincount(rng.integers(n, size=n), minlength=n)) for _ in range(num_bootstrap)
+    ]
+    estimates = {
+        name: Estimate(values[name], *_interval([sample[name] for sample in samples]))
+        for name in METRICS
+    }
+    return ClassificationReport(
+        names, n, **estimates, confusion=confusion, multi_label=labels.ndim == 2
+    )
+
+
+def fit_temperature(logits: Any, labels: Any) -> float:
+    """Finds the temperature that makes a classifier's probabilities most believable.
+
+    `softmax(logits / T)` has the same most probable class for any T. Temperature scaling (Guo et
+    al., 2017) takes the T of the least negative log-likelihood on examples that were not trained
+    on:
+
+        T = argmin_T -sum_i log softmax(logits[i] / T)[labels[i]]
+
+    With several labels an example, `sigmoid(logits / T)` and the sum over its decisions. As
+    `1 / T`, the sum is convex, so there is one T, found by bisecting its slope.
+
+    Args:
+        logits: `(n, C)` of validation examples.
+        labels: `(n,)` class numbers, or `(n, C)` zeros and ones.
+
+    Returns:
+        A float from 0.01 (every example is right: the more certain the better) to 100 (the logits
+        tell nothing of the labels); above 1 the classifier was too certain.
+
+    Raises:
+        ValueError: If shapes or values do not fit.
+
+    Example:
+
+    Right three times of four, whatever the logits say:
+
+    >>> temperature = fit_temperature([[0.0, 5.0]] * 4, [1, 1, 1, 0])
+    >>> print(f"{1 / (1 + np.exp(-5.0 / temperature)):.4f}")
+    0.7500
+    """
+    logits = _array(logits, "logits")
+    labels = _checked_labels(labels, logits.shape)
+    multi_label = labels.ndim == 2
+    if not multi_label:  # adding a number to a row of logits changes nothing
+        logits = logits - logits.max(axis=1, keepdims=True)
+        labels = np.eye(logits.shape[1])[labels]
+
+    def slope(inverse: float) -> float:
+        """Derivative of the negative log-likelihood with respect to `1 / T`."""
+        if multi_label:
+            predicted = 0.5 * (1 + np.tanh(0.5 * inverse * logits))
+        else:
+            predicted = np.exp(inverse * logits)
+            predicted /= predicted.sum(axis=1, keepdims=True)
+        return float(((predicted - labels) * logits).sum())
+
+    low, high = 1 / _HIGHEST, 1 / _LOWEST
+    if slope(low) >= 0 >= slope(high):  # all logits alike
+        return 1.0
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if slope(middle) <= 0 else (low, middle)
+    return min(max(1 / math.sqrt(low * high), _LOWEST), _HIGHEST)
+
+
+def _checked(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:
+    probabilities = _array(probabilities, "probabilities")
+    labels = _checked_labels(labels, probabilities.shape)
+    outside = np.argwhere((probabilities < 0) | (probabilities > 1))
+    if outside.size:
+        row, column = outside[0]
+        raise ValueError(
+            f"Expected probabilities from 0 to 1. Received: {probabilities[row, column]:.4g} in "
+            f"row {row}. Are these logits? Take the softmax, or the sigmoid for several labels."
+        )
+    sums = probabilities.sum(axis=1)
+    worst = int(np.abs(sums - 1).argmax())
+    if labels.ndim == 1 and abs(sums[worst] - 1) > 0.02:  # bfloat16's softmax may be off by 0.01
+        raise ValueError(
+            "Expected rows of `probabilities` that sum to 1. Received: a sum of "
+            f"{sums[worst]:.4g} in row {worst}. Where an example may have several classes, give "
+            "`labels` of shape (n, C)."
+        )
+    return labels, probabilities
+
+
+def _array(values: Any, name: str) -> np.ndarray:
+    """`(n, C)` of float64, finite."""
+    values = np.asarray(values, "float64")
+    if values.ndim != 2 or not len(values) or not values.shape[1]:
+        raise ValueError(
+            f"Expected `{name}` of shape (n, C), n examples and C classes. Received: shape "
+            f"{values.shape}."
+        )
+    if not np.isfinite(values).all():
+        row = int(np.argwhere(~np.isfinite(values))[0, 0])
+        raise ValueError(f"Expected finite `{name}`. Received: {values[row]} in row {row}.")
+    return values
+
+
+def _checked_labels(labels: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """`(n,)` of int64, or `(n, C)` of booleans."""
+    labels = np.asarray(labels)
+    if shape[1] < 2:
+        raise ValueError(
+            f"Expected two classes or more, a column each. Received: shape {shape}. Give both "
+            "probabilities, of no and of yes."
+        )
+    if labels.shape == shape:
+        if not ((labels == 0) | (labels == 1)).all():
+            wrong = labels[(labels != 0) & (labels != 1)][0]
+            raise ValueError(f"Expected zeros and ones in `labels`. Received: {wrong}.")
+        return labels.astype(bool)
+    if labels.shape != shape[:1]:
+        raise ValueError(
+            f"Expected `labels` of shape {shape[:1]}, or {shape} with several an example. "
+            f"Received: shape {labels.shape}."
+        )
+    if labels.dtype.kind not in "biu":
+        raise ValueError(f"Expected class numbers as `labels`. Received: dtype {labels.dtype}.")
+    if labels.min() < 0 or labels.max() >= shape[1]:
+        wrong = labels[(labels < 0) | (labels >= shape[1])][0]
+        raise ValueError(
+            f"Expected labels from 0 to {shape[1] - 1}, as there are {shape[1]} columns. "
+            f"Received: {wrong}."
+        )
+    return labels.astype("int64")
+
+
+def _scikit_learn(
+    labels: np.ndarray, probabilities: np.ndarray
+) -> tuple[dict[str, float], np.ndarray]:
+    """Accuracy, macro F1, AUC and log loss; and the confusion matrix."""
+    from sklearn import metrics
+
+    n, num_classes = probabilities.shape
+    classes = np.arange(num_classes)
+    if labels.ndim == 2:
+        predicted, members = probabilities >= 0.5, labels
+        confusion = metrics.multilabel_confusion_matrix(labels, predicted, labels=classes)
+        losses = [
+            metrics.log_loss(labels[:, c], probabilities[:, c], labels=[False, True])
+            for c in classes
+        ]
+        columns = classes
+    else:
+        predicted, members = probabilities.argmax(axis=1), labels[:, None] == classes
+        confusion = metrics.confusion_matrix(labels, predicted, labels=classes)
+        normal = probabilities / probabilities.sum(axis=1, keepdims=True)
+        losses = [metrics.log_loss(labels, normal, labels=classes)]
+        columns = classes[1:] if num_classes == 2 else classes
+    areas = [
+        metrics.roc_auc_score(members[:, c], probabilities[:, c])
+        for c in columns
+        if 0 < members[:, c].sum() < n
+    ]
+    values = {
+        "accuracy": metrics.accuracy_score(labels, predicted),
+        "macro_f1": metrics.f1_score(
+            labels, predicted, labels=classes, average="macro", zero_division=np.nan
+        ),
+        "auc": np.mean(areas) if areas else math.nan,
+        "log_loss": np.mean(losses),
+    }
+    return {name: float(value) for name, value in values.items()}, confusion
+
+
+def _interval(samples: list[float]) -> tuple[float | None, float | None]:
+    """95 % of the samples; those where the metric is not defined do not count."""
+    defined = [sample for sample in samples if not math.isnan(sample)]
+    if not defined:
+        return None, None
+    low, high = np.quantile(defined, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _ratio(part: Any, whole: Any) -> float:
+    return float(part / whole) if whole else math.nan
+
+
+def _or_none(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _number(value: float) -> str:
+    return f"{'-' if math.isnan(value) else format(value, '.4f'):>8}"
