@@ -1,6 +1,7 @@
 """SavedModels that take and give strings, and need nothing but TensorFlow."""
 
 import contextlib
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -26,11 +27,13 @@ def export_text_functions(
     expected: Mapping[str, Mapping[str, Any]],
     tolerance: float = 1e-4,
     overwrite: bool = False,
+    requirements: Sequence[str] = ("tensorflow",),
 ) -> None:
     """Exports functions of strings, loads them, and compares them with what they must give.
 
     The SavedModel is made beside its place, and put there at the end: an export that fails leaves
-    what was there before.
+    what was there before. A file `requirements.txt` in it names, for pip, what a process must have
+    and import to load it.
 
     Args:
         path: Folder of the SavedModel.
@@ -45,6 +48,7 @@ def export_text_functions(
         expected: For each signature the outputs that it must give for these inputs, by name.
         tolerance: Greatest difference of floats.
         overwrite: Whether a SavedModel that is there is replaced.
+        requirements: Modules that a process must import to load it.
 
     Raises:
         FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
@@ -85,6 +89,9 @@ def export_text_functions(
         functions = {name: tf.function(f, autograph=False) for name, f in functions.items()}
         signatures = {name: f.get_concrete_function(**specs) for name, f in functions.items()}
         tf.saved_model.save(module, str(folder), signatures=signatures)
+        packages = [name.replace("_", "-") for name in requirements]
+        lines = [f"{name}=={importlib.metadata.version(name)}\n" for name in packages]
+        (folder / "requirements.txt").write_text("".join(lines), encoding="utf-8")
 
         loaded = tf.saved_model.load(str(folder)).signatures
         for name, outputs in expected.items():

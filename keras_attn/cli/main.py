@@ -8,6 +8,7 @@ from zipfile import BadZipFile
 
 import click
 
+from keras_attn.cli.sentiment import sentiment
 from keras_attn.cli.text_generation import text_generation
 from keras_attn.cli.translation import translation
 from keras_attn.version import __version__
@@ -32,6 +33,7 @@ def keras_attn_command(debug: bool) -> None:
 
 keras_attn_command.add_command(translation)
 keras_attn_command.add_command(text_generation)
+keras_attn_command.add_command(sentiment)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -2,14 +2,12 @@
 
 import contextlib
 import dataclasses
-import itertools
-import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from keras_attn.cli.lines import check_files, files_argument, read_chunks
 from keras_attn.cli.options import (
     FILE,
     config_option,
@@ -35,8 +33,6 @@ from keras_attn.tasks import (
 from keras_attn.tasks.translation_data import columns
 from keras_attn.tasks.translation_settings import SECTIONS, TOKENIZE
 from keras_attn.training import compute_on
-
-_CHUNK = 1024
 
 
 @click.group()
@@ -170,7 +166,7 @@ def evaluate(
 @config_option
 @device_option
 @settings_options(TranslationDecodingSettings)
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
+@files_argument
 def predict(
     model_file: Path,
     output: Path | None,
@@ -189,9 +185,7 @@ def predict(
     decoding = merged({"decoding": TranslationDecodingSettings}, config, given, SECTIONS)[
         "decoding"
     ]
-    for path in files:
-        if str(path) != "-" and not path.is_file():
-            raise FileNotFoundError(f"Expected a file. Received: {path}, which is none.")
+    check_files(files)
     for path in (output, alignments):
         check_output(path)
     if output is not None and alignments is not None and output.resolve() == alignments.resolve():
@@ -209,9 +203,7 @@ def predict(
         out = open_output(output, stack)
         links = open_output(alignments, stack) if alignments is not None else None
         number = cut = 0
-        standard = sys.stdin is not None and (not files or Path("-") in files)
-        size = 1 if standard and sys.stdin.isatty() else _CHUNK  # who types wants an answer
-        for lines in _chunks(_lines(files), size):
+        for lines in read_chunks(files, normalize_whitespace):
             real = [line for line in lines if line]
             if links is None and heat_maps is None:
                 answers = iter([(t, None) for t in translator.translate(real, **search)])
@@ -257,31 +249,3 @@ def export(
     translator = Translator.load(model_file)
     translator.export(folder, decoding.beams, decoding.alpha, overwrite=overwrite, **more)
     click.echo(f"SavedModel: {folder}")
-
-
-def _lines(files: tuple[Path, ...]) -> Iterator[str]:
-    """The lines of files, split at newlines alone."""
-    broken = 0
-    for path in files or (Path("-"),):
-        standard = str(path) == "-"
-        with open(0 if standard else path, "rb", closefd=not standard) as file:
-            for i, line in enumerate(file):
-                text = line.decode("utf-8", errors="replace")
-                broken += not _is_utf8(line)
-                yield normalize_whitespace(text.removeprefix("\ufeff") if i == 0 else text)
-    if broken:
-        click.echo(f"{broken} lines are no UTF-8: bad bytes were read as U+FFFD.", err=True)
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    lines = iter(lines)
-    while chunk := list(itertools.islice(lines, size)):
-        yield chunk

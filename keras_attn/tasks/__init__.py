@@ -1,6 +1,19 @@
 """Strings in, strings out: a model with its text processing and its decoding."""
 
 from keras_attn.tasks.alignment import Alignment
+from keras_attn.tasks.explanation import Explanation
+from keras_attn.tasks.faithfulness import DeletionCurve, deletion_curve
+from keras_attn.tasks.text_classification_settings import (
+    ClassificationDataSettings,
+    ClassificationModelSettings,
+    ClassificationTrainingSettings,
+)
+from keras_attn.tasks.text_classification_training import (
+    DevelopmentAccuracy,
+    TextClassificationRun,
+    train_text_classifier,
+)
+from keras_attn.tasks.text_classifier import Prediction, TextClassifier
 from keras_attn.tasks.text_generation_settings import (
     TextDataSettings,
     TextModelSettings,
@@ -13,6 +26,7 @@ from keras_attn.tasks.text_generation_training import (
     train_text_generator,
 )
 from keras_attn.tasks.text_generator import TextGenerator, TextScore
+from keras_attn.tasks.tfidf_baseline import TfidfBaseline
 from keras_attn.tasks.translation_data import PreparedTranslation
 from keras_attn.tasks.translation_decoding import NBestTranslations
 from keras_attn.tasks.translation_settings import (
@@ -30,10 +44,19 @@ from keras_attn.tasks.translator import TranslationScores, Translator
 
 __all__ = [
     "Alignment",
+    "ClassificationDataSettings",
+    "ClassificationModelSettings",
+    "ClassificationTrainingSettings",
+    "DeletionCurve",
+    "DevelopmentAccuracy",
     "DevelopmentBits",
     "DevelopmentScore",
+    "Explanation",
     "NBestTranslations",
+    "Prediction",
     "PreparedTranslation",
+    "TextClassificationRun",
+    "TextClassifier",
     "TextDataSettings",
     "TextGenerationRun",
     "TextGenerator",
@@ -41,6 +64,7 @@ __all__ = [
     "TextSamplingSettings",
     "TextScore",
     "TextTrainingSettings",
+    "TfidfBaseline",
     "TranslationDataSettings",
     "TranslationDecodingSettings",
     "TranslationModelSettings",
@@ -48,6 +72,8 @@ __all__ = [
     "TranslationScores",
     "TranslationTrainingSettings",
     "Translator",
+    "deletion_curve",
+    "train_text_classifier",
     "train_text_generator",
     "train_translation",
 ]

@@ -1,0 +1,85 @@
+"""The lines that commands read."""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import click
+
+_CHUNK = 1024
+
+files_argument = click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
+
+
+def check_files(files: tuple[Path, ...]) -> None:
+    """Finds out before the work whether there are files to read; `-` is standard input.
+
+    Args:
+        files: Their paths.
+
+    Raises:
+        FileNotFoundError: If one is not there.
+
+    Example:
+
+    >>> check_files((Path("-"), Path("nowhere.txt")))
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: Expected a file. Received: nowhere.txt, which is none.
+    """
+    for path in files:
+        if str(path) != "-" and not path.is_file():
+            raise FileNotFoundError(f"Expected a file. Received: {path}, which is none.")
+
+
+def read_chunks(files: tuple[Path, ...], clean: Callable[[str], str] = str) -> Iterator[list[str]]:
+    """Reads the lines of files, split at newlines alone, some at a time.
+
+    Bytes that are no UTF-8 are read as U+FFFD, with a warning at the end.
+
+    Args:
+        files: Their paths; `-` or none: standard input, from a terminal line by line.
+        clean: Called with each line.
+
+    Yields:
+        Lists of lines, without their ends.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "lines.txt"
+    >>> _ = path.write_bytes(b"one\\ntwo\\r\\n")
+    >>> list(read_chunks((path,)))
+    [['one', 'two']]
+    """
+    standard = sys.stdin is not None and (not files or Path("-") in files)
+    size = 1 if standard and sys.stdin.isatty() else _CHUNK  # who types wants an answer
+    yield from _chunks((clean(line) for line in _lines(files)), size)
+
+
+def _lines(files: tuple[Path, ...]) -> Iterator[str]:
+    broken = 0
+    for path in files or (Path("-"),):
+        standard = str(path) == "-"
+        with open(0 if standard else path, "rb", closefd=not standard) as file:
+            for i, line in enumerate(file):
+                text = line.decode("utf-8", errors="replace").rstrip("\r\n")
+                broken += not _is_utf8(line)
+                yield text.removeprefix("\ufeff") if i == 0 else text
+    if broken:
+        click.echo(f"{broken} lines are no UTF-8: bad bytes were read as U+FFFD.", err=True)
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
+    lines = iter(lines)
+    while chunk := list(itertools.islice(lines, size)):
+        yield chunk

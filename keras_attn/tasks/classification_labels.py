@@ -1,0 +1,175 @@
+"""Labels of texts: checked, and as numbers."""
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.datasets import LabelledText
+from keras_attn.datasets.labelled_texts import Label, as_labelled, label_names
+
+Labelled = LabelledText | tuple[str, Label]
+
+_UNEVEN = 10
+
+
+def checked_examples(examples: Iterable[Labelled]) -> tuple[list[str], list[Label]]:
+    """Returns texts and labels of labelled texts.
+
+    Args:
+        examples: `LabelledText`s, or tuples (text, label).
+
+    Returns:
+        The texts, and the label of each.
+
+    Raises:
+        ValueError: For something else, or nothing.
+
+    Example:
+
+    >>> checked_examples([("Good.", "pos"), ("Bad.", "neg")])
+    (['Good.', 'Bad.'], ['pos', 'neg'])
+    """
+    checked = [as_labelled(example) for example in examples]
+    if not checked:
+        raise ValueError("Expected at least one labelled text. Received: none.")
+    return [example.text for example in checked], [example.label for example in checked]
+
+
+def checked_class_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Returns the names of the classes.
+
+    Args:
+        names: Strings.
+
+    Returns:
+        A tuple of them.
+
+    Raises:
+        ValueError: For fewer than two, or names that come twice or are no strings.
+
+    Example:
+
+    >>> checked_class_names(["positive"])
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected two classes or more. Received: ['positive'].
+    """
+    if isinstance(names, str):
+        raise ValueError(f"Expected a list of names. Received: the string {names!r}.")
+    names = list(names)
+    if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"Expected names that are different strings. Received: {names}.")
+    if len(names) < 2:
+        raise ValueError(f"Expected two classes or more. Received: {names}.")
+    return tuple(names)
+
+
+def class_names_of(examples: Iterable[Labelled]) -> tuple[str, ...]:
+    """Returns the names of the classes that occur, in alphabetical order.
+
+    Args:
+        examples: Labelled texts.
+
+    Returns:
+        A tuple of names.
+
+    Raises:
+        ValueError: If there is one only.
+
+    Example:
+
+    >>> class_names_of([("Good.", "pos"), ("Bad.", "neg"), ("Fine.", "pos")])
+    ('neg', 'pos')
+    """
+    _, labels = checked_examples(examples)
+    return checked_class_names(sorted({name for label in labels for name in label_names(label)}))
+
+
+def label_numbers(
+    labels: Sequence[Label], class_names: Sequence[str], multi_label: bool = False
+) -> np.ndarray:
+    """Returns labels as numbers.
+
+    Args:
+        labels: A name for each text, or tuples of names.
+        class_names: Names of the classes.
+        multi_label: Whether a text may have several labels, or none.
+
+    Returns:
+        int32 `(n,)`, or float32 zeros and ones `(n, C)` where there may be several.
+
+    Raises:
+        ValueError: For labels that are not among the classes, and several labels where one is
+            expected.
+
+    Example:
+
+    >>> label_numbers(["pos", "neg"], ["neg", "pos"]).tolist()
+    [1, 0]
+    >>> label_numbers([("a", "b"), ()], ["a", "b"], multi_label=True).tolist()
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
+    number = {name: i for i, name in enumerate(class_names)}
+    unknown = Counter(n for label in labels for n in label_names(label) if n not in number)
+    if unknown:
+        found = ", ".join(f"{name!r} ({count} texts)" for name, count in unknown.most_common(5))
+        raise ValueError(
+            f"Expected labels among the classes {list(class_names)}. Received: {found}."
+        )
+    if multi_label:
+        rows = np.zeros((len(labels), len(number)), "float32")
+        for row, label in zip(rows, labels, strict=True):
+            row[[number[name] for name in label_names(label)]] = 1.0
+        return rows
+    several = [label for label in labels if not isinstance(label, str)]
+    if several:
+        raise ValueError(
+            "Expected one label, a string, for each text. Received: "
+            f"{several[0]!r}. Classifiers with multi_label=True take several."
+        )
+    return np.array([number[label] for label in labels], "int32")
+
+
+def warn_of_imbalance(examples: Iterable[Labelled], class_names: Sequence[str]) -> None:
+    """Warns where a class has less than a tenth of the texts of another one, with the counts.
+
+    Args:
+        examples: Labelled texts.
+        class_names: Names of the classes.
+
+    Example:
+
+    >>> warn_of_imbalance([("Good.", "pos"), ("Bad.", "neg")], ["neg", "pos"])
+    """
+    _, labels = checked_examples(examples)
+    counts = Counter(name for label in labels for name in label_names(label))
+    few = min(counts[name] for name in class_names)
+    if few * _UNEVEN < max(counts[name] for name in class_names):
+        shown = ", ".join(f"{name}: {counts[name]:,}" for name in class_names)
+        warnings.warn(
+            f"The classes are uneven ({shown}). A model may do well by never naming the rare ones: "
+            "look at macro F1, and consider class_weight='balanced'.",
+            stacklevel=3,
+        )
+
+
+def describe_labels(examples: Sequence[Any]) -> str:
+    """Counts labels, for a line of a log.
+
+    Args:
+        examples: Labelled texts.
+
+    Returns:
+        Such as `"neg 10, pos 12"`.
+
+    Example:
+
+    >>> describe_labels([("Good.", "pos"), ("Bad.", "neg"), ("Fine.", "pos")])
+    'neg 1, pos 2'
+    """
+    _, labels = checked_examples(examples)
+    counts = Counter(name for label in labels for name in label_names(label))
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
