@@ -337,7 +337,7 @@ def plot(rows: list[dict], path: Path) -> None:
     axes.set_ylim(0, 5 * math.ceil((top + 1) / 5))
     axes.grid(axis="y", color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.legend()
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     with atomic_write(path) as partial:
         figure.savefig(partial, dpi=150, format="png")
 
