@@ -15,9 +15,11 @@ from keras_attn.models.classifier_parts import (
     build_classifier,
     check_classifier,
     classify,
+    drop_words,
     embed_tokens,
     make_embedding,
     make_head,
+    make_word_dropout,
 )
 
 Tensor = Any
@@ -135,10 +137,7 @@ def _embedding_layers(
         layers.append(
             TokenWeighting(vocabulary_size, activation="softplus", dtype=dtype, name=name)
         )
-    if config.word_dropout:
-        # One draw a token: it is left out with all of its embedding.
-        shape, name = (None, None, 1), f"{prefix}word_dropout"
-        layers.append(keras.layers.Dropout(config.word_dropout, shape, dtype=dtype, name=name))
+    layers += make_word_dropout(config.word_dropout, dtype, prefix)
     layers.append(MaskedAveragePooling(config.combiner, dtype=dtype, name=f"{prefix}pooling"))
     return layers
 
@@ -159,8 +158,7 @@ def rest_of_bag(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
         mask = keras.ops.not_equal(own_ids, 0)
         if f"{prefix}weighting" in layers:
             x = layers[f"{prefix}weighting"](x, own_ids, mask=mask)
-        if f"{prefix}word_dropout" in layers:
-            x = layers[f"{prefix}word_dropout"](x)
+        x = drop_words(layers, x, prefix)
         averages.append(layers[f"{prefix}pooling"](x, mask=mask))
     x = layers["both"](averages) if len(averages) > 1 else averages[0]
     if "hidden" in layers:

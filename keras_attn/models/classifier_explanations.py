@@ -107,20 +107,27 @@ def split_pairs_evenly(values: Tensor) -> Tensor:
     return 0.5 * (values + before)
 
 
-def gradient_function(model: keras.Model) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+def gradient_function(
+    model: keras.Model, multi_label: bool = False
+) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """Makes a function that classifies and says what each token added to the decision.
 
-    It is gradient times input (Shrikumar et al., 2016): with e[s] the embedding of token s and
-    logit c of the class that is explained,
+    It is gradient times input (Shrikumar et al., 2016): with e[s] the embedding of token s and c
+    the class that is explained,
 
-        weights[s] = e[s] . d logit_c / d e[s]
+        weights[s] = e[s] . d odds_c / d e[s]
+        odds_c     = logit_c - log sum_{k != c} exp(logit_k) = log(p_c / (1 - p_c))
 
-    above 0 where the token speaks for the class, below 0 where it speaks against it. For a model
-    that is linear in its embeddings, as the bag without a hidden layer, they and the bias sum to
-    the logit. What belongs to a pair of tokens is split evenly between the two.
+    above 0 where the token speaks for the class, below 0 where it speaks against it. (A logit alone
+    says nothing: with the softmax only differences of logits matter.) For two classes and a model
+    that is linear in its embeddings, as the bag without a hidden layer, they and the difference of
+    the biases sum to the log-odds. What belongs to a pair of tokens is split evenly between the
+    two.
 
     Args:
         model: What `text_classifier` returned, or a reloaded one.
+        multi_label: Whether a text may have several labels, so that the log-odds of a class are its
+            logit.
 
     Returns:
         `function(ids (B, S), classes (B,)) -> (logits (B, C), weights (B, S))`, in inference; a
@@ -134,7 +141,7 @@ def gradient_function(model: keras.Model) -> Callable[[Tensor, Tensor], tuple[Te
     >>> from keras_attn.models import BagClassifierConfig, text_classifier
     >>> model = text_classifier(BagClassifierConfig(50, num_classes=2))
     >>> logits, weights = gradient_function(model)(ops.array([[5, 6, 0]]), ops.array([1]))
-    >>> bool(abs(float(ops.sum(weights)) - float(logits[0, 1])) < 1e-6)
+    >>> bool(abs(float(ops.sum(weights)) - float(logits[0, 1] - logits[0, 0])) < 1e-6)
     True
     """
     embed, rest = embedding_and_rest(model)
@@ -144,8 +151,12 @@ def gradient_function(model: keras.Model) -> Callable[[Tensor, Tensor], tuple[Te
             logits = ops.cast(rest([*embedded, ids], training=False), "float32")
             best = ops.cast(ops.argmax(logits, axis=-1), "int32")
             chosen = ops.where(classes < 0, best, ops.cast(classes, "int32"))
-            picked = ops.take_along_axis(logits, ops.expand_dims(chosen, 1), axis=1)
-            return ops.sum(picked), logits
+            picked = ops.one_hot(chosen, logits.shape[-1], dtype="float32")
+            odds = ops.sum(picked * logits, axis=1)
+            if not multi_label:
+                # A number that no logit comes near, in place of the class itself.
+                odds = odds - ops.logsumexp(ops.where(picked > 0, -1e9, logits), axis=1)
+            return ops.sum(odds), logits
 
         embedded = embed(ids)
         logits, gradients = _gradients(decide, embedded)

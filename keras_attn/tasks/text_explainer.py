@@ -144,10 +144,10 @@ class TextExplainer:
         if method not in self._compiled:
             if method == "attention":
                 look = attention_function(model)
-                made = CompiledFunction(lambda ids, _: look(ids), model.variables)
+                made = CompiledFunction(lambda ids, length: look(ids), model.variables)
             else:
-                ask = gradient_function(model)
-                made = CompiledFunction(lambda ids, _, of: ask(ids, of), model.variables)
+                ask = gradient_function(model, self.classifier.multi_label)
+                made = CompiledFunction(lambda ids, length, of: ask(ids, of), model.variables)
             self._compiled[method] = made
         compiled = self._compiled[method]
         if method == "attention":
