@@ -146,12 +146,31 @@ def bag():
     return keras.Model({"token_ids": model.input}, model.output), inputs
 
 
+def pictures():
+    """Channel and spatial attention with their gates, and two encoders of pictures."""
+    images = keras.Input((None, None, 3), name="images")
+    x = layers.ImagePreprocessing((5, 8), "torch")(images)
+    x, channel = layers.ChannelAttention(1, pools=("max", "average"))(
+        x, return_attention_scores=True
+    )
+    x, spatial = layers.SpatialAttention(3)(x, return_attention_scores=True)
+    x, what, where = layers.CBAM(2, 5)(x, return_attention_scores=True)
+    cnn = models.small_cnn_encoder(8, (4, 4), "cbam", reduction=2, kernel_size=3)
+    patches = models.patch_encoder(
+        8, 4, num_layers=1, dim=D, num_heads=N, intermediate_dim=F, dropout=0.0
+    )
+    outputs = [x, channel, spatial, what, where, cnn(images), patches(images)]
+    inputs = {"images": np.random.default_rng(0).integers(0, 256, (2, 9, 6, 3)).astype("uint8")}
+    return keras.Model({"images": images}, outputs), inputs
+
+
 MODELS = {
     "translator": translator,
     "layer_by_layer": layer_by_layer,
     "recurrent": recurrent,
     "pooled": pooled,
     "bag": bag,
+    "pictures": pictures,
 }
 
 

@@ -3,6 +3,8 @@
 from keras_attn.layers.additive_attention import AdditiveAttention
 from keras_attn.layers.attention_decoder import AttentionDecoder
 from keras_attn.layers.attention_pooling import AttentionPooling
+from keras_attn.layers.cbam import CBAM
+from keras_attn.layers.channel_attention import ChannelAttention
 from keras_attn.layers.collect import (
     AttentionKey,
     AttentionMaps,
@@ -11,6 +13,7 @@ from keras_attn.layers.collect import (
 )
 from keras_attn.layers.decoder_block import DecoderBlock
 from keras_attn.layers.feed_forward import FeedForward
+from keras_attn.layers.image_preprocessing import ImagePreprocessing
 from keras_attn.layers.luong_attention import LuongAttention
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
@@ -24,6 +27,7 @@ from keras_attn.layers.positional_encoding import LearnedPositionalEncoding, Pos
 from keras_attn.layers.recurrent_encoder import RecurrentEncoder
 from keras_attn.layers.self_attention import SelfAttention
 from keras_attn.layers.sequence_attention import SequenceAttention
+from keras_attn.layers.spatial_attention import SpatialAttention
 from keras_attn.layers.token_embedding import TokenEmbedding
 from keras_attn.layers.token_pairs import HashedTokenPairs
 from keras_attn.layers.token_weighting import TokenWeighting
@@ -31,16 +35,19 @@ from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 from keras_attn.layers.transformer_stacks import TransformerDecoder, TransformerEncoder
 
 __all__ = [
+    "CBAM",
     "AdditiveAttention",
     "AttentionDecoder",
     "AttentionKey",
     "AttentionMaps",
     "AttentionPooling",
+    "ChannelAttention",
     "DecoderBlock",
     "FeedForward",
     "FinalStatesPooling",
     "FirstTokenPooling",
     "HashedTokenPairs",
+    "ImagePreprocessing",
     "LearnedPositionalEncoding",
     "LuongAttention",
     "MaskedAveragePooling",
@@ -51,6 +58,7 @@ __all__ = [
     "RecurrentEncoder",
     "SelfAttention",
     "SequenceAttention",
+    "SpatialAttention",
     "TokenEmbedding",
     "TokenWeighting",
     "TransformerDecoder",

@@ -2,6 +2,8 @@
 
 from keras_attn.models.bag_classifier import BagClassifierConfig, bag_classifier
 from keras_attn.models.encoder_decoder import ENCODER_DECODERS, encoder_decoder, model_kind
+from keras_attn.models.image_encoder import ImageEncoder
+from keras_attn.models.image_encoders import applications_encoder, encoder_from_model
 from keras_attn.models.recurrent import RecurrentConfig, recurrent_encoder_decoder
 from keras_attn.models.recurrent_classifier import (
     RecurrentClassifierConfig,
@@ -13,6 +15,7 @@ from keras_attn.models.recurrent_language_model import (
     recurrent_language_model,
 )
 from keras_attn.models.sequence_decoder import SequenceDecoder
+from keras_attn.models.small_image_encoders import patch_encoder, small_cnn_encoder
 from keras_attn.models.text_classifier import (
     TEXT_CLASSIFIERS,
     classifier_kind,
@@ -25,11 +28,13 @@ from keras_attn.models.transformer_classifier import (
     TransformerClassifierConfig,
     transformer_classifier,
 )
+from keras_attn.models.vgg16_weights import read_lpips_vgg16, vgg16_from_lpips
 
 __all__ = [
     "ENCODER_DECODERS",
     "TEXT_CLASSIFIERS",
     "BagClassifierConfig",
+    "ImageEncoder",
     "RecurrentClassifierConfig",
     "RecurrentConfig",
     "RecurrentLanguageModelConfig",
@@ -37,16 +42,22 @@ __all__ = [
     "TokenDecoder",
     "TransformerClassifierConfig",
     "TransformerConfig",
+    "applications_encoder",
     "bag_classifier",
     "classifier_kind",
     "embedding_and_rest",
     "encoder_decoder",
     "encoder_decoder_transformer",
+    "encoder_from_model",
     "language_decoder",
     "model_kind",
+    "patch_encoder",
+    "read_lpips_vgg16",
     "recurrent_classifier",
     "recurrent_encoder_decoder",
     "recurrent_language_model",
+    "small_cnn_encoder",
     "text_classifier",
     "transformer_classifier",
+    "vgg16_from_lpips",
 ]

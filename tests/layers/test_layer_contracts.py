@@ -157,6 +157,10 @@ def pooling(cls, hides=("x",), scores=(), **settings):
     )
 
 
+def image(cls, channels=D, **settings):
+    return LayerCase(make(cls, **settings), {"x": ("T", 5, channels)}, masks={}, keeps_mask=False)
+
+
 def token_weighting(**settings):
     return LayerCase(
         make(layers.TokenWeighting, vocabulary_size=11, **settings),
@@ -289,6 +293,18 @@ CASES = {
     ),
 }  # fmt: skip
 
+IMAGE_CASES = {
+    "channel_attention": image(layers.ChannelAttention, reduction=2),
+    "channel_attention_two": image(
+        layers.ChannelAttention, reduction=3, activation="gelu", pools=("max", "average")
+    ),
+    "spatial_attention": image(layers.SpatialAttention, kernel_size=3, use_bias=True),
+    "cbam": image(layers.CBAM, reduction=4, kernel_size=5),
+    "image_preprocessing": image(
+        layers.ImagePreprocessing, channels=3, image_size=(3, 6), scaling="caffe"
+    ),
+}
+
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("case", CASES)
@@ -297,6 +313,12 @@ def test_contract(case, check, tmp_path):
         check_saving(CASES[case], tmp_path)
     else:
         CHECKS[check](CASES[case])
+
+
+@pytest.mark.parametrize("case", IMAGE_CASES)
+def test_an_image_layer(case, tmp_path):
+    """A picture has no masks and no padding."""
+    run_layer_test(IMAGE_CASES[case], tmp_path, skip=("models_masks", "padding"))
 
 
 TRANSFORMER = models.TransformerConfig(
@@ -353,4 +375,4 @@ def test_every_layer_is_there():
         if inspect.isclass(cls := getattr(layers, name)) and issubclass(cls, keras.layers.Layer)
     }
     abstract = {layers.SequenceAttention}
-    assert public - abstract == {type(case.make()) for case in CASES.values()}
+    assert public - abstract == {type(case.make()) for case in {**CASES, **IMAGE_CASES}.values()}

@@ -1,0 +1,81 @@
+"""Attention to channels, then to places."""
+
+from typing import Any
+
+import keras
+
+from keras_attn.layers.channel_attention import ChannelAttention
+from keras_attn.layers.image_layer import ImageGate
+from keras_attn.layers.spatial_attention import SpatialAttention
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class CBAM(ImageGate):
+    """Convolutional block attention module (Woo et al., 2018).
+
+        x'     = ChannelAttention(reduction, pools=("average", "max"))(x)
+        output = SpatialAttention(kernel_size)(x')
+
+    In a residual network it stands at the end of the branch, before the addition.
+
+    Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
+
+    Masking: none. Resize pictures rather than pad them; Keras warns where `x` has a mask.
+
+    Args:
+        reduction: How many channels share a unit of the hidden layer; at most C.
+        kernel_size: Rows and columns of the kernel of the spatial attention; odd.
+        data_format: `"channels_last"` or `"channels_first"`; Keras' setting if None.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, H, W, C)`.
+        return_attention_scores: Whether the gates are returned too.
+
+    Returns:
+        `(B, H, W, C)`, or `(output, channel gates, spatial gates)`, the gates `(B, C)` and
+        `(B, H, W)`.
+
+    Raises:
+        ValueError: For wrong settings or shapes.
+
+    Example:
+
+    >>> output, what, where = CBAM(4, 3)(keras.ops.ones((2, 5, 7, 8)), return_attention_scores=True)
+    >>> tuple(output.shape), tuple(what.shape), tuple(where.shape)
+    ((2, 5, 7, 8), (2, 8), (2, 5, 7))
+    """
+
+    def __init__(
+        self,
+        reduction: int = 16,
+        kernel_size: int = 7,
+        data_format: str | None = None,
+        **kwargs,
+    ):
+        super().__init__(data_format=data_format, **kwargs)
+        settings = {"data_format": self.data_format, "dtype": self.dtype_policy}
+        self.channel_attention = ChannelAttention(
+            reduction, pools=("average", "max"), name="channel_attention", **settings
+        )
+        self.spatial_attention = SpatialAttention(kernel_size, name="spatial_attention", **settings)
+
+    def build(self, x_shape):
+        """Makes the weights of both."""
+        self._check_input(x_shape)
+        self.channel_attention.build(x_shape)
+        self.spatial_attention.build(x_shape)
+
+    def call(self, x, return_attention_scores=False):
+        """Applies one after the other."""
+        x, what = self.channel_attention(x, return_attention_scores=True)
+        x, where = self.spatial_attention(x, return_attention_scores=True)
+        return (x, what, where) if return_attention_scores else x
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "reduction": self.channel_attention.reduction,
+            "kernel_size": self.spatial_attention.kernel_size,
+        }

@@ -1,0 +1,136 @@
+"""Attention to channels: squeeze-and-excitation and its kin."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.image_layer import ImageGate
+from keras_attn.layers.masked_layer import check_positive, cloned
+
+POOLS = ("average", "max")
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class ChannelAttention(ImageGate):
+    """Attention to channels of a picture: "what" to look at, not where.
+
+        pooled[p] = average, or maximum, of x over rows and columns         (B, C)
+        gates     = sigmoid(sum_p (activation(pooled[p] W1 + b1) W2 + b2))  (B, C)
+        output    = x * gates                                               (B, H, W, C)
+
+    With the average alone this is squeeze-and-excitation (Hu et al., 2018); with
+    `pools=("average", "max")`, both through the same two layers, the channel module of CBAM (Woo et
+    al., 2018). The hidden layer has C / reduction units, rounded down.
+
+    Gates are no weights of a softmax: each is between 0 and 1 by itself, and `collect_attention`
+    does not collect them.
+
+    Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
+
+    Masking: none. Resize pictures rather than pad them; Keras warns where `x` has a mask.
+
+    Args:
+        reduction: How many channels share a unit of the hidden layer; at most C.
+        activation: Activation of the hidden layer.
+        pools: `("average",)`, `("max",)` or both.
+        use_bias: Whether the two layers have the biases b1 and b2.
+        kernel_initializer: Initializer of W1 and W2.
+        bias_initializer: Initializer of b1 and b2.
+        data_format: `"channels_last"` or `"channels_first"`; Keras' setting if None.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, H, W, C)`.
+        return_attention_scores: Whether the gates are returned too.
+
+    Returns:
+        `(B, H, W, C)`, or `(output, gates)` with gates `(B, C)`.
+
+    Raises:
+        ValueError: For wrong settings or shapes.
+
+    Example:
+
+    >>> layer = ChannelAttention(reduction=2, pools=("average", "max"))
+    >>> output, gates = layer(ops.ones((2, 5, 7, 8)), return_attention_scores=True)
+    >>> tuple(output.shape), tuple(gates.shape)
+    ((2, 5, 7, 8), (2, 8))
+    """
+
+    def __init__(
+        self,
+        reduction: int = 16,
+        activation: Any = "relu",
+        pools: Sequence[str] = ("average",),
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        data_format: str | None = None,
+        **kwargs,
+    ):
+        super().__init__(data_format=data_format, **kwargs)
+        check_positive("ChannelAttention", reduction=reduction)
+        known = not isinstance(pools, str) and all(pool in POOLS for pool in pools)
+        if not known or not pools or len(set(pools)) != len(pools):
+            raise ValueError(
+                '`pools` of ChannelAttention must be ("average",), ("max",) or ("average", "max"). '
+                f"Received: {pools!r}."
+            )
+        self.reduction = reduction
+        self.activation = keras.activations.get(activation)
+        self.pools = list(pools)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+
+    def build(self, x_shape):
+        """Makes the two layers."""
+        channels = self._check_input(x_shape)
+        if channels < self.reduction:
+            raise ValueError(
+                "`reduction` of ChannelAttention must be at most the number of channels. Received: "
+                f"reduction={self.reduction}, {channels} channels (shape {tuple(x_shape)})."
+            )
+        units = channels // self.reduction
+        self.hidden_dense = self._dense(units, self.activation, "hidden")
+        self.output_dense = self._dense(channels, None, "output")
+        self.hidden_dense.build((None, channels))
+        self.output_dense.build((None, units))
+
+    def _dense(self, units: int, activation: Any, name: str) -> keras.layers.Dense:
+        return keras.layers.Dense(
+            units,
+            activation=activation,
+            use_bias=self.use_bias,
+            kernel_initializer=cloned(self.kernel_initializer),
+            bias_initializer=cloned(self.bias_initializer),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def call(self, x, return_attention_scores=False):
+        """Pools, makes the gates and multiplies by them."""
+        logits = []
+        for pool in self.pools:
+            if pool == "average":
+                pooled = ops.mean(x, axis=self.axes)
+            else:
+                pooled = ops.max(x, axis=self.axes)
+            logits.append(self.output_dense(self.hidden_dense(pooled)))
+        gates = ops.cast(ops.sigmoid(sum(logits[1:], logits[0])), x.dtype)
+        output = x * ops.expand_dims(gates, self.axes)
+        return (output, gates) if return_attention_scores else output
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "reduction": self.reduction,
+            "activation": keras.activations.serialize(self.activation),
+            "pools": self.pools,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }

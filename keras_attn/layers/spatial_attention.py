@@ -1,0 +1,110 @@
+"""Attention to places of a picture, by a convolution."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.image_layer import ImageGate
+from keras_attn.layers.masked_layer import check_positive, cloned
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class SpatialAttention(ImageGate):
+    """Attention to places of a picture: "where" to look (CBAM, Woo et al., 2018, equation 3).
+
+        maps   = [average of x over channels; maximum of x over channels]   (B, H, W, 2)
+        gates  = sigmoid(convolution(maps, K) + b)                          (B, H, W)
+        output = x * gates                                                  (B, H, W, C)
+
+    As in the paper's formula. The authors' program puts a batch normalization before the sigmoid,
+    and the maximum before the average; take care with weights that come from there.
+
+    Gates are no weights of a softmax: each is between 0 and 1 by itself, and `collect_attention`
+    does not collect them.
+
+    Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
+
+    Masking: none. Resize pictures rather than pad them; Keras warns where `x` has a mask.
+
+    Args:
+        kernel_size: Rows and columns of the kernel K; odd.
+        use_bias: Whether there is a bias b.
+        kernel_initializer: Initializer of K.
+        bias_initializer: Initializer of b.
+        data_format: `"channels_last"` or `"channels_first"`; Keras' setting if None.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, H, W, C)`.
+        return_attention_scores: Whether the gates are returned too.
+
+    Returns:
+        `(B, H, W, C)`, or `(output, gates)` with gates `(B, H, W)`.
+
+    Raises:
+        ValueError: For wrong settings or shapes.
+
+    Example:
+
+    >>> layer = SpatialAttention(kernel_size=3)
+    >>> output, gates = layer(ops.ones((2, 5, 7, 8)), return_attention_scores=True)
+    >>> tuple(output.shape), tuple(gates.shape)
+    ((2, 5, 7, 8), (2, 5, 7))
+    """
+
+    def __init__(
+        self,
+        kernel_size: int = 7,
+        use_bias: bool = False,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        data_format: str | None = None,
+        **kwargs,
+    ):
+        super().__init__(data_format=data_format, **kwargs)
+        check_positive("SpatialAttention", kernel_size=kernel_size)
+        if kernel_size % 2 == 0:
+            raise ValueError(
+                f"`kernel_size` of SpatialAttention must be odd. Received: {kernel_size!r}."
+            )
+        self.kernel_size = kernel_size
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+
+    def build(self, x_shape):
+        """Makes the convolution."""
+        self._check_input(x_shape)
+        self.convolution = keras.layers.Conv2D(
+            1,
+            self.kernel_size,
+            padding="same",
+            data_format="channels_last",  # of the maps, whatever that of `x` is
+            use_bias=self.use_bias,
+            kernel_initializer=cloned(self.kernel_initializer),
+            bias_initializer=cloned(self.bias_initializer),
+            dtype=self.dtype_policy,
+            name="convolution",
+        )
+        rows, columns = (x_shape[axis] for axis in self.axes)
+        self.convolution.build((x_shape[0], rows, columns, 2))
+
+    def call(self, x, return_attention_scores=False):
+        """Pools, makes the gates and multiplies by them."""
+        average = ops.mean(x, axis=self.channel_axis)
+        maps = ops.stack([average, ops.max(x, axis=self.channel_axis)], axis=-1)
+        gates = ops.cast(ops.sigmoid(self.convolution(maps)), x.dtype)
+        gates = ops.squeeze(gates, axis=-1)
+        output = x * ops.expand_dims(gates, self.channel_axis)
+        return (output, gates) if return_attention_scores else output
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "kernel_size": self.kernel_size,
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+        }

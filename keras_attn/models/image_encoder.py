@@ -1,0 +1,115 @@
+"""What every encoder of pictures is: a model from pictures to regions."""
+
+from typing import Any
+
+import keras
+
+from keras_attn.datasets.feature_cache import encoder_fingerprint
+from keras_attn.layers.image_preprocessing import ImagePreprocessing, as_image_size
+
+Tensor = Any
+
+_PREPROCESS, _REGIONS = "preprocess", "regions"
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class ImageEncoder(keras.Model):
+    """A functional model from pictures `(B, H, W, 3)` to regions `(B, R, D)`.
+
+    Pictures have any size and values of 0 to 255, `uint8` or floats, red, green, blue; resizing and
+    scaling are within the graph. Region `r` is at row `r // columns` and column `r % columns` of a
+    `grid` that covers the whole picture.
+
+    Made by `applications_encoder`, `vgg16_from_lpips`, `encoder_from_model`, `small_cnn_encoder` or
+    `patch_encoder`. It is saved and loaded as any functional Keras model, and trains as one: for
+    frozen weights set `encoder.trainable = False`.
+
+    Example:
+
+    >>> encoder = small_cnn_encoder(image_size=32, filters=(8, 16))
+    >>> regions = encoder(keras.ops.ones((2, 50, 60, 3)))
+    >>> encoder.image_size, encoder.grid, tuple(regions.shape)
+    ((32, 32), (8, 8), (2, 64, 16))
+    """
+
+    @property
+    def preprocess(self) -> ImagePreprocessing:
+        """The layer that resizes and scales."""
+        return self.get_layer(_PREPROCESS)
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Rows and columns to which pictures are resized."""
+        return self.preprocess.image_size
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of the regions."""
+        return tuple(self.get_layer(_REGIONS).input.shape[1:3])
+
+    @property
+    def num_regions(self) -> int:
+        """Number R of regions."""
+        return self.output_shape[1]
+
+    @property
+    def region_dim(self) -> int:
+        """Width D of a region."""
+        return self.output_shape[2]
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Says what makes the regions, as a key of `keras_attn.datasets.FeatureCache`.
+
+        Returns:
+            Names, sizes and `encoder_fingerprint`, as a dict that JSON can hold; equal for a saved
+            and loaded encoder.
+        """
+        return {
+            "name": self.name,
+            "image_size": list(self.image_size),
+            "scaling": self.preprocess.scaling,
+            "grid": list(self.grid),
+            "region_dim": self.region_dim,
+            "dtype": keras.backend.standardize_dtype(self.output.dtype),
+            "weights": encoder_fingerprint(self),
+        }
+
+
+def begin_encoder(
+    image_size: Any, scaling: str, owner: str, dtype: Any = None
+) -> tuple[Tensor, Tensor]:
+    """The pictures, and what a network is given of them.
+
+    Args:
+        image_size: Rows and columns, or one number.
+        scaling: See `ImagePreprocessing`.
+        owner: Name of the caller, for messages.
+        dtype: Dtype or policy.
+
+    Returns:
+        Symbolic `(B, H, W, 3)` and `(B, rows, columns, 3)`.
+
+    Raises:
+        ValueError: For wrong settings; if Keras is set to channels first.
+    """
+    if keras.config.image_data_format() != "channels_last":
+        raise ValueError(
+            f"{owner} needs pictures with channels last. Received: Keras set to "
+            f"{keras.config.image_data_format()!r}. Call "
+            "keras.config.set_image_data_format('channels_last') first."
+        )
+    image_size = as_image_size(image_size, owner)
+    images = keras.Input((None, None, 3), dtype="float32", name="images")
+    return images, ImagePreprocessing(image_size, scaling, dtype=dtype, name=_PREPROCESS)(images)
+
+
+def as_regions(features: Tensor, dtype: Any = None) -> Tensor:
+    """Regions `(B, R, D)` of a feature map `(B, rows, columns, D)`.
+
+    Args:
+        features: Symbolic, with all but the batch known.
+        dtype: Dtype or policy.
+    """
+    _, rows, columns, width = features.shape
+    reshape = keras.layers.Reshape((rows * columns, width), dtype=dtype, name=_REGIONS)
+    return reshape(features)
