@@ -5,9 +5,28 @@ batches feed `fit` on the TensorFlow, JAX and PyTorch backends.
 """
 
 from keras_attn.datasets.batching import EpochOrder, TokenBatches
+from keras_attn.datasets.captioned_images import CaptionedImage, CaptionedImages
+from keras_attn.datasets.captions import (
+    read_caption_csv,
+    read_coco_captions,
+    read_flickr8k,
+    read_karpathy,
+    read_ucm_captions,
+)
 from keras_attn.datasets.classification_batches import TextBatches, class_weights, truncate
 from keras_attn.datasets.download import DownloadError
+from keras_attn.datasets.emoji_pictures import (
+    EmojiPicture,
+    EmojiSplits,
+    load_emoji_pictures,
+    save_emoji_pictures,
+    split_by_concept,
+)
+from keras_attn.datasets.feature_cache import FeatureCache, encoder_fingerprint
+from keras_attn.datasets.feature_filling import CacheFill
 from keras_attn.datasets.home_assistant import load_home_assistant
+from keras_attn.datasets.image_problems import ImageProblem
+from keras_attn.datasets.images import CheckedImages, check_images, load_image
 from keras_attn.datasets.labelled_readers import read_imdb, read_labelled, read_sst2
 from keras_attn.datasets.labelled_splits import (
     LabelledSplits,
@@ -37,8 +56,16 @@ from keras_attn.datasets.text_windows import TextWindows, scoring_windows
 from keras_attn.datasets.texts import read_text, split_text
 
 __all__ = [
+    "CacheFill",
+    "CaptionedImage",
+    "CaptionedImages",
+    "CheckedImages",
     "DownloadError",
+    "EmojiPicture",
+    "EmojiSplits",
     "EpochOrder",
+    "FeatureCache",
+    "ImageProblem",
     "LabelledSplits",
     "LabelledText",
     "LabelledTexts",
@@ -50,13 +77,21 @@ __all__ = [
     "TranslationPair",
     "TranslationSplits",
     "Work",
+    "check_images",
     "class_weights",
     "duplicate_groups",
+    "encoder_fingerprint",
+    "load_emoji_pictures",
     "load_home_assistant",
+    "load_image",
     "load_movie_reviews",
     "load_shakespeare",
+    "read_caption_csv",
+    "read_coco_captions",
+    "read_flickr8k",
     "read_imdb",
     "read_json_lines",
+    "read_karpathy",
     "read_labelled",
     "read_multi30k",
     "read_pairs",
@@ -65,9 +100,12 @@ __all__ = [
     "read_tatoeba",
     "read_text",
     "read_tsv",
+    "read_ucm_captions",
     "remove_labelled_overlap",
     "remove_overlap",
+    "save_emoji_pictures",
     "scoring_windows",
+    "split_by_concept",
     "split_labelled",
     "split_pairs",
     "split_text",

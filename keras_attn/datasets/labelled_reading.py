@@ -117,7 +117,7 @@ class LabelledReading(LineReading):
         """Add the rows of a table. `columns` says where "text", "label" and "group" are."""
         width = None
         places = None if header else dict(columns)
-        with _long_cells():
+        with long_cells():
             for number, row in self._rows(lines, delimiter, quotes):
                 if not any(map(str.strip, row)):
                     self.passed_over += 1
@@ -245,7 +245,7 @@ def _repaired(text: str) -> str:
 
 
 @contextmanager
-def _long_cells() -> Iterator[None]:
+def long_cells() -> Iterator[None]:
     """Let cells have any length; the limit of the `csv` module is 131,072 characters."""
     with _CSV_LOCK:
         before = csv.field_size_limit(_LONGEST_CELL)

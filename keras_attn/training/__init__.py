@@ -1,6 +1,8 @@
 """Losses, metrics, learning rate schedules, and runs that can be resumed; on any backend."""
 
 from keras_attn.training.averaging import averaged_weights
+from keras_attn.training.caption_metrics import CaptionScores, ImageScores, caption_scores
+from keras_attn.training.caption_tokens import tokenize_captions
 from keras_attn.training.checkpointing import TrainingCheckpoint, fit_resumable
 from keras_attn.training.classification import (
     ClassificationReport,
@@ -22,9 +24,11 @@ from keras_attn.training.state import (
 )
 
 __all__ = [
+    "CaptionScores",
     "ClassScores",
     "ClassificationReport",
     "Estimate",
+    "ImageScores",
     "InverseSquareRootSchedule",
     "MaskedAccuracy",
     "MaskedCrossEntropy",
@@ -33,6 +37,7 @@ __all__ = [
     "TrainingLog",
     "WarmupCosineSchedule",
     "averaged_weights",
+    "caption_scores",
     "compute_on",
     "evaluate_probabilities",
     "fit_resumable",
@@ -41,4 +46,5 @@ __all__ = [
     "read_training_notes",
     "save_training_state",
     "seed_everything",
+    "tokenize_captions",
 ]

@@ -1,0 +1,116 @@
+"""Words of captions, as the usual metrics count them: by Java or without."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Container, Iterable
+from pathlib import Path
+
+TOKENIZATIONS = {
+    "ptb": "PTB tokens by Stanford CoreNLP 3.4.1",
+    "plain": "plain tokens, without Java",
+}
+
+_JAR = "stanford-corenlp-3.4.1.jar"
+_JAVA_SECONDS = 600
+_PLAIN = re.compile(
+    r"can(?=not\b)|\w+?(?=n't\b)|n't\b|'(?:s|m|d|ll|re|ve)\b|"  # it 's, do n't, can not
+    r"(?:[^\W\d_]\.){2,}|(?:mr|mrs|ms|dr|st|jr|vs)\.|"  # u.s., st.
+    r"\d+(?:[.,:/]\d+)+|\w+(?:(?:[-./@]|'(?!(?:s|m|d|ll|re|ve)\b))\w+)*|[^\w\s]"
+)
+_PLAIN_PUNCTUATION = frozenset("'\"`.?!,:;-\u201c\u201d\u2018\u2019\xab\xbb\u2013\u2014\u2026")
+_BRACKETS = dict(zip("()[]{}", "-lrb- -rrb- -lsb- -rsb- -lcb- -rcb-".split(), strict=True))
+
+
+def tokenize_captions(captions: Iterable[str], tokenization: str = "plain") -> list[list[str]]:
+    """The words of captions in lower case, without punctuation.
+
+    `"ptb"` is what `pycocoevalcap` does: the Stanford tokenizer, most punctuation left out.
+    `"plain"` does the like by a few rules: words stay whole with hyphens within them; "it's"
+    becomes "it 's", "don't" becomes "do n't", "cannot" "can not"; numbers keep their points and
+    commas; signs such as "$" and "&" are words, punctuation is not, but brackets are ("-lrb-"), as
+    they are there. Of Flickr8k's 40,460 captions 99.98 % get the same words, of UCM-Captions' all.
+
+    Args:
+        captions: Any strings.
+        tokenization: `"ptb"` (needs Java and `pycocoevalcap`) or `"plain"`.
+
+    Returns:
+        A list of words for each caption.
+
+    Raises:
+        ImportError: `pycocoevalcap` is not installed, and `"ptb"` needs it.
+        RuntimeError: There is no Java, or it failed.
+
+    Example:
+
+    >>> tokenize_captions(["A black-and-white dog's ball, isn't it?"])
+    [['a', 'black-and-white', 'dog', "'s", 'ball', 'is', "n't", 'it']]
+    """
+    captions = [" ".join(caption.split()) for caption in captions]
+    if tokenization == "plain":
+        left_out = _PLAIN_PUNCTUATION
+        found = (_PLAIN.findall(caption.lower().replace("\u2019", "'")) for caption in captions)
+        tokens = [[_BRACKETS.get(word, word) for word in words] for words in found]
+    elif tokenization == "ptb":
+        left_out, lines = _by_java(captions)
+        tokens = [line.split(" ") for line in lines]
+    else:
+        raise ValueError(
+            f"Expected `tokenization` to be one of {', '.join(map(repr, TOKENIZATIONS))}. "
+            f"Received: {tokenization!r}."
+        )
+    return [[word for word in words if word and word not in left_out] for words in tokens]
+
+
+def has_java() -> bool:
+    """Whether there is a command `java`."""
+    return shutil.which("java") is not None
+
+
+def metrics_folder() -> Path:
+    """The folder of the package of the metrics, or an error that says how to get it."""
+    try:
+        from pycocoevalcap.tokenizer import ptbtokenizer
+    except ImportError as error:
+        raise ImportError(
+            "Captions are scored by pycocoevalcap, which is not installed. "
+            'Install it: pip install "keras_attn[captioning]".'
+        ) from error
+    return Path(ptbtokenizer.__file__).parents[1]
+
+
+def _by_java(captions: list[str]) -> tuple[Container[str], list[str]]:
+    """What `pycocoevalcap` takes for punctuation, and the lines of the Stanford tokenizer.
+
+    `pycocoevalcap.tokenizer` runs the same, but writes into its own folder and leaves the
+    encoding to the locale.
+    """
+    jar = metrics_folder() / "tokenizer" / _JAR
+    if not has_java():
+        raise RuntimeError(
+            "PTB tokens are found by Java, and there is no command `java`. Install Java 8 or "
+            "later, or take tokenization='plain'."
+        )
+    command = ["java", "-Dfile.encoding=UTF-8", "-cp", os.fspath(jar)]
+    command += ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase"]
+    text = "".join(f"{caption}\n" for caption in captions)
+    done = subprocess.run(
+        [*command, "-encoding", "UTF-8"],
+        input=text.encode(),
+        capture_output=True,
+        timeout=_JAVA_SECONDS,
+        check=False,
+    )
+    lines = done.stdout.decode("utf-8", "replace").split("\n")[:-1]
+    if done.returncode or len(lines) != len(captions):
+        raise RuntimeError(
+            f"The Stanford tokenizer gave {len(lines):,} lines for {len(captions):,} captions "
+            f"(exit status {done.returncode}): {done.stderr.decode('utf-8', 'replace')[-500:]}"
+        )
+    from pycocoevalcap.tokenizer.ptbtokenizer import PUNCTUATIONS
+
+    return PUNCTUATIONS, lines
