@@ -12,7 +12,7 @@ takes some minutes on a CPU, and ends with a table of all four on texts that non
 
 with a page (`explained.html`) that shows which words decided, whether they really did (the fall of
 the probability when they are deleted, beside a random deletion), and a SavedModel of the best
-network, which needs TensorFlow and its text ops alone. All it writes is in `--run-dir`; only the
+network, which needs TensorFlow alone. All it writes is in `--run-dir`; only the
 fetched data are kept in a cache. Interrupted, the same command goes on.
 """
 
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
     best = max(networks, key=lambda row: row["dev_accuracy"])
 
     say("What decided")
-    shown = [text for text, *_ in splits.test if len(text) < 700][:SHOWN]
+    shown = [x.text for x in sorted(splits.test, key=lambda x: len(x.text) > 700)][:SHOWN]
     explanations = []
     loaded = {name: TextClassifier.load(args.run_dir / name / "best.task") for name in args.models}
     for text in shown:
@@ -171,6 +171,7 @@ def tfidf_row(splits) -> dict:
 
 def train_and_test(name: str, splits, args: argparse.Namespace) -> dict:
     """Trains one network, or goes on with it, and tests it."""
+    from keras_attn.datasets.classification_batches import truncate
     from keras_attn.tasks import (
         ClassificationDataSettings,
         ClassificationModelSettings,
@@ -210,10 +211,9 @@ def train_and_test(name: str, splits, args: argparse.Namespace) -> dict:
         "temperature": run.temperature,
         **report.to_dict(),
     }
-    # On development texts: the test texts are for the accuracy alone.
-    texts = [x.text for x in splits.dev][:DELETED]
-    ids = classifier.tokenizer.encode(texts)
-    ids = [row[: args.max_length] for row in ids]
+    # On development texts: the test texts are for the accuracy alone. What was cut is left out.
+    ids = classifier.tokenizer.encode([x.text for x in splits.dev][:DELETED])
+    ids = [truncate(row, classifier.max_length, classifier.truncation) for row in ids]
     for method in ("attention", "gradient"):
         _, weights = classifier.explain_ids(ids, method)
         curve = deletion_curve(
@@ -261,15 +261,15 @@ def strongest(explanation) -> str:
 
 
 def call_saved_model(path: Path, texts: list[str]) -> dict:
-    """Classifies in a process that imports TensorFlow and its text ops, and not keras_attn."""
+    """Classifies in a fresh process that imports TensorFlow and nothing of ours."""
     script = (
         "import json, sys\n"
-        "import tensorflow as tf, tensorflow_text\n"
+        "sys.modules['keras_attn'] = None  # as if it were not there\n"
+        "import tensorflow as tf\n"
         "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
         "outputs = serve(text=tf.constant(json.loads(sys.argv[2])))\n"
         "label = [name.decode() for name in outputs['label'].numpy()]\n"
         "best = outputs['probabilities'].numpy().max(axis=1).tolist()\n"
-        "assert 'keras_attn' not in sys.modules\n"
         "print(json.dumps({'label': label, 'best': best}))\n"
     )
     command = [sys.executable, "-c", script, str(path), json.dumps(texts)]

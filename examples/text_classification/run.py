@@ -21,6 +21,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+from keras_attn.datasets.classification_batches import truncate
 from keras_attn.files import atomic_write
 from keras_attn.tasks import TextClassifier, TfidfBaseline, deletion_curve, train_text_classifier
 from keras_attn.tasks.classification_labels import class_names_of, label_numbers
@@ -99,7 +100,10 @@ def network(seed: int, folder: Path, settings: dict, args: argparse.Namespace) -
     row = {"name": f"seed {seed}", "seconds": seconds, "dev": run.best_score, **report.to_dict()}
     row["weights"] = classifier.model.count_params()
     shown = [example.text for example in texts.dev][:DELETED]
-    ids = [row[: classifier.max_length] for row in classifier.tokenizer.encode(shown)]
+    ids = [
+        truncate(row, classifier.max_length, classifier.truncation)
+        for row in classifier.tokenizer.encode(shown)
+    ]
     for method in METHODS:
         _, weights = classifier.explain_ids(ids, method)
         curve = deletion_curve(

@@ -147,6 +147,8 @@ def gradient_function(
     embed, rest = embedding_and_rest(model)
 
     def run(ids: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
+        ids = ops.convert_to_tensor(ids)  # Keras takes no lists of both tensors and arrays
+
         def decide(embedded: list[Tensor]) -> tuple[Tensor, Tensor]:
             logits = ops.cast(rest([*embedded, ids], training=False), "float32")
             best = ops.cast(ops.argmax(logits, axis=-1), "int32")

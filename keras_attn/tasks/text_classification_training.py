@@ -204,7 +204,11 @@ def _train(
     seed_everything(training.seed)
     texts, labels = checked_examples(train)
     class_names = class_names_of(train)
-    checked_examples(development)
+    if not len(development):
+        raise ValueError(
+            "Expected development texts, which the best weights are chosen by. Received: none. "
+            "Bring more texts, a greater `dev_share`, or a file of them."
+        )
     if not training.balanced:
         warn_of_imbalance(train, class_names)
     classifier = TextClassifier(

@@ -277,9 +277,9 @@ class TextClassifier:
             Keras' `History`.
         """
         examples = list(examples)
+        batches = self.dataset(examples, class_weight, batch_size=batch_size, seed=seed)
         if class_weight is None:
             warn_of_imbalance(examples, self.class_names)
-        batches = self.dataset(examples, class_weight, batch_size=batch_size, seed=seed)
         seen = None
         if validation is not None:
             seen = self.dataset(validation, batch_size=batch_size, shuffle=False)

