@@ -76,7 +76,7 @@ def test_from_a_file_to_a_saved_model(tmp_path):
 
 def test_arguments(script, tmp_path):
     args = script.parse_arguments([])
-    assert (args.limit, args.models) == (12_000, ["bag", "rnn", "transformer"])
+    assert (args.limit, args.models) == (16_000, ["bag", "rnn", "transformer"])
     assert script.parse_arguments(["--models", "rnn", "bag"]).models == ["rnn", "bag"]
     for wrong in (["--models", "cnn"], ["--models"], ["--limit", "x"]):
         with pytest.raises(SystemExit) as stop:
@@ -132,3 +132,16 @@ def test_without_network_it_names_the_other_choice(tmp_path):
     )  # fmt: skip
     assert done.returncode != 0
     assert "--data FILE" in done.stderr
+
+
+def test_the_page_on_sentiment_runs(tmp_path, monkeypatch, capsys):
+    """Its first block of Python, and the second with what the first made."""
+    page = (ROOT / "docs/sentiment.md").read_text(encoding="utf-8")
+    first, second = (part.split("```")[0] for part in page.split("```python\n")[1:])
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(first, names)
+    assert "Prediction(label='good'" in capsys.readouterr().out
+    names["classifier"].export("saved_model")
+    exec(second, names)
+    assert names["outputs"]["label"].shape == (1,)
