@@ -164,6 +164,26 @@ def pictures():
     return keras.Model({"images": images}, outputs), inputs
 
 
+def captions():
+    """Both captioners; one adds a loss."""
+    regions = keras.Input((6, 5), name="regions")
+    target = keras.Input((None,), dtype="int32", name="target")
+    soft = models.SoftAttentionCaptionerConfig(
+        11, 5, dim=D, units=6, initial_units=4, dropout=0.0, doubly_stochastic=0.3
+    )
+    positions = {"region_positions": "sinusoidal", "grid": (2, 3)}
+    over_regions = models.TransformerCaptionerConfig(
+        11, 5, 1, dim=D, num_heads=N, intermediate_dim=F, dropout=0.0, **positions
+    )
+    given = {"regions": regions, "target_ids": target}
+    logits = [models.captioner(config)(given) for config in (soft, over_regions)]
+    inputs = {
+        "regions": np.random.default_rng(0).normal(size=(2, 6, 5)).astype("float32"),
+        "target": np.array([[5, 3, 0, 0], [5, 8, 9, 7]], "int32"),
+    }
+    return keras.Model({"regions": regions, "target": target}, logits), inputs
+
+
 MODELS = {
     "translator": translator,
     "layer_by_layer": layer_by_layer,
@@ -171,6 +191,7 @@ MODELS = {
     "pooled": pooled,
     "bag": bag,
     "pictures": pictures,
+    "captions": captions,
 }
 
 

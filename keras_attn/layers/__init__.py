@@ -12,7 +12,9 @@ from keras_attn.layers.collect import (
     collect_attention,
 )
 from keras_attn.layers.decoder_block import DecoderBlock
+from keras_attn.layers.doubly_stochastic_loss import DoublyStochasticLoss
 from keras_attn.layers.feed_forward import FeedForward
+from keras_attn.layers.grid_positional_encoding import GridPositionalEncoding
 from keras_attn.layers.image_preprocessing import ImagePreprocessing
 from keras_attn.layers.luong_attention import LuongAttention
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
@@ -43,9 +45,11 @@ __all__ = [
     "AttentionPooling",
     "ChannelAttention",
     "DecoderBlock",
+    "DoublyStochasticLoss",
     "FeedForward",
     "FinalStatesPooling",
     "FirstTokenPooling",
+    "GridPositionalEncoding",
     "HashedTokenPairs",
     "ImagePreprocessing",
     "LearnedPositionalEncoding",

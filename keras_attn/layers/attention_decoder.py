@@ -45,14 +45,23 @@ class AttentionDecoder(RecurrentLoop):
         a[t]      = activation([h[t]; c[t]] Wa)            with `attention_units`; else [h[t]; c[t]]
         output[t] = dropout(a[t])
 
-    With several attentions, c[t] is the concatenation of their contexts. Without attention, but
+    What Xu et al., 2015 ("Show, Attend and Tell") add, as options:
+
+        c[t] = sigmoid(q[t] . wg + bg) attention(q[t], memory)     with `context_gate`, for the
+                                                                   query q[t]: h[t] or s[t-1]
+        a[t] = activation(x[t] + [h[t]; c[t]] Wa)                  with `add_input`
+
+    With several attentions, c[t] is the concatenation of their contexts, each with a gate of its
+    own. Without attention, but
     with a memory, c[t] is its `summary` at every step: the fixed context of Cho et al., 2014.
     Without a memory the layer is a plain recurrent network that can be decoded step by step.
 
     The initial state is `initial_state`, or `tanh(summary(memory) Wi + bi)` for each state of the
-    cell with `bridge`, or the cell's own (zeros). The summary is the `"mean"` of the memory's
-    tokens, its `"last"` token, or its `"ends"`: the first half of the last token and the second
-    half of the first one, which are the final states of both directions of a bidirectional encoder.
+    cell with `bridge`, or the cell's own (zeros). With `bridge_units` there is a hidden layer for
+    each state before that: `relu(summary(memory) Wj + bj)`. The summary is the `"mean"` of the
+    memory's tokens, its `"last"` token, or its `"ends"`: the first half of the last token and the
+    second half of the first one, which are the final states of both directions of a bidirectional
+    encoder.
 
     Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, attention_units)`, else `(B, T, U + C)`
     for cells with outputs of width U and contexts of width C in all.
@@ -79,7 +88,10 @@ class AttentionDecoder(RecurrentLoop):
         attention_units: Width of a[t]; None: no Wa.
         activation: Of a[t].
         bridge: Whether the initial state is made of the memory's summary.
+        bridge_units: Width of a hidden layer of the bridge; None: it has none.
         summary: `"mean"`, `"last"` or `"ends"`: where a bridge or a fixed context needs it.
+        context_gate: Whether a gate between 0 and 1, made of the query, scales each context.
+        add_input: Whether x[t] is added to what becomes a[t]; x has width `attention_units` then.
         dropout: Dropout of the output.
         seed: Seed of the dropout.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
@@ -129,6 +141,9 @@ class AttentionDecoder(RecurrentLoop):
         summary: str = "mean",
         dropout: float = 0.0,
         seed: int | None = None,
+        context_gate: bool = False,
+        add_input: bool = False,
+        bridge_units: int | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -151,9 +166,22 @@ class AttentionDecoder(RecurrentLoop):
             raise ValueError(f"`order` must be one of {list(ORDERS)}. Received: {order!r}.")
         if summary not in SUMMARIES:
             raise ValueError(f"`summary` must be one of {list(SUMMARIES)}. Received: {summary!r}.")
-        for name, value in [("bridge", bridge), ("input_feeding", input_feeding)]:
-            if not isinstance(value, bool) and (value is not None or name == "bridge"):
+        switches = {"bridge": bridge, "context_gate": context_gate, "add_input": add_input}
+        for name, value in {**switches, "input_feeding": input_feeding}.items():
+            if not isinstance(value, bool) and (value is not None or name in switches):
                 raise ValueError(f"`{name}` must be True or False. Received: {value!r}.")
+        needs = [
+            ("context_gate", context_gate, "attention", self.attention),
+            ("add_input", add_input, "attention_units", attention_units),
+            ("bridge_units", bridge_units is not None, "bridge", bridge),
+        ]
+        for name, is_on, needed, has in needs:
+            if is_on and not has:
+                raise ValueError(
+                    f"`{name}` of AttentionDecoder needs `{needed}`. Received: {needed}={has!r}."
+                )
+        if bridge_units is not None:
+            check_positive("AttentionDecoder", bridge_units=bridge_units)
         if attention_units is not None:
             check_positive("AttentionDecoder", attention_units=attention_units)
         check_rate("AttentionDecoder", dropout=dropout)
@@ -162,6 +190,9 @@ class AttentionDecoder(RecurrentLoop):
         self.attention_units = attention_units
         self.activation = keras.activations.get(activation)
         self.bridge = bridge
+        self.bridge_units = bridge_units
+        self.context_gate = context_gate
+        self.add_input = add_input
         self.summary = summary
         self.dropout = dropout
         self.seed = seed
@@ -197,6 +228,11 @@ class AttentionDecoder(RecurrentLoop):
                 "summary='ends' takes halves of the memory: its width must be even. "
                 f"Received: shape {tuple(memory_shape)}."
             )
+        if self.add_input and x_shape[-1] != self.attention_units:
+            raise ValueError(
+                f"With `add_input`, `x` must have width `attention_units`, {self.attention_units}. "
+                f"Received: shape {tuple(x_shape)}."
+            )
         self.has_memory = memory_shape is not None
         width = memory_shape[-1] if self.has_memory else 0
         context = width * max(len(self.attention), 1)
@@ -214,20 +250,29 @@ class AttentionDecoder(RecurrentLoop):
             if not layer.built:  # it may be shared
                 layer.build((None, None, query), memory_shape)
         if self.attention_units is not None:
-            self.attention_dense = self._dense("attention_vector", self.attention_units, False)
-            self.attention_dense.build((None, None, out + context))
-        self.bridge_denses = []
-        if self.bridge:
-            for i, units in enumerate(self._widths):
-                dense = self._dense(f"bridge_{i}", units, True)
-                dense.build((None, width))
-                self.bridge_denses.append(dense)
+            activation = None if self.add_input else self.activation
+            self.attention_dense = self._dense(
+                "attention_vector", self.attention_units, activation, out + context, use_bias=False
+            )
+        if self.context_gate:
+            self.gate_dense = self._dense("gate", len(self.attention), "sigmoid", query)
+        self.bridge_denses, self.bridge_hidden = [], []
+        for i, units in enumerate(self._widths if self.bridge else []):
+            inputs = width
+            if self.bridge_units is not None:
+                inputs = self.bridge_units
+                hidden = self._dense(f"bridge_hidden_{i}", inputs, "relu", width)
+                self.bridge_hidden.append(hidden)
+            self.bridge_denses.append(self._dense(f"bridge_{i}", units, "tanh", inputs))
 
-    def _dense(self, name: str, units: int, is_bridge: bool) -> keras.layers.Dense:
-        activation = "tanh" if is_bridge else self.activation
-        return keras.layers.Dense(
-            units, activation, use_bias=is_bridge, dtype=self.dtype_policy, name=name
+    def _dense(
+        self, name: str, units: int, activation: Any, inputs: int, use_bias: bool = True
+    ) -> keras.layers.Dense:
+        dense = keras.layers.Dense(
+            units, activation, use_bias=use_bias, dtype=self.dtype_policy, name=name
         )
+        dense.build((None, inputs))
+        return dense
 
     def compute_output_shape(self, x_shape, memory_shape=None):
         """Returns the shape of the output."""
@@ -268,7 +313,7 @@ class AttentionDecoder(RecurrentLoop):
         collector = active_collector() if self.attention else None
         scored = return_attention_scores or collector is not None
         output, states = self._run(x, padding_mask, states, source, scored, training)
-        output, weights = self._finish(output, source, scored, training)
+        output, weights = self._finish(output, x, source, scored, training)
         if collector is not None:
             for layer, scores in zip(self.attention, weights, strict=True):
                 collector._add(layer, "cross", scores)
@@ -293,6 +338,9 @@ class AttentionDecoder(RecurrentLoop):
             "summary": self.summary,
             "dropout": self.dropout,
             "seed": self.seed,
+            "context_gate": self.context_gate,
+            "add_input": self.add_input,
+            "bridge_units": self.bridge_units,
         }
 
     @classmethod

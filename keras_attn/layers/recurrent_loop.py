@@ -73,7 +73,9 @@ class RecurrentLoop(MaskedLayer):
                     f"widths {self.state_size}. Received: shapes {shapes}."
                 )
         elif self.bridge:
-            states = [dense(source["summary"]) for dense in self.bridge_denses]
+            summaries = [hidden(source["summary"]) for hidden in self.bridge_hidden]
+            summaries = summaries or [source["summary"]] * len(self.bridge_denses)
+            states = [d(s) for d, s in zip(self.bridge_denses, summaries, strict=True)]
         elif hasattr(self.cell, "get_initial_state"):
             states = tree.flatten(self.cell.get_initial_state(batch_size=ops.shape(x)[0]))
             states = [ops.cast(state, x.dtype) for state in states]
@@ -133,7 +135,7 @@ class RecurrentLoop(MaskedLayer):
         states = [ops.cast(state, x.dtype) for state in tree.flatten(cell_states)]
         if self._feeds:
             if self.attention_units is not None:
-                output = self.attention_dense(output)
+                output = self._vector(output, x)
                 states.append(output)
             else:
                 states.append(ops.concatenate(context, axis=-1))
@@ -168,10 +170,25 @@ class RecurrentLoop(MaskedLayer):
             )
             contexts.append(ops.cast(context[:, 0], self.compute_dtype))
             weights.append(ops.cast(scores[:, 0], self.compute_dtype))
+        if self.context_gate:
+            gates = self.gate_dense(query)
+            contexts = [c * gates[:, i : i + 1] for i, c in enumerate(contexts)]
         return contexts, weights
 
+    def _vector(self, output: Tensor, x: Tensor) -> Tensor:
+        """The attention vector a[t] of [h[t]; c[t]] and x[t], of one step or of all."""
+        output = self.attention_dense(output)
+        if self.add_input:
+            output = self.activation(ops.cast(x, output.dtype) + output)
+        return output
+
     def _finish(
-        self, output: Tensor, source: dict[str, Any], scored: bool, training: bool | None
+        self,
+        output: Tensor,
+        x: Tensor,
+        source: dict[str, Any],
+        scored: bool,
+        training: bool | None,
     ) -> tuple[Tensor, list[Tensor]]:
         """Outputs and weights of `(B, T, ...)`, from those of the loop."""
         weights = []
@@ -185,7 +202,7 @@ class RecurrentLoop(MaskedLayer):
                 weights.append(ops.reshape(scores, (-1, steps, length)))
             output = ops.reshape(output[:, :, :start], (-1, steps, start))
         if self.attention_units is not None and not self._feeds:
-            output = self.attention_dense(output)
+            output = self._vector(output, x)
         return self.dropout_layer(output, training=training), weights
 
     def _loop_width(self, source: dict[str, Any]) -> int:
@@ -231,7 +248,7 @@ class RecurrentLoop(MaskedLayer):
         source = self._source(memory, memory_mask)
         states = self._initial(x, source, initial_state)
         output, states = self._run(x, padding_mask, states, source, False, False)
-        return self._finish(output, source, False, False)[0], {"states": states, **source}
+        return self._finish(output, x, source, False, False)[0], {"states": states, **source}
 
     def step(
         self, x: Tensor, state: dict[str, Any], return_attention_scores: bool = False
@@ -252,7 +269,7 @@ class RecurrentLoop(MaskedLayer):
             output, weights, states = self._advance(x[:, 0], state["states"], source, False)
         states = [ops.cast(s, o.dtype) for s, o in zip(states, state["states"], strict=True)]
         output = ops.cast(ops.expand_dims(output, 1), self.compute_dtype)
-        output, _ = self._finish(output, state, False, False)
+        output, _ = self._finish(output, x, state, False, False)
         state = {**state, "states": states}
         if not return_attention_scores:
             return output, state

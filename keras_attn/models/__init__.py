@@ -1,6 +1,12 @@
 """Functional Keras models composed of the layers."""
 
 from keras_attn.models.bag_classifier import BagClassifierConfig, bag_classifier
+from keras_attn.models.captioner import (
+    CAPTIONERS,
+    CaptionDecoder,
+    captioner,
+    captioner_kind,
+)
 from keras_attn.models.encoder_decoder import ENCODER_DECODERS, encoder_decoder, model_kind
 from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.image_encoders import applications_encoder, encoder_from_model
@@ -16,6 +22,10 @@ from keras_attn.models.recurrent_language_model import (
 )
 from keras_attn.models.sequence_decoder import SequenceDecoder
 from keras_attn.models.small_image_encoders import patch_encoder, small_cnn_encoder
+from keras_attn.models.soft_attention_captioner import (
+    SoftAttentionCaptionerConfig,
+    soft_attention_captioner,
+)
 from keras_attn.models.text_classifier import (
     TEXT_CLASSIFIERS,
     classifier_kind,
@@ -24,6 +34,10 @@ from keras_attn.models.text_classifier import (
 )
 from keras_attn.models.token_decoder import TokenDecoder
 from keras_attn.models.transformer import TransformerConfig, encoder_decoder_transformer
+from keras_attn.models.transformer_captioner import (
+    TransformerCaptionerConfig,
+    transformer_captioner,
+)
 from keras_attn.models.transformer_classifier import (
     TransformerClassifierConfig,
     transformer_classifier,
@@ -31,19 +45,25 @@ from keras_attn.models.transformer_classifier import (
 from keras_attn.models.vgg16_weights import read_lpips_vgg16, vgg16_from_lpips
 
 __all__ = [
+    "CAPTIONERS",
     "ENCODER_DECODERS",
     "TEXT_CLASSIFIERS",
     "BagClassifierConfig",
+    "CaptionDecoder",
     "ImageEncoder",
     "RecurrentClassifierConfig",
     "RecurrentConfig",
     "RecurrentLanguageModelConfig",
     "SequenceDecoder",
+    "SoftAttentionCaptionerConfig",
     "TokenDecoder",
+    "TransformerCaptionerConfig",
     "TransformerClassifierConfig",
     "TransformerConfig",
     "applications_encoder",
     "bag_classifier",
+    "captioner",
+    "captioner_kind",
     "classifier_kind",
     "embedding_and_rest",
     "encoder_decoder",
@@ -57,7 +77,9 @@ __all__ = [
     "recurrent_encoder_decoder",
     "recurrent_language_model",
     "small_cnn_encoder",
+    "soft_attention_captioner",
     "text_classifier",
+    "transformer_captioner",
     "transformer_classifier",
     "vgg16_from_lpips",
 ]

@@ -110,6 +110,69 @@ def test_it_is_that_of_the_papers(cell, order, feeding):
             np.testing.assert_allclose(array(weights)[b, t], row, atol=1e-5)
 
 
+@pytest.mark.parametrize("feeding", [False, True])
+@pytest.mark.parametrize("order", ["bahdanau", "luong"])
+def test_gates_and_a_deep_output(order, feeding):
+    """Xu et al., 2015, with two attentions: each has a gate; hidden layers of the bridge."""
+    decoder = AttentionDecoder(
+        LSTMCell(5),
+        [AdditiveAttention(3), AdditiveAttention(2)],
+        order=order,
+        input_feeding=feeding,
+        attention_units=D,
+        bridge=True,
+        bridge_units=3,
+        context_gate=True,
+        add_input=True,
+    )
+    decoder(X, MEMORY)
+    randomize(decoder)
+    found, weights = decoder(X, MEMORY, memory_mask=MEMORY_MASK, return_attention_scores=True)
+    plain = values(decoder.cell)
+    gate, gate_bias = values(decoder.gate_dense)
+    [Wa] = values(decoder.attention_dense)
+    bridges = [
+        values(one) + values(two)
+        for one, two in zip(decoder.bridge_hidden, decoder.bridge_denses, strict=True)
+    ]
+    assert gate.shape == (5, 2)
+    for b in range(B):
+        memory = MEMORY[b].astype("float64")
+        mean = memory[MEMORY_MASK[b]].mean(axis=0)
+        h, c = (np.tanh(np.maximum(mean @ W + bias, 0) @ V + v) for W, bias, V, v in bridges)
+        a = np.zeros(D)
+
+        def look(query, t, b=b, memory=memory):
+            contexts = []
+            for i, layer in enumerate(decoder.attention):
+                Wq, Wk = values(layer.query_dense)[0], values(layer.key_dense)[0]
+                v = array(layer.scale)[:, 0].astype("float64")
+                context, row = attend(
+                    lambda q, k, Wq=Wq, Wk=Wk, v=v: additive_score(q, k, Wq, Wk, v),
+                    query,
+                    memory,
+                    MEMORY_MASK[b],
+                )
+                np.testing.assert_allclose(array(weights[i])[b, t], row, atol=1e-5)
+                contexts.append(context / (1 + np.exp(-query @ gate[:, i] - gate_bias[i])))
+            return np.concatenate(contexts)
+
+        for t in range(T):
+            inputs = [X[b, t].astype("float64")]
+            if order == "bahdanau":
+                context = look(h, t)
+                inputs.append(context)
+            h, c = lstm(np.concatenate(inputs + [a] * feeding), (h, c), *plain)
+            context = look(h, t) if order == "luong" else context
+            a = np.tanh(X[b, t] + np.concatenate([h, context]) @ Wa)
+            np.testing.assert_allclose(array(found)[b, t], a, atol=1e-5)
+    prompt, state = decoder.prefill(X[:, :2], memory=MEMORY, memory_mask=MEMORY_MASK)
+    np.testing.assert_allclose(array(prompt), array(found)[:, :2], atol=1e-5)
+    for t in range(2, T):
+        output, state = decoder.step(X[:, t : t + 1], state)
+        np.testing.assert_allclose(array(output)[:, 0], array(found)[:, t], atol=1e-5)
+
+
 @pytest.mark.parametrize("summary", ["mean", "last", "ends"])
 def test_the_fixed_context(summary):
     """Cho et al., 2014: one vector for the source, at each step and for the first state."""
@@ -509,6 +572,31 @@ def test_errors():
         (ValueError, lambda: AttentionDecoder(GRUCell(3), attention_units=0), "positive integer"),
         (ValueError, lambda: AttentionDecoder(GRUCell(3), dropout=1.0), r"\[0, 1\)"),
         (ValueError, lambda: AttentionDecoder([]), "empty list"),
+        (
+            ValueError,
+            lambda: AttentionDecoder(GRUCell(3), context_gate=True),
+            r"`context_gate` .* needs `attention`. Received: attention=\[\]",
+        ),
+        (
+            ValueError,
+            lambda: AttentionDecoder(GRUCell(3), attention, add_input=True),
+            "`add_input` .* needs `attention_units`. Received: attention_units=None",
+        ),
+        (
+            ValueError,
+            lambda: AttentionDecoder(GRUCell(3), attention, bridge_units=2),
+            "`bridge_units` .* needs `bridge`. Received: bridge=False",
+        ),
+        (
+            ValueError,
+            lambda: AttentionDecoder(GRUCell(3), bridge=True, bridge_units=0),
+            "`bridge_units` .* positive integer",
+        ),
+        (
+            ValueError,
+            lambda: AttentionDecoder(GRUCell(3), attention_units=3, add_input=True)(X),
+            r"width `attention_units`, 3\. .*\(2, 5, 4\)",
+        ),
         (TypeError, lambda: AttentionDecoder(keras.layers.GRU(3)), "Pass its cell.*GRUCell"),
         (TypeError, lambda: AttentionDecoder(keras.layers.Dense(3)), "must be a recurrent cell"),
         (TypeError, lambda: AttentionDecoder(GRUCell(3), "additive"), "Received: 'additive'"),
@@ -592,6 +680,8 @@ def test_errors():
         AttentionDecoder(GRUCell(6))(X.astype("int32"))
     with pytest.raises(ValueError, match="`bridge` must be True or False"):
         AttentionDecoder(GRUCell(6), bridge="no")
+    with pytest.raises(ValueError, match="`context_gate` must be True or False"):
+        AttentionDecoder(GRUCell(6), attention, context_gate=None)
     with pytest.raises(ValueError, match="`input_feeding` must be True or False"):
         AttentionDecoder(GRUCell(6), input_feeding="yes")
 

@@ -217,6 +217,20 @@ CASES = {
         ],
         bridge=True,
     ),
+    "recurrent_decoder_gated": recurrent_decoder(
+        two_cells,
+        [
+            make(layers.AdditiveAttention, units=7, use_bias=True),
+            make(layers.LuongAttention, score="general"),
+        ],
+        order="bahdanau",
+        attention_units=D,
+        activation=None,
+        bridge=True,
+        bridge_units=3,
+        context_gate=True,
+        add_input=True,
+    ),
     "recurrent_decoder_fixed": recurrent_decoder(two_cells, summary="last", bridge=True),
     "recurrent_decoder_alone": recurrent_decoder(two_cells, inputs=X, seed=1),
     "recurrent_encoder": recurrent_encoder(),
@@ -234,6 +248,7 @@ CASES = {
     "positions": plain(layers.PositionalEncoding),
     "positions_odd": plain(layers.PositionalEncoding, {"x": ("T", 7)}, max_wavelength=100.0),
     "learned_positions": plain(layers.LearnedPositionalEncoding, sequence_length=9),
+    "grid_positions": plain(layers.GridPositionalEncoding, columns=3),
     "feed_forward": plain(
         layers.FeedForward, intermediate_dim=12, activation="gelu", dropout=0.1, seed=1
     ),
@@ -306,6 +321,15 @@ IMAGE_CASES = {
 }
 
 
+LOSS_CASES = {
+    "doubly_stochastic": LayerCase(
+        make(layers.DoublyStochasticLoss, weight=0.3),
+        {"x": ("T", D), "attention_weights": ("T", 5)},
+        masks={"x": "padding_mask"},
+    )
+}
+
+
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("case", CASES)
 def test_contract(case, check, tmp_path):
@@ -319,6 +343,12 @@ def test_contract(case, check, tmp_path):
 def test_an_image_layer(case, tmp_path):
     """A picture has no masks and no padding."""
     run_layer_test(IMAGE_CASES[case], tmp_path, skip=("models_masks", "padding"))
+
+
+@pytest.mark.parametrize("case", LOSS_CASES)
+def test_a_layer_that_adds_a_loss(case, tmp_path):
+    """Its output says nothing of what the loss is of: gradients are tested with the layer."""
+    run_layer_test(LOSS_CASES[case], tmp_path, skip=("dtypes",))
 
 
 TRANSFORMER = models.TransformerConfig(
@@ -339,6 +369,30 @@ def test_a_model(config, tmp_path):
     )
     masks_as_arguments = (
         "accepted_masks", "refused_masks", "implicit_masks", "models_masks", "nothing_visible",
+    )  # fmt: skip
+    run_layer_test(case, tmp_path, skip=masks_as_arguments)
+
+
+SEEN = {"vocabulary_size": 11, "region_dim": 6, "dim": D}
+SOFT = models.SoftAttentionCaptionerConfig(**SEEN, units=5, dropout=0.1)
+OVER_REGIONS = models.TransformerCaptionerConfig(
+    **SEEN, num_layers=1, num_heads=N, intermediate_dim=12
+)
+
+
+@pytest.mark.parametrize("config", [SOFT, OVER_REGIONS], ids=models.captioner_kind)
+def test_a_captioner(config, tmp_path):
+    """Its masks are made of its ids; regions have none, and are never padding."""
+    build = dict(models.CAPTIONERS.values())[type(config)]
+    case = LayerCase(
+        lambda dtype=None, name="model": build(config, dtype, name),
+        {"target_ids": ("T",), "regions": ("S", 6)},
+        masks={},
+        as_dict=True,
+    )
+    masks_as_arguments = (
+        "accepted_masks", "refused_masks", "implicit_masks", "models_masks", "nothing_visible",
+        "padding",
     )  # fmt: skip
     run_layer_test(case, tmp_path, skip=masks_as_arguments)
 
@@ -375,4 +429,5 @@ def test_every_layer_is_there():
         if inspect.isclass(cls := getattr(layers, name)) and issubclass(cls, keras.layers.Layer)
     }
     abstract = {layers.SequenceAttention}
-    assert public - abstract == {type(case.make()) for case in {**CASES, **IMAGE_CASES}.values()}
+    cases = {**CASES, **IMAGE_CASES, **LOSS_CASES}
+    assert public - abstract == {type(case.make()) for case in cases.values()}

@@ -7,7 +7,12 @@ import tensorflow as tf
 from harness_case import masked
 from keras import ops
 
-from keras_attn.layers import LearnedPositionalEncoding, PositionalEncoding, TokenEmbedding
+from keras_attn.layers import (
+    GridPositionalEncoding,
+    LearnedPositionalEncoding,
+    PositionalEncoding,
+    TokenEmbedding,
+)
 
 
 @pytest.mark.parametrize("D", [1, 6, 7])
@@ -17,6 +22,25 @@ def test_sinusoids_are_added(D):
     angles = p / 10000.0 ** (2 * (i // 2) / D)
     expected = x + np.where(i % 2 == 0, np.sin(angles), np.cos(angles))
     np.testing.assert_allclose(PositionalEncoding()(x), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("D", [2, 6, 8])
+def test_positions_on_a_grid(D):
+    """Each half as a sequence has it: the row's, then the column's."""
+    x = np.random.default_rng(0).normal(size=(2, 12, D)).astype("float32")
+    along = ops.convert_to_numpy(PositionalEncoding()(np.zeros((1, 4, D // 2), "float32")))[0]
+    expected = x + [np.append(along[r // 4], along[r % 4]) for r in range(12)]
+    np.testing.assert_allclose(GridPositionalEncoding(4)(x), expected, atol=1e-5)
+    half = GridPositionalEncoding(4, dtype="bfloat16")(x)
+    assert half.dtype == "bfloat16"
+    for wrong, message in [
+        (lambda: GridPositionalEncoding(0), "`columns`.* 0"),
+        (lambda: GridPositionalEncoding(2, max_wavelength=1), "`max_wavelength`.* 1"),
+        (lambda: GridPositionalEncoding(2)(x[..., :1]), r"even width.*\(2, 12, 1\)"),
+        (lambda: GridPositionalEncoding(2)(x[0]), r"\(B, R, D\).*\(12, "),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            wrong()
 
 
 @pytest.mark.parametrize("cls", [PositionalEncoding, LearnedPositionalEncoding])

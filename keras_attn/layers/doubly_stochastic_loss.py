@@ -1,0 +1,122 @@
+"""The loss that has attention look everywhere once."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.masked_layer import MaskedLayer, check_rank, sequence_mask
+from keras_attn.ops.masks import static_shape
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class DoublyStochasticLoss(MaskedLayer):
+    """Adds the doubly stochastic loss of attention weights (Xu et al., 2015, section 4.2.1).
+
+        R[b] = sum_s (1 - sum_t weights[b, t, s])^2
+        loss = weight * sum_b R[b] / sum_b T[b]             T[b] tokens in row b
+        output = x
+
+    The weights of a step sum to 1 over the memory; this asks that those of each place in the memory
+    sum to 1 over the steps too: look everywhere, once. `fit` adds the loss to that of the model, as
+    all losses of `add_loss`; it counts in `evaluate` too, and knows nothing of sample weights. The
+    paper's objective for a caption is `-log p(caption) + weight * R`. Summed over a batch and
+    divided by its number of tokens, that is what this and a mean over tokens such as
+    `keras_attn.training.MaskedCrossEntropy` add up to.
+
+    R is at least `S (1 - T/S)^2` for S places and T steps: with more places than steps, most of
+    what is reported cannot be avoided. There are no weights to learn.
+
+    Shapes: x `(B, T, D)`, attention weights `(B, T, S)` to `(B, T, D)`.
+
+    Masking: steps that `padding_mask` (or the Keras mask of `x`) hides count nothing, and so do
+    rows without a token; places that `memory_mask` hides are not asked for. The mask of `x` is
+    handed on.
+
+    Args:
+        weight: What the loss is multiplied by; 0 or greater.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, D)`: what goes on through the model, such as the output of the decoder.
+        attention_weights: `(B, T, S)`, of `return_attention_scores=True`.
+        padding_mask: `(B, T)`.
+        memory_mask: `(B, S)`.
+
+    Returns:
+        x.
+
+    Raises:
+        ValueError: For a negative weight, other shapes, or masks of floats.
+
+    Example:
+
+    >>> layer = DoublyStochasticLoss(weight=0.5)
+    >>> x, looked = ops.ones((1, 2, 8)), ops.array([[[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]])
+    >>> tuple(layer(x, looked).shape), float(layer.losses[0])  # 0.5 * (0 + 0.25 + 0.25) / 2
+    ((1, 2, 8), 0.125)
+    """
+
+    _query_mask_name = "padding_mask"
+    _key_mask_name = "memory_mask"
+
+    def __init__(self, weight: float = 1.0, **kwargs):
+        super().__init__(**kwargs)
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not weight >= 0:
+            raise ValueError(
+                f"`weight` of DoublyStochasticLoss must be a number, 0 or greater. Received: "
+                f"{weight!r}."
+            )
+        self.weight = weight
+
+    def build(self, x_shape, attention_weights_shape=None):
+        """Checks the shapes."""
+        if attention_weights_shape is None:
+            raise ValueError(
+                "DoublyStochasticLoss needs attention weights: call layer(x, attention_weights)."
+            )
+
+    def call(
+        self,
+        x,
+        attention_weights=None,
+        padding_mask=None,
+        memory_mask=None,
+        mask=None,
+        x_mask=None,
+    ):
+        """Adds the loss, and returns x."""
+        check_rank(x, "x")
+        check_rank(attention_weights, "attention_weights", shape="(B, T, S)")
+        steps = static_shape(x)[1], static_shape(attention_weights)[1]
+        if None not in steps and steps[0] != steps[1]:
+            raise ValueError(
+                "`attention_weights` must have the steps of `x`. Received: shape "
+                f"{static_shape(attention_weights)}, with x of shape {static_shape(x)}."
+            )
+        padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        dtype = "float64" if ops.dtype(attention_weights) == "float64" else "float32"
+        looked = ops.cast(attention_weights, dtype)
+        is_token = ops.ones_like(looked[:, :, 0])
+        if padding_mask is not None:
+            is_token = ops.cast(padding_mask, dtype)
+        looked = ops.sum(looked * ops.expand_dims(is_token, 2), axis=1)  # (B, S)
+        missed = ops.square(1.0 - looked)
+        if memory_mask is not None:
+            keys = ops.swapaxes(attention_weights, 1, 2)
+            memory_mask = sequence_mask(keys, memory_mask, name="memory_mask")
+            missed = missed * ops.cast(memory_mask, dtype)
+        count = ops.sum(is_token, axis=1)  # (B,)
+        of_rows = ops.sum(missed, axis=1) * ops.cast(count > 0, dtype)
+        self.add_loss(self.weight * ops.divide_no_nan(ops.sum(of_rows), ops.sum(count)))
+        return ops.copy(x)  # its mask may be another
+
+    def compute_output_shape(self, x_shape, attention_weights_shape=None):
+        """Returns the shape of x."""
+        return tuple(x_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {**super().get_config(), "weight": self.weight}

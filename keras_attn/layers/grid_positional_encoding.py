@@ -1,0 +1,86 @@
+"""Positions on a grid."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rank, sequence_mask
+from keras_attn.ops import sinusoids, token_positions
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class GridPositionalEncoding(MaskedLayer):
+    """Adds sinusoidal positions of two axes to the regions of a picture (Parmar et al., 2018).
+
+        output[b, r] = x[b, r] + [PE[r // columns]; PE[r % columns]]
+
+    The first half of the width encodes the row and the second half the column, each as
+    `PositionalEncoding` does. Any number of rows, no weights.
+
+    Shapes: x `(B, R, D)`, D even, to `(B, R, D)`.
+
+    Masking: the mask of `x` (or an explicit `mask` `(B, R)`) is that of the output. Hidden regions
+    have their places too.
+
+    Args:
+        columns: Number of columns: `grid[1]` of a `keras_attn.models.ImageEncoder`.
+        max_wavelength: See `PositionalEncoding`.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, R, D)`: regions, row by row.
+        mask: `(B, R)` mask of the output; that of `x` if None.
+
+    Returns:
+        `(B, R, D)` in the dtype of `x`.
+
+    Raises:
+        ValueError: For an odd width or a wrong rank.
+
+    Example:
+
+    >>> layer = GridPositionalEncoding(columns=2)
+    >>> ops.convert_to_numpy(layer(ops.zeros((1, 6, 4))))[0, 4, :2].round(3).tolist()  # row 2
+    [0.9089999794960022, -0.41600000858306885]
+    """
+
+    _query_mask_name = "x_mask"
+
+    def __init__(self, columns: int, max_wavelength: float = 10000.0, **kwargs):
+        super().__init__(**kwargs)
+        check_positive("GridPositionalEncoding", columns=columns)
+        if max_wavelength <= 1:
+            raise ValueError(
+                f"`max_wavelength` must be greater than 1. Received: {max_wavelength!r}."
+            )
+        self.columns = columns
+        self.max_wavelength = max_wavelength
+
+    def build(self, x_shape):
+        """Checks the shape."""
+        if len(x_shape) != 3 or x_shape[-1] is None or x_shape[-1] % 2:
+            raise ValueError(
+                f"`x` of {type(self).__name__} must have shape (B, R, D) with an even width D. "
+                f"Received: shape {tuple(x_shape)}."
+            )
+
+    def call(self, x, mask=None, x_mask=None):
+        """Adds the positions."""
+        check_rank(x, "x", shape="(B, R, D)")
+        sequence_mask(x, mask, x_mask, name="mask")
+        places = token_positions(x[:1])  # one row broadcasts over the batch
+        half = x.shape[-1] // 2
+        both = [ops.floor_divide(places, self.columns), ops.mod(places, self.columns)]
+        encoded = [sinusoids(axis, half, self.max_wavelength) for axis in both]
+        return x + ops.cast(ops.concatenate(encoded, axis=-1), x.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "columns": self.columns,
+            "max_wavelength": self.max_wavelength,
+        }

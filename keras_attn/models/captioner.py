@@ -1,0 +1,147 @@
+"""Captioners by name, and decoding with their layers."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers import AttentionDecoder, TokenEmbedding, TransformerDecoder
+from keras_attn.models.sequence_decoder import SequenceDecoder
+from keras_attn.models.soft_attention_captioner import (
+    SoftAttentionCaptionerConfig,
+    soft_attention_captioner,
+)
+from keras_attn.models.token_decoder import TokenDecoder
+from keras_attn.models.transformer_captioner import (
+    TransformerCaptionerConfig,
+    transformer_captioner,
+)
+
+Tensor = Any
+Config = SoftAttentionCaptionerConfig | TransformerCaptionerConfig
+
+CAPTIONERS = {
+    "soft-attention": (SoftAttentionCaptionerConfig, soft_attention_captioner),
+    "transformer": (TransformerCaptionerConfig, transformer_captioner),
+}
+_DECODERS = {"soft-attention": AttentionDecoder, "transformer": TransformerDecoder}
+
+
+def captioner(config: Config, dtype: Any = None) -> keras.Model:
+    """Builds the captioner that a config is of.
+
+    Args:
+        config: `SoftAttentionCaptionerConfig` or `TransformerCaptionerConfig`.
+        dtype: Dtype or policy of the layers.
+
+    Returns:
+        The functional model, from `{"regions": (B, R, D), "target_ids": (B, T)}` to logits
+        `(B, T, V)`.
+
+    Raises:
+        TypeError: For anything else.
+
+    Example:
+
+    >>> captioner(SoftAttentionCaptionerConfig(50, region_dim=6, dim=8, units=16)).name
+    'soft_attention'
+    """
+    for kind, build in CAPTIONERS.values():
+        if isinstance(config, kind):
+            return build(config, dtype=dtype)
+    kinds = [kind.__name__ for kind, _ in CAPTIONERS.values()]
+    raise TypeError(f"`config` must be one of {kinds}. Received: {type(config).__name__}.")
+
+
+def captioner_kind(model: Config | keras.Model) -> str:
+    """Returns the name of the kind of captioner: a key of `CAPTIONERS`.
+
+    Args:
+        model: The model, reloaded perhaps, or its config.
+
+    Returns:
+        `"soft-attention"` or `"transformer"`.
+
+    Raises:
+        TypeError: For anything else.
+
+    Example:
+
+    >>> captioner_kind(TransformerCaptionerConfig(50, region_dim=6))
+    'transformer'
+    """
+    for name, (kind, _) in CAPTIONERS.items():
+        if isinstance(model, kind):
+            return name
+    layers = {layer.name: layer for layer in getattr(model, "layers", [])}
+    if isinstance(layers.get("embedding"), TokenEmbedding) and "regions" in layers:
+        wanted = {"soft-attention": "head", "transformer": "region_projection"}
+        for name, kind in _DECODERS.items():
+            if isinstance(layers.get("decoder"), kind) and wanted[name] in layers:
+                return name
+    raise TypeError(
+        "Expected a model of `captioner`, or its config. Received: "
+        f"{getattr(model, 'name', model)!r} of type {type(model).__name__}."
+    )
+
+
+class CaptionDecoder(SequenceDecoder):
+    """Decodes captions with the layers of a captioner.
+
+    It has no weights of its own: train, load or change the model, and it follows. The searches of
+    `keras_attn.generation` take its `decoder`; `align` says at which regions it looked.
+
+    Args:
+        model: What `captioner` returned, or a reloaded one. Of a model that holds it within, such
+            as one with an `ImageEncoder` before it, `model.get_layer(...)`.
+
+    Raises:
+        TypeError: For another model.
+
+    Example:
+
+    >>> model = captioner(SoftAttentionCaptionerConfig(50, region_dim=6, dim=8, units=16))
+    >>> captions = CaptionDecoder(model)
+    >>> memory, mask = captions.encode(ops.ones((2, 9, 6)))
+    >>> found = greedy_search(
+    ...     captions.decoder, ops.ones((2, 1), "int32"), None, memory, mask, max_length=4, end_id=2
+    ... )
+    >>> tuple(found.tokens.shape), tuple(captions.align(memory, mask, found.tokens).shape)
+    ((2, 4), (2, 4, 9))
+    """
+
+    def __init__(self, model: keras.Model):
+        self.kind = captioner_kind(model)
+        layers = {layer.name: layer for layer in model.layers}
+        self.region_dim = model.get_layer("regions").output.shape[-1]
+        names = ("region_projection", "region_positions", "region_norm")
+        self.encoder = [layers[name] for name in names if name in layers]
+        self.positions = layers.get("positions")
+        self.decoder = TokenDecoder(
+            layers["embedding"], self.positions, layers["decoder"], layers.get("head")
+        )
+
+    def encode(self, regions: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the memory `(B, R, D)` of regions `(B, R, Dr)`, and its mask `(B, R)`.
+
+        Args:
+            regions: What the model takes. Where pictures of a batch differ in their number of
+                regions, hide the rest in the mask.
+
+        Returns:
+            The memory, and a mask of True.
+
+        Raises:
+            ValueError: For another shape.
+        """
+        memory = ops.convert_to_tensor(regions)
+        if len(memory.shape) != 3 or memory.shape[-1] != self.region_dim:
+            raise ValueError(
+                f"`regions` must have shape (B, R, {self.region_dim}). Received: shape "
+                f"{tuple(memory.shape)}."
+            )
+        memory = ops.cast(memory, "float32")
+        mask = ops.ones_like(memory[:, :, 0], dtype="bool")
+        for layer in self.encoder:
+            memory = layer(memory)
+        return memory, mask
