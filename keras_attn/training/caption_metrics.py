@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -216,6 +217,8 @@ def _meteor(found: dict[Any, list[str]], wanted: dict[Any, list[str]]) -> float:
         said = scorer.meteor_p.stderr.read().decode("utf-8", "replace").strip()
         raise RuntimeError(f"METEOR's Java program failed: {said[-500:] or error}") from error
     finally:
+        with contextlib.suppress(OSError):  # Java has ended, and did not read all
+            scorer.meteor_p.stdin.close()  # else the destructor does, and fails
         scorer.meteor_p.stdout.close()
         scorer.meteor_p.stderr.close()
     return 100.0 * score
