@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _seed():
-    """Each test begins alike: runs of tasks make TensorFlow deterministic, and with it refuse XLA."""
+    """Each test begins alike: runs of tasks make TensorFlow deterministic, which refuses XLA."""
     keras.utils.set_random_seed(0)
     if keras.backend.backend() == "tensorflow":
         from tensorflow.python.framework import config
