@@ -33,8 +33,8 @@ def make_adam(
 
     Example:
 
-    >>> make_adam(1e-3, keras.DTypePolicy("float32"), weight_decay=0.1).name
-    'adam_w'
+    >>> type(make_adam(1e-3, keras.DTypePolicy("float32"), weight_decay=0.1)).__name__
+    'AdamW'
     """
     settings["global_clipnorm"] = clip_norm or None
     if ema_momentum:
