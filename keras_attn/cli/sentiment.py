@@ -167,16 +167,19 @@ def explain(
 ) -> None:
     """Write a page that shows which words of FILES, a text a line, decided.
 
-    Standard input is read if there are no files.
+    Standard input is read if there are no files; of it and of them, no more than --limit texts.
     """
     check_files(files)
     check_output(output)
     with compute_on(device):
         read = itertools.chain.from_iterable(read_chunks(files))
         lines = list(itertools.islice(read, limit))
+        more = next(read, None) is not None
         found = TextClassifier.load(model_file).explain(lines, method, label)
     with contextlib.ExitStack() as stack:
         open_output(output, stack).write(text_weights_html(found, title))
+    if more:
+        click.echo(f"There are more texts: the page has the first {limit}. See --limit.", err=True)
     click.echo(str(output))
 
 

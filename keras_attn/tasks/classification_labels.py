@@ -85,7 +85,13 @@ def class_names_of(examples: Iterable[Labelled]) -> tuple[str, ...]:
     ('neg', 'pos')
     """
     _, labels = checked_examples(examples)
-    return checked_class_names(sorted({name for label in labels for name in label_names(label)}))
+    names = sorted({name for label in labels for name in label_names(label)})
+    if len(names) < 2:
+        raise ValueError(
+            f"Expected texts of two classes or more. Received: {names} in {len(labels):,} texts. "
+            "Is it the column of the labels? If so, bring texts of other classes too."
+        )
+    return checked_class_names(names)
 
 
 def label_numbers(
@@ -149,9 +155,11 @@ def warn_of_imbalance(examples: Iterable[Labelled], class_names: Sequence[str]) 
     few = min(counts[name] for name in class_names)
     if few * _UNEVEN < max(counts[name] for name in class_names):
         shown = ", ".join(f"{name}: {counts[name]:,}" for name in class_names)
+        several = any(not isinstance(label, str) for label in labels)  # these have no class weights
+        more = "" if several else ", and consider class_weight='balanced' (`fit --balanced`)"
         warnings.warn(
             f"The classes are uneven ({shown}). A model may do well by never naming the rare ones: "
-            "look at macro F1, and consider class_weight='balanced'.",
+            f"look at macro F1{more}.",
             stacklevel=3,
         )
 

@@ -209,6 +209,12 @@ def _train(
             "Expected development texts, which the best weights are chosen by. Received: none. "
             "Bring more texts, a greater `dev_share`, or a file of them."
         )
+    multi_label = any(not isinstance(label, str) for label in labels)
+    if multi_label and training.balanced:
+        raise ValueError(
+            "`balanced` is for texts of one label each. Received: balanced=True, with texts of "
+            "several labels. Leave it out."
+        )
     if not training.balanced:
         warn_of_imbalance(train, class_names)
     classifier = TextClassifier(
@@ -217,7 +223,7 @@ def _train(
         model.config(),
         max_length=data.max_length,
         truncation=data.truncation,
-        multi_label=any(not isinstance(label, str) for label in labels),
+        multi_label=multi_label,
         dtype=training.precision,
     )
     scores = DevelopmentAccuracy(classifier, development, run_dir / BEST, training.score)

@@ -33,6 +33,8 @@ from keras_attn.training import (
     fit_temperature,
 )
 
+TEMPERATURES = (0.2, 10.0)
+
 
 class Prediction(NamedTuple):
     """What a classifier says of a text.
@@ -233,7 +235,8 @@ class TextClassifier:
         policy = self.model.get_layer("head").dtype_policy
         if self.multi_label:
             loss: Any = keras.losses.BinaryCrossentropy(from_logits=True)
-            metric: Any = keras.metrics.BinaryAccuracy(name="accuracy", threshold=0.0)
+            # Of decisions. The reports' accuracy is of texts that have all labels right.
+            metric: Any = keras.metrics.BinaryAccuracy(name="binary_accuracy", threshold=0.0)
         else:
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
             metric = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
@@ -398,10 +401,13 @@ class TextClassifier:
             batch_size: Texts computed at a time.
 
         Returns:
-            The temperature; above 1 the model was too certain. No label changes by it.
+            The temperature, from 0.2 to 10; above 1 the model was too certain. What lies outside
+            tells of too few examples (all of them right: the more certain the better), not of the
+            model. No label changes by it.
         """
         texts, labels = self._split(examples)
-        self.temperature = fit_temperature(self.predict_logits(texts, batch_size), labels)
+        found = fit_temperature(self.predict_logits(texts, batch_size), labels)
+        self.temperature = float(np.clip(found, *TEMPERATURES))
         return self.temperature
 
     def evaluate(

@@ -118,9 +118,13 @@ class TextExplainer:
             Logits `(n, C)`, and the weights of each text's tokens.
         """
         classifier, method = self.classifier, self.checked_method(method)
-        if label is not None and (label not in classifier.class_names or method == "attention"):
+        if label is not None and label not in classifier.class_names:
             raise ValueError(
-                f"`label` must be one of {list(classifier.class_names)}, with method='gradient'. "
+                f"`label` must be one of {list(classifier.class_names)}. Received: {label!r}."
+            )
+        if label is not None and method == "attention":
+            raise ValueError(
+                "`label` goes with method='gradient': attention is the same for all classes. "
                 f"Received: label={label!r}, method={method!r}."
             )
         if not len(ids):

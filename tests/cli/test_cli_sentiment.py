@@ -308,14 +308,16 @@ def test_explain(run, classifier, tmp_path):
     code, out, err = command(*arguments, "--limit", 2, "--title", "Why?")
     assert code == 0, err
     assert out == f"{page}\n"
+    assert "the first 2. See --limit" in err
     written = page.read_text(encoding="utf-8")
     assert "<title>Why?</title>" in written
     assert "third" not in written
     assert "&lt;" in written
     assert "<b>" not in written
     assert "attention" in written
-    code, _, err = command(*arguments, "--method", "gradient", "--label", "bad")
+    code, _, err = command(*arguments, "--method", "gradient", "--label", "bad", "--limit", 3)
     assert code == 0, err
+    assert "--limit" not in err
     assert "gradient x input" in page.read_text(encoding="utf-8")
     before = page.read_bytes()
     for more, message in (

@@ -116,12 +116,12 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"texts": [("a", "x"), ("b", "x")]}, r"two classes or more. Received: \['x'\]"),
+        ({"texts": [("a", "x"), ("b", "x")]}, r"two classes or more. Received: \['x'\] in 2 texts"),
         ({"texts": []}, "at least one labelled text"),
         ({"dev": []}, "Expected development texts"),
         ({"dev": [("a", "ugly")]}, r"among the classes \['bad', 'good'\]. Received: 'ugly'"),
         ({"texts": [("a", "x"), ("b", ("y", "z"))], "training": ClassificationTrainingSettings(
-            balanced=True), "dev": [("a", "x")]}, "one label each"),
+            balanced=True), "dev": [("a", "x")]}, "`balanced` is for texts of one label each"),
         ({"model": ClassificationModelSettings(model="rnn", units=9)}, "even"),
         ({"model": ClassificationModelSettings(model="rnn", pooling="first")}, "pooling"),
         ({"data": ClassificationDataSettings(vocabulary_size=9)}, "must be at least"),
@@ -154,6 +154,9 @@ def test_several_labels(tmp_path):
     training = ClassificationTrainingSettings(epochs=8, batch_size=3, learning_rate=0.1, ema=0.3)
     found = train(tmp_path, model=model, training=training, texts=texts, dev=texts)
     assert found.best_score == 1.0
+    # Two figures, two names: decisions that are right, and texts with all labels right.
+    assert "binary_accuracy" in found.log[0]
+    assert "accuracy" not in found.log[0]
     classifier = TextClassifier.load(found.best)
     assert classifier.multi_label
     assert classifier.predict("walk").label == ()

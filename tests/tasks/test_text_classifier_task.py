@@ -204,6 +204,10 @@ def test_imbalance_is_named():
         warnings.simplefilter("error")
         classifier.fit(examples, epochs=1, class_weight="balanced", verbose=0)
         warn_of_imbalance(examples[1:], classifier.class_names)
+    # No advice that cannot be followed.
+    several = [("fine", ("good",))] * 11 + [("dull", ("bad",))]
+    with pytest.warns(UserWarning, match=r"look at macro F1\.$"):
+        warn_of_imbalance(several, classifier.class_names)
 
 
 def test_token_weights_begin_with_what_the_texts_say():
@@ -338,6 +342,13 @@ def test_evaluation_of_several_labels(tasks):
     assert report.accuracy.value == accuracy_score(true, named)
     nats = -np.log(np.where(true, found, 1 - found)).mean()
     assert report.log_loss.value == pytest.approx(nats, rel=1e-5)
+
+
+def test_few_examples_do_not_make_it_certain():
+    """All right: the likelihood wants a temperature of 0."""
+    classifier = make("bag")
+    examples = [(text, classifier.predict(text).label) for text in MIXED]
+    assert classifier.calibrate(examples) == 0.2
 
 
 @pytest.mark.parametrize("case", ["bag", "several"])
@@ -547,7 +558,8 @@ def test_sizes_come_from_the_arguments():
         (lambda c: c.explain(None), TypeError, "Expected a string"),
         (lambda c: c.explain("a", "lime"), ValueError, r"\['attention', 'gradient'\].*'lime'"),
         (lambda c: c.explain("a", "gradient", "ugly"), ValueError, "'bad', 'good'.*'ugly'"),
-        (lambda c: c.explain("a", "attention", "good"), ValueError, "with method='gradient'"),
+        (lambda c: c.explain("a", None, "ugly"), ValueError, r"'good'\]. Received: 'ugly'"),
+        (lambda c: c.explain("a", "attention", "good"), ValueError, "goes with method='gradient'"),
         (lambda c: c.export("x", "lime"), ValueError, "`method` must be one of"),
         (lambda c: c.fit([]), ValueError, "at least one labelled text"),
         (lambda c: c.fit(["abc"]), ValueError, r"Expected \(text, label\) pairs"),
