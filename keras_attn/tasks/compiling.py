@@ -6,6 +6,31 @@ from typing import Any
 import keras
 
 from keras_attn.datasets import TextWindows, TokenBatches
+from keras_attn.training import WarmupCosineSchedule
+
+
+def make_schedule(
+    total_steps: int, learning_rate: float, warmup_steps: int | None = None
+) -> WarmupCosineSchedule:
+    """Makes the learning rate of a run: linear warm-up and cosine decay.
+
+    Args:
+        total_steps: Number of updates in all.
+        learning_rate: The highest learning rate.
+        warmup_steps: Steps until it is reached; a twentieth of all, at most 1000, if None.
+
+    Returns:
+        The schedule.
+
+    Example:
+
+    >>> make_schedule(total_steps=200, learning_rate=1e-3).warmup_steps
+    10
+    """
+    if warmup_steps is None:
+        warmup_steps = min(1000, total_steps // 20)
+    warmup_steps = max(warmup_steps, 1)
+    return WarmupCosineSchedule(learning_rate, warmup_steps, max(total_steps, warmup_steps + 1))
 
 
 def make_adam(

@@ -20,7 +20,7 @@ from keras_attn.tasks.classification_labels import (
     label_numbers,
     warn_of_imbalance,
 )
-from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam
+from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.text_classification_export import export_text_classifier
 from keras_attn.tasks.text_explainer import TextExplainer
@@ -28,7 +28,6 @@ from keras_attn.tasks.token_weights import set_token_weights
 from keras_attn.text import TOKENIZERS, tokenizer_name
 from keras_attn.training import (
     ClassificationReport,
-    WarmupCosineSchedule,
     evaluate_probabilities,
     fit_temperature,
 )
@@ -226,12 +225,7 @@ class TextClassifier:
                 at the end of `fit` (see `keras_attn.training.averaged_weights`); 0: none.
             **kwargs: Of `keras.Model.compile`.
         """
-        if warmup_steps is None:
-            warmup_steps = min(1000, total_steps // 20)
-        warmup_steps = max(warmup_steps, 1)
-        schedule = WarmupCosineSchedule(
-            learning_rate, warmup_steps, max(total_steps, warmup_steps + 1)
-        )
+        schedule = make_schedule(total_steps, learning_rate, warmup_steps)
         policy = self.model.get_layer("head").dtype_policy
         if self.multi_label:
             loss: Any = keras.losses.BinaryCrossentropy(from_logits=True)

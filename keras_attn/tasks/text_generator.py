@@ -21,12 +21,12 @@ from keras_attn.models import (
     recurrent_language_model,
 )
 from keras_attn.tasks.checks import checked_texts
-from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam
+from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.text_generation_export import export_text_generation
 from keras_attn.text import CharacterTokenizer
 from keras_attn.text.checks import well_formed
-from keras_attn.training import MaskedCrossEntropy, WarmupCosineSchedule
+from keras_attn.training import MaskedCrossEntropy
 from keras_attn.training.losses import token_cross_entropy
 
 Tensor = Any
@@ -165,12 +165,7 @@ class TextGenerator:
                 at the end of `fit` (see `keras_attn.training.averaged_weights`); 0: none.
             **kwargs: Of `keras.Model.compile`.
         """
-        if warmup_steps is None:
-            warmup_steps = min(1000, total_steps // 20)
-        warmup_steps = max(warmup_steps, 1)
-        schedule = WarmupCosineSchedule(
-            learning_rate, warmup_steps, max(total_steps, warmup_steps + 1)
-        )
+        schedule = make_schedule(total_steps, learning_rate, warmup_steps)
         policy = self.model.get_layer("decoder").dtype_policy
         settings = {
             "optimizer": make_adam(schedule, policy, weight_decay, clip_norm, ema_momentum),
