@@ -1,19 +1,22 @@
 """The command: from a file of labelled texts to a SavedModel; interrupted and gone on with."""
 
-import contextlib
 import csv
-import io
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from command_runs import (
+    RUN_TO_SIGNAL,
+    RUN_WITHOUT,
+    assert_same_end,
+    end_of,
+    run_command,
+    start,
+    wait,
+)
 
-from keras_attn.cli import main
 from keras_attn.tasks import TextClassifier
 from keras_attn.training import read_training_notes
 
@@ -45,69 +48,10 @@ learning_rate = 3e-2
 ema = 0.5
 checkpoint_steps = 2
 """
-RUN = "import sys; from keras_attn.cli import main; main(sys.argv[1:])"
-# A signal comes when the checkpoint was written so often.
-RUN_TO_SIGNAL = """
-import os, sys
-from keras_attn.cli import main
-from keras_attn.training import checkpointing
-number, left = map(int, sys.argv[1:3])
-save = checkpointing.save_training_state
-
-def save_and_send(*arguments):
-    global left
-    save(*arguments)
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), number)
-
-checkpointing.save_training_state = save_and_send
-main(sys.argv[3:])
-"""
-# Several commands, as on a machine that has no TensorFlow.
-RUN_WITHOUT = """
-import json, sys
-sys.modules["tensorflow"] = None
-from keras_attn.cli import main
-for arguments in json.loads(sys.argv[1]):
-    try:
-        main(arguments)
-    except SystemExit as stop:
-        if stop.code:
-            raise
-"""
 
 
 def command(*arguments):
-    """Runs it in this process; returns the exit code, standard output and error."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main(["sentiment", *map(str, arguments)])
-        except SystemExit as stop:
-            return stop.code, out.getvalue(), err.getvalue()
-    raise AssertionError("it always exits")
-
-
-def start(*arguments, backend="tensorflow", script=RUN, **pipes):
-    """Runs it in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        env={
-            **os.environ,
-            "KERAS_BACKEND": backend,
-            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compiles in half the time
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **pipes,
-    )
-
-
-def wait(process, code=0, given=None):
-    out, err = process.communicate(given, timeout=300)
-    assert process.returncode == code, err.decode()[-3000:]
-    return out.decode(), err.decode()
+    return run_command("sentiment", *arguments)
 
 
 def write(path, rows):
@@ -142,27 +86,6 @@ def run(place):
     assert "Best on the development texts: accuracy" in out
     assert out.splitlines()[-1] == str(place / "run/best.task")
     return place / "run"
-
-
-def end_of(run):
-    """All that a run came to, but for the times."""
-    with np.load(run / "checkpoint.npz") as arrays:
-        state = {name: arrays[name] for name in arrays.files if name != "header"}
-    with open(run / "log.csv", newline="") as file:
-        rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
-    return state, rows
-
-
-def assert_same_end(run, other):
-    (state, rows), (expected, expected_rows) = end_of(run), end_of(other)
-    assert rows == expected_rows
-    assert state.keys() == expected.keys()
-    for name, value in state.items():
-        np.testing.assert_array_equal(value, expected[name], err_msg=name)
-    best, expected_best = (TextClassifier.load(folder / "best.task") for folder in (run, other))
-    assert best.temperature == expected_best.temperature != 1.0
-    for mine, theirs in zip(best.model.weights, expected_best.model.weights, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
 
 
 def test_the_run_folder(run):
@@ -216,6 +139,10 @@ def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, 
     assert code == 0, err
     assert "Going on in epoch" in out
     assert_same_end(tmp_path, run)
+    best, expected = (TextClassifier.load(folder / "best.task") for folder in (tmp_path, run))
+    assert best.temperature == expected.temperature != 1.0
+    for mine, theirs in zip(best.model.weights, expected.model.weights, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.fixture(scope="module")
