@@ -5,6 +5,7 @@ batches feed `fit` on the TensorFlow, JAX and PyTorch backends.
 """
 
 from keras_attn.datasets.batching import EpochOrder, TokenBatches
+from keras_attn.datasets.caption_batches import CachedRegions, CaptionBatches, PictureFiles
 from keras_attn.datasets.captioned_images import CaptionedImage, CaptionedImages
 from keras_attn.datasets.captions import (
     read_caption_csv,
@@ -15,6 +16,12 @@ from keras_attn.datasets.captions import (
 )
 from keras_attn.datasets.classification_batches import TextBatches, class_weights, truncate
 from keras_attn.datasets.download import DownloadError
+from keras_attn.datasets.drawn_shapes import (
+    DrawnObject,
+    DrawnPicture,
+    draw_shapes,
+    save_drawn_shapes,
+)
 from keras_attn.datasets.emoji_pictures import (
     EmojiPicture,
     EmojiSplits,
@@ -57,10 +64,14 @@ from keras_attn.datasets.texts import read_text, split_text
 
 __all__ = [
     "CacheFill",
+    "CachedRegions",
+    "CaptionBatches",
     "CaptionedImage",
     "CaptionedImages",
     "CheckedImages",
     "DownloadError",
+    "DrawnObject",
+    "DrawnPicture",
     "EmojiPicture",
     "EmojiSplits",
     "EpochOrder",
@@ -71,6 +82,7 @@ __all__ = [
     "LabelledTexts",
     "LineProblem",
     "ParallelText",
+    "PictureFiles",
     "TextBatches",
     "TextWindows",
     "TokenBatches",
@@ -79,6 +91,7 @@ __all__ = [
     "Work",
     "check_images",
     "class_weights",
+    "draw_shapes",
     "duplicate_groups",
     "encoder_fingerprint",
     "load_emoji_pictures",
@@ -103,6 +116,7 @@ __all__ = [
     "read_ucm_captions",
     "remove_labelled_overlap",
     "remove_overlap",
+    "save_drawn_shapes",
     "save_emoji_pictures",
     "scoring_windows",
     "split_by_concept",

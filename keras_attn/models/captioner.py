@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers import AttentionDecoder, TokenEmbedding, TransformerDecoder
+from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.sequence_decoder import SequenceDecoder
 from keras_attn.models.soft_attention_captioner import (
     SoftAttentionCaptionerConfig,
@@ -83,6 +84,46 @@ def captioner_kind(model: Config | keras.Model) -> str:
         "Expected a model of `captioner`, or its config. Received: "
         f"{getattr(model, 'name', model)!r} of type {type(model).__name__}."
     )
+
+
+def image_captioner(
+    encoder: ImageEncoder, captioner: keras.Model, name: str = "image_captioner"
+) -> keras.Model:
+    """Joins an encoder of pictures and a captioner, whose weights it shares.
+
+        logits = captioner(encoder(images), target_ids)
+
+    Args:
+        encoder: An `ImageEncoder`; where its `trainable` is False it is not trained.
+        captioner: What `captioner` returned.
+        name: Name of the model.
+
+    Returns:
+        A functional model from `{"images": (B, H, W, 3), "target_ids": (B, T)}` to logits
+        `(B, T, V)`.
+
+    Raises:
+        ValueError: If the regions do not fit.
+
+    Example:
+
+    >>> encoder = small_cnn_encoder(16, filters=(4, 8))
+    >>> model = captioner(SoftAttentionCaptionerConfig(50, region_dim=8, dim=8, units=16))
+    >>> joined = image_captioner(encoder, model)
+    >>> tuple(joined({"images": ops.ones((1, 16, 16, 3)), "target_ids": ops.array([[1]])}).shape)
+    (1, 1, 50)
+    """
+    wanted = captioner.get_layer("regions").output.shape[1:]
+    regions = encoder.output.shape[1:]
+    if wanted[1] != regions[1] or wanted[0] not in (None, regions[0]):
+        raise ValueError(
+            "The regions of the encoder must be those that the captioner reads. Expected: (R, D) = "
+            f"{tuple(wanted)}. Received: {tuple(regions)} of {encoder.name!r}."
+        )
+    images = keras.Input((None, None, 3), dtype="float32", name="images")
+    target_ids = keras.Input((None,), dtype="int32", name="target_ids")
+    logits = captioner({"regions": encoder(images), "target_ids": target_ids})
+    return keras.Model({"images": images, "target_ids": target_ids}, logits, name=name)
 
 
 class CaptionDecoder(SequenceDecoder):

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.generation import Generation
 from keras_attn.layers import (
     AttentionDecoder,
     PositionalEncoding,
@@ -102,3 +103,32 @@ class SequenceDecoder:
         )
         weights = ops.cast(cross[-1], "float32")
         return ops.mean(weights, axis=1) if len(weights.shape) == 4 else weights
+
+    def align_found(
+        self, memory: Tensor, memory_mask: Tensor, found: Generation, start_id: int
+    ) -> Tensor:
+        """Runs the decoder over the sequences that a search found, all positions at once.
+
+        Args:
+            memory: `(B, S, D)`.
+            memory_mask: `(B, S)`.
+            found: Sequences `(B, R, T)`.
+            start_id: The token that the search began with.
+
+        Returns:
+            float32 `(B, R, T, S)`, as `align`: row t is that of the query that predicts token t;
+            zero on padding.
+        """
+        tokens = found.tokens
+        count = tokens.shape[1]
+        start = ops.zeros_like(tokens[:, :, :1]) + start_id
+        inputs = ops.concatenate([start, tokens[:, :, :-1]], axis=2)
+        weights = self.align(
+            ops.repeat(memory, count, axis=0),
+            ops.repeat(memory_mask, count, axis=0),
+            ops.reshape(inputs, (-1, ops.shape(tokens)[2])),  # (B R, T)
+        )
+        shape = (-1, count, ops.shape(tokens)[2], ops.shape(memory)[1])
+        slots = ops.cumsum(ops.ones_like(tokens), axis=2)
+        is_token = ops.cast(slots <= ops.expand_dims(found.lengths, 2), "float32")
+        return ops.reshape(weights, shape) * ops.expand_dims(is_token, 3)

@@ -1,6 +1,19 @@
 """Strings in, strings out: a model with its text processing and its decoding."""
 
 from keras_attn.tasks.alignment import Alignment
+from keras_attn.tasks.captioner import Captioner
+from keras_attn.tasks.captioning_decoding import Caption
+from keras_attn.tasks.captioning_settings import (
+    CaptioningDataSettings,
+    CaptioningDecodingSettings,
+    CaptioningModelSettings,
+    CaptioningTrainingSettings,
+)
+from keras_attn.tasks.captioning_training import (
+    CaptioningRun,
+    DevelopmentCaptions,
+    train_captioner,
+)
 from keras_attn.tasks.explanation import Explanation
 from keras_attn.tasks.faithfulness import DeletionCurve, deletion_curve
 from keras_attn.tasks.text_classification_settings import (
@@ -44,12 +57,20 @@ from keras_attn.tasks.translator import TranslationScores, Translator
 
 __all__ = [
     "Alignment",
+    "Caption",
+    "Captioner",
+    "CaptioningDataSettings",
+    "CaptioningDecodingSettings",
+    "CaptioningModelSettings",
+    "CaptioningRun",
+    "CaptioningTrainingSettings",
     "ClassificationDataSettings",
     "ClassificationModelSettings",
     "ClassificationTrainingSettings",
     "DeletionCurve",
     "DevelopmentAccuracy",
     "DevelopmentBits",
+    "DevelopmentCaptions",
     "DevelopmentScore",
     "Explanation",
     "NBestTranslations",
@@ -73,6 +94,7 @@ __all__ = [
     "TranslationTrainingSettings",
     "Translator",
     "deletion_curve",
+    "train_captioner",
     "train_text_classifier",
     "train_text_generator",
     "train_translation",

@@ -181,12 +181,12 @@ class TranslationSearch:
     def search_and_align(
         self, ids: Tensor, max_length: Any, beams: int, alpha: float, count: int
     ) -> tuple[Generation, Tensor]:
-        """As `search`, with the weights `(B, R, T, S)` of `align_found`."""
+        """As `search`, with the weights `(B, R, T, S)` of `SequenceDecoder.align_found`."""
         memory, mask = self.layers.encode(ids)
         found = self._search(memory, mask, ids, max_length, beams, alpha, count)
         if keras.backend.backend() != "jax":  # there, shapes are those of the longest
             found = found._replace(tokens=found.tokens[:, :, : ops.max(found.lengths)])
-        return found, self.align_found(memory, mask, found)
+        return found, self.layers.align_found(memory, mask, found, self.target_tokenizer.start_id)
 
     def _search(
         self,
@@ -215,32 +215,6 @@ class TranslationSearch:
             pad_id=tokenizer.pad_id,
             suppressed_ids=(tokenizer.pad_id, tokenizer.start_id),
         )
-
-    def align_found(self, memory: Tensor, mask: Tensor, found: Generation) -> Tensor:
-        """Runs the decoder over the sequences found, all positions at once.
-
-        Args:
-            memory: `(B, S, D)`.
-            mask: `(B, S)`.
-            found: Sequences `(B, R, T)`.
-
-        Returns:
-            float32 `(B, R, T, S)`, as `SequenceDecoder.align`: row t is that of the query that
-            predicts token t; zero on padding.
-        """
-        tokens = found.tokens
-        count = tokens.shape[1]
-        start = ops.zeros_like(tokens[:, :, :1]) + self.target_tokenizer.start_id
-        inputs = ops.concatenate([start, tokens[:, :, :-1]], axis=2)
-        weights = self.layers.align(
-            ops.repeat(memory, count, axis=0),
-            ops.repeat(mask, count, axis=0),
-            ops.reshape(inputs, (-1, ops.shape(tokens)[2])),  # (B R, T)
-        )
-        shape = (-1, count, ops.shape(tokens)[2], ops.shape(memory)[1])
-        slots = ops.cumsum(ops.ones_like(tokens), axis=2)
-        is_token = ops.cast(slots <= ops.expand_dims(found.lengths, 2), "float32")
-        return ops.reshape(weights, shape) * ops.expand_dims(is_token, 3)
 
     def align(
         self, text: str, source: list[int], target: list[int] | None, layer: int

@@ -142,6 +142,88 @@ def test_errors(ids, max_length, message):
         CompiledFunction(lambda ids, max_length: ids, [])(ids, max_length)
 
 
+def pool(rank, jit_compile=False, dtype="float32"):
+    """A dense layer, which must know the last dimension, on the mean of the others."""
+    layer = keras.layers.Dense(2, kernel_initializer="ones", bias_initializer="ones")
+    layer.build((None, 3))
+
+    def function(inputs, max_length, *numbers):
+        assert inputs.dtype == dtype or str(inputs.dtype).endswith(dtype)
+        x = keras.ops.cast(inputs, "float32")
+        x = layer(keras.ops.mean(x, axis=tuple(range(1, rank - 1))))
+        return x * keras.ops.cast(max_length, "float32") + sum(
+            keras.ops.cast(n, "float32")[:, None] for n in numbers
+        )
+
+    return CompiledFunction(function, layer.variables, jit_compile, dtype=dtype, rank=rank), layer
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(("dtype", "rank"), [("float32", 3), ("uint8", 4)])
+def test_regions_and_pictures(dtype, rank, jit_compile):
+    run, layer = pool(rank, jit_compile, dtype)
+    rng = np.random.default_rng(0)
+    for rows, side in [(4, 5), (1, 5), (3, 6), (0, 5)]:
+        inputs = rng.integers(0, 256, (rows, *[side] * (rank - 2), 3)).astype(dtype)
+        expected = inputs.astype("float64").mean(tuple(range(1, rank - 1))).sum(-1) + 1
+        found = run(inputs, 2, np.arange(rows))
+        assert found.shape == (rows, 2)
+        assert found.dtype == "float32"
+        for column in found.T:
+            np.testing.assert_allclose(column, 2 * expected + np.arange(rows), rtol=1e-5)
+    layer.set_weights([np.zeros((3, 2)), np.full(2, 5.0)])
+    np.testing.assert_allclose(run(np.ones([1, *[5] * (rank - 2), 3], dtype), 2, [1]), [[11, 11]])
+
+
+@on_tensorflow
+def test_one_trace_for_each_shape_of_regions():
+    run, _ = pool(3)
+    calls = count_calls(run)
+    for rows, regions, length in [(2, 4, 3), (5, 4, 7), (0, 4, 1), (1, 9, 3), (2, 4, 3)]:
+        run(np.zeros((rows, regions, 3), "float32"), length)
+    assert len(calls) == 2
+
+
+def test_floats_of_any_precision_and_pictures_of_any_integers():
+    half, _ = pool(3)
+    np.testing.assert_array_equal(half(np.full((1, 2, 3), 0.5, "float16"), 1), [[2.5, 2.5]])
+    assert half([[[0.5, 1.0, 2.0]]], 1).tolist() == [[4.5, 4.5]]
+    picture, _ = pool(4, dtype="uint8")
+    assert picture([[[[1, 2, 255]]]], 1).tolist() == [[259, 259]]
+
+
+def test_arrays_that_cannot_be_written_to(tmp_path):
+    """Features come from memory-mapped files."""
+    np.save(tmp_path / "regions.npy", np.ones((2, 4, 3), "float32"))
+    regions = np.load(tmp_path / "regions.npy", mmap_mode="r")
+    assert pool(3)[0](regions, 1).tolist() == [[4, 4], [4, 4]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rank", "inputs", "message"),
+    [
+        ("float32", 3, np.zeros((2, 3)), r"floats of shape \(B, \.\.\.\) and rank 3\..*\(2, 3\)"),
+        ("float32", 3, np.zeros((2, 3, 1), "int32"), "must be floats .* Received: dtype int32"),
+        ("uint8", 4, np.zeros((2, 2, 3), "uint8"), r"rank 4. Received: dtype uint8, shape \(2, 2"),
+        ("uint8", 4, np.zeros((1, 2, 2, 3)), "integers from 0 to 255 .* Received: dtype float64"),
+        ("uint8", 4, np.full((1, 2, 2, 3), -1), "Received: integers from -1 to -1"),
+        ("uint8", 4, np.full((1, 2, 2, 3), 256), "Received: integers from 256 to 256"),
+        ("int32", 3, np.zeros((1, 2), "int32"), "`ids` must be integers .*rank 3"),
+    ],
+)
+def test_errors_of_other_inputs(dtype, rank, inputs, message):
+    with pytest.raises(ValueError, match=message):
+        CompiledFunction(lambda x, _: x, [], dtype=dtype, rank=rank)(inputs, 1)
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="one of 'int32', 'float32', 'uint8'"):
+        CompiledFunction(lambda x, _: x, [], dtype="int64")
+    for rank in (1, 2.5):
+        with pytest.raises(ValueError, match="`rank` must be an integer of at least 2"):
+            CompiledFunction(lambda x, _: x, [], rank=rank)
+
+
 @pytest.fixture(scope="module")
 def here():
     return everything()

@@ -1,0 +1,183 @@
+"""What a captioner is given: pictures in any form, and captioned ones for training."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_attn.datasets import CaptionedImage, load_image
+from keras_attn.datasets.image_problems import ImageProblem
+from keras_attn.datasets.images import as_problem, check_on_error
+
+Picture = str | os.PathLike[str] | bytes | np.ndarray
+Captioned = CaptionedImage | tuple[Picture, str | Sequence[str]]
+
+
+class CaptionedPictures(NamedTuple):
+    """Pictures, and the captions of each.
+
+    Example:
+
+    >>> CaptionedPictures(["1.jpg"], [["A dog.", "A hound."]]).captions[0][1]
+    'A hound.'
+    """
+
+    pictures: list[Picture]
+    captions: list[list[str]]
+
+
+def checked_captioned(images: Iterable[Captioned]) -> CaptionedPictures:
+    """Returns the pictures and the captions of each, or raises an error that says what is wrong.
+
+    Args:
+        images: `CaptionedImage`s, or (picture, caption) or (picture, captions) pairs.
+
+    Raises:
+        ValueError: For none, for what is no such pair, and a picture without captions.
+
+    Example:
+
+    >>> checked_captioned([("1.jpg", "A dog."), ("2.jpg", ["A cat.", "Two cats."])]).captions
+    [['A dog.'], ['A cat.', 'Two cats.']]
+    """
+    found = CaptionedPictures([], [])
+    for number, image in enumerate(images):
+        if not isinstance(image, tuple | list) or len(image) < 2:
+            raise ValueError(
+                "Expected `CaptionedImage`s or (picture, captions) pairs. Received: "
+                f"{type(image).__name__} at position {number}."
+            )
+        picture, captions = image[:2]
+        captions = [captions] if isinstance(captions, str) else list(captions)
+        if not captions or not all(isinstance(c, str) and c.strip() for c in captions):
+            raise ValueError(
+                "Expected one or more captions, strings that are not empty, for each picture. "
+                f"Received: {captions!r} at position {number}."
+            )
+        check_picture(picture, number)
+        found.pictures.append(picture)
+        found.captions.append(captions)
+    if not found.pictures:
+        raise ValueError("Expected at least one picture with captions. Received: none.")
+    return found
+
+
+def check_picture(picture: Any, number: int) -> None:
+    """Raises a TypeError for what is neither a path nor bytes nor an array.
+
+    Args:
+        picture: Anything.
+        number: Its position, for the message.
+
+    Example:
+
+    >>> check_picture("1.jpg", 0)
+    """
+    if not isinstance(picture, str | os.PathLike | bytes | np.ndarray):
+        raise TypeError(
+            "Expected a picture as a path, as the bytes of a file, or as an array (H, W, 3) of "
+            f"uint8. Received: {type(picture).__name__} at position {number}."
+        )
+
+
+def as_pictures(images: Any) -> tuple[list[Picture], bool]:
+    """Returns a list of pictures, and whether one was given that is no list.
+
+    Args:
+        images: A path, bytes or an array `(H, W, 3)`; or several: a list, an array `(n, H, W, 3)`.
+
+    Raises:
+        TypeError: For anything else.
+
+    Example:
+
+    >>> as_pictures("1.jpg"), as_pictures(["1.jpg"])
+    ((['1.jpg'], True), (['1.jpg'], False))
+    """
+    array = isinstance(images, np.ndarray)
+    if isinstance(images, str | os.PathLike | bytes) or (array and images.ndim < 4):
+        return [images], True
+    if not isinstance(images, Iterable) or isinstance(images, dict):
+        raise TypeError(
+            "Expected a picture (a path, bytes or an array) or a list of them. Received: "
+            f"{type(images).__name__}."
+        )
+    images = list(images)
+    for number, image in enumerate(images):
+        check_picture(image, number)
+    return images, False
+
+
+def read_pictures(
+    pictures: Sequence[Picture],
+    size: tuple[int, int],
+    batch_size: int,
+    on_error: str = "error",
+) -> Iterator[tuple[list[int], np.ndarray, list[ImageProblem]]]:
+    """Yields whole pictures, so many at a time: their numbers and pixels; and what was broken.
+
+    Args:
+        pictures: Paths, bytes or arrays.
+        size: Rows and columns to which they are resized.
+        batch_size: Most pictures at a time.
+        on_error: `"error"`: a broken picture is one. `"skip"`: it is left out, and listed.
+
+    Raises:
+        OSError: A file is not there or cannot be read.
+        ValueError: A picture is broken.
+
+    Example:
+
+    >>> pictures = [np.zeros((4, 4, 3), "uint8"), b"broken"]
+    >>> [(numbers, problems)] = [
+    ...     (n, p) for n, _, p in read_pictures(pictures, (2, 2), 8, on_error="skip")
+    ... ]
+    >>> numbers, problems[0].where
+    ([0], 'picture 1')
+    """
+    check_on_error(on_error)
+    for start in range(0, len(pictures), batch_size):
+        numbers, whole, problems = [], [], []
+        for number in range(start, min(start + batch_size, len(pictures))):
+            picture = pictures[number]
+            named = isinstance(picture, str | os.PathLike)
+            where = os.fspath(picture) if named else f"picture {number}"
+            try:
+                whole.append(load_image(picture, size))
+            except (OSError, ValueError) as error:
+                if on_error == "error":
+                    raise
+                problems.append(as_problem(where, error))
+            else:
+                numbers.append(number)
+        pixels = np.stack(whole) if whole else np.zeros((0, *size, 3), "uint8")
+        yield numbers, pixels, problems
+
+
+class PictureArrays:
+    """Pictures, or their regions, in memory: what `CaptionBatches` reads.
+
+    Args:
+        arrays: `(n, ...)`.
+
+    Example:
+
+    >>> PictureArrays(np.zeros((3, 4, 8))).read([2, 0]).shape
+    (2, 4, 8)
+    """
+
+    def __init__(self, arrays: np.ndarray):
+        self.arrays = arrays
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one."""
+        return self.arrays.shape[1:]
+
+    def read(self, numbers: Sequence[int]) -> np.ndarray:
+        """Those of some numbers, `(m, ...)`."""
+        return self.arrays[np.asarray(numbers)]

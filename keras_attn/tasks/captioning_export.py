@@ -1,0 +1,207 @@
+"""The SavedModel of a captioner: bytes of pictures in, captions out."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.datasets import load_image
+from keras_attn.export import check_place, export_text_functions
+from keras_attn.layers import ImagePreprocessing
+from keras_attn.tasks.alignment import END
+from keras_attn.tasks.captioning_decoding import Caption, CaptionSearch
+
+# Most levels of 255 by which decoding and resizing in the graph may differ from Pillow's.
+PIXEL_TOLERANCE = {"png": 1, "jpeg": 4}
+
+
+def export_captioner(
+    search: CaptionSearch,
+    path: str | os.PathLike,
+    beams: int,
+    alpha: float,
+    count: int,
+    overwrite: bool = False,
+) -> None:
+    """Exports a search as a SavedModel, and compares both of its signatures with it.
+
+    Decoding is compared with Pillow's, within `PIXEL_TOLERANCE`; captions are those of the pixels
+    that the graph has.
+
+    Args:
+        search: Searches the captions.
+        path: Folder of the SavedModel.
+        beams: Width of the beam search.
+        alpha: Exponent of the length penalty.
+        count: Number R of captions that `details` gives.
+        overwrite: Whether a SavedModel that is there is replaced.
+
+    Raises:
+        FileExistsError: As `export_text_functions`.
+        PermissionError: As `export_text_functions`.
+        RuntimeError: As `export_text_functions`; if a picture is decoded to something else.
+    """
+    import tensorflow as tf
+
+    check_place(path, overwrite)  # before the work
+    files = _example_files(tf, search.encoder.image_size)
+    examples = [raw for _, raw in files]
+    pixels = np.stack([decode_picture(tf, raw, search.encoder.image_size) for raw in examples])
+    for (kind, raw), found in zip(files, pixels, strict=True):
+        expected = load_image(raw, search.encoder.image_size).astype("int32")
+        difference = int(np.abs(found.astype("int32") - expected).max())
+        if difference > PIXEL_TOLERANCE[kind]:
+            raise RuntimeError(
+                f"TensorFlow decodes a {kind} picture to other pixels than Pillow. Expected: a "
+                f"difference of {PIXEL_TOLERANCE[kind]} of 255 at most. Received: {difference}."
+            )
+    regions = search.regions(pixels, len(pixels))
+    best = search.best(regions, beams, alpha, len(pixels))
+    n_best = search.n_best(regions, beams, alpha, count, len(pixels))
+    half = {search.encoder.compute_dtype, search.layers.decoder.decoder.compute_dtype}
+    export_text_functions(
+        path,
+        lambda tf: graph_functions(search, tf, beams, alpha, count),
+        [*search.encoder.variables, *search.captioner.variables],
+        {"image": examples},
+        {
+            "serving_default": {"caption": search.tokenizer.decode(best)},
+            "details": stacked(n_best, search.encoder.grid),
+        },
+        tolerance=1e-4 if half == {"float32"} else 3e-2,
+        overwrite=overwrite,
+    )
+
+
+def _example_files(tf: Any, size: tuple[int, int]) -> list[tuple[str, bytes]]:
+    """Pictures of several kinds and sizes, as the bytes of their files."""
+    files = []
+    for seed, (rows, columns, channels) in enumerate(
+        [(*size, 3), (*size, 1), (*size, 4), (2 * size[0] + 1, size[1] + 7, 3), (5, 3, 3)]
+    ):
+        waves = np.arange(rows)[:, None, None] / 7 + np.arange(columns)[None, :, None] / 5
+        waves = np.sin(waves + np.arange(channels) * (seed + 1))
+        pixels = tf.constant(np.round(127.5 + 127.5 * waves).astype("uint8"))
+        files.append(("png", tf.io.encode_png(pixels).numpy()))
+        if channels != 4:
+            kind = "grayscale" if channels == 1 else "rgb"
+            files.append(("jpeg", tf.io.encode_jpeg(pixels, kind, quality=90).numpy()))
+    return files
+
+
+def decode_picture(tf: Any, raw: Any, size: tuple[int, int]) -> Any:
+    """Makes uint8 `(rows, columns, 3)` of the bytes of a picture, as `load_image` does.
+
+    Grey is made colour, and what is transparent is put on white. EXIF data are not read.
+
+    Args:
+        tf: The module `tensorflow`.
+        raw: Scalar string: a JPEG, PNG, GIF (its first frame) or BMP file.
+        size: Rows and columns to which it is resized.
+
+    Returns:
+        A uint8 tensor.
+    """
+
+    def on_white():
+        pixels = tf.cast(tf.io.decode_png(raw, channels=4), "float32")
+        color, opaque = pixels[..., :3], pixels[..., 3:] / 255
+        return color * opaque + 255 * (1 - opaque)
+
+    def plain(decode, **settings):
+        return tf.cast(decode(raw, channels=3, **settings), "float32")
+
+    start = tf.strings.substr(raw, 0, 4)
+    pixels = tf.case(
+        [
+            (start == b"\x89PNG", on_white),
+            (
+                tf.strings.substr(raw, 0, 2) == b"\xff\xd8",
+                lambda: plain(tf.io.decode_jpeg, dct_method="INTEGER_ACCURATE"),
+            ),
+        ],
+        default=lambda: plain(tf.io.decode_image, expand_animations=False),
+    )
+    pixels = tf.ensure_shape(pixels, [None, None, 3])
+    resized = ImagePreprocessing(size, "none", dtype="float32")(tf.round(pixels)[None])[0]
+    return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), "uint8")
+
+
+def graph_functions(
+    search: CaptionSearch, tf: Any, beams: int, alpha: float, count: int
+) -> tuple[dict[str, Callable], list[Any]]:
+    """Makes the functions of the SavedModel, from strings `(B,)` to dicts of tensors.
+
+    Args:
+        search: Searches the captions.
+        tf: The module `tensorflow`.
+        beams: Width of the beam search.
+        alpha: Exponent of the length penalty.
+        count: Number R of captions that `details` gives.
+
+    Returns:
+        The functions by the names of their signatures, and the `tf.Module`s they use.
+    """
+    tokenizer = search.tokenizer.to_graph()
+    size, grid = search.encoder.image_size, search.encoder.grid
+
+    def read(image):
+        pixels = tf.map_fn(
+            lambda raw: decode_picture(tf, raw, size),
+            image,
+            fn_output_signature=tf.TensorSpec((*size, 3), "uint8"),
+        )
+        # Loops want a row: an empty batch gets one, which is dropped.
+        empty = tf.cast(tf.size(image) == 0, "int32")
+        pixels = tf.concat([pixels, tf.zeros((empty, *size, 3), "uint8")], axis=0)
+        return search.encode(pixels)
+
+    def serve(image):
+        found = search.search(read(image), search.max_length, beams, alpha)
+        return {"caption": tokenizer.decode(found.tokens[: tf.size(image), 0])}
+
+    def details(image):
+        found, weights = search.search_and_align(
+            read(image), search.max_length, beams, alpha, count
+        )
+        tokens = tf.where(found.tokens == tokenizer.end_id, END, tokenizer.tokens(found.tokens))
+        shape = tf.concat([tf.shape(weights)[:3], grid], axis=0)
+        outputs = {
+            "captions": tokenizer.decode(found.tokens),
+            "scores": found.scores,
+            "truncated": tf.logical_not(found.finished),
+            "tokens": tf.where(found.tokens == tokenizer.pad_id, "", tokens),
+            "attention": tf.reshape(weights, shape),
+        }
+        return {name: output[: tf.size(image)] for name, output in outputs.items()}
+
+    return {"serving_default": serve, "details": details}, [tokenizer]
+
+
+def stacked(results: Sequence[Sequence[Caption]], grid: tuple[int, int]) -> dict[str, np.ndarray]:
+    """Returns the n best of several pictures as the arrays that the SavedModel's `details` gives.
+
+    Args:
+        results: At least one, all with the same number R of captions.
+        grid: Rows and columns of the regions.
+
+    Returns:
+        `captions`, `scores`, `truncated` `(B, R)`, `tokens` `(B, R, T)` and `attention`
+        `(B, R, T, rows, columns)`, padded with `""` and zeros.
+    """
+    R = len(results[0])
+    T = max(len(caption.tokens) for captions in results for caption in captions)
+    tokens = np.full((len(results), R, T), "", object)
+    attention = np.zeros((len(results), R, T, *grid), "float32")
+    for b, captions in enumerate(results):
+        for r, caption in enumerate(captions):
+            tokens[b, r, : len(caption.tokens)] = caption.tokens
+            attention[b, r, : len(caption.tokens)] = caption.attention
+    return {
+        "captions": np.array([[c.text for c in captions] for captions in results], object),
+        "scores": np.array([[c.score for c in captions] for captions in results], "float32"),
+        "truncated": np.array([[c.truncated for c in captions] for captions in results]),
+        "tokens": tokens,
+        "attention": attention,
+    }
