@@ -2,6 +2,9 @@
 
 import functools
 import io
+from collections.abc import Sequence
+
+from keras_attn.visualize.text_segments import drawable
 
 
 @functools.cache
@@ -27,3 +30,36 @@ def figure_class() -> type:
             return picture.getvalue()
 
     return Figure
+
+
+def label(text: str, fonts: Sequence[str] | None = None) -> str:
+    """Makes text that matplotlib draws as it is.
+
+    Args:
+        text: Any string.
+        fonts: Names of the fonts; those of matplotlib's settings if None.
+
+    Returns:
+        The text with boxes for letters that the fonts lack, and without formulas of TeX.
+
+    Example:
+
+    >>> print(label("5 $ \\u4e2d"))
+    5 \\$ □
+    """
+    import matplotlib
+    from matplotlib import font_manager
+
+    names = matplotlib.rcParams["font.family"] if fonts is None else fonts
+    families = [font_manager.FontProperties(family=[name]) for name in names]
+    known = _known_characters(tuple(map(font_manager.findfont, families)))
+    boxed = "".join(c if c in known or c.isspace() else "\u25a1" for c in drawable(text))
+    return boxed.replace("$", r"\$")
+
+
+@functools.cache
+def _known_characters(files: tuple[str, ...]) -> set[str]:
+    from matplotlib import font_manager
+
+    fonts = [font_manager.get_font(file) for file in files]
+    return {chr(code) for font in fonts for code in font.get_charmap()}

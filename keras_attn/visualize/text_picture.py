@@ -1,6 +1,5 @@
 """The weights of a text's tokens, as a picture."""
 
-import functools
 import itertools
 import os
 import unicodedata
@@ -8,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.visualize.figures import figure_class
-from keras_attn.visualize.text_segments import ShadedText, TextSegment, TextWeights, drawable
+from keras_attn.visualize.figures import figure_class, label
+from keras_attn.visualize.text_segments import ShadedText, TextSegment, TextWeights
 
 _COLUMNS = 96
 # In inches; a column is whole pixels at 100 and at 150 dots an inch.
@@ -57,7 +56,6 @@ def plot_text_weights(
     lines = _wrapped(shaded.segments)
     if len(lines) > max_lines:
         lines = [*lines[:max_lines], [(0, "…", None)]]
-    known = _known_characters()
     width, text = _COLUMNS * _COLUMN + 0.4, len(lines) * _LINE
     height = text + _ABOVE + _BELOW
     figure = figure_class()(figsize=(width, height))
@@ -72,18 +70,18 @@ def plot_text_weights(
                 box = Rectangle((x, y + 0.08), _width(piece), 0.84, color=color, linewidth=0)
                 axes.add_patch(box)
             ink = "#767676" if weight is None else "#1a1a1a"
-            axes.text(x, y + 0.5, _shown(piece, known), color=ink, **style)
+            axes.text(x, y + 0.5, label(piece, _FONTS), color=ink, **style)
     colors = LinearSegmentedColormap.from_list("weights", np.array(shaded.scale()) / 255)
     limits = Normalize(-shaded.largest if shaded.signed else 0, shaded.largest or 1)
     place = figure.add_axes((0.2 / width, 0.5 / height, 2.6 / width, 0.12 / height))
     bar = figure.colorbar(ScalarMappable(limits, colors), cax=place, orientation="horizontal")
     bar.ax.locator_params(nbins=4)
     bar.ax.tick_params(labelsize=8)
-    bar.set_label(_shown(explanation.method or "weight", known), family=_FONTS, fontsize=8)
+    bar.set_label(label(explanation.method or "weight", _FONTS), family=_FONTS, fontsize=8)
     bar.outline.set_linewidth(0.3)
     title = shaded.title if title is None else title
     figure.text(
-        0.2 / width, 1 - 0.1 / height, _shown(title, known), family=_FONTS, fontsize=13, va="top"
+        0.2 / width, 1 - 0.1 / height, label(title, _FONTS), family=_FONTS, fontsize=13, va="top"
     )
     if path is not None:
         figure.savefig(path, dpi=150)
@@ -125,17 +123,3 @@ def _width(text: str) -> int:
         0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
         for c in text
     )
-
-
-def _shown(text: str, known: set[str]) -> str:
-    """Boxes for letters that the fonts have not, and text where TeX would begin."""
-    boxed = "".join(c if c in known or c.isspace() else "\u25a1" for c in drawable(text))
-    return boxed.replace("$", r"\$")
-
-
-@functools.cache
-def _known_characters() -> set[str]:
-    from matplotlib import font_manager
-
-    fonts = [font_manager.get_font(font_manager.findfont(name)) for name in _FONTS]
-    return {chr(code) for font in fonts for code in font.get_charmap()}

@@ -1,0 +1,297 @@
+"""Attention weights of a model with their tokens, as the viewer shows them."""
+
+import dataclasses
+import html
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.layers.collect import AttentionKey, AttentionMaps
+from keras_attn.visualize.checks import checked_layers
+from keras_attn.visualize.pictures import as_image
+from keras_attn.visualize.text_segments import drawable
+from keras_attn.visualize.token_display import displayed_tokens
+from keras_attn.visualize.viewer_page import attention_viewer
+
+START = "<start>"
+_NAMES = {
+    "cross": "cross-attention",
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+    "self": "self-attention",
+    "pooling": "attention pooling",
+    "weighting": "token weighting",
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class AttentionPart:
+    """Attention of one kind: who looked at what, in each layer and head.
+
+    Args:
+        name: What it is, such as `"cross-attention"`.
+        queries: The T tokens that looked.
+        keys: The S tokens they looked at; None: the regions of the view's picture.
+        weights: For each layer `(heads, T, S)`, not below 0. `(T, S)` is one head.
+        query_name: What the queries are: `"translation"`.
+        key_name: What the keys are: `"source"`.
+
+    Raises:
+        ValueError: If there is no query, no key or no layer, or the weights do not fit.
+
+    Example:
+
+    >>> part = AttentionPart("cross-attention", ["a", "dog"], ["Hund"], [np.ones((4, 2, 1))])
+    >>> len(part.weights), part.weights[0].shape
+    (1, (4, 2, 1))
+    """
+
+    name: str
+    queries: Sequence[str]
+    keys: Sequence[str] | None
+    weights: Sequence[np.ndarray]
+    query_name: str = "looks"
+    key_name: str = "is looked at"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queries", tuple(self.queries))
+        layers = list(self.weights)
+        if self.keys is not None:
+            object.__setattr__(self, "keys", tuple(self.keys))
+        count = np.shape(layers[0])[-1] if layers and np.ndim(layers[0]) else 0
+        count = count if self.keys is None else len(self.keys)
+        if not self.queries or not count:
+            raise ValueError(
+                f"Expected at least one query and one key. Received: {len(self.queries)} queries "
+                f"and {count} keys of {self.name!r}."
+            )
+        layers = checked_layers(layers, len(self.queries), count)
+        object.__setattr__(self, "weights", tuple(layers))
+
+    def __repr__(self) -> str:
+        keys = "regions" if self.keys is None else "keys"
+        _, count, size = self.weights[0].shape
+        return (
+            f"<AttentionPart {self.name!r}: {len(self.weights)} layers, {count} queries, "
+            f"{size} {keys}>"
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class AttentionView:
+    """All attention of a model for one input: what `attention_viewer` shows, one of several.
+
+    In a notebook it is shown as the viewer.
+
+    Args:
+        parts: `AttentionPart`s, the most telling first.
+        title: What is shown; the first part's tokens if empty.
+        image: The picture, where a part looks at regions: a path, the bytes of a file or an array
+            `(H, W, 3)` of 0 to 255. It is embedded, at most 640 pixels wide and high.
+        grid: Rows and columns of the regions, which cover all of the picture.
+
+    Raises:
+        ValueError: If there is no part, a picture or a grid is missing or not needed, or the grid
+            does not fit.
+
+    Example:
+
+    >>> weights = np.array([[0.9, 0.1], [0.2, 0.8]])
+    >>> view = AttentionView([AttentionPart("cross", ["a", "dog"], ["ein", "Hund"], [weights])])
+    >>> view
+    <AttentionView 'a dog': cross>
+    """
+
+    parts: Sequence[AttentionPart]
+    title: str = ""
+    image: Any = None
+    grid: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
+        if not self.parts:
+            raise ValueError("Expected at least one `AttentionPart`. Received: none.")
+        regions = [part for part in self.parts if part.keys is None]
+        if (self.image is None) != (not regions) or (self.grid is None) != (not regions):
+            raise ValueError(
+                "`image` and `grid` go with parts whose `keys` are None, the picture's regions. "
+                f"Received: image={'None' if self.image is None else 'given'}, grid={self.grid!r}, "
+                f"{len(regions)} such parts."
+            )
+        if regions:
+            rows, columns = grid = tuple(int(size) for size in self.grid)
+            for part in regions:
+                if part.weights[0].shape[2] != rows * columns:
+                    raise ValueError(
+                        f"`grid` must have as many regions as there are weights, "
+                        f"{part.weights[0].shape[2]} in {part.name!r}. Received: {self.grid!r}."
+                    )
+            object.__setattr__(self, "grid", grid)
+            object.__setattr__(self, "image", as_image(self.image))
+        if not self.title:
+            object.__setattr__(self, "title", _joined(self.parts[0].queries))
+
+    @classmethod
+    def from_maps(
+        cls,
+        maps: AttentionMaps,
+        source_tokens: Sequence[str] | None = None,
+        target_tokens: Sequence[str] | None = None,
+        *,
+        input_tokens: Sequence[str] | None = None,
+        image: Any = None,
+        grid: tuple[int, int] | None = None,
+        answer: str = "answer",
+        row: int = 0,
+        title: str = "",
+    ) -> "AttentionView":
+        """Makes a view of what `keras_attn.attention_maps(model, inputs)` returns.
+
+        One text (a classifier, a language model) is `source_tokens`; a text pair has
+        `target_tokens`, too; a captioner has `target_tokens`, `image` and `grid`. The target's
+        tokens are those that were predicted, and each is the query that predicted it.
+
+        Self-attention is a decoder's where cross-attention has the same parent in its layer's path,
+        as that of `DecoderBlock`; else the encoder's. Of `TokenWeighting` the shares of the
+        absolute weights are shown. What a model has beside this is made of `AttentionPart`s.
+
+        Args:
+            maps: `AttentionMaps` of one call.
+            source_tokens: The tokens of the source without padding; None where it is a picture.
+            target_tokens: The tokens of the target, or None.
+            input_tokens: What the decoder read at each of them; if None `<start>` and all target
+                tokens but the last.
+            image: As in the constructor.
+            grid: As there.
+            answer: Who looks in attention pooling: what the classifier said.
+            row: Row of the batch.
+            title: As in the constructor.
+
+        Returns:
+            An `AttentionView` with a part for each kind of attention.
+
+        Raises:
+            ValueError: If the tokens do not fit the maps.
+
+        Example:
+
+        >>> layer = MultiHeadSelfAttention(num_heads=2)
+        >>> maps = attention_maps(layer, keras.ops.ones((1, 3, 8)))
+        >>> AttentionView.from_maps(maps, ["one", "two", "three"])
+        <AttentionView 'one two three': self-attention>
+        """
+        if target_tokens is not None and input_tokens is None:
+            input_tokens = [START, *list(target_tokens)[:-1]]
+        crossing = any(key.role == "cross" for key in maps)
+        parents = {_parent(key) for key in maps if key.role == "cross"} - {""}
+        found: dict[str, list[np.ndarray]] = {}
+        for key, batch in maps.items():
+            kind = key.role
+            if kind == "self" and crossing:
+                kind = "decoder" if _parent(key) in parents else "encoder"
+            found.setdefault(kind, []).append(_of_row(np.asarray(batch, "float32"), row, key))
+        source = ("source", source_tokens)
+        target = ("target", target_tokens)
+        sides = {
+            "cross": (target, source if image is None else ("picture", None)),
+            "pooling": (("answer", [answer]), ("text", source_tokens)),
+            "weighting": (("answer", [answer]), ("text", source_tokens)),
+            "encoder": (source, source),
+            "decoder": (target, ("read before", input_tokens)),
+            "self": (("text", source_tokens), ("text", source_tokens)),
+        }
+        parts = []
+        for kind in [kind for kind in sides if kind in found]:
+            (query_name, queries), (key_name, keys) = sides[kind]
+            if queries is None or (keys is None and (image is None or kind != "cross")):
+                missing = query_name if queries is None else key_name
+                argument = "target_tokens" if missing == "target" else "source_tokens"
+                raise ValueError(f"{_NAMES[kind]} needs `{argument}`. Received: None.")
+            layers = [_cut(w, len(queries), keys, kind) for w in found[kind]]
+            parts.append(AttentionPart(_NAMES[kind], queries, keys, layers, query_name, key_name))
+        return cls(parts, title, image, grid)
+
+    @classmethod
+    def from_words(cls, image: Any, words: Any, title: str = "") -> "AttentionView":
+        """Makes a view of a caption, as `plot_caption` draws it.
+
+        Args:
+            image: As in the constructor.
+            words: (word, map `(rows, columns)`) for each word, or what has a method `words()` that
+                gives them.
+            title: As in the constructor.
+
+        Returns:
+            An `AttentionView` of one layer and one head.
+
+        Raises:
+            ValueError: If the maps are not all of one size.
+
+        Example:
+
+        >>> words = [("red", np.ones((2, 2)) / 4), ("car", np.eye(2) / 2)]
+        >>> AttentionView.from_words(np.zeros((8, 8, 3), "uint8"), words).grid
+        (2, 2)
+        """
+        pairs = words.words() if callable(getattr(words, "words", None)) else list(words)
+        shapes = {np.shape(weights) for _, weights in pairs}
+        if len(shapes) != 1 or len(grid := next(iter(shapes))) != 2:
+            raise ValueError(
+                "Expected maps (rows, columns), of one size and of at least one word. Received: "
+                f"shapes {sorted(shapes)}."
+            )
+        table = np.stack([np.asarray(weights, "float32").ravel() for _, weights in pairs])
+        part = AttentionPart(
+            _NAMES["cross"], [word for word, _ in pairs], None, [table], "caption", "picture"
+        )
+        return cls([part], title, image, grid)
+
+    def _repr_html_(self) -> str:
+        page = html.escape(attention_viewer(self, self.title))
+        return (
+            f'<iframe srcdoc="{page}" title="attention viewer" sandbox="allow-scripts" '
+            'style="width:100%;height:640px;border:0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"<AttentionView {self.title!r}: {', '.join(part.name for part in self.parts)}>"
+
+
+def _parent(key: AttentionKey) -> str:
+    return key.path.rpartition("/")[0]
+
+
+def _of_row(batch: np.ndarray, row: int, key: AttentionKey) -> np.ndarray:
+    """One row of a batch as `(heads, T, S)`."""
+    if not 0 <= row < len(batch):
+        raise ValueError(f"`row` must be one of {len(batch)} of the batch. Received: {row!r}.")
+    weights = batch[row]
+    if key.role == "weighting":
+        weights = np.abs(weights)
+        weights = weights / (weights.sum() or 1)
+    return weights.reshape((1,) * (3 - weights.ndim) + weights.shape)
+
+
+def _cut(weights: np.ndarray, queries: int, keys: Sequence[str] | None, kind: str) -> np.ndarray:
+    """The weights of the tokens, without those of padding."""
+    count = weights.shape[2] if keys is None else len(keys)
+    kept = weights[:, :queries, :count]
+    if kept.shape[1:] != (queries, count):
+        raise ValueError(
+            f"Expected {weights.shape[1]} queries and {weights.shape[2]} keys of {_NAMES[kind]}. "
+            f"Received: {queries} and {count} tokens."
+        )
+    lost = weights[:, :queries, count:].sum(axis=2).max(initial=0)
+    if lost > 1e-3:
+        raise ValueError(
+            f"Expected all {weights.shape[2]} keys of {_NAMES[kind]} that are not padding. "
+            f"Received: {count} tokens; up to {lost:.3f} of a query's weight is on the others."
+        )
+    return kept
+
+
+def _joined(tokens: Sequence[str], most: int = 80) -> str:
+    shown = [(" " * (not t.joined) + t.text) for t in displayed_tokens(tokens) if not t.special]
+    text = drawable("".join(shown).strip())
+    return text if len(text) <= most else f"{text[:most]}…"

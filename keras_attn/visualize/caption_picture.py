@@ -1,0 +1,114 @@
+"""Where a captioner looked for each word, as a picture."""
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.visualize.figures import figure_class, label
+from keras_attn.visualize.pictures import as_image, spread
+
+_DARK = 0.3
+_GLOW = 40
+_SIDE = 320
+
+
+def plot_caption(
+    image: Any,
+    words: Any,
+    path: str | os.PathLike | None = None,
+    columns: int | None = None,
+    title: str | None = None,
+) -> Any:
+    """Draws a picture, and for each word of its caption where the model looked.
+
+    As in figure 2 of Xu et al., 2015: first the picture, then for each word the picture with its
+    map over it, spread smoothly over the regions: the picture is brightest where the map is
+    greatest, and dark where it is 0. Needs matplotlib, of the extra `examples`, and
+    Pillow, of `captioning`; no window is opened.
+
+    Args:
+        image: A path, the bytes of a file, or an array `(H, W, 3)` of 0 to 255.
+        words: (word, map `(rows, columns)`) for each word, or what has a method `words()` that
+            gives them.
+        path: Where the figure is written, if anywhere; the suffix chooses the format.
+        columns: Pictures in a row; 4 to 6 if None.
+        title: Text above the figure; the caption if None.
+
+    Returns:
+        A `matplotlib.figure.Figure`, which notebooks show.
+
+    Raises:
+        ValueError: For maps that are none, for `columns` below 1, and for what is no picture.
+
+    Example:
+
+    >>> words = [("red", [[1.0, 0.0], [0.0, 0.0]]), ("car", [[0.1, 0.2], [0.3, 0.4]])]
+    >>> figure = plot_caption(np.full((8, 8, 3), 200), words)
+    >>> [axes.get_title() for axes in figure.axes], figure.get_suptitle()
+    (['', 'red', 'car'], 'red car')
+    """
+    image = _enlarged(as_image(image))
+    named = _checked_words(words)
+    count = len(named) + 1
+    if columns is None:
+        columns = min(count, min(range(6, 3, -1), key=lambda n: -count % n))
+    elif isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
+        raise ValueError(f"`columns` must be a positive integer. Received: {columns!r}.")
+    height, width = image.shape[:2]
+    rows, cell = math.ceil(count / columns), 1.9
+    tall = cell * min(max(height / width, 0.4), 2.5) + 0.3
+    figure = figure_class()(figsize=(columns * cell, rows * tall + 0.3), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.02, w_pad=0.02, hspace=0.02, wspace=0.01)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in grid[count:]:
+        axes.remove()
+    for axes in grid[:count]:
+        axes.set_axis_off()
+    grid[0].imshow(image)
+    for axes, (word, weights) in zip(grid[1:], named, strict=False):
+        light = spread(weights, height, width)[..., None]
+        shown = image * (_DARK + (1 - _DARK) * light) + _GLOW * light
+        axes.imshow(np.minimum(shown, 255).astype("uint8"))
+        axes.set_title(label(word), fontsize=11, pad=3)
+    if title is None:
+        title = " ".join(word for word, _ in named)
+    if title:
+        figure.suptitle(label(title), wrap=True)
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _checked_words(words: Any) -> list[tuple[str, np.ndarray]]:
+    pairs = words.words() if callable(getattr(words, "words", None)) else words
+    if isinstance(pairs, str | bytes) or not isinstance(pairs, Sequence):
+        raise ValueError(
+            "`words` must be a list of (word, map) or have a method `words()`. "
+            f"Received: {type(words).__name__}."
+        )
+    checked = []
+    for i, pair in enumerate(pairs):
+        if len(pair) != 2 or not isinstance(pair[0], str):
+            raise ValueError(f"`words[{i}]` must be (word, map). Received: {pair!r}.")
+        weights = np.asarray(pair[1], "float32")
+        if weights.ndim != 2 or not weights.size:
+            raise ValueError(
+                f"The map of word {i}, {pair[0]!r}, must be (rows, columns). Received: shape "
+                f"{weights.shape}."
+            )
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            raise ValueError(
+                f"The map of word {i}, {pair[0]!r}, must be finite and not below 0. Received: "
+                "others."
+            )
+        checked.append((pair[0], weights))
+    return checked
+
+
+def _enlarged(image: np.ndarray) -> np.ndarray:
+    """Small pictures by whole pixels, so that maps over them are smooth."""
+    times = max(1, _SIDE // max(image.shape[:2]))
+    return image.repeat(times, axis=0).repeat(times, axis=1)

@@ -1,0 +1,130 @@
+"""All heads of all layers on one page."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.visualize.checks import checked_layers
+from keras_attn.visualize.figures import figure_class, label
+from keras_attn.visualize.token_display import displayed_tokens
+
+_WIDEST = 15.0
+_WIDEST_TOKEN = 0.17
+_LEAST_READABLE = 0.085
+_LEAST_HEAD = 0.7
+
+
+def plot_attention_heads(
+    weights: Any,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: str | os.PathLike | None = None,
+    title: str | None = None,
+) -> Any:
+    """Draws the attention of all heads of all layers on one page.
+
+    A row of maps for each layer, a column for each head. In each map rows are queries (target
+    tokens), columns keys (source tokens). All share one scale of colours, by the square root of
+    the weight, so that an even look at a hundred tokens is seen too. Tokens are written where
+    there is room: at the outer maps of some dozens of tokens in all. Needs matplotlib, of the extra
+    `examples`; no window is opened.
+
+    Args:
+        weights: For each layer `(heads, T, S)`; what `AttentionMaps.select` gives of a batch of one
+            is taken too. Layers may differ in their number of heads.
+        source_tokens: S labels.
+        target_tokens: T labels.
+        path: Where the picture is written, if anywhere; the suffix chooses the format.
+        title: Text above the maps.
+
+    Returns:
+        A `matplotlib.figure.Figure`, which notebooks show.
+
+    Raises:
+        ValueError: If the weights do not fit the labels.
+
+    Example:
+
+    >>> weights = [np.full((4, 2, 3), 1 / 3), np.full((4, 2, 3), 1 / 3)]
+    >>> figure = plot_attention_heads(weights, ["ein", "Hund", "</s>"], ["a", "dog"])
+    >>> figure.axes[0].images[0].get_array().shape  # 2 x 4 maps with gaps
+    (5, 15)
+    """
+    from matplotlib.colors import PowerNorm
+
+    source_tokens, target_tokens = _names(source_tokens), _names(target_tokens)
+    rows, keys = len(target_tokens), len(source_tokens)
+    layers = checked_layers(weights, rows, keys)
+    if not rows or not keys:
+        raise ValueError("Expected at least one query and one key. Received: none.")
+    heads = max(layer.shape[0] for layer in layers)
+    gap = max(1, round(0.06 * max(rows, keys)))
+    page = np.full((len(layers) * (rows + gap) - gap, heads * (keys + gap) - gap), np.nan, "f4")
+    for i, layer in enumerate(layers):
+        for j, head in enumerate(layer):
+            top, left = i * (rows + gap), j * (keys + gap)
+            page[top : top + rows, left : left + keys] = head
+    # Inches a token: room for names if it can be, and no map too small to see.
+    token = min(_WIDEST_TOKEN, _WIDEST / page.shape[1])
+    token = max(token, _LEAST_HEAD / max(rows, keys))
+    named = token >= _LEAST_READABLE
+    sizes = page.shape[1] * token, page.shape[0] * token
+    left = 0.55 + named * _room(target_tokens, token)
+    above = 0.35 + named * _room(source_tokens, token) + 0.35 * bool(title)
+    width, height = max(left + sizes[0] + 0.2, 3.4), above + sizes[1] + 0.75
+    figure = figure_class()(figsize=(width, height))
+    axes = figure.add_axes(
+        (left / width, 0.75 / height, sizes[0] / width, sizes[1] / height), frameon=False
+    )
+    image = axes.imshow(np.ma.masked_invalid(page), cmap="Blues", norm=PowerNorm(0.5, 0, 1))
+    axes.set(xticks=[], yticks=[])
+    places = {"fontsize": 9, "annotation_clip": False, "textcoords": "offset points"}
+    across = 72 * (left - 0.2)
+    for i in range(len(layers)):
+        place = (-0.5, i * (rows + gap) + rows / 2 - 0.5)
+        axes.annotate(f"layer {i}", place, (-across, 0), rotation=90, ha="center", va="center",
+                      **places)  # fmt: skip
+    upwards = 72 * (0.06 + named * _room(source_tokens, token))
+    for j in range(heads):
+        place = (j * (keys + gap) + keys / 2 - 0.5, -0.5)
+        axes.annotate(f"head {j}", place, (0, upwards), ha="center", va="bottom", **places)
+    for i, layer in enumerate(layers):
+        for j in range(layer.shape[0]):
+            top, start = i * (rows + gap) - 0.5, j * (keys + gap) - 0.5
+            axes.plot(
+                [start, start + keys, start + keys, start, start],
+                [top, top, top + rows, top + rows, top],
+                color="#999999", linewidth=0.4, clip_on=False,
+            )  # fmt: skip
+    axes.set(xlim=(-0.5, page.shape[1] - 0.5), ylim=(page.shape[0] - 0.5, -0.5))
+    if named:
+        size = min(8.0, 0.8 * 72 * token)
+        places = [j * (keys + gap) + k for j in range(heads) for k in range(keys)]
+        axes.set_xticks(places, source_tokens * heads, rotation=90, fontsize=size)
+        places = [i * (rows + gap) + k for i in range(len(layers)) for k in range(rows)]
+        axes.set_yticks(places, target_tokens * len(layers), fontsize=size)
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0, pad=2)
+    bar = figure.add_axes((left / width, 0.45 / height, min(2.2, sizes[0]) / width, 0.1 / height))
+    figure.colorbar(image, cax=bar, orientation="horizontal", ticks=[0, 0.1, 0.5, 1])
+    bar.tick_params(labelsize=8)
+    bar.set_xlabel("attention weight", fontsize=8)
+    if title:
+        figure.text(
+            0.5, 1 - 0.12 / height, label(title), ha="center", va="top", fontsize=12, wrap=True
+        )
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
+
+
+def _names(tokens: Sequence[str]) -> list[str]:
+    return [label(token.text) for token in displayed_tokens(tokens)]
+
+
+def _room(tokens: Sequence[str], token: float) -> float:
+    """Inches of the longest name."""
+    size = min(8.0, 0.8 * 72 * token)
+    return min(0.1 + 0.62 * size / 72 * max(len(t) for t in tokens), 2.0)

@@ -1,0 +1,97 @@
+"""Pictures that attention is drawn on."""
+
+import base64
+import io
+import os
+from typing import Any
+
+import numpy as np
+
+from keras_attn.datasets import load_image
+
+_LONGEST = 640
+_SMALL = 160
+
+
+def as_image(image: Any) -> np.ndarray:
+    """Reads a picture.
+
+    Args:
+        image: A path, the bytes of a file, or an array `(H, W, 3)` of 0 to 255.
+
+    Returns:
+        uint8 `(H, W, 3)`.
+
+    Raises:
+        ValueError: For another array, and as `load_image`.
+
+    Example:
+
+    >>> as_image(np.full((2, 2, 3), 254.6))[0, 0].tolist()
+    [255, 255, 255]
+    """
+    if isinstance(image, str | os.PathLike | bytes):
+        return load_image(image)
+    image = np.asarray(image)
+    if image.ndim != 3 or image.shape[2] != 3 or not image.size or image.dtype.kind not in "uif":
+        raise ValueError(
+            "`image` must be a path, the bytes of a picture, or an array (H, W, 3) of 0 to 255. "
+            f"Received: shape {image.shape}, dtype {image.dtype}."
+        )
+    if not (np.isfinite(image).all() and image.min() >= 0 and image.max() <= 255):
+        raise ValueError("`image` must be numbers from 0 to 255. Received: others.")
+    return np.round(image).astype("uint8")
+
+
+def image_address(image: np.ndarray) -> str:
+    """Writes a picture as a `data:` address, at most 640 pixels wide and high.
+
+    Args:
+        image: uint8 `(H, W, 3)`.
+
+    Returns:
+        The address: PNG, or JPEG of larger pictures.
+
+    Example:
+
+    >>> image_address(np.zeros((2, 2, 3), "uint8"))[:22]
+    'data:image/png;base64,'
+    """
+    from PIL import Image
+
+    height, width = image.shape[:2]
+    picture = Image.fromarray(image)
+    if max(height, width) > _LONGEST:
+        share = _LONGEST / max(height, width)
+        size = (max(1, round(width * share)), max(1, round(height * share)))
+        picture = picture.resize(size, Image.Resampling.BICUBIC)
+    file = io.BytesIO()
+    kind = "png" if max(height, width) <= _SMALL else "jpeg"
+    picture.save(file, kind, **({} if kind == "png" else {"quality": 88}))
+    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def spread(weights: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Spreads a map of regions smoothly over a picture.
+
+    Args:
+        weights: float32 `(rows, columns)`.
+        height: Of the picture.
+        width: Of the picture.
+
+    Returns:
+        float32 `(height, width)`, 0 to 1: 1 is the greatest weight of the map.
+
+    Example:
+
+    >>> float(spread(np.array([[0.1, 0.3]], "float32"), 1, 4)[0, -1])
+    1.0
+    """
+    from PIL import Image
+
+    largest = float(weights.max())
+    if largest <= 0:
+        return np.zeros((height, width), "float32")
+    regions = Image.fromarray(np.ascontiguousarray(weights / largest, "float32"))
+    smooth = regions.resize((width, height), Image.Resampling.BICUBIC)
+    return np.clip(np.asarray(smooth), 0, 1)

@@ -1,0 +1,47 @@
+"""The page on seeing attention: its code runs, its names are there."""
+
+import re
+from pathlib import Path
+
+from keras_attn import visualize
+from keras_attn.tasks import TextClassifier, Translator
+from keras_attn.text import BytePairTokenizer
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "seeing_attention.md").read_text(encoding="utf-8")
+
+
+def test_the_code_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tokenizer = BytePairTokenizer.train(["a warm film", "ein Hund"], 259)
+    small = {"dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}
+    for folder, task in (
+        ("translation", Translator(tokenizer, small)),
+        ("sentiment", TextClassifier(tokenizer, ["bad", "good"], {"kind": "transformer", **small})),
+    ):
+        (tmp_path / folder).mkdir()
+        task.save(tmp_path / folder / "best.task")
+    blocks = [text.split("```")[0] for text in PAGE.split("```python\n")[1:]]
+    assert len(blocks) == 3
+    views = []
+    for block in blocks:
+        names = {}
+        exec(block, names)
+        views += names.get("views", [names.get("view")])
+    assert [[part.name for part in view.parts] for view in views] == [
+        *[["cross-attention", "encoder self-attention", "decoder self-attention"]] * 2,
+        ["attention of the answer", "self-attention"],
+        ["self-attention"],
+        ["cross-attention"],
+    ]
+    assert "Where it looked" in (tmp_path / "viewer.html").read_text(encoding="utf-8")
+    for name in ("heads.png", "caption.png"):
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_what_it_names_is_there():
+    table = PAGE.split("| | shows")[1].split("\n\n")[0]
+    names = re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in table.splitlines()[1:]))
+    assert len(names) == 7 and set(names) <= set(visualize.__all__)
+    picture = (DOCS / "viewer.png").read_bytes()
+    assert picture[:4] == b"\x89PNG" and len(picture) < 200_000
