@@ -8,6 +8,7 @@ from zipfile import BadZipFile
 
 import click
 
+from keras_attn.cli.captioning import captioning
 from keras_attn.cli.sentiment import sentiment
 from keras_attn.cli.text_generation import text_generation
 from keras_attn.cli.translation import translation
@@ -34,6 +35,7 @@ def keras_attn_command(debug: bool) -> None:
 keras_attn_command.add_command(translation)
 keras_attn_command.add_command(text_generation)
 keras_attn_command.add_command(sentiment)
+keras_attn_command.add_command(captioning)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

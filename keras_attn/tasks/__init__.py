@@ -1,6 +1,11 @@
 """Strings in, strings out: a model with its text processing and its decoding."""
 
 from keras_attn.tasks.alignment import Alignment
+from keras_attn.tasks.attention_views import (
+    caption_view,
+    classification_view,
+    translation_view,
+)
 from keras_attn.tasks.captioner import Captioner
 from keras_attn.tasks.captioning_decoding import Caption
 from keras_attn.tasks.captioning_settings import (
@@ -93,9 +98,12 @@ __all__ = [
     "TranslationScores",
     "TranslationTrainingSettings",
     "Translator",
+    "caption_view",
+    "classification_view",
     "deletion_curve",
     "train_captioner",
     "train_text_classifier",
     "train_text_generator",
     "train_translation",
+    "translation_view",
 ]

