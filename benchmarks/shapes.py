@@ -168,9 +168,7 @@ def main():
             start = time.perf_counter()
             # Of one shape: in batches of captions of one length the encoder's batch normalization
             # would tell in training, and in training alone, how many objects there are.
-            batches = captioner.dataset(
-                pictures, batch_size=args.batch, seed=seed, max_shapes=1, multiple=1
-            )
+            batches = captioner.dataset(pictures, batch_size=args.batch, seed=seed, multiple=1)
             steps = len(batches) * args.epochs
             captioner.compile(steps, args.learning_rate, weight_decay=args.weight_decay)
             captioner.model.fit(

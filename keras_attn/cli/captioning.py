@@ -101,13 +101,15 @@ def fit(run_dir: Path, config: Path | None, **given: Any) -> None:
 
 @captioning.command()
 @model_option
-@click.option("--data", default="", help="as --train of `fit`; emoji if not given")
+@click.option("--data", default="", help="as --train of `fit`; needed, but for --format emoji")
 @click.option(
     "--split", help="side or sides, with commas, of karpathy, ucm and emoji  [default: test]"
 )
 @click.option("--names", default="", help="flickr8k: file with the names of one side")
 @click.option("--train", help="as in `fit`: what was learnt, to count the captions copied of it")
-@click.option("--format", "format_", help="as in `fit`  [default: auto]")
+@click.option(
+    "--format", "format_", help="as in `fit`; emoji: these, without --data  [default: auto]"
+)
 @click.option("--image-dir", help="as in `fit`")
 @click.option("--image", help="as in `fit`  [default: image]")
 @click.option("--caption", help="as in `fit`  [default: caption]")
@@ -146,6 +148,8 @@ def evaluate(
     sections = {name: SECTIONS[name] for name in ("data", "decoding")}
     settings = merged(sections, config, {**given, "format": format_}, SECTIONS)
     found, decoding = settings["data"], dataclasses.asdict(settings["decoding"])
+    if not data and found.format != "emoji":
+        raise click.UsageError("Missing option '--data'. Emoji are taken with --format emoji.")
     check_output(output)
     learnt = None if train is None else learnt_captions(train, found)
     images = read_captioned(data, found, split, found.image_dir, names)
@@ -251,6 +255,11 @@ def explain(
     decoding = merged({"decoding": CaptioningDecodingSettings}, config, given, SECTIONS)["decoding"]
     suffix = output.suffix.lower()
     page, one = suffix in (".html", ".htm"), suffix in (".png", ".pdf", ".svg", ".jpg", ".jpeg")
+    if suffix and not (page or one or output.is_dir()):
+        raise click.UsageError(
+            f"--to is a page (*.html), a figure (*.png, *.pdf, *.svg) or a folder, which must be "
+            f"there if its name has a dot. Received: {output}."
+        )
     if page or one:
         check_output(output)
     else:
@@ -259,11 +268,11 @@ def explain(
     if one and len(paths) > 1:
         raise click.UsageError(f"{output} is for one picture. Give a folder, or a page (*.html).")
     if len(paths) > limit:
-        click.echo(f"There are {len(paths):,} pictures: {limit} are shown. See --limit.", err=True)
+        click.echo(f"Shown: {limit:,} of {len(paths):,} pictures. See --limit.", err=True)
     beams, alpha = decoding.beams, decoding.alpha
     with compute_on(device):
         captioner = Captioner.load(model_file)
-        views, broken = [], 0
+        views, drawn, broken = [], 0, 0
         for number, path in enumerate(paths[:limit]):
             try:
                 pixels = load_image(path)
@@ -273,17 +282,19 @@ def explain(
                 broken += tell_broken([as_problem(os.fspath(path), error)])
                 continue
             if page:
-                views.append(caption_view(captioner, pixels, None, beams, alpha))
+                view = caption_view(captioner, pixels, None, beams, alpha)
+                views.append(dataclasses.replace(view, title=_named(path, view.title)))
                 continue
             place = output if one else output / f"{number + 1:06d}-{path.stem}.png"
             caption = captioner.caption(pixels, beams, alpha, return_attention=True)
-            caption.plot(pixels, place)
+            caption.plot(pixels, place, _named(path, caption.text))
+            drawn += 1
     if views:
         with contextlib.ExitStack() as stack:
             open_output(output, stack).write(attention_viewer(views, title))
-    if views or not page:
+    if views or drawn:
         click.echo(str(output))
-    exit_if_broken(broken)
+    exit_if_broken(broken, "Not shown")
 
 
 @captioning.command()
@@ -309,6 +320,11 @@ def export(
         folder, decoding.beams, decoding.alpha, num_return_sequences, overwrite
     )
     click.echo(f"SavedModel: {folder}")
+
+
+def _named(path: Path, caption: str) -> str:
+    """A caption with the name of its picture."""
+    return f"{as_text(path.name)}: {caption}"
 
 
 def _finite(figures: dict[str, Any]) -> dict[str, Any]:

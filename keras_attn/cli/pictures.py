@@ -9,6 +9,7 @@ import click
 
 from keras_attn.cli.options import FILE
 from keras_attn.datasets import ImageProblem
+from keras_attn.datasets.parallel import many
 
 SUFFIXES = frozenset(
     ".jpg .jpeg .jpe .jfif .png .gif .bmp .tif .tiff .webp .ppm .pgm .pbm .pnm .jp2 .avif".split()
@@ -55,17 +56,18 @@ def tell_broken(problems: Sequence[ImageProblem]) -> int:
     return len(problems)
 
 
-def exit_if_broken(broken: int) -> None:
+def exit_if_broken(broken: int, without: str = "Without a caption") -> None:
     """Ends the command with exit code 1 where pictures were broken.
 
     Args:
         broken: How many.
+        without: What has not become of them.
 
     Raises:
         click.exceptions.Exit: If there are some.
     """
     if broken:
-        click.echo(f"{broken:,} pictures have no caption.", err=True)
+        click.echo(f"{without}: {many(broken, 'picture')}.", err=True)
         raise click.exceptions.Exit(1)
 
 

@@ -368,6 +368,7 @@ class CaptionBatches(BucketedBatches):
             "target_ids": np.where(labels != self.pad_id, targets[:, :-1], self.pad_id),
         }
         labels[real:] = self.pad_id
+        inputs["target_ids"][real:] = self.pad_id
         return inputs, labels, (labels != self.pad_id).astype("float32")
 
     @property

@@ -200,6 +200,11 @@ class FeatureCache:
         if not is_integer(batch_size, 1):
             raise ValueError(f"Expected `batch_size` to be an integer >= 1. Received: {batch_size}")
         paths = list(dict.fromkeys(_absolute(path) for path in paths))
+        self._open()  # another process may have added to it
+        if all(path in self._places for path in paths):
+            reading = Filling(self, encode, image_size, batch_size, max_pixels)
+            if all(reading.is_there(path) for path in paths):
+                return CacheFill(0, len(paths), [])  # it may be locked, or read-only
         check_writable(self.folder)
         with only_one(self.folder / ".lock", "fills the features"):
             self._open()  # another process may have added to it

@@ -72,18 +72,23 @@ class Filling:
         self._listed: list[tuple[str, Any, int, int]] = []
         self._rows = 0
 
+    def is_there(self, path: str) -> bool:
+        """Whether the features of a picture are there, and of the file as it is now."""
+        place = self.cache._places.get(path)
+        return place is not None and os.path.isfile(path) and place[2] == self._identity(path)
+
+    def _identity(self, path: str) -> Any:
+        if self.cache.identity == "content":
+            return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        status = os.stat(path)
+        return [status.st_size, status.st_mtime_ns]
+
     def add(self, path: str, skip: bool) -> None:
         """Encode a picture with the next ones, unless it is there."""
         cache = self.cache
         place = cache._places.get(path)
         try:
-            raw = b""
-            if cache.identity == "file":
-                status = os.stat(path)
-                identity: Any = [status.st_size, status.st_mtime_ns]
-            else:
-                raw = Path(path).read_bytes()
-                identity = hashlib.sha256(raw).hexdigest()
+            identity = self._identity(path)
             if place is not None and place[2] == identity:
                 self.found += 1
                 return
@@ -91,8 +96,7 @@ class Filling:
                 self._listed.append((path, identity, *cache._contents[identity]))
                 self.found += 1
                 return
-            raw = raw or Path(path).read_bytes()
-            image = decode_image(raw, path, self.image_size, self.max_pixels)
+            image = decode_image(Path(path).read_bytes(), path, self.image_size, self.max_pixels)
         except (OSError, ValueError) as error:
             if not skip:
                 raise

@@ -1,5 +1,7 @@
 """What every encoder of pictures is: a model from pictures to regions."""
 
+import hashlib
+import json
 from typing import Any
 
 import keras
@@ -10,6 +12,7 @@ from keras_attn.layers.image_preprocessing import ImagePreprocessing, as_image_s
 Tensor = Any
 
 _PREPROCESS, _REGIONS = "preprocess", "regions"
+_UNIMPORTANT = ("trainable", "shared_object_id", "build_config", "compile_config", "seed")
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -61,9 +64,10 @@ class ImageEncoder(keras.Model):
         """Says what makes the regions, as a key of `keras_attn.datasets.FeatureCache`.
 
         Returns:
-            Names, sizes and `encoder_fingerprint`, as a dict that JSON can hold; equal for a saved
-            and loaded encoder.
+            Names, sizes, a digest of all layers with their settings, and `encoder_fingerprint`, as
+            a dict that JSON can hold; equal for a saved and loaded encoder.
         """
+        layers = json.dumps(_without_names(keras.saving.serialize_keras_object(self)))
         return {
             "name": self.name,
             "image_size": list(self.image_size),
@@ -71,8 +75,37 @@ class ImageEncoder(keras.Model):
             "grid": list(self.grid),
             "region_dim": self.region_dim,
             "dtype": keras.backend.standardize_dtype(self.output.dtype),
+            "layers": hashlib.sha256(layers.encode()).hexdigest()[:16],
             "weights": encoder_fingerprint(self),
         }
+
+
+def _without_names(config: Any) -> Any:
+    """What Keras serialises of a model, less what does not change what it computes.
+
+    Layers are numbered: their names count up through a process.
+    """
+    numbers: dict[str, str] = {}
+
+    def collect(value):
+        if isinstance(value, dict):
+            if isinstance(value.get("name"), str):
+                numbers.setdefault(value["name"], f"layer {len(numbers)}")
+            for item in value.values():
+                collect(item)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                collect(item)
+
+    def strip(value):
+        if isinstance(value, dict):
+            return {k: strip(v) for k, v in sorted(value.items()) if k not in _UNIMPORTANT}
+        if isinstance(value, list | tuple):
+            return [strip(item) for item in value]
+        return numbers.get(value, value) if isinstance(value, str) else value
+
+    collect(config)
+    return strip(config)
 
 
 def begin_encoder(

@@ -97,9 +97,11 @@ def small_cnn_encoder(
 def _convolution(
     x: Tensor, width: int, strides: int, name: str, dtype: Any, activation: bool = True
 ) -> Tensor:
+    # Of even width with a stride: else, on even sizes, a cell looks half a cell down and right.
     x = keras.layers.Conv2D(
-        width, 3, strides, padding="same", use_bias=False, dtype=dtype, name=name
-    )(x)
+        width, 4 if strides == 2 else 3, strides, padding="same", use_bias=False, dtype=dtype,
+        name=name,
+    )(x)  # fmt: skip
     x = keras.layers.BatchNormalization(dtype=dtype, name=f"{name}_norm")(x)
     return keras.layers.ReLU(dtype=dtype, name=f"{name}_relu")(x) if activation else x
 

@@ -29,7 +29,7 @@ from keras_attn.tasks.checks import check_decoding, check_n_best
 from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training import CaptionScores, MaskedCrossEntropy, caption_scores
+from keras_attn.training import CaptionScores, MaskedCrossEntropy, Perplexity, caption_scores
 
 
 class Captioner:
@@ -41,13 +41,14 @@ class Captioner:
 
     Args:
         tokenizer: A `BytePairTokenizer`, trained on captions.
-        encoder: An `ImageEncoder`. Its `trainable` is set to `train_encoder`.
+        encoder: An `ImageEncoder`.
         config: Settings of the decoder: a `SoftAttentionCaptionerConfig` or
             `TransformerCaptionerConfig`, or a dict of the fields of one with its name, `{"kind":
             "transformer", ...}` (`"soft-attention"` if None). In a dict the sizes of vocabulary and
             regions, and the grid, are taken from the other arguments.
         max_length: Most tokens of a caption, the end included.
-        train_encoder: Whether the encoder is trained with the decoder.
+        train_encoder: Whether the encoder is trained with the decoder: those of its weights that
+            are trainable. Else they stay as they are.
         dtype: Dtype or policy of the decoder's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -98,7 +99,11 @@ class Captioner:
         self.config = _checked_config(config, tokenizer.vocabulary_size, encoder)
         self.max_length = max_length
         self.train_encoder = bool(train_encoder)
-        encoder.trainable = self.train_encoder
+        if self.train_encoder and not encoder.trainable_weights:
+            raise ValueError(
+                "Expected an encoder with weights that are trained, for train_encoder=True. "
+                f"Received: {encoder.name!r} without one. Set its `trainable` to True."
+            )
         self.captioner = captioner(self.config, dtype=dtype)
         """The model from regions and tokens to logits."""
         self.joined = image_captioner(encoder, self.captioner)
@@ -106,6 +111,8 @@ class Captioner:
         self.model = self.joined if self.train_encoder else self.captioner
         self._search = CaptionSearch(encoder, self.captioner, tokenizer, max_length)
         self._optimizer: Any = None
+        self.cache_dtype = "float16"
+        """Of regions on the disk; `"float32"` for an encoder whose values need it."""
 
     # Training
 
@@ -128,7 +135,10 @@ class Captioner:
             cache_dir: Folder of the `FeatureCache`. By default a folder for this encoder in
                 `KERAS_ATTN_CACHE`, or else in `~/.cache/keras_attn`.
             verbose: 0: the progress of the computation of regions is not shown.
-            **settings: Of `keras_attn.datasets.CaptionBatches`: `batch_size`, `seed`, ...
+            **settings: Of `keras_attn.datasets.CaptionBatches`: `batch_size`, `seed`, ... With an
+                encoder that is trained all batches have one shape: in batches of captions of like
+                length the statistics of batch normalisation would tell the length, which an encoder
+                learns to rely on, and lacks when it is used.
 
         Returns:
             `CaptionBatches`. Captions of more than `max_length` tokens are left out, with a warning
@@ -152,6 +162,7 @@ class Captioner:
             **{
                 "name": "images" if self.train_encoder else "regions",
                 "max_length": self.max_length,
+                "max_shapes": 1 if self.train_encoder else 4,
                 **settings,
             },
         )
@@ -208,7 +219,7 @@ class Captioner:
         if cache_dir is None:
             digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
             cache_dir = cache_folder() / "regions" / f"{self.encoder.name}-{digest[:16]}"
-        return FeatureCache(Path(cache_dir), key)
+        return FeatureCache(Path(cache_dir), key, dtype=self.cache_dtype)
 
     def fill_cache(
         self,
@@ -251,7 +262,8 @@ class Captioner:
         """Compiles `.model` with what suits a captioner. `fit` does so where this was not.
 
         Adam with linear warm-up and cosine decay, the norm of the gradient clipped; cross-entropy
-        over real tokens. `captioner.model.compile(...)` sets anything else.
+        over real tokens, to which the soft attention adds its doubly stochastic loss; perplexity is
+        of the captions alone. `captioner.model.compile(...)` sets anything else.
 
         Args:
             total_steps: Number of updates in all.
@@ -274,6 +286,8 @@ class Captioner:
                 ema_momentum,
             ),
             "loss": MaskedCrossEntropy(label_smoothing),
+            # The loss is also of the attention; this is of the captions alone.
+            "weighted_metrics": [Perplexity()],
             "jit_compile": jit_compile(recurrent=captioner_kind(self.config) == "soft-attention"),
         }
         self.model.compile(**{**settings, **kwargs})
@@ -477,7 +491,8 @@ class Captioner:
             train_captions: Captions that were trained on, to count copies.
             tokenization: As `keras_attn.training.caption_scores`.
             meteor: As `keras_attn.training.caption_scores`.
-            cache_dir: Folder of a `FeatureCache` to take the regions from, and to add them to.
+            cache_dir: Folder of a `FeatureCache` to take the regions from, rounded to
+                `cache_dtype`, and to add them to.
 
         Returns:
             `keras_attn.training.CaptionScores`: BLEU-1 to 4, ROUGE-L, CIDEr; `print` shows it.

@@ -1,5 +1,6 @@
 """The SavedModel of a captioner: bytes of pictures in, captions out."""
 
+import io
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -76,6 +77,8 @@ def export_captioner(
 
 def _example_files(tf: Any, size: tuple[int, int]) -> list[tuple[str, bytes]]:
     """Pictures of several kinds and sizes, as the bytes of their files."""
+    from PIL import Image
+
     files = []
     for seed, (rows, columns, channels) in enumerate(
         [(*size, 3), (*size, 1), (*size, 4), (2 * size[0] + 1, size[1] + 7, 3), (5, 3, 3)]
@@ -87,6 +90,10 @@ def _example_files(tf: Any, size: tuple[int, int]) -> list[tuple[str, bytes]]:
         if channels != 4:
             kind = "grayscale" if channels == 1 else "rgb"
             files.append(("jpeg", tf.io.encode_jpeg(pixels, kind, quality=90).numpy()))
+    for colors in (2, 4, 16):  # palettes of 1, 2 and 4 bits
+        file = io.BytesIO()
+        Image.fromarray(tf.io.decode_png(files[0][1]).numpy()).quantize(colors).save(file, "png")
+        files.append(("png", file.getvalue()))
     return files
 
 
@@ -105,9 +112,22 @@ def decode_picture(tf: Any, raw: Any, size: tuple[int, int]) -> Any:
     """
 
     def on_white():
-        pixels = tf.cast(tf.io.decode_png(raw, channels=4), "float32")
-        color, opaque = pixels[..., :3], pixels[..., 3:] / 255
+        # Not `channels=4`: with less than 8 bits a colour what it makes up is not opaque.
+        pixels = tf.cast(tf.io.decode_png(raw, channels=0), "float32")
+        last = tf.shape(pixels)[2]
+        transparent = last % 2 == 0
+        color = pixels[..., : last - tf.cast(transparent, "int32")]
+        color = tf.cond(last < 3, lambda: tf.repeat(color, 3, axis=2), lambda: color)
+        alone = tf.ones_like(pixels[..., :1])
+        opaque = tf.cond(transparent, lambda: pixels[..., last - 1 :] / 255, lambda: alone)
         return color * opaque + 255 * (1 - opaque)
+
+    def bitmap():
+        bits = tf.io.decode_raw(tf.strings.substr(raw, 28, 2), "uint8")[0]
+        message = "Expected a BMP picture without a palette, of 24 or 32 bits."
+        check = tf.debugging.Assert(bits > 8, [message, "Received bits:", bits])
+        with tf.control_dependencies([check]):
+            return tf.cast(tf.io.decode_bmp(raw, channels=0)[..., :3], "float32")
 
     def plain(decode, **settings):
         return tf.cast(decode(raw, channels=3, **settings), "float32")
@@ -120,6 +140,7 @@ def decode_picture(tf: Any, raw: Any, size: tuple[int, int]) -> Any:
                 tf.strings.substr(raw, 0, 2) == b"\xff\xd8",
                 lambda: plain(tf.io.decode_jpeg, dct_method="INTEGER_ACCURATE"),
             ),
+            (tf.strings.substr(raw, 0, 2) == b"BM", bitmap),
         ],
         default=lambda: plain(tf.io.decode_image, expand_animations=False),
     )

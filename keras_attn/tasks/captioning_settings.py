@@ -14,7 +14,7 @@ FORMATS = ("auto", "karpathy", "coco", "flickr8k", "csv", "ucm", "emoji")
 MODELS = ("soft-attention", "transformer")
 SMALL_ENCODERS = ("small-cnn", "patches")
 ENCODERS = (*SMALL_ENCODERS, "vgg16-lpips", *APPLICATIONS)
-SCORES = ("cider", "bleu_4", "loss")
+SCORES = ("cider", "bleu_4", "perplexity")
 _OF_MODELS = {
     "soft-attention": ("units", "attention_units", "doubly_stochastic", "context_gate"),
     "transformer": ("num_layers", "num_heads", "intermediate_dim", "region_positions"),
@@ -208,7 +208,9 @@ class CaptioningTrainingSettings:
     clip_norm: float = setting(1.0, "largest norm of the gradient; 0: any", at_least=0)
     ema: float = setting(0.0, "momentum of the weights' average; 0: none", at_least=0, below=1)
     score: str = setting(
-        "cider", "what the best weights are best in; all but loss by pycocoevalcap", choices=SCORES
+        "cider",
+        "what the best weights are best in; pycocoevalcap has the first two",
+        choices=SCORES,
     )
     score_beams: int = setting(3, "of the captions of the development pictures", at_least=1)
     score_pictures: int = setting(500, "most of those pictures", at_least=1)

@@ -13,7 +13,12 @@ import keras
 import numpy as np
 
 from keras_attn.datasets import check_images
-from keras_attn.datasets.image_problems import ImageProblem, describe_image_problems
+from keras_attn.datasets.image_problems import (
+    ImageProblem,
+    describe_image_problems,
+    refuse_image_problems,
+)
+from keras_attn.datasets.images import check_on_error
 from keras_attn.files import check_writable, only_one
 from keras_attn.models import (
     ImageEncoder,
@@ -23,7 +28,7 @@ from keras_attn.models import (
     vgg16_from_lpips,
 )
 from keras_attn.tasks.captioner import Captioner
-from keras_attn.tasks.captioning_data import Captioned, checked_captioned
+from keras_attn.tasks.captioning_data import Captioned, checked_captioned, read_pictures
 from keras_attn.tasks.captioning_settings import (
     SECTIONS,
     CaptioningDataSettings,
@@ -66,17 +71,17 @@ class CaptioningRun(NamedTuple):
 class DevelopmentCaptions(keras.callbacks.Callback):
     """Captions development pictures after each epoch, and keeps the weights that do it best.
 
-    Adds `val_loss` to the logs of the epoch, and `val_cider` and `val_bleu_4` (times 100, of the
-    words that `tokenize_captions` finds without Java) where one of these is the score. Where the
-    optimizer keeps a moving average of the weights, that is what is scored and kept. Of two epochs
-    with the same score the one with the lower loss is the better. The regions of an encoder that
-    is not trained are computed once, and read from their cache.
+    Adds `val_perplexity` to the logs of the epoch, and `val_cider` and `val_bleu_4` (times 100, of
+    the words that `tokenize_captions` finds without Java) where one of these is the score. Where
+    the optimizer keeps a moving average of the weights, that is what is scored and kept. Of two
+    epochs with the same score the one with the lower perplexity is the better. The regions of an
+    encoder that is not trained are computed once, and read from their cache.
 
     Args:
         captioner: Whose model is trained.
         images: Development pictures, as `Captioner.dataset`.
         path: Where the best weights are saved, for `Captioner.load`.
-        score: `"cider"`, `"bleu_4"` or `"loss"`; the first two need `pycocoevalcap`.
+        score: `"cider"`, `"bleu_4"` or `"perplexity"`; the first two need `pycocoevalcap`.
         beams: Width of the search for the captions.
         cache_dir: As `Captioner.dataset`.
         batch_size: Captions of a batch, for the loss.
@@ -93,10 +98,12 @@ class DevelopmentCaptions(keras.callbacks.Callback):
     >>> encoder = small_cnn_encoder(8, filters=(4, 8))
     >>> config = {"kind": "soft-attention", "dim": 8, "units": 8}
     >>> captioner = Captioner(tokenizer, encoder, config, train_encoder=True)
-    >>> callback = DevelopmentCaptions(captioner, images, tempfile.mkdtemp() + "/best.task", "loss")
+    >>> callback = DevelopmentCaptions(
+    ...     captioner, images, tempfile.mkdtemp() + "/best.task", "perplexity"
+    ... )
     >>> history = captioner.fit(images, epochs=1, verbose=0, callbacks=[callback])
     >>> sorted(history.history)
-    ['loss', 'val_loss']
+    ['loss', 'perplexity', 'val_perplexity']
     """
 
     def __init__(
@@ -111,12 +118,12 @@ class DevelopmentCaptions(keras.callbacks.Callback):
     ):
         super().__init__()
         found = checked_captioned(images)
-        if score != "loss":
+        if score != "perplexity":
             metrics_folder()
         if score == "cider" and len(found.pictures) < _DIFFERENT:
             raise ValueError(
                 "CIDEr weighs words by how many pictures have them. Expected: two development "
-                "pictures or more. Received: one. Take score='bleu_4' or 'loss'."
+                "pictures or more. Received: one. Take score='bleu_4' or 'perplexity'."
             )
         self.captioner = captioner
         self.path = Path(path)
@@ -142,18 +149,19 @@ class DevelopmentCaptions(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
         with averaged_weights(self.model):
-            loss = self.model.evaluate(self._batches, verbose=0, return_dict=True)["loss"]
-            found = {"val_loss": float(loss)}
-            if self.score == "loss":
-                score = -found["val_loss"]
+            figures = self.model.evaluate(self._batches, verbose=0, return_dict=True)
+            found = {"val_perplexity": float(figures["perplexity"])}
+            if self.score == "perplexity":
+                score = -found["val_perplexity"]
             else:
                 captions = self.captioner.caption_source(self._batches.pictures, self.beams)
                 scores = caption_scores(captions, self.references, tokenization="plain")
-                found |= {"val_cider": scores.cider, "val_bleu_4": scores.bleu_4}
+                figures = {"val_cider": scores.cider, "val_bleu_4": scores.bleu_4}
+                found |= {name: round(value, 4) for name, value in figures.items()}
                 score = found[f"val_{self.score}"]
-            if (score, -found["val_loss"]) > self.best:
+            if (score, -found["val_perplexity"]) > self.best:
                 self.captioner.save(self.path)
-                self.best, self.best_epoch = (score, -found["val_loss"]), epoch + 1
+                self.best, self.best_epoch = (score, -found["val_perplexity"]), epoch + 1
         if logs is not None:
             logs.update(found)
 
@@ -207,7 +215,7 @@ def train_captioner(
     >>> images = [(np.full((8, 8, 3), 9 * i, "uint8"), f"number {i}") for i in range(3)]
     >>> data = CaptioningDataSettings(vocabulary_size=262, max_length=12)
     >>> model = CaptioningModelSettings(filters="4,8", image_size=8, dim=8, units=8)
-    >>> training = CaptioningTrainingSettings(epochs=1, score="loss")
+    >>> training = CaptioningTrainingSettings(epochs=1, score="perplexity")
     >>> run = train_captioner(
     ...     images, images, tempfile.mkdtemp(), data, model, training, verbose=0
     ... )
@@ -234,7 +242,7 @@ def _train(
 ) -> CaptioningRun:
     sections = {"data": data, "model": model, "training": training}
     tidy_run(run_dir, SECTIONS, sections)
-    if training.score != "loss":
+    if training.score != "perplexity":
         metrics_folder()  # before the work
     if not len(development):
         raise ValueError(
@@ -299,7 +307,7 @@ def _train(
         say,
         verbose,
     )
-    best = abs(scores.best[0]) if training.score == "loss" else scores.best[0]
+    best = abs(scores.best[0]) if training.score == "perplexity" else scores.best[0]
     return CaptioningRun(complete, interrupted, best, scores.best_epoch, table, run_dir / BEST)
 
 
@@ -362,7 +370,8 @@ def whole_pictures(
 ) -> list[Captioned]:
     """Reads pictures before the training does, and leaves broken ones out.
 
-    Those of an encoder that is not trained are encoded, and kept in its `FeatureCache`.
+    Those of an encoder that is not trained are encoded, and kept in its `FeatureCache`. Pictures in
+    memory are named by their positions, from 0.
 
     Args:
         captioner: That reads them.
@@ -388,20 +397,27 @@ def whole_pictures(
         ...
     ValueError: pictures: expected whole pictures. Received: 1 of 1 that are not: ...
     """
+    check_on_error(on_error)
     images = list(images)
-    paths = [p for p in checked_captioned(images).pictures if isinstance(p, str | os.PathLike)]
-    if len(paths) < len(images):
-        return images  # in memory: read with the rest
+    pictures = checked_captioned(images).pictures
     problems: list[ImageProblem] = []
-    if captioner.train_encoder:
-        problems = check_images(paths, on_error).problems
+    if not all(isinstance(picture, str | os.PathLike) for picture in pictures):
+        whole = []
+        for numbers, _, broken in read_pictures(pictures, captioner.encoder.image_size, 32, "skip"):
+            whole += [images[number] for number in numbers]
+            problems += broken
+        if on_error == "error":
+            refuse_image_problems("pictures", "whole pictures", len(images), problems)
     else:
-        cache = captioner.feature_cache(cache_dir)
-        problems = captioner.fill_cache(cache, paths, verbose, on_error).problems
+        if captioner.train_encoder:
+            problems = check_images(pictures, on_error).problems
+        else:
+            cache = captioner.feature_cache(cache_dir)
+            problems = captioner.fill_cache(cache, pictures, verbose, on_error).problems
+        names = {os.path.abspath(problem.where) for problem in problems}
+        whole = [image for image in images if os.path.abspath(os.fspath(image[0])) not in names]
     if not problems:
         return images
-    broken = {os.path.abspath(problem.where) for problem in problems}
-    whole = [image for image in images if os.path.abspath(os.fspath(image[0])) not in broken]
     described = describe_image_problems(problems)
     if not whole:
         raise ValueError(f"Expected whole pictures. Received: none of {len(images):,}: {described}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_attn.layers.collect import AttentionKey, AttentionMaps
 from keras_attn.visualize.checks import checked_layers
-from keras_attn.visualize.pictures import as_image
+from keras_attn.visualize.pictures import as_image, shrunk
 from keras_attn.visualize.text_segments import drawable
 from keras_attn.visualize.token_display import displayed_tokens
 from keras_attn.visualize.viewer_page import attention_viewer
@@ -88,7 +88,7 @@ class AttentionView:
         parts: `AttentionPart`s, the most telling first.
         title: What is shown; the first part's tokens if empty.
         image: The picture, where a part looks at regions: a path, the bytes of a file or an array
-            `(H, W, 3)` of 0 to 255. It is embedded, at most 640 pixels wide and high.
+            `(H, W, 3)` of 0 to 255. It is kept at most 640 pixels wide and high.
         grid: Rows and columns of the regions, which cover all of the picture.
 
     Raises:
@@ -128,7 +128,7 @@ class AttentionView:
                         f"{part.weights[0].shape[2]} in {part.name!r}. Received: {self.grid!r}."
                     )
             object.__setattr__(self, "grid", grid)
-            object.__setattr__(self, "image", as_image(self.image))
+            object.__setattr__(self, "image", shrunk(as_image(self.image)))
         if not self.title:
             object.__setattr__(self, "title", _joined(self.parts[0].queries))
 

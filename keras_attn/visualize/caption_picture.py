@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.visualize.figures import figure_class, label
-from keras_attn.visualize.pictures import as_image, spread
+from keras_attn.visualize.pictures import as_image, shrunk, spread
 
 _DARK = 0.3
 _GLOW = 40
@@ -26,11 +26,13 @@ def plot_caption(
 
     As in figure 2 of Xu et al., 2015: first the picture, then for each word the picture with its
     map over it, spread smoothly over the regions: the picture is brightest where the map is
-    greatest, and dark where it is 0. Needs matplotlib, of the extra `examples`, and
-    Pillow, of `captioning`; no window is opened.
+    greatest, and dark where it is 0. Each map is scaled to its own greatest weight, so brightness
+    is not to be compared between words. Needs matplotlib, of the extra `examples`, and Pillow, of
+    `captioning`; no window is opened.
 
     Args:
-        image: A path, the bytes of a file, or an array `(H, W, 3)` of 0 to 255.
+        image: A path, the bytes of a file, or an array `(H, W, 3)` of 0 to 255. It is drawn at most
+            640 pixels wide and high.
         words: (word, map `(rows, columns)`) for each word, or what has a method `words()` that
             gives them.
         path: Where the figure is written, if anywhere; the suffix chooses the format.
@@ -50,7 +52,7 @@ def plot_caption(
     >>> [axes.get_title() for axes in figure.axes], figure.get_suptitle()
     (['', 'red', 'car'], 'red car')
     """
-    image = _enlarged(as_image(image))
+    image = _enlarged(shrunk(as_image(image)))
     named = _checked_words(words)
     count = len(named) + 1
     if columns is None:

@@ -38,9 +38,35 @@ def as_image(image: Any) -> np.ndarray:
             "`image` must be a path, the bytes of a picture, or an array (H, W, 3) of 0 to 255. "
             f"Received: shape {image.shape}, dtype {image.dtype}."
         )
+    if image.dtype == np.uint8:
+        return image.copy()
     if not (np.isfinite(image).all() and image.min() >= 0 and image.max() <= 255):
         raise ValueError("`image` must be numbers from 0 to 255. Received: others.")
     return np.round(image).astype("uint8")
+
+
+def shrunk(image: np.ndarray) -> np.ndarray:
+    """Makes a large picture smaller, at most 640 pixels wide and high.
+
+    Args:
+        image: uint8 `(H, W, 3)`.
+
+    Returns:
+        uint8; a picture that is not larger, as it is.
+
+    Example:
+
+    >>> shrunk(np.zeros((960, 1280, 3), "uint8")).shape
+    (480, 640, 3)
+    """
+    from PIL import Image
+
+    height, width = image.shape[:2]
+    if max(height, width) <= _LONGEST:
+        return image
+    share = _LONGEST / max(height, width)
+    size = (max(1, round(width * share)), max(1, round(height * share)))
+    return np.array(Image.fromarray(image).resize(size, Image.Resampling.BILINEAR))
 
 
 def image_address(image: np.ndarray) -> str:
@@ -59,15 +85,10 @@ def image_address(image: np.ndarray) -> str:
     """
     from PIL import Image
 
-    height, width = image.shape[:2]
-    picture = Image.fromarray(image)
-    if max(height, width) > _LONGEST:
-        share = _LONGEST / max(height, width)
-        size = (max(1, round(width * share)), max(1, round(height * share)))
-        picture = picture.resize(size, Image.Resampling.BICUBIC)
+    image = shrunk(image)
     file = io.BytesIO()
-    kind = "png" if max(height, width) <= _SMALL else "jpeg"
-    picture.save(file, kind, **({} if kind == "png" else {"quality": 88}))
+    kind = "png" if max(image.shape[:2]) <= _SMALL else "jpeg"
+    Image.fromarray(image).save(file, kind, **({} if kind == "png" else {"quality": 88}))
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 

@@ -24,7 +24,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tasks"))
 from captioning_toys import CAPTIONS, NAMES, PICTURES, draw, file_bytes
 
 from keras_attn.datasets import load_image
-from keras_attn.tasks import Captioner
+from keras_attn.tasks import Caption, Captioner
 from keras_attn.training import read_training_notes
 
 SETTINGS = """
@@ -266,7 +266,7 @@ def test_predict(run, captioner, tmp_path, capfd):
     ):
         (line,) = [line for line in err.splitlines() if name in line]
         assert what in line
-    assert err.splitlines()[-1] == "4 pictures have no caption."
+    assert err.splitlines()[-1] == "Without a caption: 4 pictures."
     assert [json.loads(line)["caption"] for line in lines.read_text().splitlines()] == [
         row["caption"] for row in found[1:]
     ]
@@ -277,7 +277,7 @@ def test_predict(run, captioner, tmp_path, capfd):
     assert lines.read_bytes() == before
 
 
-def test_explain(run, captioner, tmp_path):
+def test_explain(run, captioner, tmp_path, monkeypatch):
     files = [tmp_path / f"{name}.png" for name in ("a", "b")]
     for file, picture in zip(files, PICTURES[1:3], strict=True):
         file.write_bytes(file_bytes(picture))
@@ -289,30 +289,46 @@ def test_explain(run, captioner, tmp_path):
     written = page.read_text(encoding="utf-8")
     assert written.count("data:image/png") == 2
     assert "Why &lt;b&gt;?" in written
-    for text in captioner.caption(files, 2):
-        assert f'"title":"{text}"' in written
+    for file, text in zip(files, captioner.caption(files, 2), strict=True):
+        assert f'"title":"{file.name}: {text}"' in written
+    titles = []
+    plot = Caption.plot
+    monkeypatch.setattr(Caption, "plot", lambda *given: titles.append(plot(*given).get_suptitle()))
     code, _, err = command(*arguments, tmp_path / "figure.png", files[0])
     assert code == 0, err
+    assert titles == [f"a.png: {captioner.caption(files[0], 2)}"]
     assert load_image(tmp_path / "figure.png").shape[1] > 300
     zero = tmp_path / "zero.png"
     zero.write_bytes(b"")
-    code, _, err = command(*arguments, tmp_path / "figures", zero, *files)
-    assert code == 1
+    code, out, err = command(*arguments, tmp_path / "figures", zero, *files)
+    assert (code, out) == (1, f"{tmp_path / 'figures'}\n")
     assert "zero.png" in err
+    assert err.splitlines()[-1] == "Not shown: 1 picture."
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
         "000002-a.png", "000003-b.png",
     ]  # fmt: skip
     code, _, err = command(*arguments, page, *files, "--limit", 1)
     assert code == 0, err
-    assert "There are 2 pictures: 1 are shown" in err
+    assert "Shown: 1 of 2 pictures" in err
     assert page.read_text(encoding="utf-8").count("data:image/png") == 1
     before = page.read_bytes()
-    code, _, err = command(*arguments, page, zero)
-    assert code == 1
+    for nothing in (page, tmp_path / "none.png", tmp_path / "none"):
+        code, out, _ = command(*arguments, nothing, zero)
+        assert (code, out) == (1, "")
     assert page.read_bytes() == before
     code, _, err = command(*arguments, tmp_path / "figure.png", *files)
     assert code == 2
     assert "for one picture" in err
+    # A folder whose name has a dot must be there: else it may be meant as a file.
+    odd = tmp_path / "out.gif"
+    code, _, err = command(*arguments, odd, files[0])
+    assert code == 2
+    assert "a figure (*.png, *.pdf, *.svg) or a folder" in err
+    assert not odd.exists()
+    odd.mkdir()
+    code, _, err = command(*arguments, odd, files[0])
+    assert code == 0, err
+    assert [path.name for path in odd.iterdir()] == ["000001-a.png"]
 
 
 def test_export(run, captioner, tmp_path):
@@ -383,7 +399,7 @@ def test_broken_pictures_are_named(place, tmp_path):
     assert "cut.png" in err or "huge.png" in err
     write(table, [*rows, *broken])
     code, out, err = command(
-        *arguments, "--on-error", "skip", "--score", "loss", "--dev-share", 0.3
+        *arguments, "--on-error", "skip", "--score", "perplexity", "--dev-share", 0.3
     )
     assert code == 0, err
     for name in ("nowhere.png", "cut.png", "huge.png"):
@@ -454,6 +470,9 @@ def test_features_of_another_encoder_are_refused(place, tmp_path):
         (["fit", "--run-dir", "r", "--max-length", "1"], 1, "`max_length` must be at least 2"),
         (["fit", "--run-dir", "r", "--config", "none.toml"], 1, "none.toml"),
         (["evaluate", "--data", "d"], 2, "--model"),
+        (["evaluate", "--model", "m"], 2, "Missing option '--data'"),
+        (["evaluate", "--model", "m", "--format", "csv"], 2, "Missing option '--data'"),
+        (["evaluate", "--model", "m", "--format", "emoji", "--split", "x"], 1, "sides of the emo"),
         (["evaluate", "--model", "m", "--data", "none.csv"], 1, "none.csv"),
         (["evaluate", "--model", "m", "--data", "d", "--format", "xml"], 1, "`format`"),
         (["evaluate", "--model", "m", "--data", "d", "--tokenization", "x"], 2, "--tokenization"),

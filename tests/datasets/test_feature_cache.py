@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from keras_attn.datasets import FeatureCache, encoder_fingerprint, feature_cache
+from keras_attn.files import only_one
 from keras_attn.version import __version__
 
 KEY = {"encoder": "toy", "image_size": (4, 4)}
@@ -313,3 +314,13 @@ def test_fingerprint():
 
     assert encoder_fingerprint(model(1)) == encoder_fingerprint(model(1))
     assert len({encoder_fingerprint(m) for m in (model(1), model(2), model(1, 3))}) == 3
+
+
+def test_what_is_there_is_read_while_another_process_fills(tmp_path, paths):
+    cache = FeatureCache(tmp_path / "cache", KEY)
+    fill(cache, paths[:2], Encoder())
+    with only_one(tmp_path / "cache" / ".lock", "fills the features"):
+        found = fill(FeatureCache(tmp_path / "cache", KEY), paths[:2], Encoder())
+        assert (found.computed, found.found) == (0, 2)
+        with pytest.raises(BlockingIOError):
+            fill(cache, paths, Encoder())

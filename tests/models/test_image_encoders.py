@@ -314,3 +314,29 @@ def test_weights_that_cannot_be_downloaded(monkeypatch):
     monkeypatch.setattr(keras.applications, "VGG16", fails("something else"))
     with pytest.raises(Exception, match=r"^something else$"):
         applications_encoder()
+
+
+def test_another_layer_or_preprocessing_is_another_fingerprint():
+    inputs = keras.Input((8, 8, 3))
+    x = keras.layers.Conv2D(4, 3, name="map")(inputs)
+    base = keras.Model(inputs, keras.layers.ReLU(name="positive")(x))
+    found = [
+        encoder_from_model(base, "map").fingerprint(),
+        encoder_from_model(base, "positive").fingerprint(),
+        encoder_from_model(base, "map", keras.layers.Rescaling(1 / 255)).fingerprint(),
+        encoder_from_model(base, "map", keras.layers.Rescaling(1 / 127.5, -1)).fingerprint(),
+    ]
+    assert len({of_it["layers"] for of_it in found}) == 4
+    assert len({of_it["weights"] for of_it in found}) == 1
+    again = encoder_from_model(base, "map", keras.layers.Rescaling(1 / 255)).fingerprint()
+    assert again == found[2]  # names that Keras counts up do not matter
+
+
+def test_cells_of_the_small_cnn_are_in_the_middle_of_what_they_see():
+    encoder = small_cnn_encoder(32, filters=(4, 4))
+    image = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3)).astype("float32")
+    found = keras.ops.convert_to_numpy(encoder(image)).reshape(8, 8, 4)
+    kernels = [np.flip(w, (0, 1)) if w.ndim == 4 else w for w in encoder.get_weights()]
+    encoder.set_weights(kernels)  # the network as in a mirror, of the picture in a mirror
+    mirrored = keras.ops.convert_to_numpy(encoder(image[:, ::-1, ::-1])).reshape(8, 8, 4)
+    np.testing.assert_allclose(mirrored[::-1, ::-1], found, atol=1e-5)

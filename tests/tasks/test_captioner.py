@@ -89,7 +89,7 @@ def test_it_learns_from_regions_of_a_frozen_encoder(files, tmp_path, monkeypatch
     history = captioner.fit(
         files, files[:2], epochs=60, batch_size=6, cache_dir=tmp_path, learning_rate=0.02, verbose=0
     )
-    assert set(history.history) == {"loss", "val_loss"}
+    assert set(history.history) == {"loss", "perplexity", "val_loss", "val_perplexity"}
     assert captioner.caption([image.path for image in files], BEAMS) == CAPTIONS
     for weight, old in zip(captioner.encoder.weights, before, strict=True):
         np.testing.assert_array_equal(weight, old)
@@ -349,7 +349,6 @@ def test_files(tasks, expected, case):
     for name in ("config", "max_length", "train_encoder"):
         assert getattr(loaded, name) == getattr(captioner, name)
     assert loaded.encoder.fingerprint() == captioner.encoder.fingerprint()
-    assert loaded.encoder.trainable == captioner.train_encoder
     assert loaded.caption(PICTURES, BEAMS, batch_size=4) == expected[case]["best"]
     with pytest.raises(ValueError, match="holds a Captioner"):
         Translator.load(path)
@@ -483,8 +482,10 @@ def test_sizes_come_from_the_encoder_and_the_tokenizer():
     captioner = Captioner(TOKENIZER, encoder, SOFT)
     assert captioner.config.vocabulary_size == TOKENIZER.vocabulary_size
     assert captioner.config.region_dim == 16
-    assert not encoder.trainable
+    assert encoder.trainable  # it is the caller's
     assert Captioner(TOKENIZER, encoder, TRANSFORMER).config.grid == (SIZE // 4, SIZE // 4)
     config = {"kind": "transformer", "dim": 8, "intermediate_dim": 8}
     assert Captioner(TOKENIZER, encoder, config, train_encoder=True).config.grid is None
-    assert encoder.trainable
+    encoder.trainable = False
+    with pytest.raises(ValueError, match="Set its `trainable` to True"):
+        Captioner(TOKENIZER, encoder, config, train_encoder=True)

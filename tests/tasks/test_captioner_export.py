@@ -1,5 +1,6 @@
 """The SavedModel of a captioner: bytes of pictures in, what Python says of them out."""
 
+import io
 import json
 import os
 import subprocess
@@ -270,3 +271,22 @@ def test_new_pictures_in_the_saved_model(folder):
     files = [file_bytes(draw("blue", "dark", seed)) for seed in (8, 9)]
     found = signature(image=tf.constant(files))["caption"].numpy()
     assert [caption.decode() for caption in found] == ["a blue box on dark ground"] * 2
+
+
+@pytest.mark.parametrize("colors", [2, 4, 16, 200])
+@pytest.mark.parametrize("transparency", [None, 1])
+def test_pictures_of_few_colours(colors, transparency):
+    pixels = (np.arange(20 * 16 * 3).reshape(20, 16, 3) % 251).astype("uint8")
+    file = io.BytesIO()
+    image = Image.fromarray(pixels).quantize(colors)
+    settings = {} if transparency is None else {"transparency": transparency}
+    image.save(file, "png", optimize=True, **settings)
+    found = decode_picture(tf, file.getvalue(), (20, 16)).numpy().astype(int)
+    np.testing.assert_allclose(found, load_image(file.getvalue()).astype(int), atol=1)
+
+
+def test_a_bitmap_with_a_palette_is_refused():
+    file = io.BytesIO()
+    Image.new("P", (4, 4)).save(file, "bmp")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="without a palette"):
+        decode_picture(tf, file.getvalue(), (4, 4))

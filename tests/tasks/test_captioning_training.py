@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 
 import pytest
@@ -83,7 +84,7 @@ def test_a_run(run):
     assert lines[0].startswith("12 pictures, 12 captions, ")
     assert "4 x 4 regions" in lines[0]
     assert [row["epoch"] for row in found.log] == [1, 2, 3]
-    assert {"loss", "val_loss", "val_cider", "val_bleu_4"} <= set(found.log[0])
+    assert {"loss", "val_perplexity", "val_cider", "val_bleu_4"} <= set(found.log[0])
     best = max(found.log, key=lambda row: (row["val_cider"], -row["val_loss"]))
     assert found.best_epoch == best["epoch"]
     assert found.best_score == pytest.approx(best["val_cider"])
@@ -97,7 +98,7 @@ def test_a_run(run):
 
 def test_the_vocabulary_is_that_of_the_training_captions(tmp_path):
     dev = [(PICTURES[0], "zebra zebra"), (PICTURES[1], "zebra")]
-    once = changed(TRAINING, epochs=1, score="loss")
+    once = changed(TRAINING, epochs=1, score="perplexity")
     images = [(picture, "zoo") for picture, _ in MORE]
     found = train(tmp_path, changed(DATA, max_length=32), training=once, images=images, dev=dev)
     vocabulary = Captioner.load(found.best).tokenizer.get_config()["vocabulary"]
@@ -170,7 +171,7 @@ def test_a_score_needs_its_package(tmp_path, monkeypatch):
         train(tmp_path)
     with pytest.raises(ImportError, match=r"keras_attn\[captioning\]"):
         DevelopmentCaptions(small(), CAPTIONED, tmp_path / "best.task")
-    once = changed(TRAINING, epochs=1, score="loss")
+    once = changed(TRAINING, epochs=1, score="perplexity")
     assert train(tmp_path, training=once, dev=CAPTIONED[:1]).best_score > 0
 
 
@@ -256,7 +257,7 @@ def test_the_best_weights_are_kept(tmp_path, monkeypatch):
     assert callback.memory() == {"best": []}
     wanted = {}
     monkeypatch.setattr(captioner, "caption_source", lambda source, beams: wanted["captions"])
-    monkeypatch.setattr(captioner.model, "evaluate", lambda *a, **k: {"loss": wanted["loss"]})
+    monkeypatch.setattr(captioner.model, "evaluate", lambda *a, **k: {"perplexity": wanted["loss"]})
     saved = []
     monkeypatch.setattr(captioner, "save", saved.append)
     wrong = ["a dog", *CAPTIONS[1:]]
@@ -273,7 +274,7 @@ def test_the_best_weights_are_kept(tmp_path, monkeypatch):
     other.remember(json.loads(json.dumps(callback.memory())))
     assert (other.best, other.best_epoch) == (callback.best, 2)
     other.remember({"best": []})
-    by_loss = DevelopmentCaptions(captioner, CAPTIONED, tmp_path / "best.task", "loss")
+    by_loss = DevelopmentCaptions(captioner, CAPTIONED, tmp_path / "best.task", "perplexity")
     by_loss.set_model(captioner.model)
     for epoch, loss in enumerate([3.0, 2.0, 2.5]):
         wanted["loss"] = loss
@@ -295,7 +296,7 @@ def test_at_most_so_many_pictures_are_scored(tmp_path, monkeypatch):
 
     monkeypatch.setattr(captioning_training, "DevelopmentCaptions", note)
     for seed, most in ((0, 3), (0, 3), (5, 3), (0, 6)):
-        training = changed(TRAINING, score="loss", score_pictures=most)
+        training = changed(TRAINING, score="perplexity", score_pictures=most)
         with pytest.raises(Stop):
             train(tmp_path, changed(DATA, split_seed=seed), training=training)
     assert [*map(len, seen)] == [3, 3, 3, 6]
@@ -317,6 +318,25 @@ def test_whole_pictures(place):
     for on_error in ("error", "skip"):
         with pytest.raises(ValueError, match=r"cut\.png"):
             whole_pictures(captioner, images[2:], on_error)
+
+
+@pytest.mark.parametrize("case", ["soft", "transformer"])
+def test_whole_pictures_in_memory(case, place):
+    cut = (place / "0.png").read_bytes()[:50]
+    images = [*CAPTIONED[:2], (cut, "a"), (place / "1.png", "a"), (PICTURES[0].astype(float), "a")]
+    captioner = small(case)
+    lines = []
+    whole = whole_pictures(captioner, images, "skip", log=lines.append)
+    assert [id(image) for image in whole] == [id(images[n]) for n in (0, 1, 3)]
+    assert "2 of 5 pictures are left out" in lines[0]
+    for number, what in ((2, "Pillow|damaged"), (4, "float64")):
+        assert re.search(rf"picture {number}: [^;]*({what})", lines[0])
+    with pytest.raises(ValueError, match=r"2 of 5 .*picture 2: .*picture 4: "):
+        whole_pictures(captioner, images, "error")
+    with pytest.raises(ValueError, match=r"none of 1: .*picture 0: "):
+        whole_pictures(captioner, images[2:3], "skip")
+    with pytest.raises(ValueError, match="Received: 'ignore'"):
+        whole_pictures(captioner, CAPTIONED, "ignore")
 
 
 # What is read

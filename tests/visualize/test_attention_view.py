@@ -101,6 +101,12 @@ class TestView:
         with pytest.raises(ValueError, match="at least one `AttentionPart`"):
             AttentionView([])
 
+    def test_large_pictures_are_kept_small(self):
+        part = AttentionPart("cross", TARGET, None, [attention(2, 6)])
+        view = AttentionView([part], image=np.full((600, 800, 3), 7, "uint8"), grid=(2, 3))
+        assert view.image.shape == (480, 640, 3) and view.image.base is None
+        assert (view.image == 7).all()
+
     @pytest.mark.parametrize(
         "image",
         [np.zeros((8, 8)), np.zeros((8, 8, 4)), np.zeros((0, 8, 3)), np.full((2, 2, 3), -1)],

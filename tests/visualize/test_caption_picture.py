@@ -8,7 +8,7 @@ from matplotlib.image import imread
 from PIL import Image
 
 from keras_attn.visualize import plot_caption
-from keras_attn.visualize.pictures import as_image, spread
+from keras_attn.visualize.pictures import as_image, shrunk, spread
 
 GREY = np.full((40, 60, 3), 100, "uint8")
 WORDS = [
@@ -78,6 +78,23 @@ def test_pictures_that_are_taken(tmp_path):
     (tmp_path / "grey.png").write_bytes(file.getvalue())
     for image in (GREY, GREY.astype("float32"), file.getvalue(), tmp_path / "grey.png"):
         np.testing.assert_array_equal(as_image(image), GREY)
+
+
+def test_large_pictures_are_drawn_smaller():
+    sides = np.repeat(np.array([[[10], [200]]], "uint8"), 1500, axis=1) * np.ones((900, 1, 3), int)
+    figure = plot_caption(sides, WORDS)
+    for axes in figure.axes:
+        assert shown(axes).shape == (192, 640, 3)
+    picture = shown(figure.axes[0])
+    assert (picture[:, :310] == 10).all() and (picture[:, 330:] == 200).all()
+    assert shrunk(GREY) is GREY
+    assert shrunk(np.zeros((1, 2000, 3), "uint8")).shape == (1, 640, 3)
+
+
+def test_a_picture_is_not_that_of_the_caller():
+    image = GREY.copy()
+    as_image(image)[:] = 0
+    np.testing.assert_array_equal(image, GREY)
 
 
 @pytest.mark.parametrize(
