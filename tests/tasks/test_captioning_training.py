@@ -85,15 +85,15 @@ def test_a_run(run):
     assert "4 x 4 regions" in lines[0]
     assert [row["epoch"] for row in found.log] == [1, 2, 3]
     assert {"loss", "val_perplexity", "val_cider", "val_bleu_4"} <= set(found.log[0])
-    best = max(found.log, key=lambda row: (row["val_cider"], -row["val_loss"]))
+    best = max(found.log, key=lambda row: (row["val_cider"], -row["val_perplexity"]))
     assert found.best_epoch == best["epoch"]
     assert found.best_score == pytest.approx(best["val_cider"])
     captioner = Captioner.load(found.best)
     assert captioner.train_encoder
     assert captioner.max_length == 14
     scores = captioner.evaluate(CAPTIONED, beams=2, tokenization="plain")
-    assert scores.cider == pytest.approx(found.best_score, rel=1e-6)
-    assert scores.bleu_4 == pytest.approx(best["val_bleu_4"], rel=1e-6)
+    assert scores.cider == pytest.approx(found.best_score, abs=1e-4)
+    assert scores.bleu_4 == pytest.approx(best["val_bleu_4"], abs=1e-4)  # it is rounded
 
 
 def test_the_vocabulary_is_that_of_the_training_captions(tmp_path):
@@ -266,7 +266,7 @@ def test_the_best_weights_are_kept(tmp_path, monkeypatch):
         wanted |= {"captions": captions, "loss": loss}
         logs = {}
         callback.on_epoch_end(len(saved), logs)
-        assert logs["val_loss"] == loss
+        assert logs["val_perplexity"] == loss
     assert saved == [tmp_path / "best.task"] * 2
     assert callback.best[1] == -2.0
     # A run that is taken up remembers it.
@@ -280,7 +280,7 @@ def test_the_best_weights_are_kept(tmp_path, monkeypatch):
         wanted["loss"] = loss
         logs = {}
         by_loss.on_epoch_end(epoch, logs)
-        assert logs == {"val_loss": loss}
+        assert logs == {"val_perplexity": loss}
     assert (by_loss.best, by_loss.best_epoch) == ((-2.0, -2.0), 2)
 
 
