@@ -125,7 +125,7 @@ def main():
     add("--seeds", nargs="+", type=int, default=[0])
     add("--pictures", type=int, default=12000, help="to train on (12000)")
     add("--test-pictures", type=int, default=1000, help="seen, and as many unseen (1000)")
-    add("--epochs", type=int, default=10)
+    add("--epochs", type=int, default=16)
     add("--batch", type=int, default=64)
     add("--learning-rate", type=float, default=2e-3)
     add("--weight-decay", type=float, default=1e-2)
@@ -166,8 +166,6 @@ def main():
             keras.utils.set_random_seed(seed)
             captioner = make(name, captions, args)
             start = time.perf_counter()
-            # Of one shape: in batches of captions of one length the encoder's batch normalization
-            # would tell in training, and in training alone, how many objects there are.
             batches = captioner.dataset(pictures, batch_size=args.batch, seed=seed, multiple=1)
             steps = len(batches) * args.epochs
             captioner.compile(steps, args.learning_rate, weight_decay=args.weight_decay)
