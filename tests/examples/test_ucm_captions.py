@@ -13,8 +13,8 @@ from PIL import Image
 from keras_attn.datasets import CaptionedImage
 from keras_attn.models import captioner, small_cnn_encoder
 from keras_attn.tasks import captioning_training
-from keras_attn.tasks.captioner import _checked_config
 from keras_attn.tasks.captioning_settings import SECTIONS
+from keras_attn.tasks.configs import captioner_config
 from keras_attn.tasks.settings import read_settings
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ucm_captions"
@@ -79,7 +79,7 @@ def test_settings(name):
     assert settings["model"].model == name and settings["model"].encoder == "vgg16-lpips"
     assert settings["data"].format == "ucm" and not settings["data"].train
     config = settings["model"].config()
-    made = _checked_config(config, settings["data"].vocabulary_size, encoder())
+    made = captioner_config(config, settings["data"].vocabulary_size, encoder())
     assert captioner(made).count_params() < 5e6
 
 

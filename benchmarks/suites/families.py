@@ -1,0 +1,25 @@
+"""Contenders that several suites have."""
+
+from benchmarks.suite import OURS, Family
+
+KERAS_ATTN = Family(OURS, "benchmarks.peers.ours")
+KERAS_HUB = Family("keras_hub", "benchmarks.peers.hub", requires=("keras_hub",))
+STOCK = Family("stock Keras layers", "benchmarks.peers.stock")
+MARIAN = Family(
+    "Hugging Face MarianMT",
+    "benchmarks.peers.marian",
+    keras=False,
+    requires=("torch", "transformers"),
+)
+CTRANSLATE = Family(
+    "CTranslate2", "benchmarks.peers.ctranslate", keras=False, requires=("ctranslate2",)
+)
+PYTORCH = Family("PyTorch", "benchmarks.peers.torch_nn", keras=False, requires=("torch",))
+TORCH = PYTORCH.having(compiled=False)
+TORCH_COMPILED = PYTORCH.having("PyTorch, torch.compile", compiled=True)
+TF_DATA = Family(
+    "tf.data.bucket_by_sequence_length",
+    "benchmarks.peers.tf_data",
+    keras=False,
+    requires=("tensorflow",),
+)
