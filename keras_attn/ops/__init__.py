@@ -6,29 +6,39 @@ from keras_attn.ops.attention import (
     dot_product_attention,
     masked_softmax,
 )
+from keras_attn.ops.attention_kernels import choose_attention_kernel
 from keras_attn.ops.masks import (
     as_boolean_mask,
     causal_mask,
     check_padding_mask,
     combine_masks,
+    key_length_mask,
+    sliding_window_mask,
 )
 from keras_attn.ops.positions import sinusoids, token_positions
+from keras_attn.ops.relative_positions import alibi_bias, alibi_slopes, apply_rotary
 from keras_attn.ops.summaries import summarize
 from keras_attn.ops.windows import gaussian_window, key_positions, local_window
 
 __all__ = [
     "additive_attention",
     "additive_scores",
+    "alibi_bias",
+    "alibi_slopes",
+    "apply_rotary",
     "as_boolean_mask",
     "causal_mask",
     "check_padding_mask",
+    "choose_attention_kernel",
     "combine_masks",
     "dot_product_attention",
     "gaussian_window",
+    "key_length_mask",
     "key_positions",
     "local_window",
     "masked_softmax",
     "sinusoids",
+    "sliding_window_mask",
     "summarize",
     "token_positions",
 ]

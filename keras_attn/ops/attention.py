@@ -5,12 +5,19 @@ from typing import Any
 
 from keras import ops, random
 
-from keras_attn.ops.masks import as_boolean_mask, causal_mask
+from keras_attn.ops.attention_kernels import (
+    Call,
+    check_call,
+    check_kernel,
+    choose,
+    conjunction,
+    split_bias,
+)
+from keras_attn.ops.chunked_attention import chunked_attention
+from keras_attn.ops.flash_attention import flash_attention
+from keras_attn.ops.masks import MASKED, as_boolean_mask
 
 Tensor = Any
-
-# Far below any score, far above the float32 limit: exp() of it is exactly zero.
-MASKED = -1e30
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -61,6 +68,9 @@ def dot_product_attention(
     dropout: float = 0.0,
     seed: Any = None,
     return_attention_scores: bool = False,
+    kernel: str = "auto",
+    key_lengths: Tensor | None = None,
+    sliding_window: int | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Scaled dot-product attention (Vaswani et al., 2017), with grouped key/value heads.
 
@@ -73,8 +83,15 @@ def dot_product_attention(
     K = 1 multi-query attention. Nothing is repeated in memory for it.
 
     Masking: a query that sees no key has zero weights and a zero context, with finite gradients, in
-    every dtype. A causal mask is aligned bottom-right (`causal_mask`). An entry of `bias` that is
-    -inf masks. The softmax is computed in float32 or better.
+    every dtype. A causal mask is aligned bottom-right (`causal_mask`), a window too. An entry of
+    `bias` that is -inf masks. The softmax is computed in float32 or better.
+
+    Kernels: "plain" computes the formula as it stands and keeps all weights, `B N T S` numbers.
+    "chunked" never has more than those of a chunk of queries and keys (`CHUNK` = 512) and computes
+    them again for the gradient, on every backend: memory linear in the length. "flash" is the fused
+    kernel of the backend: cuDNN's on JAX, that of PyTorch. All give the same, within what the dtype
+    can tell apart; gradients of gradients are those of "plain" alone. "auto" is the choice of
+    `choose_attention_kernel`.
 
     Args:
         query: `(B, T, N, H)`.
@@ -85,14 +102,22 @@ def dot_product_attention(
         scale: Factor of the product, `1 / sqrt(H)` if None.
         use_causal_mask: Whether later keys are hidden from earlier queries.
         dropout: Share of the weights set to zero (the others scaled up). 0 outside of training.
+            "plain" alone has it.
         seed: Integer or `keras.random.SeedGenerator` for the dropout.
-        return_attention_scores: Whether the weights (before dropout) are returned too.
+        return_attention_scores: Whether the weights (before dropout) are returned too. "plain"
+            alone has them.
+        kernel: "auto", "plain", "chunked" or "flash".
+        key_lengths: Integers `(B,)`: keys from there on are hidden. For right padding, in the place
+            of a mask: cuDNN takes it as it is.
+        sliding_window: Hides keys that are that many positions away, or more: a query sees as many
+            keys back, its own included, and without a causal mask as many ahead.
 
     Returns:
         The context `(B, T, N, Hv)` in the dtype of `value`, or `(context, weights)`.
 
     Raises:
-        ValueError: If ranks, widths or head counts do not fit together, or for a mask of floats.
+        ValueError: If ranks, widths or head counts do not fit together, for a mask of floats, or
+            where `kernel` cannot be had: why, and what to do.
 
     Example:
 
@@ -102,36 +127,64 @@ def dot_product_attention(
     ((2, 5, 8, 4), (2, 8, 5, 7))
     """
     _check(query, key, value)
+    check_kernel(kernel)
+    call = Call(
+        query,
+        key,
+        value,
+        mask,
+        bias,
+        use_causal_mask,
+        key_lengths,
+        sliding_window,
+        dropout,
+        return_attention_scores,
+    )
+    call = check_call(call)
+    kernel = choose(call, kernel)
+    scale = 1.0 / math.sqrt(query.shape[3]) if scale is None else scale
+    if kernel == "plain" or 0 in (query.shape[1], key.shape[1]):
+        return _plain(call, scale, seed)
+    if kernel == "flash":
+        return flash_attention(call, scale)
+    return chunked_attention(
+        query * ops.convert_to_tensor(scale, query.dtype),
+        key,
+        value,
+        call.mask,
+        call.bias,
+        use_causal_mask,
+        call.key_lengths,
+        sliding_window,
+    )
+
+
+def _plain(call: Call, scale: float, seed: Any) -> Tensor | tuple[Tensor, Tensor]:
+    query, key, value = call[:3]
     N, K, H = query.shape[2], key.shape[2], query.shape[3]
     T, S = ops.shape(query)[1], ops.shape(key)[1]
-    scale = 1.0 / math.sqrt(H) if scale is None else scale
-    query = query * ops.cast(scale, query.dtype)
+    query = query * ops.convert_to_tensor(scale, query.dtype)
     if K == N:
         scores = ops.einsum("btnh,bsnh->bnts", query, key)
     else:
         grouped = ops.reshape(query, (-1, T, K, N // K, H))
         scores = ops.einsum("btkgh,bskh->bkgts", grouped, key)
         scores = ops.reshape(scores, (-1, N, T, S))
-    if mask is not None:
-        mask = as_boolean_mask(mask)
-    if use_causal_mask:
-        causal = causal_mask(query, key)
-        mask = causal if mask is None else ops.logical_and(mask, causal)
-    if bias is not None:
+    mask = call.whole_mask()
+    if call.bias is not None:
         dtype = "float64" if ops.dtype(scores) == "float64" else "float32"
-        bias = ops.cast(bias, dtype)
-        visible = bias > MASKED
-        mask = visible if mask is None else ops.logical_and(mask, visible)
-        scores = ops.cast(scores, dtype) + ops.where(visible, bias, 0.0)
+        bias, visible = split_bias(call.bias, dtype)
+        mask = conjunction(mask, visible)
+        scores = ops.cast(scores, dtype) + bias
     weights = ops.cast(masked_softmax(scores, mask), value.dtype)
-    kept = random.dropout(weights, dropout, seed=seed) if dropout else weights
+    kept = random.dropout(weights, call.dropout, seed=seed) if call.dropout else weights
     if K == N:
         context = ops.einsum("bnts,bsnh->btnh", kept, value)
     else:
         kept = ops.reshape(kept, (-1, K, N // K, T, S))
         context = ops.einsum("bkgts,bskh->btkgh", kept, value)
         context = ops.reshape(context, (-1, T, N, value.shape[3]))
-    return (context, weights) if return_attention_scores else context
+    return (context, weights) if call.return_attention_scores else context
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:

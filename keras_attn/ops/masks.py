@@ -8,6 +8,9 @@ from keras import ops
 
 Tensor = Any
 
+# Far below any score, far above the float32 limit: exp() of it is exactly zero.
+MASKED = -1e30
+
 
 def static_shape(x: Tensor) -> tuple[int | None, ...]:
     """Returns the shape of `x`, None for what is not known (JAX has symbols there)."""
@@ -212,6 +215,79 @@ def causal_mask(query: Tensor, key: Tensor) -> Tensor:
     return ops.expand_dims(ops.expand_dims(after_key, 1) >= ops.expand_dims(after_query, 2), 1)
 
 
+def sliding_window_mask(
+    query: Tensor, key: Tensor, sliding_window: int, use_causal_mask: bool = False
+) -> Tensor:
+    """Lets query t see keys that are less than `sliding_window` positions away.
+
+        visible[t, s] = |t + (S - T) - s| < sliding_window
+
+    Aligned bottom-right as `causal_mask` is. With a causal mask a query sees the
+    `sliding_window` last keys, its own included (Beltagy et al., 2020; Jiang et al., 2023);
+    without one as many after it, too.
+
+    Args:
+        query: Tensor `(B, T, ...)`.
+        key: Tensor `(B, S, ...)`.
+        sliding_window: Positive integer.
+        use_causal_mask: Whether later keys are hidden as well.
+
+    Returns:
+        Boolean tensor `(1, 1, T, S)`.
+
+    Example:
+
+    >>> x = ops.ones((1, 3, 4))
+    >>> ops.convert_to_numpy(sliding_window_mask(x, x, 2, True))[0, 0].tolist()
+    [[True, False, False], [True, True, False], [False, True, True]]
+    """
+    T, S = static_shape(query)[1], static_shape(key)[1]
+    if T is not None and S is not None:
+        distance = np.arange(T)[:, None] + (S - T) - np.arange(S)
+        mask = np.abs(distance) < sliding_window
+        return ops.convert_to_tensor(
+            (mask & (distance >= 0) if use_causal_mask else mask)[None, None]
+        )
+    after_query = ops.expand_dims(_positions_from_end(query[:1]), 2)
+    after_key = ops.expand_dims(_positions_from_end(key[:1]), 1)
+    distance = after_key - after_query
+    mask = ops.abs(distance) < sliding_window
+    if use_causal_mask:
+        mask = ops.logical_and(mask, distance >= 0)
+    return ops.expand_dims(mask, 1)
+
+
+def key_length_mask(key: Tensor, key_lengths: Tensor) -> Tensor:
+    """Hides what stands after the last key of each row: right padding.
+
+        visible[b, s] = s < key_lengths[b]
+
+    Args:
+        key: Tensor `(B, S, ...)`.
+        key_lengths: Integers `(B,)`.
+
+    Returns:
+        Boolean tensor `(B, 1, 1, S)`.
+
+    Example:
+
+    >>> mask = key_length_mask(ops.ones((2, 3, 4)), ops.array([1, 3]))
+    >>> ops.convert_to_numpy(mask)[:, 0, 0].tolist()
+    [[True, False, False], [True, True, True]]
+    """
+    S = static_shape(key)[1]
+    if S is not None:
+        positions = ops.convert_to_tensor(np.arange(S, dtype="int32")[None])
+    else:
+        positions = ops.cumsum(ops.ones_like(_first_channel(key[:1]), dtype="int32"), axis=1) - 1
+    lengths = ops.expand_dims(ops.cast(key_lengths, "int32"), 1)
+    return ops.expand_dims(ops.expand_dims(positions < lengths, 1), 1)
+
+
+def _first_channel(x: Tensor) -> Tensor:
+    return x[(slice(None), slice(None), *[0] * (len(x.shape) - 2))]
+
+
 def _positions_from_end(x: Tensor) -> Tensor:
-    ones = ops.ones_like(x[(slice(None), slice(None), *[0] * (len(x.shape) - 2))], dtype="int32")
+    ones = ops.ones_like(_first_channel(x), dtype="int32")
     return ops.sum(ones, axis=1, keepdims=True) - ops.cumsum(ones, axis=1)

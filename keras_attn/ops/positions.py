@@ -53,6 +53,25 @@ def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> T
     """
     index = np.arange(dim)
     rates = np.exp(-math.log(max_wavelength) * 2 * (index // 2) / dim)
+    angles = position_angles(positions, rates)
+    return ops.where(ops.convert_to_tensor(index % 2 == 0), ops.sin(angles), ops.cos(angles))
+
+
+def position_angles(positions: Tensor, rates: np.ndarray) -> Tensor:
+    """Angles `positions * rates`, less whole turns: right to 1e-4 for positions below 2 ** 24.
+
+    Args:
+        positions: Integer or float tensor `(...)`.
+        rates: Array `(R,)` of radians a position.
+
+    Returns:
+        float32 tensor `(..., R)`.
+
+    Example:
+
+    >>> float(ops.cos(position_angles(ops.array([7]), np.array([math.pi])))[0, 0])
+    -1.0
+    """
     rest = ops.expand_dims(ops.cast(positions, "float32"), -1)
     angles = 0.0
     for power in range(3):
@@ -60,4 +79,4 @@ def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> T
         turn = np.remainder(rates * 256.0**power + math.pi, 2 * math.pi) - math.pi
         angles = angles + (rest - 256.0 * higher) * ops.convert_to_tensor(turn, "float32")
         rest = higher
-    return ops.where(ops.convert_to_tensor(index % 2 == 0), ops.sin(angles), ops.cos(angles))
+    return angles

@@ -1,0 +1,302 @@
+"""Which kernel computes dot-product attention: what can be had here, and what is chosen."""
+
+import numbers
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from keras_attn.ops.masks import (
+    MASKED,
+    as_boolean_mask,
+    causal_mask,
+    key_length_mask,
+    sliding_window_mask,
+    static_shape,
+)
+
+Tensor = Any
+
+KERNELS = ("auto", "plain", "chunked", "flash")
+
+# "auto" takes "chunked" from that many pairs of a query and a key on. Measured on CPUs, see
+# docs/attention_kernels.md: it is the faster one from there on JAX, which TensorFlow's never is,
+# where it saves memory, gigabytes from there on. PyTorch has "flash".
+CHUNKED_FROM = {"jax": 1024**2, "tensorflow": 4096**2, "torch": 4096**2}
+
+# "auto" takes cuDNN's from that many queries and keys on: one query is no work for it.
+CUDNN_FROM = 128
+
+
+class Call(NamedTuple):
+    """What is asked of a kernel: the arguments of `dot_product_attention`, checked."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None = None
+    bias: Tensor | None = None
+    use_causal_mask: bool = False
+    key_lengths: Tensor | None = None
+    sliding_window: int | None = None
+    dropout: float = 0.0
+    return_attention_scores: bool = False
+
+    @property
+    def aligned(self) -> bool:
+        """Whether query t stands at key t, which is where kernels put it."""
+        T, S = static_shape(self.query)[1], static_shape(self.key)[1]
+        return T is not None and T == S
+
+    def whole_mask(self) -> Tensor | None:
+        """One mask, rank 4, for all that hides but `bias`; None if nothing does."""
+        masks = [self.mask]
+        if self.sliding_window is not None:
+            window, causal = self.sliding_window, self.use_causal_mask
+            masks.append(sliding_window_mask(self.query, self.key, window, causal))
+        elif self.use_causal_mask:
+            masks.append(causal_mask(self.query, self.key))
+        if self.key_lengths is not None:
+            masks.append(key_length_mask(self.key, self.key_lengths))
+        return conjunction(*masks)
+
+
+def conjunction(*masks: Tensor | None) -> Tensor | None:
+    """Returns what all masks show; None where there is none."""
+    result = None
+    for mask in masks:
+        if mask is not None:
+            result = mask if result is None else ops.logical_and(result, mask)
+    return result
+
+
+def split_bias(bias: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
+    """Returns what `bias` adds, finite, and the mask of what it does not hide by -inf."""
+    bias = ops.cast(bias, dtype)
+    visible = bias > MASKED
+    return ops.where(visible, bias, 0.0), visible
+
+
+def choose_attention_kernel(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_causal_mask: bool = False,
+    key_lengths: Tensor | None = None,
+    sliding_window: int | None = None,
+    dropout: float = 0.0,
+    return_attention_scores: bool = False,
+    kernel: str = "auto",
+) -> str:
+    """Returns the name of the kernel that `dot_product_attention` takes for these arguments.
+
+    - "flash" where it can be had and pays: on PyTorch, for float32 too; on JAX on a CUDA GPU
+      for float16 and bfloat16 where T and S are 128 at least and nothing but right padding
+      (`key_lengths`), a causal mask with T = S and a window within that is to be hidden. cuDNN
+      wants a mask or bias for every query and key, and computes its gradient.
+    - "chunked" for long sequences: where T S is at least 1024² on JAX and 4096² on
+      TensorFlow and PyTorch. Lengths have to be known when a graph is traced.
+    - "plain" else; always with dropout and where the weights are returned.
+
+    Args:
+        query: `(B, T, N, H)`.
+        key: `(B, S, K, H)`.
+        value: `(B, S, K, Hv)`.
+        mask: As `dot_product_attention`.
+        bias: As `dot_product_attention`.
+        use_causal_mask: As `dot_product_attention`.
+        key_lengths: As `dot_product_attention`.
+        sliding_window: As `dot_product_attention`.
+        dropout: As `dot_product_attention`.
+        return_attention_scores: As `dot_product_attention`.
+        kernel: "auto", or a kernel that is returned if it can be had.
+
+    Returns:
+        "plain", "chunked" or "flash".
+
+    Raises:
+        ValueError: Where `kernel` cannot be had: why, and what to do.
+
+    Example:
+
+    >>> x = ops.ones((1, 8, 2, 4))
+    >>> choose_attention_kernel(x, x, x, return_attention_scores=True)
+    'plain'
+    >>> choose_attention_kernel(x, x, x, kernel="chunked")
+    'chunked'
+    """
+    check_kernel(kernel)
+    call = Call(
+        query,
+        key,
+        value,
+        mask,
+        bias,
+        use_causal_mask,
+        key_lengths,
+        sliding_window,
+        dropout,
+        return_attention_scores,
+    )
+    return choose(call, kernel)
+
+
+def check_kernel(kernel: str, name: str = "kernel") -> None:
+    """Raises a ValueError for a name that is none of a kernel."""
+    if kernel not in KERNELS:
+        raise ValueError(
+            f"`{name}` must be one of {', '.join(map(repr, KERNELS))}. Received: {kernel!r}."
+        )
+
+
+def choose(call: Call, kernel: str = "auto") -> str:
+    """`choose_attention_kernel` of a `Call`."""
+    if kernel != "auto":
+        reason = obstacle(call, kernel)
+        if reason is not None:
+            raise ValueError(f'kernel="{kernel}" cannot be had here: {reason}')
+        return kernel
+    if obstacle(call, "flash") is None and _flash_pays(call):
+        return "flash"
+    T, S = static_shape(call.query)[1], static_shape(call.key)[1]
+    pairs = 0 if None in (T, S) else T * S
+    if pairs >= CHUNKED_FROM[keras.backend.backend()] and obstacle(call, "chunked") is None:
+        return "chunked"
+    return "plain"
+
+
+def obstacle(call: Call, kernel: str) -> str | None:
+    """Why a kernel cannot be had, and what to do; None if it can."""
+    if kernel == "plain":
+        return None
+    if call.return_attention_scores:
+        return (
+            "it never has the whole weights. Call without `return_attention_scores=True`, or take "
+            '"auto" or "plain"; for the weights of a whole model there is '
+            "`keras_attn.attention_maps`."
+        )
+    if call.dropout:
+        return (
+            "it has no dropout of the weights. Received: dropout="
+            f'{call.dropout}. Take dropout 0, or "auto" or "plain".'
+        )
+    if any(keras.backend.is_keras_tensor(x) for x in call[:3]):
+        return (
+            "it cannot be called with the symbolic tensors of a functional model. Call it within "
+            'a layer, such as MultiHeadAttention(..., attention_kernel="...").'
+        )
+    return None if kernel == "chunked" else _obstacle_of_flash(call)
+
+
+def _obstacle_of_flash(call: Call) -> str | None:
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        return (
+            'TensorFlow has no flash attention. Take "auto", or "chunked" for memory linear in '
+            "the length; or set KERAS_BACKEND=jax (with a CUDA GPU) or torch."
+        )
+    dtypes = {ops.dtype(x) for x in (call.query, call.key, call.value)}
+    if len(dtypes) > 1:
+        return (
+            "query, key and value must have one dtype. Received: "
+            f"{', '.join(ops.dtype(x) for x in call[:3])}. Cast them."
+        )
+    if backend == "torch":
+        return None
+    capability = cuda_capability()
+    if capability is None or capability < (8, 0):
+        return (
+            "on JAX it is cuDNN's and needs a CUDA GPU of compute capability 8.0 or more. "
+            f'Received: {_device()}. Take "auto", or "chunked" for memory linear in the length.'
+        )
+    if not dtypes <= {"float16", "bfloat16"}:
+        return (
+            "cuDNN's takes float16 and bfloat16. Received: "
+            f'{dtypes.pop()}. Take dtype="mixed_bfloat16" for the layer, or "auto".'
+        )
+    widest = max(call.query.shape[3], call.value.shape[3])
+    most = 256 if capability >= (9, 0) else 128
+    if widest > most:
+        return (
+            f"cuDNN's takes heads up to a width of {most} on this GPU. Received: {widest}. Take "
+            'more heads, or "auto".'
+        )
+    if None in (*static_shape(call.query)[:2], static_shape(call.key)[1]):
+        return 'cuDNN\'s needs known lengths. Take "plain" to export symbolic ones.'
+    return None
+
+
+def _flash_pays(call: Call) -> bool:
+    if keras.backend.backend() == "torch":
+        return True
+    if min(call.query.shape[1], call.key.shape[1]) < CUDNN_FROM:
+        return False
+    positional = call.use_causal_mask or call.sliding_window is not None
+    return (
+        call.mask is None
+        and call.bias is None
+        and (call.aligned or not positional)
+        and (call.sliding_window is None or cudnn_window(call))
+    )
+
+
+def cudnn_window(call: Call) -> bool:
+    """Whether cuDNN can be told the window: a causal one.
+
+    Not one with lengths: there would be queries that see nothing, and what their gradients are
+    is not known.
+    """
+    return call.use_causal_mask and call.aligned and call.key_lengths is None
+
+
+def _device() -> Any:
+    import jax
+
+    device = jax.config.jax_default_device
+    if isinstance(device, str):
+        device = jax.devices(device)[0]
+    return device or jax.devices()[0]
+
+
+def cuda_capability() -> tuple[int, int] | None:
+    """Compute capability of the GPU that JAX computes on; None without a CUDA GPU."""
+    device = _device()
+    if device.platform != "gpu" or "cuda" not in device.client.platform_version:
+        return None
+    major, minor = str(device.compute_capability).split(".")[:2]
+    return int(major), int(minor)
+
+
+def check_call(call: Call) -> Call:
+    """Checks what hides keys, and returns it as tensors: mask and bias of rank 4."""
+    B = static_shape(call.query)[0]
+    mask, bias, lengths, window = call.mask, call.bias, call.key_lengths, call.sliding_window
+    if mask is not None:
+        mask = _rank_4(as_boolean_mask(mask))
+    if bias is not None:
+        bias = _rank_4(ops.convert_to_tensor(bias))
+    if lengths is not None:
+        lengths = ops.convert_to_tensor(lengths)
+        shape, dtype = static_shape(lengths), ops.dtype(lengths)
+        if len(shape) != 1 or "int" not in dtype or (None not in (B, shape[0]) and shape[0] != B):
+            raise ValueError(
+                "`key_lengths` must be integers of shape (B,), here "
+                f"{(B,)}: how many keys of each row are seen. Received: dtype {dtype}, shape "
+                f"{shape}. Give a mask where keys are not hidden from the right."
+            )
+    whole = isinstance(window, numbers.Integral) and not isinstance(window, bool)
+    if window is not None and (not whole or window < 1):
+        raise ValueError(
+            "`sliding_window` must be a positive integer: the number of keys that a query sees "
+            f"back, its own included. Received: {window!r}. Leave it out to see all."
+        )
+    return call._replace(mask=mask, bias=bias, key_lengths=lengths)
+
+
+def _rank_4(x: Tensor) -> Tensor:
+    while len(x.shape) < 4:
+        x = ops.expand_dims(x, 0)
+    return x

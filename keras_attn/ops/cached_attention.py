@@ -1,0 +1,126 @@
+"""Attention to cached keys and values, for decoding step by step."""
+
+import math
+from typing import Any
+
+from keras import ops
+
+from keras_attn.ops.attention import masked_softmax
+
+Tensor = Any
+
+
+def to_cache(projected: Tensor) -> Tensor:
+    """Brings keys or values `(B, S, K, H)` into the layout of a cache, `(B, K, S, H)`.
+
+    The products of each step then read them as they lie; in the other layout every step would copy
+    the whole cache first, which takes longer than the rest of the attention.
+
+    Args:
+        projected: `(B, S, K, H)`.
+
+    Returns:
+        `(B, K, S, H)`.
+
+    Example:
+
+    >>> tuple(to_cache(ops.ones((2, 7, 4, 8))).shape)
+    (2, 4, 7, 8)
+    """
+    return ops.transpose(projected, (0, 2, 1, 3))
+
+
+def write_cache(cache: Tensor, slot: Tensor, projected: Tensor) -> Tensor:
+    """Writes the key or value of one new position into a cache.
+
+    Args:
+        cache: `(B, K, L, H)`.
+        slot: int32 scalar, 0 to L - 1.
+        projected: `(B, 1, K, H)`.
+
+    Returns:
+        The new cache `(B, K, L, H)`.
+
+    Example:
+
+    >>> cache = write_cache(ops.zeros((1, 1, 3, 1)), ops.array(1), ops.ones((1, 1, 1, 1)))
+    >>> ops.convert_to_numpy(cache).ravel().tolist()
+    [0.0, 1.0, 0.0]
+    """
+    new = ops.reshape(projected, (-1, cache.shape[1], 1, cache.shape[3]))
+    zero = ops.zeros_like(slot)
+    return ops.slice_update(cache, ops.stack([zero, zero, slot, zero]), new)
+
+
+def cached_attention(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    visible: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: float | None = None,
+    return_attention_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Scaled dot-product attention (Vaswani et al., 2017) of queries to a cache.
+
+        weights = softmax(scale * query keys^T + bias where visible)     (B, N, T, L)
+        context = weights values                                         (B, T, N, Hv)
+
+    Several rows of queries may share a row of the cache, as the beams of a sentence share its
+    memory: with M = B R queries rows `b R ... b R + R - 1` read row b. Nothing is repeated.
+
+    Masking: a query that sees no key has zero weights and a zero context.
+
+    Args:
+        query: `(M, T, N, H)`, M a multiple of B.
+        keys: `(B, K, L, H)`, K divides N; `to_cache` makes them.
+        values: `(B, K, L, Hv)`.
+        visible: Boolean `(B, L)`; None: all are visible.
+        bias: Float, `(M | 1, N, T, L)` where M = B, added to the scaled scores.
+        scale: Factor of the product, `1 / sqrt(H)` if None.
+        return_attention_scores: Whether the weights `(M, N, T, L)` are returned too.
+
+    Returns:
+        The context `(M, T, N, Hv)` in the dtype of `values`, or `(context, weights)`.
+
+    Example:
+
+    >>> query, keys = ops.ones((4, 1, 8, 4)), ops.ones((2, 8, 7, 4))
+    >>> context, weights = cached_attention(query, keys, keys, return_attention_scores=True)
+    >>> tuple(context.shape), tuple(weights.shape)
+    ((4, 1, 8, 4), (4, 8, 1, 7))
+    """
+    N, H, K = query.shape[2], query.shape[3], keys.shape[1]
+    T, G = ops.shape(query)[1], N // K
+    scale = 1.0 / math.sqrt(H) if scale is None else scale
+    query = query * ops.cast(scale, query.dtype)
+    rows = ops.shape(keys)[0]
+    one = isinstance(T, int) and T == 1 and isinstance(rows, int) and rows == query.shape[0]
+    if one:  # nothing to move: (B, 1, K, G, H) lies as (B, K, G, 1, H)
+        query = ops.reshape(query, (-1, K, G, H))
+    else:
+        query = ops.reshape(query, (rows, -1, K, G, H))  # (B, R T, K, G, H)
+        query = ops.reshape(ops.transpose(query, (0, 2, 3, 1, 4)), (rows, K, -1, H))
+    scores = ops.einsum("bkqh,bksh->bkqs", query, keys)  # (B, K, G R T, L)
+    if bias is not None:
+        by_head = ops.reshape(bias, (-1, K, G * T, ops.shape(bias)[3]))
+        dtype = "float64" if ops.dtype(scores) == "float64" else "float32"
+        scores = ops.cast(scores, dtype) + ops.cast(by_head, dtype)
+    if visible is not None:
+        visible = ops.expand_dims(ops.expand_dims(visible, 1), 1)
+    weights = ops.cast(masked_softmax(scores, visible), values.dtype)
+    context = ops.einsum("bkqs,bksh->bkqh", weights, values)
+    context = _by_row(context, one, rows, N, T)
+    if not return_attention_scores:
+        return context
+    weights = _by_row(weights, one, rows, N, T)  # (M, T, N, L)
+    return context, ops.transpose(weights, (0, 2, 1, 3))
+
+
+def _by_row(x: Tensor, one: bool, rows: Any, heads: int, length: Any) -> Tensor:
+    """`(B, K, G R T, width)` as `(B R, T, N, width)`."""
+    width = ops.shape(x)[3]
+    if one:
+        return ops.reshape(x, (-1, 1, heads, width))
+    x = ops.transpose(ops.reshape(x, (rows, heads, -1, width)), (0, 2, 1, 3))  # (B, R T, N, width)
+    return ops.reshape(x, (-1, length, heads, width))

@@ -1,0 +1,380 @@
+"""Dot-product attention by chunks of queries and keys: memory linear in the length."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from keras import ops
+
+from keras_attn.ops.loops import repeated, stacked
+from keras_attn.ops.masks import MASKED
+
+Tensor = Any
+
+# Most queries and keys of a chunk.
+CHUNK = 512
+
+# The score of a hidden key: so far below `MASKED`, where the running maxima begin, that exp() of
+# the difference is exactly zero in a row that has seen no key, too.
+HIDDEN = 2 * MASKED
+
+
+def chunked_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_causal_mask: bool = False,
+    key_lengths: Tensor | None = None,
+    sliding_window: int | None = None,
+) -> Tensor:
+    """`dot_product_attention` of scaled queries, chunk by chunk (Rabe and Staats, 2021; Dao, 2023).
+
+    No row of scores is ever whole. With each chunk of keys the maximum m of the scores of a query
+    so far, the sum l of their exponentials and the context c are corrected:
+
+        m' = max(m, max_s scores[s]),  p[s] = exp(scores[s] - m')
+        l' = exp(m - m') l + sum_s p[s],  c' = exp(m - m') c + sum_s p[s] value[s]
+
+    and c / l is the context in the end. The backward pass makes the scores anew, chunk by chunk,
+    from `m + log l`, which is all that was kept of them:
+
+        p = exp(scores - m - log l),  of_p = of_context value^T
+        of_scores = p (of_p - sum of_context context)
+
+    Chunks of keys that no query of a chunk can see, for a causal mask or a window, are left out.
+
+    Args:
+        query: `(B, T, N, H)`, scaled.
+        key: `(B, S, K, H)`.
+        value: `(B, S, K, Hv)`.
+        mask: Booleans, broadcast to `(B, N, T, S)`.
+        bias: Floats, broadcast to `(B, N, T, S)`.
+        use_causal_mask: Whether later keys are hidden from earlier queries.
+        key_lengths: `(B,)` integers: keys from there on are hidden.
+        sliding_window: Keys at this distance and beyond are hidden.
+
+    Returns:
+        The context `(B, T, N, Hv)` in the dtype of `value`. It has first derivatives only, in
+        reverse mode.
+
+    Example:
+
+    >>> x = ops.ones((1, 700, 2, 4))
+    >>> tuple(chunked_attention(x, x, x, use_causal_mask=True).shape)
+    (1, 700, 2, 4)
+    """
+    B, T, S = ops.shape(query)[0], ops.shape(query)[1], ops.shape(key)[1]
+    N, K, Hv = query.shape[2], key.shape[2], value.shape[3]
+    dtype, precise = _dtypes(query, key, value)
+    (size_q, chunks_q), (size_k, chunks_k) = _chunks(T), _chunks(S)
+    padded = (chunks_q * size_q, chunks_k * size_k)
+
+    def in_groups(x: Tensor) -> Tensor:
+        x = _broadcast_unknown(x, (B, N, T, S))
+        x = x if x.shape[2] == 1 else _pad(x, 2, padded[0], T)
+        x = x if x.shape[3] == 1 else _pad(x, 3, padded[1], S)
+        heads = (1, 1) if x.shape[1] == 1 else (K, N // K)
+        b, _, t, s = ops.shape(x)
+        return ops.reshape(x, (b, *heads, t, s))
+
+    def in_chunks(x: Tensor) -> Tensor:
+        x = _pad(ops.cast(x, dtype), 1, padded[1], S)
+        x = ops.reshape(x, (-1, chunks_k, size_k, K, x.shape[3]))
+        return ops.transpose(x, (1, 0, 3, 2, 4))
+
+    q = _pad(ops.cast(query, dtype), 1, padded[0], T)
+    q = ops.reshape(q, (-1, chunks_q, size_q, K, N // K, query.shape[3]))
+    q = ops.transpose(q, (1, 0, 3, 4, 2, 5))
+    q = ops.reshape(q, (chunks_q, -1, K, N // K * size_q, query.shape[3]))
+    arguments = [q, in_chunks(key), in_chunks(value)]
+    if bias is not None:
+        arguments.append(in_groups(ops.cast(bias, precise)))
+    blocks = _Blocks(
+        sizes=(size_q, size_k),
+        chunks=(chunks_q, chunks_k),
+        lengths=(T, S),
+        padded=_differ(padded[1], S),
+        mask=None if mask is None else in_groups(mask),
+        causal=use_causal_mask,
+        key_lengths=key_lengths,
+        window=sliding_window,
+        dtype=precise,
+    )
+
+    @ops.custom_gradient
+    def attend(*arguments):
+        # Or an eager tape would keep all that is computed within.
+        arguments = [ops.stop_gradient(x) for x in arguments]
+        context, log_sums = blocks.contexts(*arguments)
+
+        def gradients(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            return blocks.gradients(upstream, context, log_sums, *arguments)
+
+        # Not `context` itself: PyTorch's output would hold what holds it.
+        return ops.stop_gradient(context), gradients
+
+    context = ops.reshape(attend(*arguments), (chunks_q, -1, K, N // K, size_q, Hv))
+    context = ops.transpose(context, (1, 0, 4, 2, 3, 5))
+    context = ops.cast(ops.reshape(context, (-1, padded[0], N, Hv)), value.dtype)
+    return context[:, :T] if _differ(padded[0], T) else context
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """What is seen where, and the loops over blocks of queries and keys.
+
+    q is `(chunks, B, K, G C, H)`, the C queries of each of the G = N / K heads of a group; k and v
+    are `(chunks, B, K, C, H)`; mask and bias `(b, K or 1, G or 1, T or 1, S or 1)`, padded.
+    """
+
+    sizes: tuple[int, int]
+    chunks: tuple[Any, Any]
+    lengths: tuple[Any, Any]
+    padded: bool
+    mask: Tensor | None
+    causal: bool
+    key_lengths: Tensor | None
+    window: int | None
+    dtype: str
+
+    def contexts(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> tuple:
+        """The context, and m + log l, of each query."""
+
+        def of_queries(i):
+            q_i = q[i]
+
+            def body(j, so_far):
+                maxima, sums, context = so_far
+                scores = self._scores(q_i, k[j], bias, i, j)
+                larger = ops.maximum(maxima, ops.max(scores, axis=-1))
+                p = ops.exp(scores - ops.expand_dims(larger, -1))
+                remains = ops.exp(maxima - larger)
+                sums = sums * remains + ops.sum(p, axis=-1)
+                seen = self._product("bkqs,bksh->bkqh", p, v[j])
+                return larger, sums, context * ops.expand_dims(remains, -1) + seen
+
+            zeros = ops.zeros_like(q_i[..., 0], dtype=self.dtype)
+            context = ops.zeros((*ops.shape(q_i)[:-1], v.shape[-1]), dtype=self.dtype)
+            start = (zeros + MASKED, zeros, context)
+            maxima, sums, context = repeated(*self._keys_of(i), body, start)
+            sums = ops.where(sums > 0, sums, 1.0)  # a query that sees no key: its context is 0
+            return context / ops.expand_dims(sums, -1), maxima + ops.log(sums)
+
+        rows = tuple(q.shape[1:-1])
+        specs = [((*rows, v.shape[-1]), self.dtype), (rows, self.dtype)]
+        return stacked(of_queries, self.chunks[0], specs)
+
+    def gradients(
+        self,
+        upstream: Tensor,
+        context: Tensor,
+        log_sums: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Gradients of q, k, v and bias: one loop for those of queries, one for those of keys."""
+        inner = ops.sum(upstream * context, axis=-1)
+        upstream = ops.cast(upstream, v.dtype)
+        # The gradient of a bias: with that of queries where it has rows of its own for them.
+        by_query = bias is not None and bias.shape[3] != 1
+        by_key = bias is not None and not by_query
+
+        def block(i, j, q_i, k_j, v_j, upstream_i):
+            scores = self._scores(q_i, k_j, bias, i, j)
+            p = ops.exp(scores - ops.expand_dims(log_sums[i], -1))
+            of_p = self._product("bkqh,bksh->bkqs", upstream_i, v_j)
+            return p, p * (of_p - ops.expand_dims(inner[i], -1))
+
+        def of_queries(i):
+            q_i, upstream_i = q[i], upstream[i]
+
+            def body(j, so_far):
+                k_j = k[j]
+                _, of_scores = block(i, j, q_i, k_j, v[j], upstream_i)
+                of_q = so_far[0] + self._product("bkqs,bksh->bkqh", of_scores, k_j)
+                return (of_q, *(self._added(x, of_scores, j) for x in so_far[1:]))
+
+            start = (ops.zeros_like(q_i, dtype=self.dtype),)
+            if by_query:
+                b, n, g, _, s = ops.shape(bias)
+                start = (*start, ops.zeros((b, n, g, self.sizes[0], s), dtype=self.dtype))
+            return repeated(*self._keys_of(i), body, start)
+
+        def of_keys(j):
+            k_j, v_j = k[j], v[j]
+
+            def body(i, so_far):
+                q_i, upstream_i = q[i], upstream[i]
+                p, of_scores = block(i, j, q_i, k_j, v_j, upstream_i)
+                of_k = so_far[0] + self._product("bkqs,bkqh->bksh", of_scores, q_i)
+                of_v = so_far[1] + self._product("bkqs,bkqh->bksh", p, upstream_i)
+                return (of_k, of_v, *(self._added(x, of_scores, 0) for x in so_far[2:]))
+
+            start = tuple(ops.zeros_like(x, dtype=self.dtype) for x in (k_j, v_j))
+            if by_key:
+                b, n, g, _, s = ops.shape(bias)
+                s = s if bias.shape[4] == 1 else self.sizes[1]
+                start = (*start, ops.zeros((b, n, g, 1, s), dtype=self.dtype))
+            return repeated(*self._queries_of(j), body, start)
+
+        of_q, of_k, of_v = ([(tuple(x.shape[1:]), self.dtype)] for x in (q, k, v))
+        if bias is not None:
+            b, n, g, _, s = bias.shape
+            rows, columns = (self.sizes[0], s) if by_query else (1, 1 if s == 1 else self.sizes[1])
+            (of_q if by_query else of_v).append(((b, n, g, rows, columns), self.dtype))
+        of_q = stacked(of_queries, self.chunks[0], of_q)
+        of_k = stacked(of_keys, self.chunks[1], of_k + of_v)
+        results = (of_q[0], of_k[0], of_k[1])
+        results = tuple(ops.cast(x, y.dtype) for x, y in zip(results, (q, k, v), strict=True))
+        if bias is None:
+            return results
+        if by_query:
+            of_bias = ops.transpose(of_q[1], (1, 2, 3, 0, 4, 5))
+        elif bias.shape[4] != 1:
+            of_bias = ops.transpose(of_k[2], (1, 2, 3, 4, 0, 5))
+        else:
+            of_bias = ops.sum(of_k[2], axis=0)
+        return (*results, ops.reshape(of_bias, ops.shape(bias)))
+
+    def _product(self, equation: str, a: Tensor, b: Tensor) -> Tensor:
+        return ops.cast(ops.einsum(equation, ops.cast(a, b.dtype), b), self.dtype)
+
+    def _scores(self, q_i: Tensor, k_j: Tensor, bias: Tensor | None, i: Any, j: Any) -> Tensor:
+        scores = self._product("bkqh,bksh->bkqs", q_i, k_j)
+        shape = ops.shape(scores)
+        scores = self._by_head(scores)
+        visible = self._positions_seen(i, j)
+        if self.mask is not None:
+            visible.append(self._block_of(self.mask, i, j))
+        if bias is not None:
+            added = self._block_of(bias, i, j)
+            visible.append(added > MASKED)
+            scores = scores + ops.where(visible[-1], added, 0.0)
+        if visible:
+            seen = visible[0]
+            for part in visible[1:]:
+                seen = ops.logical_and(seen, part)
+            scores = ops.where(seen, scores, HIDDEN)
+        return ops.reshape(scores, shape)
+
+    def _by_head(self, x: Tensor) -> Tensor:
+        """`(B, K, G C, C)` to `(B, K, G, C, C)`."""
+        return ops.reshape(x, (-1, x.shape[1], x.shape[2] // self.sizes[0], *self.sizes))
+
+    def _block_of(self, x: Tensor, i: Any, j: Any) -> Tensor:
+        b, n, g, t, s = ops.shape(x)
+        begin, size = [0, 0], [t, s]
+        for axis, index in enumerate((i, j)):
+            if x.shape[3 + axis] != 1:
+                begin[axis] = index * self.sizes[axis]
+                size[axis] = self.sizes[axis]
+        return ops.slice(x, (0, 0, 0, *begin), (b, n, g, *size))
+
+    def _added(self, of_bias: Tensor, of_scores: Tensor, j: Any) -> Tensor:
+        """Adds the gradient of a block to that of a row, or of a column, of blocks of the bias."""
+        part = self._by_head(of_scores)
+        width = of_bias.shape[4]
+        axes = [axis for axis in range(4) if of_bias.shape[axis] == 1]
+        axes = [*axes, 4] if width == 1 else axes
+        part = ops.sum(part, axis=axes, keepdims=True) if axes else part
+        if width in (1, self.sizes[1]):
+            return of_bias + part
+        start = (0, 0, 0, 0, j * self.sizes[1])
+        b, n, g, t, _ = ops.shape(of_bias)
+        before = ops.slice(of_bias, start, (b, n, g, t, self.sizes[1]))
+        return ops.slice_update(of_bias, start, before + part)
+
+    def _positions_seen(self, i: Any, j: Any) -> list[Tensor]:
+        T, S = self.lengths
+        s = ops.expand_dims(ops.arange(self.sizes[1]) + j * self.sizes[1], 0)
+        t = ops.expand_dims(ops.arange(self.sizes[0]) + i * self.sizes[0], 1) + (S - T)
+        visible = []
+        if self.padded:
+            visible.append(s < S)
+        if self.key_lengths is not None:
+            lengths = ops.reshape(ops.cast(self.key_lengths, s.dtype), (-1, 1, 1, 1, 1))
+            visible.append(s < lengths)
+        if self.causal:
+            visible.append(s <= t)
+        if self.window is not None:
+            visible.append(s > t - self.window)
+            if not self.causal:
+                visible.append(s < t + self.window)
+        return visible
+
+    def _keys_of(self, i: Any) -> tuple[Any, Any]:
+        """The chunks of keys that queries of chunk i can see."""
+        (size, width), (_, most) = self.sizes, self.chunks
+        first = i * size + self.lengths[1] - self.lengths[0]
+        last = first + size - 1
+        lower, upper = 0, most
+        if self.causal:
+            upper = _within(last // width + 1, most)
+        if self.window is not None:
+            lower = _within((first - self.window + 1) // width, most)
+            if not self.causal:
+                upper = _within((last + self.window - 1) // width + 1, most)
+        return lower, upper
+
+    def _queries_of(self, j: Any) -> tuple[Any, Any]:
+        """The chunks of queries that can see keys of chunk j."""
+        (width, size), (most, _) = self.sizes, self.chunks
+        first = j * size - self.lengths[1] + self.lengths[0]
+        last = first + size - 1
+        lower, upper = 0, most
+        if self.causal:
+            lower = _within(first // width, most)
+        if self.window is not None:
+            upper = _within((last + self.window - 1) // width + 1, most)
+            if not self.causal:
+                lower = _within((first - self.window + 1) // width, most)
+        return lower, upper
+
+
+def _within(chunk: Any, most: Any) -> Any:
+    if isinstance(chunk, int) and isinstance(most, int):
+        return min(max(chunk, 0), most)
+    return ops.minimum(ops.maximum(chunk, 0), most)
+
+
+def _chunks(length: Any) -> tuple[int, Any]:
+    """Size and number of chunks: as even as they can be where the length is known."""
+    if not isinstance(length, int):
+        return CHUNK, ops.maximum((length + CHUNK - 1) // CHUNK, 1)
+    number = max(-(-length // CHUNK), 1)
+    return max(-(-length // number), 1), number
+
+
+def _differ(length: Any, known: Any) -> bool:
+    """Whether they do, or may where they are not known."""
+    return not (isinstance(length, int) and isinstance(known, int) and length == known)
+
+
+def _pad(x: Tensor, axis: int, length: Any, known: Any) -> Tensor:
+    if not _differ(length, known):
+        return x
+    pads = [[0, 0]] * len(x.shape)
+    pads[axis] = [0, length - known]
+    return ops.pad(x, pads)
+
+
+def _dtypes(*tensors: Tensor) -> tuple[str, str]:
+    """Of the products, and of sums and exponentials."""
+    dtypes = {ops.dtype(x) for x in tensors}
+    if "float64" in dtypes:
+        return "float64", "float64"
+    return ("bfloat16" if dtypes == {"bfloat16"} else "float32"), "float32"
+
+
+def _broadcast_unknown(x: Tensor, shape: tuple) -> Tensor:
+    """Gives axes of unknown size their full one: what is 1 then is known to be."""
+    x = ops.reshape(x, (*[1] * (4 - len(x.shape)), *ops.shape(x)))
+    known = [isinstance(size, int) for size in x.shape]
+    if all(known):
+        return x
+    sizes = [x.shape[a] if known[a] else shape[a] for a in range(4)]
+    return ops.broadcast_to(x, sizes)

@@ -1,0 +1,140 @@
+"""Flash attention of the backends: cuDNN's on JAX, `scaled_dot_product_attention` on PyTorch."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.ops.attention_kernels import Call, conjunction, cudnn_window, split_bias
+
+Tensor = Any
+
+
+def flash_attention(call: Call, scale: float) -> Tensor:
+    """`dot_product_attention` by the fused kernel of the backend (Dao et al., 2022).
+
+    Heads of widths that a kernel does not take are padded with zeros, which changes no product.
+    A query that sees no key is shown some, and its context set to zero afterwards: kernels give
+    NaN or a mean there, and zero times NaN is no gradient.
+
+    On JAX right padding, a causal mask with T = S and a window within it go to cuDNN as they are;
+    all else as one mask for every query and key. That call was written after JAX 0.10.2 and
+    checked there with JAX's own implementation in the place of cuDNN's: it has not run on a GPU.
+
+    On PyTorch a causal mask with T = S that is alone goes to the kernel as it is; all else as a
+    mask. The kernel itself is PyTorch's choice; with a `bias` that needs a gradient it takes one
+    that keeps the whole weights.
+
+    Args:
+        call: What `dot_product_attention` was called with, where "flash" can be had.
+        scale: Factor of the products.
+
+    Returns:
+        The context `(B, T, N, Hv)`.
+
+    Example:
+
+    >>> x = ops.ones((1, 3, 2, 4))
+    >>> if keras.backend.backend() == "torch":
+    ...     context = flash_attention(Call(x, x, x), scale=0.5)
+    """
+    attend = _by_cudnn if keras.backend.backend() == "jax" else _by_torch
+    return attend(call, scale)
+
+
+def _by_cudnn(call: Call, scale: float) -> Tensor:
+    import jax
+
+    (_, T, _, _), S, Hv = call.query.shape, call.key.shape[1], call.value.shape[3]
+    causal = call.use_causal_mask and call.aligned
+    windowed = call.sliding_window is not None and cudnn_window(call)
+    lengths = call.key_lengths
+    # What cuDNN is not told goes into the mask, and lengths with it: a row's keys are in one.
+    as_mask = (
+        call.mask is not None
+        or call.use_causal_mask != causal
+        or (call.sliding_window is not None and not windowed)
+    )
+    bias, mask, seen = None, None, None
+    if as_mask or call.bias is not None:
+        mask = call.whole_mask()
+        if call.bias is not None:
+            bias, visible = split_bias(call.bias, ops.dtype(call.query))
+            mask = conjunction(mask, visible)
+            bias = _of_all_pairs(bias, T, S)
+        mask = _of_all_pairs(mask, T, S)
+        seen = ops.any(mask, axis=-1, keepdims=True)
+        windowed, lengths = False, None
+    elif lengths is not None:
+        seen = ops.reshape(lengths > 0, (-1, 1, 1, 1))
+        lengths = ops.clip(ops.cast(lengths, "int32"), 1, S)
+    width = -(-max(call.query.shape[3], Hv) // 8) * 8
+    query, key, value = (_pad(x, 3, width) for x in call[:3])
+    if mask is not None:  # cuDNN differentiates a bias of even lengths only
+        query = _pad(query, 1, T + T % 2)
+        key, value = (_pad(x, 1, S + S % 2) for x in (key, value))
+        mask, bias = (
+            x if x is None else _pad(_pad(x, 2, T + T % 2), 3, S + S % 2) for x in (mask, bias)
+        )
+    context = jax.nn.dot_product_attention(
+        query,
+        key,
+        value,
+        bias=bias,
+        mask=mask,
+        scale=scale,
+        is_causal=causal,
+        key_value_seq_lengths=lengths,
+        local_window_size=(call.sliding_window - 1, 0) if windowed else None,
+        implementation="cudnn",
+    )
+    return _without_unseeing(context[:, :T, :, :Hv], seen)
+
+
+def _by_torch(call: Call, scale: float) -> Tensor:
+    import torch.nn.functional as F
+
+    query, key, value = (x.transpose(1, 2) for x in call[:3])
+    N, K, Hv = query.shape[1], key.shape[1], value.shape[3]
+    mask, seen = call.whole_mask(), None
+    causal = (
+        call.use_causal_mask
+        and call.aligned
+        and call.mask is call.bias is call.key_lengths is call.sliding_window is None
+    )
+    if causal:
+        mask = None
+    if call.bias is not None:
+        bias, visible = split_bias(call.bias, ops.dtype(query))
+        mask = conjunction(mask, visible)
+    if mask is not None:
+        seen = mask.any(dim=-1, keepdim=True)
+        mask = mask | ~seen
+    if call.bias is not None:
+        mask = bias.masked_fill(~mask, float("-inf"))
+    width = max(query.shape[3], Hv)
+    query, key, value = (_pad(x, 3, width) for x in (query, key, value))
+    context = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=N != K
+    )
+    return _without_unseeing(context[..., :Hv].transpose(1, 2), seen)
+
+
+def _without_unseeing(context: Tensor, seen: Tensor | None) -> Tensor:
+    """Zeros for queries that see no key; `seen` is `(b, n, t, 1)`, the context `(B, T, N, Hv)`."""
+    if seen is None:
+        return context
+    return ops.where(ops.transpose(seen, (0, 2, 1, 3)), context, ops.zeros((), context.dtype))
+
+
+def _of_all_pairs(x: Tensor, T: int, S: int) -> Tensor:
+    """cuDNN broadcasts the batch and the heads of a mask or bias, not its lengths."""
+    return ops.broadcast_to(x, (x.shape[0], x.shape[1], T, S))
+
+
+def _pad(x: Tensor, axis: int, length: int) -> Tensor:
+    if x.shape[axis] == length:
+        return x
+    pads = [[0, 0]] * 4
+    pads[axis] = [0, length - x.shape[axis]]
+    return ops.pad(x, pads)

@@ -1,0 +1,95 @@
+"""What `test_attention_kernels.py` runs in a process of another backend: `kernel_script.py FILE`.
+
+It computes the cases of the file by every kernel there is and prints as JSON how far they are from
+the expected results, and what JAX's intermediate results are the largest of.
+"""
+
+import json
+import sys
+
+import keras
+import kernel_cases
+import numpy as np
+from keras import ops
+
+from keras_attn.ops import choose_attention_kernel, dot_product_attention
+
+
+def differences(expected):
+    """Of each case, by kernel; those of chunks twice, with some chunks and with one."""
+    kernels = {"plain": "plain", "chunked": "chunked", "one chunk": "chunked"}
+    if keras.backend.backend() == "torch":
+        kernels["flash"] = "flash"
+    result = {}
+    for name, kernel in kernels.items():
+        step = 1
+        if keras.backend.backend() == "jax":  # which compiles each for a second or two
+            step = 2 if name == "chunked" else 9
+        for number in range(len(kernel_cases.CASES))[::step]:
+            with kernel_cases.chunks_of(512 if name == "one chunk" else 4):
+                found = kernel_cases.run(number, kernel)
+            difference = kernel_cases.largest_difference(number, found, expected[number])
+            result[f"{name} {number}"] = difference
+    for dtype in ("float16", "bfloat16"):
+        for name, kernel in kernels.items():
+            for number in (1, 14):
+                with kernel_cases.chunks_of(4):
+                    found = kernel_cases.run(number, kernel, dtype)
+                difference = kernel_cases.largest_difference(number, found, expected[number])
+                result[f"{dtype} {name} {number}"] = difference
+    return result
+
+
+def largest_intermediate(kernel, length, **settings):
+    """Elements of the largest array that JAX makes for a context and its gradients."""
+    import jax
+
+    def loss(q, k, v):
+        return ops.sum(dot_product_attention(q, k, v, kernel=kernel, **settings))
+
+    x = jax.ShapeDtypeStruct((1, length, 2, 4), "float32")
+    jaxpr = jax.make_jaxpr(jax.grad(loss, argnums=(0, 1, 2)))(x, x, x)
+
+    def sizes(jaxpr):
+        for equation in jaxpr.eqns:
+            yield from (np.prod(v.aval.shape, dtype=int) for v in equation.outvars)
+            for inner in jax.tree.leaves(
+                list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns")
+            ):
+                inner = getattr(inner, "jaxpr", inner)
+                if hasattr(inner, "eqns"):
+                    yield from sizes(inner)
+
+    return int(max(sizes(jaxpr.jaxpr)))
+
+
+def main(path):
+    with np.load(path) as file:
+        expected = [{} for _ in kernel_cases.CASES]
+        for name in file:
+            number, of = name.split()
+            expected[int(number)][of] = file[name]
+    result = {"differences": differences(expected)}
+    x = ops.ones((1, 8, 2, 4))
+    result["chosen"] = [
+        choose_attention_kernel(x, x, x),
+        choose_attention_kernel(x, x, x, dropout=0.1),
+        choose_attention_kernel(*[ops.ones((1, 5000, 1, 1))] * 3),
+        choose_attention_kernel(*[ops.ones((1, 5000, 1, 1))] * 3, return_attention_scores=True),
+    ]
+    try:
+        result["flash"] = choose_attention_kernel(x, x, x, kernel="flash")
+    except ValueError as error:
+        result["flash"] = str(error)
+    if keras.backend.backend() == "jax":
+        result["largest"] = {
+            f"{kernel} {length}": largest_intermediate(kernel, length, **settings)
+            for kernel in ("plain", "chunked")
+            for length in (2048, 4096)
+            for settings in ({"use_causal_mask": True, "sliding_window": 100},)
+        }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,311 @@
+"""Kernels of dot-product attention: one result whichever computes it."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import kernel_cases
+import numpy as np
+import pytest
+import tensorflow as tf
+import torch
+from keras import Input, ops
+from kernel_cases import CASES, largest_difference, make, reference, run, settings, visible
+
+import keras_attn
+from keras_attn.ops import attention_kernels, choose_attention_kernel, dot_product_attention
+from keras_attn.ops.chunked_attention import _Blocks
+
+KERNELS = ("plain", "chunked")
+NUMBERS = range(len(CASES))
+
+
+def expected(number, arrays=None):
+    """The context by NumPy, and gradients by PyTorch's autograd of the formula: in float64."""
+    arrays = arrays or make(number)
+    names = [name for name in kernel_cases.DIFFERENTIATED if name in arrays]
+    finite = {name: np.where(np.isinf(arrays[name]), 0, arrays[name]) for name in names}
+    tensors = {name: torch.tensor(x, requires_grad=True) for name, x in finite.items()}
+    seen = torch.tensor(visible(number, arrays))
+    N, K = CASES[number]["heads"]
+    key, value = (tensors[n].repeat_interleave(N // K, dim=2) for n in ("key", "value"))
+    scale = settings(number)["scale"] or tensors["query"].shape[3] ** -0.5
+    scores = torch.einsum("btnh,bsnh->bnts", tensors["query"], key) * scale
+    exponentials = torch.exp(scores + tensors.get("bias", 0)) * seen
+    weights = exponentials / exponentials.sum(-1, keepdim=True).clamp(min=1e-300)
+    context = torch.einsum("bnts,bsnh->btnh", weights, value)
+    context.backward(torch.tensor(arrays["upstream"]))
+    results = {"context": reference(number, arrays)}
+    np.testing.assert_allclose(context.detach(), results["context"], atol=1e-12)
+    return results | {name: x.grad.numpy() for name, x in tensors.items()}
+
+
+@pytest.fixture(scope="module")
+def all_expected():
+    return [expected(number) for number in NUMBERS]
+
+
+def test_the_cases_are_many_and_different():
+    for option in ("mask", "bias", "lengths", "window", "value_dim", "scale"):
+        for causal in (False, True):
+            values = [case[option] for case in CASES if case["causal"] == causal]
+            assert len(set(values)) >= (4 if option in ("mask", "bias") else 2)
+    hidden = [(~visible(number, make(number)).any(-1)).any() for number in NUMBERS]
+    assert 5 < sum(hidden) < len(CASES) - 5
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_kernel(number, kernel, all_expected):
+    """Values and gradients, with every option."""
+    with kernel_cases.chunks_of(4):
+        assert largest_difference(number, run(number, kernel), all_expected[number]) < 1e-5
+        found = run(number, kernel, "float64")
+        assert largest_difference(number, found, all_expected[number]) < 1e-12
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float16", 0.01), ("bfloat16", 0.1)])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("number", NUMBERS[1::6])
+def test_half_precision(number, kernel, dtype, tolerance, all_expected):
+    with kernel_cases.chunks_of(4):
+        found = run(number, kernel, dtype)
+    assert largest_difference(number, found, all_expected[number]) < tolerance
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("number", NUMBERS[::9])
+def test_compiled(number, jit, unknown, all_expected):
+    """In a graph, by XLA, and with a batch and lengths that only the tensors know."""
+    with kernel_cases.chunks_of(4):
+        found = run(number, "chunked", jit=jit, unknown=unknown)
+    assert largest_difference(number, found, all_expected[number]) < 1e-5
+
+
+def test_chunks_as_they_are():
+    """Not of the size that tests make them."""
+    rng = np.random.default_rng(0)
+    q, k, v = (ops.convert_to_tensor(rng.normal(size=(1, 1100, 2, 4)), "float32") for _ in "qkv")
+    for options in ({}, {"use_causal_mask": True}, {"sliding_window": 600}):
+        a, b = (dot_product_attention(q, k, v, kernel=kernel, **options) for kernel in KERNELS)
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_values_that_would_overflow_as_a_sum():
+    """In float16 the sum of a chunk's values is beyond its range, and their mean is not."""
+    x = ops.full((1, 600, 1, 4), 3.0e3, dtype="float16")
+    context = dot_product_attention(x, x, x, scale=0.0, kernel="chunked")
+    np.testing.assert_allclose(context, np.full((1, 600, 1, 4), 3.0e3), rtol=1e-3)
+
+
+@pytest.mark.parametrize("window", [None, 1, 3, 8])
+@pytest.mark.parametrize("causal", [False, True])
+def test_only_what_cannot_be_seen_is_left_out(causal, window):
+    """Of all blocks, and nothing else: counted by hand."""
+    for T, S, rows, columns in itertools.product((6, 13), (5, 12), (2, 5), (3, 4)):
+        chunks = -(-T // rows), -(-S // columns)
+        blocks = _Blocks(
+            (rows, columns), chunks, (T, S), True, None, causal, None, window, "float32"
+        )
+        distance = np.arange(chunks[0] * rows)[:, None] + S - T - np.arange(chunks[1] * columns)
+        seen = np.ones(distance.shape, bool)
+        if causal:
+            seen &= distance >= 0
+        if window:
+            seen &= np.abs(distance) < window
+        seen = seen.reshape(chunks[0], rows, chunks[1], columns).any(axis=(1, 3))
+        for i in range(chunks[0]):
+            lower, upper = blocks._keys_of(i)
+            assert list(range(lower, upper)) == np.flatnonzero(seen[i]).tolist()
+        for j in range(chunks[1]):
+            lower, upper = blocks._queries_of(j)
+            assert list(range(lower, upper)) == np.flatnonzero(seen[:, j]).tolist()
+
+
+@pytest.fixture(scope="module")
+def expected_file(all_expected, tmp_path_factory):
+    path = tmp_path_factory.mktemp("expected") / "expected.npz"
+    arrays = {
+        f"{number} {name}": x for number in NUMBERS for name, x in all_expected[number].items()
+    }
+    np.savez(path, **arrays)
+    return path
+
+
+def run_script(name, *arguments, **environment):
+    here = Path(__file__).parent
+    paths = [str(Path(keras_attn.__file__).parents[1]), str(here)]
+    done = subprocess.run(
+        [sys.executable, here / name, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def check_differences(result):
+    tolerances = {"float16": 0.01, "bfloat16": 0.1}
+    for name, difference in result["differences"].items():
+        assert difference < tolerances.get(name.split()[0], 1e-5), name
+    for number in NUMBERS[::2]:
+        assert f"chunked {number}" in result["differences"]
+
+
+def test_torch(expected_file):
+    result = run_script("kernel_script.py", expected_file, KERAS_BACKEND="torch")
+    check_differences(result)
+    assert sum(name.startswith("flash") for name in result["differences"]) == len(CASES)
+    assert result["chosen"] == ["flash", "plain", "flash", "plain"]
+    assert result["flash"] == "flash"
+
+
+def test_jax(expected_file):
+    flags = "--xla_backend_optimization_level=0"
+    result = run_script("kernel_script.py", expected_file, KERAS_BACKEND="jax", XLA_FLAGS=flags)
+    check_differences(result)
+    assert result["chosen"] == ["plain", "plain", "chunked", "plain"]
+    assert "needs a CUDA GPU" in result["flash"]
+    # Memory: that of weights is T S numbers for each head, that of chunks grows as T does.
+    largest = result["largest"]
+    assert largest["plain 4096"] >= 2 * 4096**2
+    assert largest["plain 4096"] == 4 * largest["plain 2048"]
+    assert largest["chunked 4096"] <= 2 * 512**2
+    assert largest["chunked 4096"] <= 2 * largest["chunked 2048"]
+
+
+def test_cudnn(expected_file):
+    """What cuDNN is told and what is done around it; JAX's own kernel computes in its place.
+
+    Where there is a CUDA GPU the script leaves that to cuDNN.
+    """
+    flags = "--xla_backend_optimization_level=0"
+    result = run_script("cudnn_script.py", expected_file, KERAS_BACKEND="jax", XLA_FLAGS=flags)
+    assert result["here"] == "flash" or "needs a CUDA GPU" in result["here"]
+    for number, difference in result["differences"].items():
+        assert difference < 0.1, number
+    assert len(result["differences"]) == len(CASES) // 2
+    told = {name: given for name, (_, given) in result["told"].items()}
+    chosen = {name for name, (kernel, _) in result["told"].items() if kernel == "flash"}
+    assert chosen == {"bare", "causal", "lengths", "causal lengths", "window"}
+    without = {"implementation": "cudnn", "scale": 1 / 12**0.5, "is_causal": False}
+    square = {**without, "shapes": [[2, 130, 4, 16], [2, 130, 2, 16]]}
+    whole = {"mask": [2, 1, 130, 130]}
+    for name, given in {
+        "bare": square,
+        "short": {**without, "shapes": [[2, 1, 4, 16], [2, 130, 2, 16]]},
+        "causal": {**square, "is_causal": True},
+        "lengths": {
+            **without,
+            "shapes": [[2, 131, 4, 16], [2, 131, 2, 16]],
+            "key_value_seq_lengths": [2],
+        },
+        "causal lengths": {**square, "is_causal": True, "key_value_seq_lengths": [2]},
+        "window": {**square, "is_causal": True, "local_window_size": [6, 0]},
+        "window lengths": {**square, "is_causal": True, **whole},
+        "both ways": {**square, "mask": [1, 1, 130, 130]},
+        "not square": {
+            **without,
+            "shapes": [[2, 130, 4, 16], [2, 132, 2, 16]],
+            "mask": [1, 1, 130, 132],
+        },
+        "mask": {
+            **without,
+            "shapes": [[2, 130, 4, 16], [2, 132, 2, 16]],
+            "mask": [2, 1, 130, 132],
+        },
+        "bias": {**square, "is_causal": True, "mask": [1, 4, 130, 130], "bias": [1, 4, 130, 130]},
+    }.items():
+        assert told[name] == given, name
+    words = ["flash", "float16 and bfloat16", "width of 256", "flash", "width of 128", "flash"]
+    for reason, word in zip(result["reasons"], [*words, "8.0 or more"], strict=True):
+        assert word in reason
+
+
+def x(T=4, H=4, dtype="float32"):
+    return ops.ones((1, T, 2, H), dtype=dtype)
+
+
+def test_what_is_chosen_here(monkeypatch):
+    """TensorFlow has no flash attention; long sequences are those of known lengths."""
+    assert choose_attention_kernel(x(), x(), x()) == "plain"
+    assert choose_attention_kernel(x(), x(), x(), kernel="chunked") == "chunked"
+    monkeypatch.setitem(attention_kernels.CHUNKED_FROM, "tensorflow", 20)
+    assert choose_attention_kernel(x(4), x(4), x(4)) == "plain"
+    assert choose_attention_kernel(x(4), x(5), x(5)) == "chunked"
+    assert choose_attention_kernel(x(4), x(5), x(5), dropout=0.1) == "plain"
+    assert choose_attention_kernel(x(4), x(5), x(5), return_attention_scores=True) == "plain"
+    assert choose_attention_kernel(x(9), x(9), x(9), kernel="plain") == "plain"
+    chosen = []
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None, 2, 4))])
+    def call(x):
+        chosen.append(choose_attention_kernel(x, x, x))
+        return dot_product_attention(x, x, x)
+
+    call(x(9))
+    assert set(chosen) == {"plain"}
+    # "auto" is what was chosen.
+    calls = []
+    monkeypatch.setattr(
+        "keras_attn.ops.attention.chunked_attention", lambda *a: calls.append(a) or a[2]
+    )
+    dot_product_attention(x(9), x(9), x(9))
+    dot_product_attention(x(4), x(4), x(4))
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    "kernel, options, words",
+    [
+        ("chunked", {"return_attention_scores": True}, "attention_maps"),
+        ("chunked", {"dropout": 0.1}, "dropout=0.1"),
+        ("flash", {}, "KERAS_BACKEND=jax"),
+        ("flash", {"return_attention_scores": True}, "attention_maps"),
+        ("fast", {}, "'auto', 'plain', 'chunked', 'flash'"),
+    ],
+)
+def test_a_kernel_that_cannot_be_had(kernel, options, words):
+    for function in (choose_attention_kernel, dot_product_attention):
+        with pytest.raises(ValueError, match=words) as error:
+            function(x(), x(), x(), kernel=kernel, **options)
+        assert kernel in str(error.value)
+
+
+def test_symbolic_tensors():
+    """A function alone, in a functional model: the formula can be traced, kernels cannot."""
+    inputs = Input((4, 2, 3))
+    assert tuple(dot_product_attention(inputs, inputs, inputs).shape) == (None, 4, 2, 3)
+    with pytest.raises(ValueError, match="within a layer"):
+        dot_product_attention(inputs, inputs, inputs, kernel="chunked")
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"key_lengths": [1, 2]}, r"\(1,\).*\(2,\)"),
+        ({"key_lengths": [1.0]}, "float32"),
+        ({"key_lengths": [[1]]}, r"\(1, 1\)"),
+        ({"sliding_window": 0}, "Received: 0"),
+        ({"sliding_window": 2.5}, "Received: 2.5"),
+        ({"sliding_window": True}, "Received: True"),
+    ],
+)
+def test_lengths_and_windows_that_are_none(options, words):
+    with pytest.raises(ValueError, match=words):
+        dot_product_attention(x(), x(), x(), **options)
+
+
+@pytest.mark.parametrize("T, S", [(1, 1), (3, 1), (1, 4), (0, 3), (2, 0)])
+def test_short_and_empty(T, S):
+    for options in ({}, {"use_causal_mask": True}, {"key_lengths": np.array([1])}):
+        found = dot_product_attention(x(T), x(S), x(S), kernel="chunked", **options)
+        wanted = dot_product_attention(x(T), x(S), x(S), kernel="plain", **options)
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
