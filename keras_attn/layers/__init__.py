@@ -27,6 +27,8 @@ from keras_attn.layers.pooling import (
 )
 from keras_attn.layers.positional_encoding import LearnedPositionalEncoding, PositionalEncoding
 from keras_attn.layers.recurrent_encoder import RecurrentEncoder
+from keras_attn.layers.rms_normalization import RMSNormalization
+from keras_attn.layers.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.self_attention import SelfAttention
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.layers.spatial_attention import SpatialAttention
@@ -59,7 +61,9 @@ __all__ = [
     "MultiHeadAttention",
     "MultiHeadSelfAttention",
     "PositionalEncoding",
+    "RMSNormalization",
     "RecurrentEncoder",
+    "RotaryEmbedding",
     "SelfAttention",
     "SequenceAttention",
     "SpatialAttention",

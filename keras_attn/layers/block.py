@@ -5,10 +5,23 @@ from typing import Any
 import keras
 
 from keras_attn.layers.feed_forward import FeedForward
-from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rate, cloned
-from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_choice,
+    check_positive,
+    check_rate,
+    check_rotary_base,
+    cloned,
+)
+from keras_attn.layers.multi_head_self_attention import POSITIONS, MultiHeadSelfAttention
+from keras_attn.layers.rms_normalization import RMSNormalization
 
 Tensor = Any
+
+NORMALIZATIONS = {
+    "layer_norm": keras.layers.LayerNormalization,
+    "rms_norm": RMSNormalization,
+}
 
 
 class TransformerBlock(MaskedLayer):
@@ -30,10 +43,18 @@ class TransformerBlock(MaskedLayer):
         bias_initializer: Any = "zeros",
         seed: int | None = None,
         value_rank: int | None = None,
+        normalization: str = "layer_norm",
+        gated: bool = False,
+        use_bias: bool = True,
+        positions: str | None = None,
+        rotary_base: float = 10000.0,
         **kwargs,
     ):
         super().__init__(**kwargs)
         kind = type(self).__name__
+        check_choice(kind, NORMALIZATIONS, normalization=normalization)
+        check_choice(kind, POSITIONS, positions=positions)
+        check_rotary_base(rotary_base)
         check_positive(kind, num_heads=num_heads, intermediate_dim=intermediate_dim)
         if value_rank is not None:
             check_positive(kind, value_rank=value_rank)
@@ -52,6 +73,11 @@ class TransformerBlock(MaskedLayer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
         self.value_rank = value_rank
+        self.normalization = normalization
+        self.gated = gated
+        self.use_bias = use_bias
+        self.positions = positions
+        self.rotary_base = rotary_base
 
     def _build_common(self, x_shape: tuple[int | None, ...]) -> None:
         if len(x_shape) != 3 or x_shape[-1] is None:
@@ -59,12 +85,19 @@ class TransformerBlock(MaskedLayer):
                 f"`x` of {type(self).__name__} must have shape (B, T, D) with a known width D. "
                 f"Received: shape {x_shape}."
             )
-        self.self_attention = self._attention(MultiHeadSelfAttention, "self_attention")
+        self.self_attention = self._attention(
+            MultiHeadSelfAttention,
+            "self_attention",
+            positions=self.positions,
+            rotary_base=self.rotary_base,
+        )
         self.self_attention.build(x_shape)
         self.self_attention_norm = self._norm(x_shape, "self_attention_norm")
         self.feed_forward = FeedForward(
             self.intermediate_dim,
             activation=self.activation,
+            gated=self.gated,
+            use_bias=self.use_bias,
             kernel_initializer=cloned(self.kernel_initializer),
             bias_initializer=cloned(self.bias_initializer),
             dtype=self.dtype_policy,
@@ -76,23 +109,25 @@ class TransformerBlock(MaskedLayer):
             self.dropout, seed=self.seed, dtype=self.dtype_policy, name="dropout"
         )
 
-    def _attention(self, cls: type, name: str) -> Any:
+    def _attention(self, cls: type, name: str, **settings: Any) -> Any:
         return cls(
             num_heads=self.num_heads,
             key_dim=self.key_dim,
             value_dim=self.value_dim,
             num_kv_heads=self.num_kv_heads,
             attention_dropout=self.attention_dropout,
+            use_bias=self.use_bias,
             kernel_initializer=cloned(self.kernel_initializer),
             bias_initializer=cloned(self.bias_initializer),
             seed=self.seed,
             value_rank=self.value_rank,
             dtype=self.dtype_policy,
             name=name,
+            **settings,
         )
 
-    def _norm(self, x_shape: tuple, name: str) -> keras.layers.LayerNormalization:
-        norm = keras.layers.LayerNormalization(
+    def _norm(self, x_shape: tuple, name: str) -> keras.layers.Layer:
+        norm = NORMALIZATIONS[self.normalization](
             epsilon=self.layer_norm_epsilon, dtype=self.dtype_policy, name=name
         )
         norm.build(x_shape)
@@ -131,6 +166,11 @@ class TransformerBlock(MaskedLayer):
             "bias_initializer": self.bias_initializer,
             "seed": self.seed,
             "value_rank": self.value_rank,
+            "normalization": self.normalization,
+            "gated": self.gated,
+            "use_bias": self.use_bias,
+            "positions": self.positions,
+            "rotary_base": self.rotary_base,
         }
 
     def get_config(self) -> dict[str, Any]:

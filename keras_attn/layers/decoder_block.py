@@ -40,11 +40,18 @@ class DecoderBlock(TransformerBlock):
         attention_dropout: Dropout of the attention weights.
         activation: Activation of the feed-forward network.
         normalize_first: Pre-norm instead of post-norm.
-        layer_norm_epsilon: Epsilon of the layer norms.
+        layer_norm_epsilon: Epsilon of the norms.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropouts.
         value_rank: Rank of the projection of values in both attentions; full if None.
+        normalization: "layer_norm", or "rms_norm" (Zhang and Sennrich, 2019).
+        gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020): with
+            `activation="silu"` it is SwiGLU.
+        use_bias: Whether the projections have biases; layer norms have theirs in any case.
+        positions: None, "rotary" (Su et al., 2021) or "alibi" (Press et al., 2022): positions that
+            enter the self-attention. Without them, add `PositionalEncoding` to the embeddings.
+        rotary_base: Base of the wavelengths of rotary positions.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:
@@ -56,6 +63,8 @@ class DecoderBlock(TransformerBlock):
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
+            if None.
 
     Returns:
         The output `(B, T, D)`. With scores `(output, self_weights, cross_weights)`, the weights
@@ -98,6 +107,7 @@ class DecoderBlock(TransformerBlock):
         mask=None,
         x_mask=None,
         training=None,
+        positions=None,
     ):
         """Applies the sublayers."""
         check_rank(x, "x")
@@ -112,6 +122,7 @@ class DecoderBlock(TransformerBlock):
                 return_attention_scores=return_attention_scores,
                 mask=padding_mask,
                 training=training,
+                positions=positions,
             )
             return with_scores(result, return_attention_scores)
 
@@ -159,6 +170,7 @@ class DecoderBlock(TransformerBlock):
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
         max_length: Any = None,
+        positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Runs over a prompt and returns what `step` needs.
 
@@ -168,6 +180,7 @@ class DecoderBlock(TransformerBlock):
             memory: `(B, S, Dm)`, or None. Its keys and values are computed here, once.
             memory_mask: `(B, S)`, or None.
             max_length: Number of slots L of the cache, at least P.
+            positions: As those of the call.
 
         Returns:
             The output `(B, P, D)` and `{"cache": ..., "memory": ...}`.
@@ -176,7 +189,7 @@ class DecoderBlock(TransformerBlock):
         state = {}
 
         def attend_self(h):
-            return self.self_attention.prefill(h, padding_mask, max_length)
+            return self.self_attention.prefill(h, padding_mask, max_length, positions)
 
         def attend_memory(h):
             projected = self.cross_attention.project_memory(memory)
@@ -195,6 +208,7 @@ class DecoderBlock(TransformerBlock):
         visible: Tensor,
         memory_mask: Tensor | None = None,
         return_attention_scores: bool = False,
+        positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any], tuple[Tensor, ...]]:
         """Computes one new position.
 
@@ -205,6 +219,8 @@ class DecoderBlock(TransformerBlock):
             visible: Boolean `(B, L)`: the slots that hold tokens, this one included.
             memory_mask: `(B, S)`, or None.
             return_attention_scores: Whether the weights are computed.
+            positions: Integers `(B, L)`: those of the slots, this one included, for rotary
+                positions or ALiBi; `0 ... L-1` if None.
 
         Returns:
             The output `(B, 1, D)`, the new state, and the weights `(self, cross)` (or `()`).
@@ -214,7 +230,7 @@ class DecoderBlock(TransformerBlock):
 
         def attend_self(h):
             output, cache, *weights = self.self_attention.step(
-                h, state["cache"], slot, visible, return_attention_scores
+                h, state["cache"], slot, visible, return_attention_scores, positions
             )
             scores.extend(weights)
             return output, cache

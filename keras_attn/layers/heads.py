@@ -6,8 +6,16 @@ import keras
 from keras import ops
 
 from keras_attn.layers.collect import active_collector
-from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rate, cloned
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_choice,
+    check_positive,
+    check_rate,
+    cloned,
+)
 from keras_attn.ops import combine_masks, dot_product_attention
+from keras_attn.ops.attention_kernels import KERNELS
+from keras_attn.ops.cached_attention import cached_attention
 
 Tensor = Any
 
@@ -29,6 +37,8 @@ class HeadsLayer(MaskedLayer):
         bias_initializer: Any = "zeros",
         seed: int | None = None,
         value_rank: int | None = None,
+        attention_kernel: str = "auto",
+        right_padding: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -49,6 +59,13 @@ class HeadsLayer(MaskedLayer):
                 f"Received: num_heads={num_heads}, num_kv_heads={num_kv_heads}."
             )
         check_rate(kind, attention_dropout=attention_dropout)
+        check_choice(kind, KERNELS, attention_kernel=attention_kernel)
+        if attention_dropout and attention_kernel in ("chunked", "flash"):
+            raise ValueError(
+                f'attention_kernel="{attention_kernel}" of {kind} has no dropout of attention '
+                f"weights. Received: attention_dropout={attention_dropout}. Take "
+                'attention_dropout=0, or attention_kernel="auto", which has it while training.'
+            )
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
@@ -61,6 +78,8 @@ class HeadsLayer(MaskedLayer):
         self.bias_initializer = keras.initializers.get(bias_initializer)
         self.seed = seed
         self.value_rank = value_rank
+        self.attention_kernel = attention_kernel
+        self.right_padding = bool(right_padding)
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
     def _set_widths(self, query_dim: int | None, value_dim: int | None) -> None:
@@ -130,21 +149,49 @@ class HeadsLayer(MaskedLayer):
         use_causal_mask: bool = False,
         return_attention_scores: bool = False,
         training: bool | None = None,
+        bias: Tensor | None = None,
+        key_lengths: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attends with projected `(B, T, N, H)`, `(B, S, K, H)`, `(B, S, K, Hv)`."""
         collector = active_collector()
+        # A collector takes what kernels compute alike; who asks for scores has forced no kernel.
+        collects = collector is not None and not return_attention_scores
         context = dot_product_attention(
             query,
             key,
             value,
             mask=mask,
+            bias=bias,
             scale=self.scale,
             use_causal_mask=use_causal_mask,
             dropout=self.attention_dropout if training else 0.0,
             seed=self.seed_generator,
             return_attention_scores=return_attention_scores or collector is not None,
+            kernel="plain" if collects else self.attention_kernel,
+            key_lengths=key_lengths,
         )
         if return_attention_scores or collector is not None:
+            context, scores = context
+            if collector is not None:
+                collector._add(self, role, scores)
+        width = self.num_heads * self._value_head_dim
+        output = self.output_dense(ops.reshape(context, (-1, ops.shape(context)[1], width)))
+        return (output, scores) if return_attention_scores else output
+
+    def _attend_cached(
+        self,
+        query: Tensor,
+        cache: tuple[Tensor, Tensor],
+        visible: Tensor | None,
+        role: str,
+        bias: Tensor | None = None,
+        return_attention_scores: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attends with projected `(M, T, N, H)` to a cache `(B, K, L, ...)`."""
+        collector = active_collector()
+        wanted = return_attention_scores or collector is not None
+        context = cached_attention(query, *cache, visible, bias, self.scale, wanted)
+        if wanted:
             context, scores = context
             if collector is not None:
                 collector._add(self, role, scores)
@@ -158,6 +205,16 @@ class HeadsLayer(MaskedLayer):
         return combine_masks(
             tuple(query.shape), tuple(key.shape), self.num_heads, attention_mask, key_mask
         )
+
+    def _visible(
+        self, query: Tensor, key: Tensor, attention_mask: Tensor | None, key_mask: Tensor | None
+    ) -> dict[str, Tensor | None]:
+        """The `mask` of `_attend`, and `key_lengths` in the place of a mask of right padding."""
+        lengths = None
+        if self.right_padding and key_mask is not None:
+            lengths, key_mask = ops.sum(ops.cast(key_mask, "int32"), axis=1), None
+        mask = self._combined_mask(query, key, attention_mask, key_mask)
+        return {"mask": mask, "key_lengths": lengths}
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""
@@ -175,4 +232,6 @@ class HeadsLayer(MaskedLayer):
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
             "seed": self.seed,
             "value_rank": self.value_rank,
+            "attention_kernel": self.attention_kernel,
+            "right_padding": self.right_padding,
         }

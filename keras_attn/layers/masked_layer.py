@@ -10,7 +10,7 @@ import keras
 from keras_attn.layers.collect import calling_as
 from keras_attn.layers.lost_masks import check_mask_kept
 from keras_attn.ops import as_boolean_mask, check_padding_mask
-from keras_attn.ops.masks import static_shape
+from keras_attn.ops.masks import builds_across_replicas, static_shape
 
 Tensor = Any
 
@@ -136,6 +136,47 @@ def check_same_length(key: Tensor, value: Tensor) -> None:
             "`key` and `value` must have one length. Received: key of shape "
             f"{static_shape(key)}, value of shape {static_shape(value)}."
         )
+
+
+def check_positions(positions: Tensor, x: Tensor) -> Tensor:
+    """Returns integer positions of `x` `(B, T, ...)` as `(1, T)` or `(B, T)`.
+
+    Raises a ValueError for floats and for another shape than `(T,)`, `(1, T)` or `(B, T)`.
+    """
+    positions = keras.ops.convert_to_tensor(positions)
+    if builds_across_replicas():
+        positions = keras.ops.cast(positions, "int32")
+    if "int" not in keras.backend.standardize_dtype(positions.dtype):
+        raise ValueError(
+            "`positions` must be integers. Received: dtype "
+            f"{keras.backend.standardize_dtype(positions.dtype)}."
+        )
+    if len(positions.shape) == 1:
+        positions = keras.ops.expand_dims(positions, 0)
+    shape, wanted = static_shape(positions), static_shape(x)[:2]
+    if len(shape) != 2 or any(
+        None not in (a, b) and a != b and (a != 1 or axis)
+        for axis, (a, b) in enumerate(zip(shape, wanted, strict=False))
+    ):
+        raise ValueError(
+            f"`positions` must have shape (T,), (1, T) or (B, T), here {wanted}. "
+            f"Received: shape {shape}, with x of shape {tuple(x.shape)}."
+        )
+    return positions
+
+
+def check_choice(layer: str, choices: Any, **values: Any) -> None:
+    """Raises a ValueError where a setting is none of the choices."""
+    for name, value in values.items():
+        if value not in tuple(choices):
+            wanted = ", ".join(repr(choice) for choice in choices)
+            raise ValueError(f"`{name}` of {layer} must be one of {wanted}. Received: {value!r}.")
+
+
+def check_rotary_base(base: Any, name: str = "rotary_base") -> None:
+    """Raises a ValueError where `base` is no number above 1."""
+    if isinstance(base, bool) or not isinstance(base, numbers.Real) or not base > 1:
+        raise ValueError(f"`{name}` must be a number greater than 1. Received: {base!r}.")
 
 
 def check_rank(x: Tensor, name: str, rank: int = 3, shape: str = "(B, T, D)") -> None:

@@ -8,6 +8,8 @@ from keras import ops
 from keras_attn.layers.collect import current_role
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import check_rank, check_same_length, sequence_mask
+from keras_attn.ops import as_boolean_mask
+from keras_attn.ops.cached_attention import to_cache
 
 Tensor = Any
 
@@ -52,6 +54,10 @@ class MultiHeadAttention(HeadsLayer):
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropout.
         value_rank: Rank r of the projection of values, at most min(Dv, K Hv); full if None.
+        attention_kernel: "auto", "plain", "chunked" or "flash": what computes the attention, see
+            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
+        right_padding: Whether padding masks hide the end of rows alone, as a promise: kernels then
+            get lengths, the number of tokens of each row. A mask with holes would hide other keys.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:
@@ -141,15 +147,22 @@ class MultiHeadAttention(HeadsLayer):
             value_mask = ops.logical_and(value_mask, key_mask)
         elif value_mask is None:
             value_mask = key_mask
-        projected = self.project_memory(value, key)
         return self._attend(
             self._split(self.query_dense(query), self.num_heads),
-            *projected,
+            *self._project(value, key),
             current_role(),
-            self._combined_mask(query, value, attention_mask, value_mask),
-            use_causal_mask,
-            return_attention_scores,
-            training,
+            **self._visible(query, value, attention_mask, value_mask),
+            use_causal_mask=use_causal_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+
+    def _project(self, value: Tensor, key: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Keys `(B, S, K, H)` and values `(B, S, K, Hv)`."""
+        key = value if key is None else key
+        return (
+            self._split(self.key_dense(key), self._kv_heads),
+            self._split_values(self.value_dense(value)),
         )
 
     def project_memory(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -160,13 +173,10 @@ class MultiHeadAttention(HeadsLayer):
             key: `(B, S, Dk)`; `value` if None.
 
         Returns:
-            `(B, S, K, H)` and `(B, S, K, Hv)`.
+            `(B, K, S, H)` and `(B, K, S, Hv)`, as `keras_attn.ops.cached_attention` reads them.
         """
-        key = value if key is None else key
-        return (
-            self._split(self.key_dense(key), self._kv_heads),
-            self._split_values(self.value_dense(value)),
-        )
+        key, value = self._project(value, key)
+        return to_cache(key), to_cache(value)
 
     def attend_projected(
         self,
@@ -178,7 +188,8 @@ class MultiHeadAttention(HeadsLayer):
         """Attends to what `project_memory` returned; equal to the call, without dropout.
 
         Args:
-            query: `(B, T, Dq)`.
+            query: `(M, T, Dq)`, M = B or a multiple of it: the next M / B rows of the queries read
+                one row of the memory, as the beams of a sentence do.
             projected: Keys and values of `project_memory`.
             value_mask: `(B, S)`.
             return_attention_scores: Whether the weights are returned too.
@@ -186,10 +197,10 @@ class MultiHeadAttention(HeadsLayer):
         Returns:
             As the call.
         """
-        return self._attend(
+        return self._attend_cached(
             self._split(self.query_dense(query), self.num_heads),
-            *projected,
+            projected,
+            None if value_mask is None else as_boolean_mask(value_mask, "value_mask"),
             "cross",
-            self._combined_mask(query, projected[0], None, value_mask),
             return_attention_scores=return_attention_scores,
         )

@@ -6,9 +6,19 @@ import keras
 from keras import ops
 
 from keras_attn.layers.heads import HeadsLayer
-from keras_attn.layers.masked_layer import check_rank, sequence_mask
+from keras_attn.layers.masked_layer import (
+    check_choice,
+    check_positions,
+    check_rank,
+    check_rotary_base,
+    sequence_mask,
+)
+from keras_attn.ops import alibi_bias, apply_rotary, token_positions
+from keras_attn.ops.cached_attention import to_cache, write_cache
 
 Tensor = Any
+
+POSITIONS = (None, "rotary", "alibi")
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -27,6 +37,12 @@ class MultiHeadSelfAttention(HeadsLayer):
     r < D K Hv / (D + K Hv), which is D / 2 where both are D. Each has a bias:
     `V = (x Wdown + bdown) Wup + bup`. `Wdown` stands in the columns of V in `Wqkv`: still one
     product for all three, a narrower one, and then that with `Wup`.
+
+    With `positions="rotary"` queries and keys are rotated by their positions (Su et al., 2021; see
+    `keras_attn.ops.apply_rotary`): Q[n] K[n]^T depends on distances. With "alibi" a bias is added
+    to the scaled products that falls with the distance (Press et al., 2022; see
+    `keras_attn.ops.alibi_bias`). Either way only distances count, so `positions` that all rows
+    share need not be given, with padding on either side; give them where tokens are not in order.
 
     Shapes: x `(B, T, D)`.
 
@@ -50,6 +66,12 @@ class MultiHeadSelfAttention(HeadsLayer):
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropout.
         value_rank: Rank r of the projection of values, at most min(D, K Hv); full if None.
+        attention_kernel: "auto", "plain", "chunked" or "flash": what computes the attention, see
+            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
+        right_padding: Whether padding masks hide the end of rows alone, as a promise: kernels then
+            get lengths, the number of tokens of each row. A mask with holes would hide other keys.
+        positions: None, "rotary" or "alibi".
+        rotary_base: Base of the wavelengths of rotary positions.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:
@@ -59,6 +81,8 @@ class MultiHeadSelfAttention(HeadsLayer):
         return_attention_scores: Whether the weights are returned too.
         mask: `(B, T)` padding mask.
         training: Whether dropout is active.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
+            if None.
 
     Returns:
         The output `(B, T, output_dim)`, or `(output, weights)` with weights `(B, N, T, T)`.
@@ -78,11 +102,55 @@ class MultiHeadSelfAttention(HeadsLayer):
     _query_mask_name = "mask"
     _key_mask_name = "mask"
 
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        num_kv_heads: int | None = None,
+        output_dim: int | None = None,
+        attention_dropout: float = 0.0,
+        use_bias: bool = True,
+        scale: float | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        seed: int | None = None,
+        value_rank: int | None = None,
+        positions: str | None = None,
+        rotary_base: float = 10000.0,
+        **kwargs,
+    ):
+        super().__init__(
+            num_heads,
+            key_dim,
+            value_dim,
+            num_kv_heads,
+            output_dim,
+            attention_dropout,
+            use_bias,
+            scale,
+            kernel_initializer,
+            bias_initializer,
+            seed,
+            value_rank,
+            **kwargs,
+        )
+        check_choice("MultiHeadSelfAttention", POSITIONS, positions=positions)
+        check_rotary_base(rotary_base)
+        self.positions = positions
+        self.rotary_base = rotary_base
+
     def build(self, x_shape):
         """Makes the fused projection and that of the output."""
         if len(x_shape) != 3:
             raise ValueError(f"`x` must have shape (B, T, D). Received: shape {x_shape}.")
         self._set_widths(x_shape[-1], x_shape[-1])
+        if self.positions == "rotary" and self._head_dim % 2:
+            raise ValueError(
+                "Rotary positions rotate pairs of channels: the width of a head must be even. "
+                f"Received: width {self._head_dim}. Give an even `key_dim`, or another number of "
+                "heads."
+            )
         self._sizes = (
             self.num_heads * self._head_dim,
             self._kv_heads * self._head_dim,
@@ -104,33 +172,61 @@ class MultiHeadSelfAttention(HeadsLayer):
         mask=None,
         x_mask=None,
         training=None,
+        positions=None,
     ):
         """Projects, attends and projects back."""
         check_rank(x, "x")
         mask = sequence_mask(x, mask, x_mask, name="mask")
+        positions = self._positions_of(x, positions)
         return self._attend(
-            *self.project(x),
+            *self.project(x, positions),
             "self",
-            self._combined_mask(x, x, attention_mask, mask),
-            use_causal_mask,
-            return_attention_scores,
-            training,
+            **self._visible(x, x, attention_mask, mask),
+            use_causal_mask=use_causal_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+            bias=self._bias(positions),
         )
 
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Projects `x` `(B, T, D)` to queries `(B, T, N, H)`, keys and values `(B, T, K, H|Hv)`."""
+    def _positions_of(self, x: Tensor, positions: Tensor | None) -> Tensor | None:
+        """Positions `(1, T)` or `(B, T)`; None where they have no part in the attention."""
+        if self.positions is None:
+            if positions is not None:
+                raise ValueError(
+                    f"{self.name} has no use for `positions`: it was made with positions=None. "
+                    f"Received: positions of shape {tuple(ops.shape(positions))}. Make it with "
+                    'positions="rotary" or "alibi", or leave them out.'
+                )
+            return None
+        # One row is enough where none are given: it broadcasts over the batch.
+        return token_positions(x[:1]) if positions is None else check_positions(positions, x)
+
+    def _bias(self, positions: Tensor | None, keys: Tensor | None = None) -> Tensor | None:
+        if self.positions != "alibi":
+            return None
+        return alibi_bias(self.num_heads, positions, keys)
+
+    def project(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Projects `x` `(B, T, D)` to queries `(B, T, N, H)`, keys and values `(B, T, K, H|Hv)`.
+
+        With rotary positions queries and keys are rotated by `positions`, `0 ... T-1` if None.
+        """
         # split, not slices: its gradient is one concatenation, not a sum of three padded tensors.
         q, k, v = self._sizes
         parts = 3 if q == k == v else [q, q + k]
         query, key, value = ops.split(self.qkv_dense(x), parts, axis=-1)
-        return (
-            self._split(query, self.num_heads),
-            self._split(key, self._kv_heads),
-            self._split_values(value),
-        )
+        query, key = self._split(query, self.num_heads), self._split(key, self._kv_heads)
+        if self.positions == "rotary":
+            query = apply_rotary(query, positions, self.rotary_base)
+            key = apply_rotary(key, positions, self.rotary_base)
+        return query, key, self._split_values(value)
 
     def prefill(
-        self, x: Tensor, mask: Tensor | None, max_length: Any
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        max_length: Any,
+        positions: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Runs causally over a prompt and keeps its keys and values.
 
@@ -138,17 +234,19 @@ class MultiHeadSelfAttention(HeadsLayer):
             x: `(B, P, D)`.
             mask: `(B, P)` padding mask, or None.
             max_length: Number of slots L of the cache, at least P.
+            positions: As those of the call. Keys are cached rotated.
 
         Returns:
-            The output `(B, P, D)`, and the cache: keys `(B, L, K, H)` and values `(B, L, K, Hv)`,
+            The output `(B, P, D)`, and the cache: keys `(B, K, L, H)` and values `(B, K, L, Hv)`,
             written in the first P slots.
         """
-        query, key, value = self.project(x)
-        combined = self._combined_mask(x, x, None, mask)
-        output = self._attend(query, key, value, "self", combined, use_causal_mask=True)
+        positions = self._positions_of(x, positions)
+        query, key, value = self.project(x, positions)
+        combined, bias = self._combined_mask(x, x, None, mask), self._bias(positions)
+        output = self._attend(query, key, value, "self", combined, use_causal_mask=True, bias=bias)
         free = max_length - ops.shape(x)[1]
-        pad = [[0, 0], [0, free], [0, 0], [0, 0]]
-        return output, (ops.pad(key, pad), ops.pad(value, pad))
+        pad = [[0, 0], [0, 0], [0, free], [0, 0]]
+        return output, (ops.pad(to_cache(key), pad), ops.pad(to_cache(value), pad))
 
     def step(
         self,
@@ -157,27 +255,38 @@ class MultiHeadSelfAttention(HeadsLayer):
         slot: Tensor,
         visible: Tensor,
         return_attention_scores: bool = False,
+        positions: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         """Attends from one new position to the cached ones and itself.
 
         Args:
             x: `(B, 1, D)`.
-            cache: Keys and values `(B, L, K, ...)`.
+            cache: Keys and values `(B, K, L, ...)`.
             slot: int32 scalar: where the new key and value are written.
             visible: Boolean `(B, L)`: the slots that hold tokens, the new one included.
             return_attention_scores: Whether the weights `(B, N, 1, L)` are returned too.
+            positions: Integers `(B, L)`: those of the slots, the new one included, for rotary
+                positions or ALiBi; `0 ... L-1` if None.
 
         Returns:
             `(output (B, 1, D), cache)`, or `(output, cache, weights)`.
         """
-        query, key, value = self.project(x)
-        zero = ops.zeros_like(slot)
-        start = ops.stack([zero, slot, zero, zero])
-        cache = (ops.slice_update(cache[0], start, key), ops.slice_update(cache[1], start, value))
-        mask = ops.expand_dims(ops.expand_dims(visible, 1), 1)
-        result = self._attend(
-            query, *cache, "self", mask, return_attention_scores=return_attention_scores
-        )
+        here = None
+        positions = self._positions_of(visible, positions)
+        if positions is not None:
+            here = ops.take(positions, ops.reshape(slot, (1,)), axis=1)
+        query, key, value = self.project(x, here)
+        bias = self._bias(here, positions)
+        cache = (write_cache(cache[0], slot, key), write_cache(cache[1], slot, value))
+        result = self._attend_cached(query, cache, visible, "self", bias, return_attention_scores)
         if return_attention_scores:
             return result[0], cache, result[1]
         return result, cache
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "positions": self.positions,
+            "rotary_base": self.rotary_base,
+        }

@@ -7,13 +7,14 @@ from keras import ops
 
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
+    check_positions,
     check_positive,
     check_rank,
     cloned,
     sequence_mask,
 )
 from keras_attn.ops import sinusoids, token_positions
-from keras_attn.ops.masks import builds_across_replicas, static_shape
+from keras_attn.ops.masks import static_shape
 
 Tensor = Any
 
@@ -38,29 +39,8 @@ class _AddPositions(MaskedLayer):
                 f"{keras.backend.standardize_dtype(x.dtype)}, shape {tuple(x.shape)}."
             )
         sequence_mask(x, mask, x_mask, name="mask")
-        if positions is None:
-            # One row is enough: it broadcasts over the batch.
-            positions = token_positions(x[:1])
-        else:
-            positions = ops.convert_to_tensor(positions)
-            if builds_across_replicas():
-                positions = ops.cast(positions, "int32")
-            if "int" not in keras.backend.standardize_dtype(positions.dtype):
-                raise ValueError(
-                    "`positions` must be integers. Received: dtype "
-                    f"{keras.backend.standardize_dtype(positions.dtype)}."
-                )
-            if len(positions.shape) == 1:
-                positions = ops.expand_dims(positions, 0)
-            shape, wanted = static_shape(positions), static_shape(x)[:2]
-            if len(shape) != 2 or any(
-                None not in (a, b) and a != b and (a != 1 or axis)
-                for axis, (a, b) in enumerate(zip(shape, wanted, strict=False))
-            ):
-                raise ValueError(
-                    f"`positions` must have shape (T,), (1, T) or (B, T), here {wanted}. "
-                    f"Received: shape {shape}, with x of shape {tuple(x.shape)}."
-                )
+        # One row is enough where none are given: it broadcasts over the batch.
+        positions = token_positions(x[:1]) if positions is None else check_positions(positions, x)
         return x + ops.cast(self._encode(positions, x.shape), x.dtype)
 
 

@@ -33,11 +33,18 @@ class TransformerEncoderBlock(TransformerBlock):
         attention_dropout: Dropout of the attention weights.
         activation: Activation of the feed-forward network.
         normalize_first: Pre-norm instead of post-norm.
-        layer_norm_epsilon: Epsilon of the layer norms.
+        layer_norm_epsilon: Epsilon of the norms.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropouts.
         value_rank: Rank of the projection of values in the attention; full if None.
+        normalization: "layer_norm", or "rms_norm" (Zhang and Sennrich, 2019).
+        gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020): with
+            `activation="silu"` it is SwiGLU.
+        use_bias: Whether the projections have biases; layer norms have theirs in any case.
+        positions: None, "rotary" (Su et al., 2021) or "alibi" (Press et al., 2022): positions that
+            enter the self-attention. Without them, add `PositionalEncoding` to the embeddings.
+        rotary_base: Base of the wavelengths of rotary positions.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:
@@ -47,6 +54,8 @@ class TransformerEncoderBlock(TransformerBlock):
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
+            if None.
 
     Returns:
         The output `(B, T, D)`, or `(output, weights)` with weights `(B, N, T, T)`.
@@ -80,6 +89,7 @@ class TransformerEncoderBlock(TransformerBlock):
         mask=None,
         x_mask=None,
         training=None,
+        positions=None,
     ):
         """Applies both sublayers."""
         check_rank(x, "x")
@@ -93,6 +103,7 @@ class TransformerEncoderBlock(TransformerBlock):
                 return_attention_scores=return_attention_scores,
                 mask=padding_mask,
                 training=training,
+                positions=positions,
             )
             return with_scores(result, return_attention_scores)
 

@@ -6,9 +6,18 @@ import keras
 from keras import ops, tree
 
 from keras_attn.layers.block import TransformerBlock
+from keras_attn.layers.collect import active_collector
 from keras_attn.layers.decoder_block import DecoderBlock
-from keras_attn.layers.masked_layer import check_positive, cloned, first_mask, sequence_mask
+from keras_attn.layers.masked_layer import (
+    check_positions,
+    check_positive,
+    cloned,
+    first_mask,
+    sequence_mask,
+)
+from keras_attn.layers.rematerialization import rematerialized
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
+from keras_attn.ops import token_positions
 
 Tensor = Any
 
@@ -20,10 +29,18 @@ class _Stack(TransformerBlock):
     _key_mask_name = "padding_mask"
     _block_class: type
 
-    def __init__(self, num_layers: int, num_heads: int, intermediate_dim: int, **kwargs):
+    def __init__(
+        self,
+        num_layers: int,
+        num_heads: int,
+        intermediate_dim: int,
+        rematerialize: bool = False,
+        **kwargs,
+    ):
         super().__init__(num_heads=num_heads, intermediate_dim=intermediate_dim, **kwargs)
         check_positive(type(self).__name__, num_layers=num_layers)
         self.num_layers = num_layers
+        self.rematerialize = rematerialize
 
     def _build_blocks(self, x_shape: tuple, *memory_shape: tuple) -> None:
         self.blocks = []
@@ -38,11 +55,21 @@ class _Stack(TransformerBlock):
             self.blocks.append(block)
         self.norm = self._norm(x_shape, "norm") if self.normalize_first else None
 
+    def _apply(self, block: Any, *inputs: Tensor, training: bool | None, **kwargs: Any) -> Any:
+        # Collected scores would leave the call that is made twice.
+        if self.rematerialize and training and active_collector() is None:
+            return rematerialized(block, *inputs, training=training, **kwargs)
+        return block(*inputs, training=training, **kwargs)
+
     def _finish(self, x: Tensor) -> Tensor:
         return x if self.norm is None else self.norm(x)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "num_layers": self.num_layers}
+        return {
+            **super().get_config(),
+            "num_layers": self.num_layers,
+            "rematerialize": self.rematerialize,
+        }
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -51,7 +78,8 @@ class TransformerEncoder(_Stack):
 
         x = block_i(x) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
 
-    Shapes: x `(B, T, D)` to `(B, T, D)`: embeddings with positions go in.
+    Shapes: x `(B, T, D)` to `(B, T, D)`: embeddings go in, with positions unless the
+    blocks have them (`positions="rotary"` or `"alibi"`).
 
     Masking: as `TransformerEncoderBlock`, the same for all blocks.
 
@@ -59,6 +87,8 @@ class TransformerEncoder(_Stack):
         num_layers: Number of blocks.
         num_heads: Number of attention heads N.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
+        rematerialize: Whether training keeps only what goes into each block, and computes the block
+            again for its gradients: less memory, by about a third more time, the same values.
         **kwargs: All other arguments of `TransformerEncoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -68,6 +98,8 @@ class TransformerEncoder(_Stack):
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
+            if None.
 
     Returns:
         The output `(B, T, D)`, or `(output, [weights of block 0, ...])`, each `(B, N, T, T)`.
@@ -99,18 +131,21 @@ class TransformerEncoder(_Stack):
         mask=None,
         x_mask=None,
         training=None,
+        positions=None,
     ):
         """Applies the blocks in turn."""
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         scores = []
         for block in self.blocks:
-            x = block(
+            x = self._apply(
+                block,
                 x,
                 padding_mask=padding_mask,
                 attention_mask=attention_mask,
                 use_causal_mask=use_causal_mask,
                 return_attention_scores=return_attention_scores,
                 training=training,
+                positions=positions,
             )
             if return_attention_scores:
                 x, weights = x
@@ -125,8 +160,9 @@ class TransformerDecoder(_Stack):
 
         x = block_i(x, memory) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
 
-    Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`: embeddings with positions go in, and
-    a `TokenEmbedding` with `reverse=True` or a `Dense` makes logits of what comes out.
+    Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`: embeddings go in, with positions
+    unless the blocks have them (`positions="rotary"` or `"alibi"`), and a `TokenEmbedding` with
+    `reverse=True` or a `Dense` makes logits of what comes out.
     `keras_attn.models.TokenDecoder` joins the three for decoding.
 
     Masking: as `DecoderBlock`, the same for all blocks; padded memory is hidden in each.
@@ -135,6 +171,8 @@ class TransformerDecoder(_Stack):
         num_layers: Number of blocks.
         num_heads: Number of attention heads N.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
+        rematerialize: Whether training keeps only what goes into each block, and computes the block
+            again for its gradients: less memory, by about a third more time, the same values.
         **kwargs: All other arguments of `DecoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -145,6 +183,8 @@ class TransformerDecoder(_Stack):
         attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1|N, T, T)`, for self-attention.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
+            if None.
 
     Returns:
         The output `(B, T, D)`. With scores `(output, [self weights, ...], [cross weights, ...])`,
@@ -178,19 +218,23 @@ class TransformerDecoder(_Stack):
         mask=None,
         x_mask=None,
         training=None,
+        positions=None,
     ):
         """Applies the blocks in turn."""
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         own, cross = [], []
+        inputs = [] if memory is None else [memory]
         for block in self.blocks:
-            x = block(
+            x = self._apply(
+                block,
                 x,
-                memory=memory,
+                *inputs,
                 memory_mask=memory_mask,
                 padding_mask=padding_mask,
                 attention_mask=attention_mask,
                 return_attention_scores=return_attention_scores,
                 training=training,
+                positions=positions,
             )
             if return_attention_scores:
                 x, weights, *rest = x
@@ -206,6 +250,7 @@ class TransformerDecoder(_Stack):
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
         max_length: Any = None,
+        positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Runs over a prompt and returns the state that `step` continues.
 
@@ -215,6 +260,7 @@ class TransformerDecoder(_Stack):
             memory: `(B, S, Dm)`, or None. Its keys and values are computed here, once.
             memory_mask: `(B, S)`; the Keras mask of `memory` if None.
             max_length: Number of slots L of the cache: P and all steps that follow; P + 1 if None.
+            positions: As those of the call. Steps count on from the greatest of each row.
 
         Returns:
             The output `(B, P, D)` and the state, a nest of batch-first tensors.
@@ -239,6 +285,10 @@ class TransformerDecoder(_Stack):
             "visible": ops.pad(visible, [[0, 0], [0, max_length - length]]),
             "slot": ops.sum(ops.cast(ones, "int32"), axis=1),
         }
+        if self.positions is not None:
+            given = token_positions(x) if positions is None else check_positions(positions, x)
+            given = ops.where(ones, ops.cast(given, "int32"), 0)  # (B, P), of one row too
+            state["positions"] = ops.pad(given, [[0, 0], [0, max_length - length]])
         if memory is not None:
             if memory_mask is None:
                 memory_mask = ops.ones_like(memory[:, :, 0], dtype="bool")
@@ -247,7 +297,9 @@ class TransformerDecoder(_Stack):
             state["memory_mask"] = memory_mask
         blocks = []
         for block in self.blocks:
-            x, block_state = block.prefill(x, padding_mask, memory, memory_mask, max_length)
+            x, block_state = block.prefill(
+                x, padding_mask, memory, memory_mask, max_length, positions
+            )
             blocks.append(block_state)
         state["cache"] = [b["cache"] for b in blocks]
         if memory is not None:
@@ -270,6 +322,11 @@ class TransformerDecoder(_Stack):
         """
         slot = ops.max(state["slot"])
         here = ops.cumsum(ops.ones_like(state["visible"], dtype="int32"), axis=1) - 1 == slot
+        positions = state.get("positions")
+        if positions is not None:
+            last = ops.max(ops.where(state["visible"], positions, -1), axis=1, keepdims=True)
+            positions = ops.where(here, last + 1, positions)
+            state = {**state, "positions": positions}
         state = {
             **state,
             "visible": ops.logical_or(state["visible"], here),
@@ -288,6 +345,7 @@ class TransformerDecoder(_Stack):
                 state["visible"],
                 state.get("memory_mask"),
                 return_attention_scores,
+                positions,
             )
             cache.append(block_state["cache"])
             for role, w in zip(("self", "cross"), weights, strict=False):
@@ -295,6 +353,21 @@ class TransformerDecoder(_Stack):
         state["cache"] = cache
         x = self._finish(x)
         return (x, state, scores) if return_attention_scores else (x, state)
+
+    @staticmethod
+    def repeat(state: dict[str, Any], times: int) -> dict[str, Any]:
+        """Repeats rows of a state, for the beams of each sentence.
+
+        Args:
+            state: The state.
+            times: How often each row is repeated, in a row.
+
+        Returns:
+            The state of the new rows. They share the rows of the memory, which is not repeated.
+        """
+        shared = {k: v for k, v in state.items() if k in ("memory", "memory_mask")}
+        rest = {k: v for k, v in state.items() if k not in shared}
+        return {**tree.map_structure(lambda t: ops.repeat(t, times, axis=0), rest), **shared}
 
     @staticmethod
     def reorder(state: dict[str, Any], rows: Tensor) -> dict[str, Any]:

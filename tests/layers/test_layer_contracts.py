@@ -1,5 +1,6 @@
 """Every layer, block and stack keeps the contracts."""
 
+import dataclasses
 import inspect
 
 import keras
@@ -17,6 +18,10 @@ MEMORY = {"x": ("T", D), "memory": ("S", 6)}
 SELF, CROSS = ("x", "x", N), ("x", "memory", N)
 BLOCK = {"num_heads": N, "intermediate_dim": 12}
 STACK = {"num_layers": 2, **BLOCK}
+LLAMA = {
+    "normalization": "rms_norm", "gated": True, "activation": "silu", "use_bias": False,
+    "positions": "rotary", "num_kv_heads": 1, "normalize_first": True,
+}  # fmt: skip
 
 
 def make(cls, **settings):
@@ -34,6 +39,11 @@ def self_attention(**settings):
         causal={"use_causal_mask": True},
         repeats=True,
     )
+
+
+def by_chunks(case):
+    """Of an attention layer made with `attention_kernel="chunked"`: it has no scores."""
+    return dataclasses.replace(case, scores=())
 
 
 def one_head(projection, repeats=True, **settings):
@@ -182,6 +192,11 @@ CASES = {
     "self_attention_low_rank_grouped": self_attention(
         num_kv_heads=1, key_dim=3, value_dim=5, value_rank=3, use_bias=False, attention_dropout=0.1
     ),
+    "self_attention_rotary": self_attention(positions="rotary", num_kv_heads=1),
+    "self_attention_alibi": self_attention(positions="alibi", attention_dropout=0.1),
+    "self_attention_chunked": by_chunks(
+        self_attention(attention_kernel="chunked", num_kv_heads=1, value_dim=5)
+    ),
     "one_head_bare": one_head(None, scale=1.0),
     "one_head_shared": one_head("shared", attention_dropout=0.1, seed=3),
     "one_head_separate": one_head("separate", repeats=False, units=5, use_bias=True),
@@ -191,6 +206,7 @@ CASES = {
     ),
     "attention_low_rank": attention(num_kv_heads=1, key_dim=3, value_dim=5, value_rank=2),
     "attention_key": attention({**TWO, "key": ("S", 3)}),
+    "attention_chunked": by_chunks(attention(attention_kernel="chunked")),
     "additive": additive(),
     "additive_key": additive({**TWO, "key": ("S", 3)}, use_bias=True, attention_dropout=0.1),
     "additive_local": additive(normalize=True, use_bias=True, window="monotonic", window_size=3),
@@ -252,6 +268,12 @@ CASES = {
     "feed_forward": plain(
         layers.FeedForward, intermediate_dim=12, activation="gelu", dropout=0.1, seed=1
     ),
+    "feed_forward_gated": plain(
+        layers.FeedForward, intermediate_dim=12, activation="silu", dropout=0.1, gated=True
+    ),
+    "feed_forward_no_bias": plain(layers.FeedForward, intermediate_dim=12, use_bias=False),
+    "rms_normalization": plain(layers.RMSNormalization, epsilon=1e-5),
+    "rotary": plain(layers.RotaryEmbedding, {"x": ("T", 3, 6)}, base=100.0),
     "embedding": LayerCase(
         make(layers.TokenEmbedding, vocabulary_size=11, dim=6), {"x": ("T",)}, masks={"x": "mask"}
     ),
@@ -290,6 +312,7 @@ CASES = {
         dropout=0.1, attention_dropout=0.1, activation="gelu", seed=1,
     ),
     "encoder_block_low_rank": block(layers.TransformerEncoderBlock, **BLOCK, value_rank=2),
+    "encoder_block_llama": block(layers.TransformerEncoderBlock, **BLOCK, **LLAMA),
     "decoder_block": block(layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK),
     "decoder_block_pre": block(
         layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK, normalize_first=True, dropout=0.1
@@ -298,13 +321,23 @@ CASES = {
     "decoder_block_low_rank": block(
         layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK, value_rank=3
     ),
+    "decoder_block_alibi": block(
+        layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK, positions="alibi", dropout=0.1
+    ),
     "encoder": block(layers.TransformerEncoder, X, (SELF, SELF), **STACK),
     "encoder_pre": block(
         layers.TransformerEncoder, X, (SELF, SELF), **STACK, normalize_first=True, seed=5
     ),
+    "encoder_rematerialized": block(
+        layers.TransformerEncoder, X, (SELF, SELF), **STACK, dropout=0.1, rematerialize=True
+    ),
     "decoder": block(layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK),
     "decoder_alone": block(
         layers.TransformerDecoder, X, (SELF, SELF), **STACK, normalize_first=True
+    ),
+    "decoder_llama": block(
+        layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK, **LLAMA,
+        attention_dropout=0.1, rematerialize=True,
     ),
 }  # fmt: skip
 
@@ -332,7 +365,8 @@ LOSS_CASES = {
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("case", CASES)
-def test_contract(case, check, tmp_path):
+def test_contract(case, check, tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_attn.ops.chunked_attention.CHUNK", 2)
     if CHECKS[check] is check_saving:
         check_saving(CASES[case], tmp_path)
     else:

@@ -40,6 +40,9 @@ SETTINGS = [
     (layers.AdditiveAttention, {"units": 3, "attention_dropout": -0.1}, "attention_dropout"),
     (layers.FeedForward, {"intermediate_dim": None}, "intermediate_dim"),
     (layers.FeedForward, {"intermediate_dim": 3, "dropout": 2}, "dropout"),
+    (layers.RMSNormalization, {"epsilon": 0}, "epsilon"),
+    (layers.RotaryEmbedding, {"base": 1.0}, "base"),
+    (layers.RotaryEmbedding, {"base": "10000"}, "base"),
     (layers.PositionalEncoding, {"max_wavelength": 1.0}, "max_wavelength"),
     (layers.LearnedPositionalEncoding, {"sequence_length": 0}, "sequence_length"),
     (layers.TokenEmbedding, {"vocabulary_size": 0, "dim": 4}, "vocabulary_size"),
@@ -48,6 +51,10 @@ SETTINGS = [
     (block, {"dropout": 1.5}, "dropout"),
     (block, {"cls": layers.DecoderBlock, "intermediate_dim": 0}, "intermediate_dim"),
     (block, {"cls": layers.TransformerEncoder, "num_layers": 0}, "num_layers"),
+    (block, {"normalization": "rms"}, "'layer_norm', 'rms_norm'.*'rms'"),
+    (block, {"positions": "sinusoidal"}, "None, 'rotary', 'alibi'.*'sinusoidal'"),
+    (block, {"cls": layers.DecoderBlock, "rotary_base": 0}, "rotary_base"),
+    (layers.MultiHeadSelfAttention, {"num_heads": 2, "positions": "rope"}, "'rotary'.*'rope'"),
 ]
 
 
@@ -82,6 +89,13 @@ def test_wrong_settings(make, settings, word):
         ),
         (lambda: block(value_rank=9)(x()), ["at most 8", "=9"]),
         (lambda: layers.PositionalEncoding()(keras.Input((4,))), ["(None, 4)"]),
+        (lambda: layers.RotaryEmbedding()(x()), ["(B, T, N, H)", "(2, 4, 8)"]),
+        (lambda: layers.RotaryEmbedding()(keras.Input((4, 2, 5))), ["even width", "2, 5)"]),
+        (
+            lambda: layers.RotaryEmbedding()(keras.Input((4, 2, 6)), np.arange(5)),
+            ["(T,), (1, T) or (B, T)", "(1, 5)"],
+        ),
+        (lambda: layers.RMSNormalization()(keras.Input((4, None))), ["must be known", "None"]),
         (lambda: layers.AdditiveAttention(3)(keras.Input((4,)), x()), ["(None, 4)", "expand_dims"]),
         (lambda: layers.AdditiveAttention(3)(x()), ["value"]),
         (lambda: layers.MultiHeadAttention(2)(x()), ["value", "MultiHeadSelfAttention"]),

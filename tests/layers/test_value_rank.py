@@ -172,7 +172,7 @@ def test_step_by_step(policy, atol, with_memory):
     if with_memory:
         extra["memory"] = ops.cast(memory, stack.compute_dtype)
     output, state = stack.prefill(half[:, :2], max_length=T + 1, **extra)
-    assert state["cache"][0][1].shape == (B, T + 1, 2, 5)
+    assert state["cache"][0][1].shape == (B, 2, T + 1, 5)
     np.testing.assert_allclose(ops.cast(output, "float32"), expected[:, :2], atol=atol)
     for t in range(2, T):
         output, state = stack.step(half[:, t : t + 1], state)

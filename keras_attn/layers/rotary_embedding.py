@@ -1,0 +1,76 @@
+"""Rotary positions of queries and keys."""
+
+from typing import Any
+
+import keras
+
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_positions,
+    check_rank,
+    check_rotary_base,
+    sequence_mask,
+)
+from keras_attn.ops import apply_rotary
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class RotaryEmbedding(MaskedLayer):
+    """Rotates queries or keys by their positions (Su et al., 2021), for an attention of your own.
+
+        a[i]                    = positions[b, t] * base ** (-2i / H)
+        output[b, t, n, i]      = x[b, t, n, i] cos(a[i]) - x[b, t, n, i + H/2] sin(a[i])
+        output[b, t, n, i+H/2]  = x[b, t, n, i + H/2] cos(a[i]) + x[b, t, n, i] sin(a[i])
+
+    for i < H / 2. The product of a rotated query and a rotated key depends on their distance alone.
+    Channels i and i + H / 2 are a pair, as in GPT-NeoX and Llama. No weights, any length.
+    `MultiHeadSelfAttention(positions="rotary")` and the blocks do this inside.
+
+    Shapes: x `(B, T, N, H)` to `(B, T, N, H)`, H even.
+
+    Masking: the mask of `x` (or an explicit `mask` `(B, T)`) is that of the output. Padded
+    positions are rotated as all others. With left padding any contiguous positions do, as only
+    distances count.
+
+    Args:
+        base: 10000 in the paper; greater for longer contexts.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: `(B, T, N, H)`.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
+        mask: `(B, T)` mask of the output; that of `x` if None.
+
+    Returns:
+        `(B, T, N, H)` in the dtype of `x`.
+
+    Raises:
+        ValueError: For an odd H, wrong ranks or lengths, or positions that are no integers.
+
+    Example:
+
+    >>> rotary = RotaryEmbedding()
+    >>> query, key = ops.ones((2, 5, 4, 8)), ops.ones((2, 5, 4, 8))
+    >>> context = keras_attn.ops.dot_product_attention(rotary(query), rotary(key), key)
+    >>> tuple(context.shape)
+    (2, 5, 4, 8)
+    """
+
+    _query_mask_name = "x_mask"
+
+    def __init__(self, base: float = 10000.0, **kwargs):
+        super().__init__(**kwargs)
+        check_rotary_base(base, "base")
+        self.base = base
+
+    def call(self, x, positions=None, mask=None, x_mask=None):
+        """Rotates the heads."""
+        check_rank(x, "x", rank=4, shape="(B, T, N, H)")
+        sequence_mask(x, mask, x_mask, name="mask")
+        if positions is not None:
+            positions = check_positions(positions, x)
+        return apply_rotary(x, positions, self.base)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {**super().get_config(), "base": self.base}
