@@ -15,8 +15,9 @@ State = Any
 class Decoder(Protocol):
     """The one interface of decoding; `state` is a nest of batch-first tensors.
 
-    A decoder may have a method `reorder(state, rows)` too, where taking whole rows of the state
-    would move what all beams of a sentence share.
+    Where the beams of a sentence share a part of the state, such as its memory, a decoder may have
+    two methods more: `repeat(state, times)`, of which row `i times + j` is the j-th beam of row i,
+    and `reorder(state, rows)`, of which row i continues row `rows[i]` of the same sentence.
     """
 
     def prefill(
@@ -53,8 +54,15 @@ def reorder(decoder: Decoder, state: State, rows: Tensor) -> State:
     return tree.map_structure(lambda t: ops.take(t, rows, axis=0), state)
 
 
-def repeat_rows(state: State, times: int) -> State:
+def repeat(decoder: Decoder, state: State, times: int) -> State:
     """Returns the state with each row `times` times in a row."""
+    if hasattr(decoder, "repeat"):
+        return decoder.repeat(state, times)
+    return repeat_rows(state, times)
+
+
+def repeat_rows(state: State, times: int) -> State:
+    """Returns a nest of batch-first tensors with each row `times` times in a row."""
     return tree.map_structure(lambda t: ops.repeat(t, times, axis=0), state)
 
 

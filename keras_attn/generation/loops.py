@@ -85,17 +85,14 @@ def prefilled(
     return logits, state, ops.sum(ops.cast(mask, "int32"), axis=1)
 
 
-def token_log_probabilities(
+def token_rules(
     vocabulary_size: int | None,
     end_id: int | None,
     pad_id: int,
     min_length: int,
     suppressed_ids: Sequence[int],
 ) -> Callable[[Tensor, Any], Tensor]:
-    """Returns `(logits (..., V), step) -> log-probabilities`, -inf where a token must not come.
-
-    They are the decoder's own: what is left is not scaled up to a sum of 1.
-    """
+    """Returns `(logits (..., V), step) -> float32 logits`, -inf where a token must not come."""
     if vocabulary_size is None:
         raise ValueError("The last axis of the decoder's logits must be known. Received: None.")
     suppressed = [operator.index(i) for i in suppressed_ids]
@@ -116,18 +113,26 @@ def token_log_probabilities(
             f"`min_length`={min_length}. Received: all but `end_id`={end_id}."
         )
 
-    def log_probabilities(logits, step):
+    def allowed(logits, step):
         logits = ops.cast(logits, "float32")
-        logp = logits - ops.logsumexp(logits, axis=-1, keepdims=True)
         if suppressed:
-            logp = ops.where(ops.convert_to_tensor(never), IMPOSSIBLE, logp)
+            logits = ops.where(ops.convert_to_tensor(never), IMPOSSIBLE, logits)
         if min_length:
             is_end = ops.convert_to_tensor(np.isin(ids, ends))
             early = ops.logical_and(is_end, step + 1 < min_length)
-            logp = ops.where(early, IMPOSSIBLE, logp)
-        return logp
+            logits = ops.where(early, IMPOSSIBLE, logits)
+        return logits
 
-    return log_probabilities
+    return allowed
+
+
+def log_total(logits: Tensor) -> Tensor:
+    """What is taken from logits `(..., V)` to make log-probabilities of them, float32 `(..., 1)`.
+
+    It is that of the decoder's own logits: where tokens must not come, the probabilities of the
+    others are not scaled up to a sum of 1.
+    """
+    return ops.logsumexp(ops.cast(logits, "float32"), axis=-1, keepdims=True)
 
 
 def decode_rows(

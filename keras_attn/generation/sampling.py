@@ -12,9 +12,10 @@ from keras_attn.generation.loops import (
     Generation,
     checked_lengths,
     decode_rows,
+    log_total,
     prefilled,
     row_limits,
-    token_log_probabilities,
+    token_rules,
 )
 from keras_attn.generation.noise import row_seeds, uniform_noise
 from keras_attn.generation.repetition import History
@@ -249,9 +250,7 @@ def sample(
     logits, state, lengths = prefilled(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length
     )
-    log_probabilities = token_log_probabilities(
-        logits.shape[-1], end_id, pad_id, min_length, suppressed_ids
-    )
+    allowed = token_rules(logits.shape[-1], end_id, pad_id, min_length, suppressed_ids)
     limits = row_limits(max_lengths, max_length, lengths)
     seeds = row_seeds(seed, ops.cumsum(ops.ones_like(lengths)) - 1)
     prompt = ops.convert_to_tensor(prompt)
@@ -261,7 +260,7 @@ def sample(
 
     def choose(step, logits, history):
         logits = ops.cast(logits, "float32")
-        logp = log_probabilities(logits, step)
+        logp = allowed(logits, step) - log_total(logits)
         possible = logp > IMPOSSIBLE
         z = ops.where(possible, past.penalized(logits, history), IMPOSSIBLE)
         repeats = past.repeats(history, lengths + step)

@@ -6,15 +6,17 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_attn.generation.decoders import Decoder, integer, reorder, repeat_rows
+from keras_attn.generation.decoders import Decoder, integer, reorder, repeat
+from keras_attn.generation.greatest import greatest, greatest_k
 from keras_attn.generation.loops import (
     IMPOSSIBLE,
     Generation,
     checked_lengths,
     decode_rows,
+    log_total,
     prefilled,
     row_limits,
-    token_log_probabilities,
+    token_rules,
 )
 
 Tensor = Any
@@ -91,13 +93,11 @@ def greedy_search(
     logits, state, lengths = prefilled(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length
     )
-    log_probabilities = token_log_probabilities(
-        logits.shape[-1], end_id, pad_id, min_length, suppressed_ids
-    )
+    allowed = token_rules(logits.shape[-1], end_id, pad_id, min_length, suppressed_ids)
 
     def choose(step, logits, history):
-        logp = log_probabilities(logits, step)
-        return ops.argmax(logp, axis=-1), ops.max(logp, axis=-1), history
+        best, token = greatest(allowed(logits, step))
+        return token, best - log_total(logits)[:, 0], history
 
     limits = row_limits(max_lengths, max_length, lengths)
     return decode_rows(decoder, logits, state, lengths, limits, max_length, end_id, pad_id, choose)
@@ -176,14 +176,15 @@ def beam_search(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length
     )
     V = logits.shape[-1]
-    log_probabilities = token_log_probabilities(V, end_id, pad_id, min_length, suppressed_ids)
+    most = min(K, V)  # next tokens of one beam that can be among the K best
+    allowed = token_rules(V, end_id, pad_id, min_length, suppressed_ids)
     limits = ops.expand_dims(row_limits(max_lengths, max_length, lengths), 1)
     slots = ops.reshape(ops.arange(max_length, dtype="int32"), (1, 1, -1))
     rows = ops.cumsum(ops.ones_like(lengths)) - 1
     first_of_row = ops.expand_dims(rows * K, 1)
     beam_lengths = ops.repeat(lengths, K, axis=0)
-    pad_only = np.where(np.arange(V) == pad_id, 0.0, IMPOSSIBLE)
-    pad_only = ops.convert_to_tensor(pad_only, "float32")
+    once = np.where(np.arange(most) == 0, 0.0, IMPOSSIBLE)
+    once = ops.convert_to_tensor(once, "float32")
 
     def nothing(count):
         """As many sequences that are not there, for each row."""
@@ -204,22 +205,30 @@ def beam_search(
         rest = [ops.take_along_axis(t, index, axis=1) for t in beams[1:]]
         return Generation(tokens, *rest)
 
-    def extend(step, logp, beams):
-        """From K beams and their next tokens' `logp` (B, K, V) to the K best; scores are sums."""
+    def following(step, logits):
+        """The best next tokens of logits (..., V) and their log-probabilities, (..., most)."""
+        values, tokens = greatest_k(allowed(logits, step), most)
+        return values - log_total(logits), tokens
+
+    def extend(step, logp, tokens, beams):
+        """From K beams and their next `tokens` (B, K, most) to the K best; scores are sums."""
         open_ = is_open(beams)
-        logp = ops.where(ops.expand_dims(open_, -1), logp, pad_only)
+        goes_on = ops.expand_dims(open_, -1)
+        logp = ops.where(goes_on, logp, once)
+        tokens = ops.where(goes_on, tokens, ops.cast(pad_id, "int32"))
         total = ops.expand_dims(beams.scores, -1) + logp
         beams = beams._replace(lengths=beams.lengths + ops.cast(open_, "int32"))
         ranked = total / ops.expand_dims(length_penalty(beams.lengths, alpha), -1)
-        _, index = ops.top_k(ops.reshape(ranked, (-1, K * V)), K)
+        _, index = ops.top_k(ops.reshape(ranked, (-1, K * most)), K)
         index = ops.cast(index, "int32")
-        parent, token = index // V, index % V
+        parent = index // most
+        token = ops.take_along_axis(ops.reshape(tokens, (-1, K * most)), index, axis=1)
         was_open = ops.take_along_axis(open_, parent, axis=1)
         beams = take(beams, parent)
         ended = ops.logical_and(was_open, ops.equal(token, end_id))
         beams = Generation(
             ops.where(ops.equal(slots, step), ops.expand_dims(token, -1), beams.tokens),
-            ops.take_along_axis(ops.reshape(total, (-1, K * V)), index, axis=1),
+            ops.take_along_axis(ops.reshape(total, (-1, K * most)), index, axis=1),
             beams.lengths,
             ops.logical_or(beams.finished, ended),
         )
@@ -244,16 +253,16 @@ def beam_search(
         )
         return best.scores[:, -1:] >= bound
 
-    def choose(step, logp, beams, best):
-        beams, parent, token, was_open = extend(step, logp, beams)
+    def choose(step, logp, tokens, beams, best):
+        beams, parent, token, was_open = extend(step, logp, tokens, beams)
         over = ops.logical_and(was_open, ops.logical_not(is_open(beams)))
         best = remember(best, beams, over)
         return token, beams, best, done(step, beams, best), parent
 
     def body(step, token, beams, best, stopped, state):
         logits, state = decoder.step(ops.reshape(token, (-1,)), beam_lengths + step, state)
-        logp = ops.reshape(log_probabilities(logits, step + 1), (-1, K, V))
-        *chosen, parent = choose(step + 1, logp, beams, best)
+        logp, tokens = (ops.reshape(t, (-1, K, most)) for t in following(step + 1, logits))
+        *chosen, parent = choose(step + 1, logp, tokens, beams, best)
         state = reorder(decoder, state, ops.reshape(first_of_row + parent, (-1,)))
         return (step + 1, *chosen, state)
 
@@ -264,9 +273,9 @@ def beam_search(
     beams = nothing(K)
     first = ops.convert_to_tensor(np.arange(K)[None] == 0)
     beams = beams._replace(scores=ops.where(first, 0.0, beams.scores))
-    logp = ops.expand_dims(log_probabilities(logits, 0), 1) + ops.zeros((1, K, 1), "float32")
-    *chosen, _ = choose(0, logp, beams, nothing(R))
-    loop = (ops.convert_to_tensor(0, "int32"), *chosen, repeat_rows(state, K))
+    logp, tokens = (ops.repeat(ops.expand_dims(t, 1), K, axis=1) for t in following(0, logits))
+    *chosen, _ = choose(0, logp, tokens, beams, nothing(R))
+    loop = (ops.convert_to_tensor(0, "int32"), *chosen, repeat(decoder, state, K))
     _, _, _, best, _, _ = ops.while_loop(going, body, loop)
 
     there = best.scores > IMPOSSIBLE

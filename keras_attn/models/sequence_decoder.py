@@ -49,7 +49,8 @@ class SequenceDecoder:
             "encoder": TransformerEncoder | RecurrentEncoder,
             "decoder": TransformerDecoder | AttentionDecoder,
         }
-        if isinstance(layers.get("encoder"), TransformerEncoder):
+        encoder = layers.get("encoder")
+        if isinstance(encoder, TransformerEncoder) and encoder.positions is None:
             wanted["positions"] = PositionalEncoding
         missing = [n for n, kind in wanted.items() if not isinstance(layers.get(n), kind)]
         if missing:

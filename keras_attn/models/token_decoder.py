@@ -4,6 +4,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_attn.generation.decoders import repeat
 from keras_attn.ops.masks import token_mask
 
 Tensor = Any
@@ -98,3 +99,7 @@ class TokenDecoder:
     def reorder(self, state: Any, rows: Tensor) -> Any:
         """Takes rows within sentences; what depends on the memory alone stays where it is."""
         return self.decoder.reorder(state, rows)
+
+    def repeat(self, state: Any, times: int) -> Any:
+        """Repeats rows; what depends on the memory alone is not repeated if the stack shares it."""
+        return repeat(self.decoder, state, times)

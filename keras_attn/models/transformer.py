@@ -11,8 +11,11 @@ from keras_attn.layers import (
     TransformerDecoder,
     TransformerEncoder,
 )
+from keras_attn.layers.masked_layer import check_choice
 
 Tensor = Any
+
+TRANSFORMER_POSITIONS = ("sinusoidal", "rotary", "alibi")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,15 @@ class TransformerConfig:
         activation: Activation of the feed-forward networks.
         normalize_first: Pre-norm instead of post-norm.
         num_decoder_layers: Number of decoder blocks where it differs from `num_layers`.
+        normalization: `"layer_norm"` or `"rms_norm"`.
+        gated: Whether the feed-forward networks are gated: with `activation="silu"` SwiGLU.
+        use_bias: Whether the projections of the blocks have biases.
+        positions: `"sinusoidal"`, added to the embeddings, or `"rotary"` or `"alibi"`, in the
+            self-attention of each block.
+        rematerialize: Whether training computes each block again for its gradients, to save memory.
+
+    Raises:
+        ValueError: For unknown positions; the layers check the rest.
 
     Example:
 
@@ -50,6 +62,14 @@ class TransformerConfig:
     activation: str = "relu"
     normalize_first: bool = True
     num_decoder_layers: int | None = None
+    normalization: str = "layer_norm"
+    gated: bool = False
+    use_bias: bool = True
+    positions: str = "sinusoidal"
+    rematerialize: bool = False
+
+    def __post_init__(self):
+        check_choice("TransformerConfig", TRANSFORMER_POSITIONS, positions=self.positions)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the settings as a JSON-safe dict."""
@@ -64,8 +84,9 @@ def encoder_decoder_transformer(
         memory = encoder(positions(embed(source_ids)))          (B, S, D)
         logits = decoder(positions(embed(target_ids)), memory) E^T   (B, T, V)
 
-    The output is tied to the target embedding. Padding is id 0 on both sides; the masks are made
-    by the embeddings and reach every block.
+    Rotary positions and those of ALiBi are the blocks' own: nothing is added to the embeddings
+    then. The output is tied to the target embedding. Padding is id 0 on both sides; the masks are
+    made by the embeddings and reach every block.
 
     Args:
         config: The settings.
@@ -104,9 +125,17 @@ def encoder_decoder_transformer(
         "attention_dropout": config.attention_dropout,
         "activation": config.activation,
         "normalize_first": config.normalize_first,
+        "normalization": config.normalization,
+        "gated": config.gated,
+        "use_bias": config.use_bias,
+        "rematerialize": config.rematerialize,
         "dtype": dtype,
     }
-    positions = PositionalEncoding(dtype=dtype, name="positions")
+    if config.positions == "sinusoidal":
+        positions = PositionalEncoding(dtype=dtype, name="positions")
+    else:
+        block["positions"] = config.positions
+        positions = keras.layers.Identity(dtype=dtype, name="no_positions")
     dropout = keras.layers.Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
     encoder = TransformerEncoder(config.num_layers, **block, name="encoder")
     decoder_layers = config.num_decoder_layers

@@ -9,7 +9,12 @@ from generation_toys import END, PAD, START, randomize, small_transformer, sourc
 from keras import ops
 
 from keras_attn.generation import CompiledFunction, RecomputeDecoder, beam_search, greedy_search
-from keras_attn.layers import LearnedPositionalEncoding, TokenEmbedding, TransformerDecoder
+from keras_attn.layers import (
+    DecoderBlock,
+    LearnedPositionalEncoding,
+    TokenEmbedding,
+    TransformerDecoder,
+)
 from keras_attn.models import SequenceDecoder, TokenDecoder
 
 DIM, STEPS = 8, 3
@@ -19,12 +24,26 @@ PROMPTS = {  # lengths of three rows, and the side of their padding
     "right": ([2, 4, 1], "right"),
     "left": ([2, 4, 1], "left"),
 }
-CASES = [  # normalize_first, num_kv_heads, memory, prompt
-    *itertools.product([True, False], [None, 2], [True, False], ["right", "left"]),
-    (True, None, True, "one token"),
-    (False, 1, False, "one token"),
-    (False, None, True, "equal"),
-    (True, 1, False, "equal"),
+LLAMA = {
+    "normalization": "rms_norm", "gated": True, "activation": "silu", "use_bias": False,
+    "positions": "rotary", "num_kv_heads": 2, "normalize_first": True, "rotary_base": 50.0,
+}  # fmt: skip
+CASES = [  # settings of the stack, memory, prompt
+    *(
+        ({"normalize_first": first, "num_kv_heads": heads}, memory, prompt)
+        for first, heads, memory, prompt in itertools.product(
+            [True, False], [None, 2], [True, False], ["right", "left"]
+        )
+    ),
+    ({"normalize_first": True}, True, "one token"),
+    ({"num_kv_heads": 1}, False, "one token"),
+    ({}, True, "equal"),
+    ({"normalize_first": True, "num_kv_heads": 1}, False, "equal"),
+    *((LLAMA, memory, prompt) for memory in (True, False) for prompt in ("right", "left")),
+    (LLAMA, False, "equal"),
+    ({"positions": "alibi"}, True, "right"),
+    ({"positions": "alibi", "num_kv_heads": 2}, False, "left"),
+    ({"positions": "alibi", "normalize_first": True}, False, "one token"),
 ]
 
 
@@ -44,16 +63,16 @@ def prompt_slots(lengths, side):
 
 def fill_free_slots(cache, used, value):
     """Writes garbage into all slots that hold no prompt."""
-    free = ops.reshape(ops.arange(cache.shape[1]) >= used, (1, -1, 1, 1))
+    free = ops.reshape(ops.arange(cache.shape[2]) >= used, (1, 1, -1, 1))
     return ops.where(free, ops.cast(value, cache.dtype), cache)
 
 
-@pytest.mark.parametrize("normalize_first, num_kv_heads, with_memory, prompt", CASES)
-def test_transformer_decoder(normalize_first, num_kv_heads, with_memory, prompt):
+@pytest.mark.parametrize("settings, with_memory, prompt", CASES, ids=str)
+def test_transformer_decoder(settings, with_memory, prompt):
     """Vectors: outputs and weights, with slots to spare and garbage in them."""
     lengths, side = PROMPTS[prompt]
     rng = np.random.default_rng(0)
-    stack = TransformerDecoder(2, 4, 16, normalize_first=normalize_first, num_kv_heads=num_kv_heads)
+    stack = TransformerDecoder(2, 4, 16, **settings)
     x = rng.normal(size=(3, max(lengths) + STEPS, DIM)).astype("float32")
     memory = rng.normal(size=(3, 5, DIM)).astype("float32") if with_memory else None
     memory_mask = np.arange(5) < np.array([[5], [2], [3]]) if with_memory else None
@@ -80,6 +99,10 @@ def test_transformer_decoder(normalize_first, num_kv_heads, with_memory, prompt)
     state["cache"] = keras.tree.map_structure(
         lambda c: fill_free_slots(c, width, 1e4), state["cache"]
     )
+    assert ("positions" in state) == (settings.get("positions") is not None)
+    if "positions" in state:
+        free = np.arange(width + STEPS + 2) >= width
+        state["positions"] = ops.where(free, 99, state["positions"])
     for step in range(STEPS):
         at = np.array(lengths) + step
         new = np.take_along_axis(x, at[:, None, None], axis=1)
@@ -98,6 +121,34 @@ def test_transformer_decoder(normalize_first, num_kv_heads, with_memory, prompt)
                     numpy(cross[layer])[row, :, at[row]],
                     atol=1e-5,
                 )
+
+
+@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+def test_steps_count_on_from_given_positions(positions):
+    """A prompt that begins at 40 in one row, and skips positions in the other."""
+    given = np.array([[40, 41, 42, 43, 44], [3, 7, 8, 9, 10]])
+    stack = TransformerDecoder(2, 2, 16, positions=positions)
+    x = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(2, 5, DIM)).astype("float32"))
+    stack(x)
+    randomize(stack, 1)
+    full = numpy(stack(x, positions=given))
+    output, state = stack.prefill(x[:, :2], max_length=5, positions=given[:, :2])
+    np.testing.assert_allclose(numpy(output), full[:, :2], atol=1e-5)
+    for at in range(2, 5):
+        output, state = stack.step(x[:, at : at + 1], state)
+        np.testing.assert_allclose(numpy(output)[:, 0], full[:, at], atol=1e-5)
+    np.testing.assert_array_equal(numpy(state["positions"]), given)
+
+
+def test_a_block_without_positions_given():
+    """Slots are positions then."""
+    block = DecoderBlock(2, 16, positions="alibi")
+    x = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(2, 4, DIM)).astype("float32"))
+    full = numpy(block(x))
+    output, state = block.prefill(x[:, :3], max_length=6)
+    visible = ops.convert_to_tensor(np.tile(np.arange(6) < 4, (2, 1)))
+    output, _, _ = block.step(x[:, 3:], state, ops.convert_to_tensor(3, "int32"), visible)
+    np.testing.assert_allclose(numpy(output)[:, 0], full[:, 3], atol=1e-5)
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["pre-norm", "post-norm"])
@@ -135,21 +186,23 @@ def test_token_decoder_of_a_model(model, prompt):
             assert np.all(numpy(scores["cross"][0])[1, :, :, 2:] == 0)
 
 
-def language_model(seed=0):
-    """A decoder-only model of learned positions and an output that is not tied."""
+def language_model(seed=0, positions=None):
+    """A decoder-only model of learned positions, or others, and an output that is not tied."""
     ids = keras.Input((None,), dtype="int32")
     embedding = TokenEmbedding(9, DIM, mask_zero=False)
-    positions = LearnedPositionalEncoding(8)
-    stack = TransformerDecoder(2, 2, 16, num_kv_heads=1, normalize_first=True)
+    learned = LearnedPositionalEncoding(8) if positions is None else None
+    stack = TransformerDecoder(2, 2, 16, num_kv_heads=1, normalize_first=True, positions=positions)
     head = keras.layers.Dense(9)
-    model = keras.Model(ids, head(stack(positions(embedding(ids)))))
-    return randomize(model, seed), TokenDecoder(embedding, positions, stack, head)
+    x = embedding(ids) if learned is None else learned(embedding(ids))
+    model = keras.Model(ids, head(stack(x)))
+    return randomize(model, seed), TokenDecoder(embedding, learned, stack, head)
 
 
+@pytest.mark.parametrize("positions", [None, "rotary", "alibi"])
 @pytest.mark.parametrize("prompt", PROMPTS)
-def test_token_decoder_without_memory(prompt):
+def test_token_decoder_without_memory(prompt, positions):
     lengths, side = PROMPTS[prompt]
-    model, decoder = language_model()
+    model, decoder = language_model(positions=positions)
     targets = np.random.default_rng(0).integers(0, 9, size=(3, 7)).astype("int32")
     full = numpy(model(targets))
     slots, mask = prompt_slots(lengths, side)
@@ -230,10 +283,11 @@ def test_greedy_is_a_beam_of_one_and_recomputing():
     assert len(different) > 15
 
 
+@pytest.mark.parametrize("positions", [None, "rotary", "alibi"])
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_searches_with_padded_prompts(side):
+def test_searches_with_padded_prompts(side, positions):
     """A prompt alone == beside longer ones, cached and recomputed, greedy and beams."""
-    model, decoder = language_model(seed=3)
+    model, decoder = language_model(3, positions)
     lengths = [2, 4, 1]
     slots, mask = prompt_slots(lengths, side)
     rng = np.random.default_rng(1)

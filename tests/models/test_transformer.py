@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from model_toys import START, batch, numpy, randomize, search
 
 from keras_attn.models import (
@@ -31,6 +32,8 @@ VARIANTS = [
     {"normalize_first": True},
     {"normalize_first": False},
     {"target": 9, "num_decoder_layers": 1, "activation": "gelu"},
+    {"positions": "rotary", "normalization": "rms_norm", "gated": True, "use_bias": False},
+    {"positions": "alibi", "normalize_first": False},
 ]
 
 
@@ -98,6 +101,59 @@ def test_one_vocabulary_has_one_embedding():
     assert "target_embedding" not in names
 
 
+MODERN = {
+    "normalization": "rms_norm", "gated": True, "activation": "silu", "use_bias": False,
+    "positions": "rotary",
+}  # fmt: skip
+
+
+def test_weights_of_a_modern_model():
+    """Two thirds of the hidden width with a gate; no biases, no means; nothing for positions."""
+    model = make(num_layers=2, num_decoder_layers=1, **{**MODERN, "intermediate_dim": 12})
+    D, F = 8, 12
+    block = 4 * D * D + 3 * D * F + 2 * D
+    cross = 4 * D * D + D
+    assert model.count_params() == 2 * block + (block + cross) + 2 * D + 11 * D
+    assert "positions" not in [layer.name for layer in model.layers]
+
+
+def test_options_reach_the_layers():
+    model = make(**MODERN, rematerialize=True)
+    for name in ("encoder", "decoder"):
+        stack = model.get_layer(name)
+        assert {k: getattr(stack.blocks[0], k) for k in MODERN if k != "activation"} == {
+            k: v for k, v in MODERN.items() if k != "activation"
+        }
+        assert stack.rematerialize
+    stack = make().get_layer("encoder")
+    assert (stack.positions, stack.rematerialize, stack.normalization) == (
+        None, False, "layer_norm",
+    )  # fmt: skip
+
+
+def test_configs_from_before():
+    """A dict without the fields that came later is the model that it was."""
+    config = TransformerConfig(11, **SMALL).to_dict()
+    for name in (*MODERN.keys() - {"activation"}, "rematerialize"):
+        config.pop(name)
+    assert TransformerConfig(**config) == TransformerConfig(11, **SMALL)
+    old, new = TransformerConfig(**config), TransformerConfig(11, **SMALL)
+    ids = batch()
+    np.testing.assert_array_equal(
+        *(numpy(randomize(encoder_decoder_transformer(c), 0)(ids)) for c in (old, new))
+    )
+
+
+def test_rotary_positions_tell_the_order():
+    """Without positions a pre-norm encoder gives each token what it gives it in any order."""
+    model = make(**MODERN)
+    sequences = SequenceDecoder(model)
+    source = np.array([[5, 6, 7, 8]], "int32")
+    there, _ = sequences.encode(source)
+    back, _ = sequences.encode(source[:, ::-1])
+    assert np.abs(numpy(there) - numpy(back)[:, ::-1]).max() > 1e-2
+
+
 def test_config_round_trip():
     config = TransformerConfig(11, 9, num_decoder_layers=1, activation="gelu", dropout=0.2)
     text = json.dumps(config.to_dict())
@@ -120,6 +176,9 @@ def test_config_round_trip():
         ({"attention_dropout": 1.0}, "`attention_dropout` .* Received: 1.0"),
         ({"dropout": 1.5}, "Received: .*1.5"),
         ({"activation": "no such"}, "no such"),
+        ({"positions": "learned"}, "'sinusoidal', 'rotary', 'alibi'. Received: 'learned'"),
+        ({"normalization": "batch"}, "'layer_norm', 'rms_norm'. Received: 'batch'"),
+        ({"positions": "rotary", "dim": 6}, "even. Received: width 3"),
     ],
 )
 def test_wrong_configs(settings, message):
@@ -142,13 +201,14 @@ def test_training_lowers_the_loss():
     assert all(np.isfinite(numpy(w)).all() for w in model.weights)
 
 
-def test_saving_and_a_fresh_process(tmp_path):
+@pytest.mark.parametrize("settings", [{}, MODERN], ids=["plain", "modern"])
+def test_saving_and_a_fresh_process(tmp_path, settings):
     """`.keras` in a process that only imports keras_attn, safely; predictions and decoding."""
-    model = make(target=9)
+    model = make(target=9, **settings)
     ids = batch(vocabulary=9)
     model.save(tmp_path / "model.keras")
     model.save_weights(tmp_path / "model.weights.h5")
-    again = make(target=9, seed=1)
+    again = make(target=9, seed=1, **settings)
     again.load_weights(tmp_path / "model.weights.h5")
     np.testing.assert_array_equal(numpy(again(ids)), numpy(model(ids)))
 
@@ -191,13 +251,23 @@ for name, result in found.items():
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+@pytest.mark.parametrize("settings", [MODERN, {"positions": "alibi"}], ids=str)
+def test_a_saved_model_of_any_length(tmp_path, settings):
+    model = make(**settings)
+    model.export(tmp_path / "model", verbose=False)
+    loaded = tf.saved_model.load(tmp_path / "model")
+    for ids in (batch(), batch(target=7), {k: v[:1, :2] for k, v in batch().items()}):
+        np.testing.assert_allclose(loaded.serve(ids), numpy(model(ids)), atol=1e-5)
+
+
 # SequenceDecoder and TokenDecoder
 
 
 @pytest.mark.parametrize("dtype, tolerance", [("mixed_bfloat16", 0.15), ("mixed_float16", 0.02)])
-def test_half_precision(dtype, tolerance):
+@pytest.mark.parametrize("settings", [{}, MODERN, {"positions": "alibi"}], ids=str)
+def test_half_precision(dtype, tolerance, settings):
     """Step by step == teacher forcing as far as the dtype goes, and both near float32."""
-    model, exact = make(dtype=dtype), make()
+    model, exact = make(dtype=dtype, **settings), make(**settings)
     ids = batch(target=6)
     ids["target_ids"] = ids["target_ids"] % 10 + 1  # no padding
     logits = model(ids)
