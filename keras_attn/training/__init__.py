@@ -4,6 +4,8 @@ from keras_attn.training.averaging import averaged_weights
 from keras_attn.training.caption_metrics import CaptionScores, ImageScores, caption_scores
 from keras_attn.training.caption_tokens import tokenize_captions
 from keras_attn.training.checkpointing import TrainingCheckpoint, fit_resumable
+from keras_attn.training.chunked_loss import linear_cross_entropy
+from keras_attn.training.chunked_loss_model import ChunkedLossModel
 from keras_attn.training.classification import (
     ClassificationReport,
     ClassScores,
@@ -25,6 +27,7 @@ from keras_attn.training.state import (
 
 __all__ = [
     "CaptionScores",
+    "ChunkedLossModel",
     "ClassScores",
     "ClassificationReport",
     "Estimate",
@@ -42,6 +45,7 @@ __all__ = [
     "evaluate_probabilities",
     "fit_resumable",
     "fit_temperature",
+    "linear_cross_entropy",
     "load_training_state",
     "read_training_notes",
     "save_training_state",

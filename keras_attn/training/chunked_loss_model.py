@@ -1,0 +1,158 @@
+"""A model for training whose loss is computed in chunks, around one that gives logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers import TokenEmbedding
+from keras_attn.training.chunked_loss import linear_cross_entropy
+from keras_attn.training.losses import MaskedCrossEntropy, replicas, token_weights
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class ChunkedLossModel(keras.Model):
+    """Trains a model of logits over a large vocabulary without ever holding them all.
+
+        loss = MaskedCrossEntropy()(labels, head(hidden)),   by `linear_cross_entropy`
+
+    The last layer of the model is left out, and its product is made inside the loss, for some
+    tokens at a time, together with its gradient. The layers are those of the model: what is
+    trained here is trained there. Where (B T V) floats are much, memory falls several times; see
+    docs/speed.md for what it does to the time.
+
+    Shapes: the inputs are the model's; the output is `(B, T, D)`, what its last layer gets. Labels
+    are `(B, T)` integers.
+
+    Masking: as `MaskedCrossEntropy`: by the labels and `sample_weight`, not by Keras' masks.
+
+    Args:
+        model: A functional model with one output, logits `(B, T, V)` of a `TokenEmbedding` called
+            with `reverse=True`, or of a `Dense` without activation.
+        chunk_size: Tokens at a time; None: about 4 million logits.
+        **kwargs: `name` of `keras.Model`.
+
+    Raises:
+        TypeError: For a model that is not functional.
+        ValueError: For another last layer or a wrong `chunk_size`; in `fit` where it was compiled
+            with another loss than `MaskedCrossEntropy`, or with metrics, which would need the
+            logits.
+
+    Example:
+
+    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> training = ChunkedLossModel(model)
+    >>> training.compile("adam", MaskedCrossEntropy(label_smoothing=0.1))
+    >>> batches = TokenBatches([[5, 6, 7]], [[8, 9]], start_id=1, end_id=2)
+    >>> history = training.fit(batches, verbose=0)  # and `model` has learned
+    """
+
+    def __init__(self, model: keras.Model, chunk_size: int | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        if chunk_size is not None and (
+            isinstance(chunk_size, bool) or not isinstance(chunk_size, int) or chunk_size < 1
+        ):
+            raise ValueError(
+                f"`chunk_size` must be an integer of at least 1, or None. Received: {chunk_size!r}."
+            )
+        self.chunk_size = chunk_size
+        self.model = model
+        self.head, hidden = _last_layer(model)
+        self.body = keras.Model(model.input, hidden, name="body")
+        self.built = True
+
+    def call(self, inputs, training=None):
+        """Returns what the last layer of the model gets."""
+        return self.body(inputs, training=training)
+
+    def compute_loss(
+        self, x=None, y=None, y_pred=None, sample_weight=None, training=True, **kwargs
+    ):
+        """The loss of the logits that the last layer would make of `y_pred`."""
+        if not isinstance(self.loss, MaskedCrossEntropy):
+            raise ValueError(
+                "The loss of a ChunkedLossModel must be a MaskedCrossEntropy, whose settings it "
+                f"takes. Received: compile(loss={self.loss!r})."
+            )
+        if self._compile_metrics is not None:
+            raise ValueError(
+                "A ChunkedLossModel has no metrics: they would need all logits. Compile it without "
+                "`metrics` and `weighted_metrics`, and evaluate the model itself."
+            )
+        labels = ops.convert_to_tensor(y)
+        dtype = keras.backend.standardize_dtype(labels.dtype)
+        if "int" not in dtype or tuple(labels.shape[1:]) != tuple(y_pred.shape[1:-1]):
+            known = None not in (*labels.shape[1:], *y_pred.shape[1:-1])
+            if "int" not in dtype or known:
+                raise ValueError(
+                    "Expected integer labels (B, T), a label for each of the model's positions. "
+                    f"Received: {dtype} labels of shape {tuple(labels.shape)}, for hidden vectors "
+                    f"of shape {tuple(y_pred.shape)}."
+                )
+        loss = self.loss
+        weights = token_weights(labels, loss.ignore_id, sample_weight, "float32")
+        if isinstance(self.head, keras.layers.Dense):
+            kernel, bias = ops.transpose(self.head.kernel), self.head.bias
+        else:
+            kernel, bias = self.head.embedding.embeddings, None
+        width = y_pred.shape[-1]
+        total = linear_cross_entropy(
+            ops.reshape(ops.cast(y_pred, self.head.compute_dtype), (-1, width)),
+            ops.convert_to_tensor(kernel),
+            ops.reshape(labels, (-1,)),
+            ops.reshape(weights, (-1,)),
+            loss.label_smoothing,
+            None if bias is None else ops.convert_to_tensor(bias),
+            self.chunk_size,
+            gradient=bool(training),
+        )
+        total = total / replicas()
+        for other in self.losses:
+            total = total + ops.sum(ops.cast(other, total.dtype)) / replicas()
+        return total
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        model = keras.saving.serialize_keras_object(self.model)
+        return {"model": model, "chunk_size": self.chunk_size, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> ChunkedLossModel:
+        """Makes the model of a config."""
+        model = keras.saving.deserialize_keras_object(config["model"], custom_objects)
+        return cls(model, config["chunk_size"], name=config["name"])
+
+
+def _is_quantized(layer: Any) -> bool:
+    return any(getattr(part, "quantization_mode", None) for part in layer._flatten_layers())
+
+
+def _last_layer(model: keras.Model) -> tuple[Any, Any]:
+    """The layer that makes a model's logits, and the symbolic tensor that it makes them of."""
+    if not isinstance(model, keras.Model) or not hasattr(model, "operations"):
+        raise TypeError(
+            "`model` must be a functional keras.Model, whose last layer can be left out. "
+            f"Received: {type(model).__name__}."
+        )
+    if len(model.outputs) != 1:
+        raise ValueError(
+            f"`model` must have one output, logits (B, T, V). Received: {len(model.outputs)}."
+        )
+    layer, node, _ = model.outputs[0]._keras_history
+    arguments = layer._inbound_nodes[node].arguments
+    backwards = arguments.kwargs.get("reverse", len(arguments.args) > 1 and arguments.args[1])
+    is_embedding = isinstance(layer, TokenEmbedding) and backwards
+    is_dense = isinstance(layer, keras.layers.Dense) and (
+        layer.activation is keras.activations.linear and not layer.lora_enabled
+    )
+    if not (is_embedding or is_dense) or _is_quantized(layer):
+        raise ValueError(
+            "The logits of `model` must come from a TokenEmbedding with `reverse=True`, or from a "
+            "Dense without activation, neither of them quantized or with LoRA. "
+            f"Received: {type(layer).__name__} {layer.name!r}."
+        )
+    return layer, arguments.keras_tensors[0]
