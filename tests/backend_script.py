@@ -90,6 +90,30 @@ def nothing_visible():
     }
 
 
+def rematerialized():
+    """Training with noise, blocks kept and computed again: do weights and seeds agree."""
+    x, memory = np.random.default_rng(0).normal(size=(2, 2, 4, 8)).astype("float32")
+    mask = np.arange(4) < [[4], [2]]
+    trained, seeds = [], []
+    for again in (False, True):
+        keras.utils.set_random_seed(1)
+        inputs = keras.Input((4, 8)), keras.Input((4, 8)), keras.Input((4,), dtype="bool")
+        settings = {"dropout": 0.3, "attention_dropout": 0.2, "seed": 3, "rematerialize": again}
+        hidden = layers.TransformerEncoder(2, 2, 8, positions="rotary", **settings)(
+            inputs[0], padding_mask=inputs[2]
+        )
+        stack = layers.TransformerDecoder(1, 2, 8, normalize_first=True, **settings)
+        model = keras.Model(inputs, stack(inputs[1], hidden, memory_mask=inputs[2]))
+        first = numpy(model.trainable_weights)
+        jit_compile = False if keras.backend.backend() == "tensorflow" else "auto"
+        model.compile(keras.optimizers.SGD(0.1), "mse", jit_compile=jit_compile)
+        for _ in range(2):
+            model.train_on_batch([x, memory, mask], memory)
+        trained.append(numpy(model.trainable_weights))
+        seeds.append([ops.convert_to_numpy(v).tolist() for v in model.non_trainable_variables])
+    return distance(*trained), distance(first, trained[0]), seeds[0] == seeds[1]
+
+
 def collected(model, inputs):
     maps = keras_attn.attention_maps(model, inputs)
     return [[key.path, key.role, key.call, list(maps[key].shape)] for key in maps]
@@ -126,6 +150,7 @@ def main(folder):
     keras.config.set_dtype_policy("float32")
     # Keras itself imports it, where it is installed, in `load_model` and `set_random_seed`.
     result["without tensorflow"] = "tensorflow" not in sys.modules
+    result["rematerialized"] = rematerialized()
     for path in sorted(folder.glob("*.keras")):
         name = path.stem
         model, inputs, outputs, trained = loaded(folder, name)

@@ -209,8 +209,8 @@ def check_implicit_masks(case: LayerCase) -> None:
 
 def check_models_masks(case: LayerCase) -> None:
     """In functional models and `Sequential`, run eagerly and by `predict`."""
-    if not case.inputs[case.first][1:] or case.as_dict:
-        return  # ids: there is nothing to mask before an embedding
+    if len(case.inputs[case.first]) != 2 or case.as_dict:
+        return  # ids: there is nothing to mask before an embedding; `Masking` masks vectors alone
     layer, inputs, masks = case.make(), case.arrays(), case.some_masks()
     inputs = {
         name: np.where(masks[name][..., None], x, 0) if name in masks else x

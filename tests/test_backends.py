@@ -184,8 +184,36 @@ def captions():
     return keras.Model({"regions": regions, "target": target}, logits), inputs
 
 
+def modern():
+    """Norms without means, gates, no biases; rotary positions and ALiBi, counted and given."""
+    source = keras.Input((None,), dtype="int32", name="source")
+    target = keras.Input((None,), dtype="int32", name="target")
+    positions = keras.Input((None,), dtype="int32", name="positions")
+    embed = layers.TokenEmbedding(11, D, name="embed")
+    settings = {"normalization": "rms_norm", "gated": True, "use_bias": False, "num_kv_heads": 1}
+    memory = layers.TransformerEncoder(
+        1, N, F, positions="rotary", normalize_first=True, activation="silu", **settings
+    )(embed(source))
+    y = embed(target)
+    y = layers.DecoderBlock(N, F, positions="rotary")(y, positions=positions)
+    y, own, cross = layers.TransformerDecoder(
+        1, N, F, positions="alibi", rematerialize=True, **settings
+    )(y, memory, positions=positions, return_attention_scores=True)
+    y = layers.MultiHeadSelfAttention(N, positions="alibi")(layers.RMSNormalization()(y))
+    y = layers.FeedForward(F, "gelu", gated=True)(y)
+    heads = layers.RotaryEmbedding(100.0)(keras.ops.expand_dims(y, 2), positions)
+    given = {"source": source, "target": target, "positions": positions}
+    inputs = {
+        "source": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32"),
+        "target": np.array([[5, 3, 0, 0], [5, 8, 9, 7]], "int32"),
+        "positions": np.array([[0, 1, 2, 3], [7, 9, 1000, 3]], "int32"),
+    }
+    return keras.Model(given, [y, heads, own[0], cross[0]]), inputs
+
+
 MODELS = {
     "translator": translator,
+    "modern": modern,
     "layer_by_layer": layer_by_layer,
     "recurrent": recurrent,
     "pooled": pooled,
@@ -259,6 +287,9 @@ def test_backend(folder, backend):
         assert result["split"].get(name, 0.0) < 1e-5
         assert result["maps"][name] == json.loads((folder / f"{name}.json").read_text())
     assert list(result["split"]) == ["bag"]
+    distance, moved, seeds = result["rematerialized"]
+    assert distance < 1e-5 < 1e-2 < moved
+    assert seeds
     for policy in ("float32", "mixed_bfloat16", "mixed_float16"):
         if backend != "tensorflow":
             assert result[f"nothing visible {policy}"] == {"finite": True, "zero": True}

@@ -14,6 +14,7 @@ from keras_attn.datasets.bucketing import (
     flatten,
     merge_buckets,
     pack,
+    teacher_forcing,
 )
 
 Batch = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]
@@ -182,17 +183,11 @@ class TokenBatches(BucketedBatches):
     def __getitem__(self, index: int) -> Batch:
         number, picked = self._take(index)
         bucket = self._buckets[number]
-        real = len(picked)
         rows = np.resize(picked, bucket.rows)  # repeats rows where the batch is not full
-        targets = bucket.targets[rows]
-        labels = targets[:, 1:].copy()
-        inputs = {
-            "source_ids": bucket.sources[rows],
-            # Without the end token, which stands inside the shorter rows.
-            "target_ids": np.where(labels != self.pad_id, targets[:, :-1], self.pad_id),
-        }
-        labels[real:] = self.pad_id
-        return inputs, labels, (labels != self.pad_id).astype("float32")
+        target_ids, labels, weights = teacher_forcing(
+            bucket.targets[rows], len(picked), self.pad_id
+        )
+        return {"source_ids": bucket.sources[rows], "target_ids": target_ids}, labels, weights
 
     @property
     def dropped(self) -> int:

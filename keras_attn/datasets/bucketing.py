@@ -163,6 +163,23 @@ def fill(
     padded[rows, columns + offset] = flat[np.repeat(starts[members], sizes) + columns]
 
 
+def teacher_forcing(
+    targets: np.ndarray, real: int, pad_id: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs, labels and weights (B, T) of rows (B, T + 1): start, ids, end, padding.
+
+    The labels of rows from `real` on, which only fill the batch, are padding with weight 0.
+
+    >>> [part.tolist() for part in teacher_forcing(np.array([[1, 8, 2, 0], [1, 7, 9, 2]]), 1, 0)]
+    [[[1, 8, 0], [1, 7, 9]], [[8, 2, 0], [0, 0, 0]], [[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]]
+    """
+    labels = targets[:, 1:].copy()
+    # Without the end token, which stands inside the shorter rows.
+    inputs = np.where(labels != pad_id, targets[:, :-1], pad_id)
+    labels[real:] = pad_id
+    return inputs, labels, (labels != pad_id).astype("float32")
+
+
 def merge_buckets(
     widths: np.ndarray, kept: np.ndarray, max_shapes: int, most_cells: int = 256
 ) -> list[tuple[tuple[int, ...], np.ndarray]]:

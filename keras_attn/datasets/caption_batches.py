@@ -15,6 +15,7 @@ from keras_attn.datasets.bucketing import (
     flatten,
     merge_buckets,
     pack,
+    teacher_forcing,
 )
 from keras_attn.datasets.feature_cache import FeatureCache
 from keras_attn.datasets.images import MAX_PIXELS, check_sizes, load_image
@@ -358,18 +359,13 @@ class CaptionBatches(BucketedBatches):
     def __getitem__(self, index: int) -> Batch:
         number, picked = self._take(index)
         bucket = self._buckets[number]
-        real = len(picked)
         rows = np.resize(picked, bucket.rows)  # repeats rows where the batch is not full
-        targets = bucket.targets[rows]
-        labels = targets[:, 1:].copy()
-        inputs = {
-            self.name: self.pictures.read(bucket.numbers[rows]),
-            # Without the end token, which stands inside the shorter rows.
-            "target_ids": np.where(labels != self.pad_id, targets[:, :-1], self.pad_id),
-        }
-        labels[real:] = self.pad_id
-        inputs["target_ids"][real:] = self.pad_id
-        return inputs, labels, (labels != self.pad_id).astype("float32")
+        target_ids, labels, weights = teacher_forcing(
+            bucket.targets[rows], len(picked), self.pad_id
+        )
+        target_ids[len(picked) :] = self.pad_id  # a loss of the attention sees no weights
+        pictures = self.pictures.read(bucket.numbers[rows])
+        return {self.name: pictures, "target_ids": target_ids}, labels, weights
 
     @property
     def dropped(self) -> int:

@@ -75,20 +75,22 @@ class Filling:
     def is_there(self, path: str) -> bool:
         """Whether the features of a picture are there, and of the file as it is now."""
         place = self.cache._places.get(path)
-        return place is not None and os.path.isfile(path) and place[2] == self._identity(path)
+        return place is not None and os.path.isfile(path) and place[2] == self._identify(path)[0]
 
-    def _identity(self, path: str) -> Any:
+    def _identify(self, path: str) -> tuple[Any, bytes | None]:
+        """What a file is known by, and its bytes where that is made of them."""
         if self.cache.identity == "content":
-            return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            raw = Path(path).read_bytes()
+            return hashlib.sha256(raw).hexdigest(), raw
         status = os.stat(path)
-        return [status.st_size, status.st_mtime_ns]
+        return [status.st_size, status.st_mtime_ns], None
 
     def add(self, path: str, skip: bool) -> None:
         """Encode a picture with the next ones, unless it is there."""
         cache = self.cache
         place = cache._places.get(path)
         try:
-            identity = self._identity(path)
+            identity, raw = self._identify(path)
             if place is not None and place[2] == identity:
                 self.found += 1
                 return
@@ -96,7 +98,8 @@ class Filling:
                 self._listed.append((path, identity, *cache._contents[identity]))
                 self.found += 1
                 return
-            image = decode_image(Path(path).read_bytes(), path, self.image_size, self.max_pixels)
+            raw = Path(path).read_bytes() if raw is None else raw
+            image = decode_image(raw, path, self.image_size, self.max_pixels)
         except (OSError, ValueError) as error:
             if not skip:
                 raise

@@ -1,32 +1,30 @@
 """Captioning: a picture in, a sentence out, and where the model looked."""
 
-import hashlib
-import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_attn.datasets import CachedRegions, CacheFill, CaptionBatches, FeatureCache, PictureFiles
-from keras_attn.datasets.download import cache_folder
+from keras_attn.datasets import CacheFill, CaptionBatches, FeatureCache
 from keras_attn.datasets.image_problems import describe_image_problems
 from keras_attn.export import export_in_child_process
-from keras_attn.models import CAPTIONERS, ImageEncoder, captioner, captioner_kind, image_captioner
+from keras_attn.models import ImageEncoder, captioner, captioner_kind, image_captioner
 from keras_attn.tasks.captioning_data import (
     Captioned,
-    PictureArrays,
     as_pictures,
     checked_captioned,
+    picture_source,
     read_pictures,
+    region_cache,
 )
 from keras_attn.tasks.captioning_decoding import CaptionSearch
 from keras_attn.tasks.captioning_export import export_captioner
 from keras_attn.tasks.checks import check_decoding, check_n_best
 from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
+from keras_attn.tasks.configs import captioner_config
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import CaptionScores, MaskedCrossEntropy, Perplexity, caption_scores
@@ -96,7 +94,7 @@ class Captioner:
             )
         self.tokenizer = tokenizer
         self.encoder = encoder
-        self.config = _checked_config(config, tokenizer.vocabulary_size, encoder)
+        self.config = captioner_config(config, tokenizer.vocabulary_size, encoder)
         self.max_length = max_length
         self.train_encoder = bool(train_encoder)
         if self.train_encoder and not encoder.trainable_weights:
@@ -149,7 +147,7 @@ class Captioner:
                 encoder.
         """
         found = checked_captioned(images)
-        source = self._source(found.pictures, cache_dir, verbose)
+        source = picture_source(self, found.pictures, cache_dir, verbose)
         texts = [caption for captions in found.captions for caption in captions]
         numbers = [n for n, captions in enumerate(found.captions) for _ in captions]
         batches = CaptionBatches(
@@ -174,35 +172,6 @@ class Captioner:
             )
         return batches
 
-    def _source(self, pictures: list[Any], cache_dir: Any, verbose: Any) -> Any:
-        """What the batches read: pictures if the encoder is trained, else regions."""
-        arrays = [isinstance(picture, np.ndarray | bytes) for picture in pictures]
-        if any(arrays) and not all(arrays):
-            raise ValueError(
-                "Expected pictures that are all paths, or all arrays or bytes. Received: "
-                f"{sum(arrays)} of {len(arrays)} in memory."
-            )
-        if arrays[0]:
-            if cache_dir is not None:
-                raise ValueError(
-                    "`cache_dir` is for pictures in files. Received: pictures in memory."
-                )
-            size = self.encoder.image_size
-            if self.train_encoder:
-                [(_, pixels, _)] = read_pictures(pictures, size, len(pictures))
-                return PictureArrays(pixels)
-            return PictureArrays(self.regions(pictures))
-        if self.train_encoder:
-            if cache_dir is not None:
-                raise ValueError(
-                    "`cache_dir` keeps the regions of a frozen encoder. Received: it, with "
-                    "train_encoder=True."
-                )
-            return PictureFiles(pictures, self.encoder.image_size)
-        cache = self.feature_cache(cache_dir)
-        self.fill_cache(cache, pictures, verbose)
-        return CachedRegions(cache, pictures)
-
     def feature_cache(self, cache_dir: str | os.PathLike | None = None) -> FeatureCache:
         """Opens the cache of the encoder's regions.
 
@@ -215,11 +184,7 @@ class Captioner:
         Raises:
             ValueError: If the folder is the cache of another encoder.
         """
-        key = self.encoder.fingerprint()
-        if cache_dir is None:
-            digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
-            cache_dir = cache_folder() / "regions" / f"{self.encoder.name}-{digest[:16]}"
-        return FeatureCache(Path(cache_dir), key, dtype=self.cache_dtype)
+        return region_cache(self.encoder, cache_dir, self.cache_dtype)
 
     def fill_cache(
         self,
@@ -506,7 +471,7 @@ class Captioner:
         if cache_dir is None:
             captions = self.caption(found.pictures, beams, alpha, batch_size=batch_size)
         else:
-            source = self._source(found.pictures, cache_dir, 0)
+            source = picture_source(self, found.pictures, cache_dir, 0)
             captions = self.caption_source(source, beams, alpha, batch_size)
         return caption_scores(captions, found.captions, train_captions, tokenization, meteor)
 
@@ -601,37 +566,3 @@ class Captioner:
             )
             return
         export_captioner(self._search, path, beams, alpha, count, overwrite)
-
-
-def _checked_config(config: Any, vocabulary_size: int, encoder: ImageEncoder) -> Any:
-    """Settings with the sizes that the tokenizer and the encoder have."""
-    sizes = {"vocabulary_size": vocabulary_size, "region_dim": encoder.region_dim}
-    kinds = {name: kind for name, (kind, _) in CAPTIONERS.items()}
-    if isinstance(config, tuple(kinds.values())):
-        made = config
-    else:
-        given = {} if config is None else config
-        name = given.get("kind", "soft-attention") if isinstance(given, dict) else None
-        known = [*kinds.get(name, config).__dataclass_fields__] if name in kinds else []
-        if name not in kinds or set(given) - {"kind", *known}:
-            fields = "; ".join(f"kind={k!r}: {[*v.__dataclass_fields__]}" for k, v in kinds.items())
-            raise ValueError(
-                f"`config` must be one of {[kind.__name__ for kind in kinds.values()]}, or a dict "
-                f"of the fields of one: {fields}. Received: {config!r}."
-            )
-        fields = {**sizes, **{k: v for k, v in given.items() if k != "kind"}}
-        if fields.get("region_positions") is not None:
-            fields.setdefault("grid", encoder.grid)
-        made = kinds[name](**fields)
-    for name, size in sizes.items():
-        if getattr(made, name) != size:
-            raise ValueError(
-                f"`{name}` of the decoder must be that of the tokenizer and of the encoder. "
-                f"Expected: {size}. Received: {getattr(made, name)}."
-            )
-    if getattr(made, "grid", None) not in (None, encoder.grid):
-        raise ValueError(
-            "`grid` of the decoder must be the encoder's. Expected: "
-            f"{encoder.grid}. Received: {made.grid}."
-        )
-    return made

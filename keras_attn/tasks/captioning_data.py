@@ -1,14 +1,29 @@
-"""What a captioner is given: pictures in any form, and captioned ones for training."""
+"""What a captioner is given: pictures in any form, captioned ones, and what training reads."""
 
+from __future__ import annotations
+
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from keras_attn.datasets import CaptionedImage, load_image
+from keras_attn.datasets import (
+    CachedRegions,
+    CaptionedImage,
+    FeatureCache,
+    PictureFiles,
+    load_image,
+)
+from keras_attn.datasets.download import cache_folder
 from keras_attn.datasets.image_problems import ImageProblem
 from keras_attn.datasets.images import as_problem, check_on_error
+from keras_attn.models import ImageEncoder
+
+if TYPE_CHECKING:
+    from keras_attn.tasks.captioner import Captioner
 
 Picture = str | os.PathLike[str] | bytes | np.ndarray
 Captioned = CaptionedImage | tuple[Picture, str | Sequence[str]]
@@ -181,3 +196,83 @@ class PictureArrays:
     def read(self, numbers: Sequence[int]) -> np.ndarray:
         """Those of some numbers, `(m, ...)`."""
         return self.arrays[np.asarray(numbers)]
+
+
+def region_cache(
+    encoder: ImageEncoder, cache_dir: str | os.PathLike | None = None, dtype: str = "float16"
+) -> FeatureCache:
+    """Opens the cache of an encoder's regions.
+
+    Args:
+        encoder: An `ImageEncoder`.
+        cache_dir: Its folder. By default one for this encoder in `KERAS_ATTN_CACHE`, or else in
+            `~/.cache/keras_attn`.
+        dtype: Of the regions on the disk.
+
+    Raises:
+        ValueError: If the folder is the cache of another encoder.
+
+    Example:
+
+    >>> import tempfile
+    >>> encoder = small_cnn_encoder(8, filters=(4, 8))
+    >>> cache = region_cache(encoder, tempfile.mkdtemp())
+    >>> cache.key == encoder.fingerprint(), len(cache)
+    (True, 0)
+    """
+    key = encoder.fingerprint()
+    if cache_dir is None:
+        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+        cache_dir = cache_folder() / "regions" / f"{encoder.name}-{digest[:16]}"
+    return FeatureCache(cache_dir, key, dtype=dtype)
+
+
+def picture_source(
+    captioner: Captioner,
+    pictures: Sequence[Picture],
+    cache_dir: str | os.PathLike | None = None,
+    verbose: Any = "auto",
+) -> CachedRegions | PictureFiles | PictureArrays:
+    """Makes what `CaptionBatches` reads: pictures if the encoder is trained, else their regions.
+
+    Args:
+        captioner: Whose encoder reads the pictures.
+        pictures: All of them paths, or none.
+        cache_dir: As `Captioner.dataset`.
+        verbose: As `Captioner.dataset`.
+
+    Raises:
+        OSError: A file is not there or cannot be read.
+        ValueError: For paths among pictures in memory, broken pictures, a cache of another encoder,
+            and one where nothing is to be kept on the disk.
+
+    Example:
+
+    >>> tokenizer, encoder = BytePairTokenizer.train(["a"], 259), small_cnn_encoder(8, (4, 4))
+    >>> captioner = Captioner(tokenizer, encoder, {"units": 8})
+    >>> picture_source(captioner, [np.zeros((8, 8, 3), "uint8")]).shape
+    (4, 4)
+    """
+    in_memory = [isinstance(picture, np.ndarray | bytes) for picture in pictures]
+    if any(in_memory) and not all(in_memory):
+        raise ValueError(
+            "Expected pictures that are all paths, or all arrays or bytes. Received: "
+            f"{sum(in_memory)} of {len(in_memory)} in memory."
+        )
+    if in_memory[0]:
+        if cache_dir is not None:
+            raise ValueError("`cache_dir` is for pictures in files. Received: pictures in memory.")
+        if captioner.train_encoder:
+            [(_, pixels, _)] = read_pictures(pictures, captioner.encoder.image_size, len(pictures))
+            return PictureArrays(pixels)
+        return PictureArrays(captioner.regions(pictures))
+    if captioner.train_encoder:
+        if cache_dir is not None:
+            raise ValueError(
+                "`cache_dir` keeps the regions of a frozen encoder. Received: it, with "
+                "train_encoder=True."
+            )
+        return PictureFiles(pictures, captioner.encoder.image_size)
+    cache = captioner.feature_cache(cache_dir)
+    captioner.fill_cache(cache, pictures, verbose)
+    return CachedRegions(cache, pictures)

@@ -27,6 +27,7 @@ from keras_attn.models import (
     small_cnn_encoder,
     vgg16_from_lpips,
 )
+from keras_attn.tasks.best_weights import BestWeights
 from keras_attn.tasks.captioner import Captioner
 from keras_attn.tasks.captioning_data import Captioned, checked_captioned, read_pictures
 from keras_attn.tasks.captioning_settings import (
@@ -68,7 +69,7 @@ class CaptioningRun(NamedTuple):
     """The file of the best weights, for `Captioner.load`."""
 
 
-class DevelopmentCaptions(keras.callbacks.Callback):
+class DevelopmentCaptions(BestWeights):
     """Captions development pictures after each epoch, and keeps the weights that do it best.
 
     Adds `val_perplexity` to the logs of the epoch, and `val_cider` and `val_bleu_4` (times 100, of
@@ -116,7 +117,7 @@ class DevelopmentCaptions(keras.callbacks.Callback):
         cache_dir: str | os.PathLike | None = None,
         batch_size: int = 64,
     ):
-        super().__init__()
+        super().__init__(captioner, path)
         found = checked_captioned(images)
         if score != "perplexity":
             metrics_folder()
@@ -125,26 +126,12 @@ class DevelopmentCaptions(keras.callbacks.Callback):
                 "CIDEr weighs words by how many pictures have them. Expected: two development "
                 "pictures or more. Received: one. Take score='bleu_4' or 'perplexity'."
             )
-        self.captioner = captioner
-        self.path = Path(path)
         self.score = score
         self.beams = beams
         self.references = found.captions
-        self.best = (float("-inf"), float("-inf"))
-        self.best_epoch = 0
         self._batches = captioner.dataset(
             list(zip(*found, strict=True)), cache_dir, 0, batch_size=batch_size, shuffle=False
         )
-
-    def memory(self) -> dict[str, Any]:
-        """Returns what belongs into a checkpoint."""
-        return {"best": [*self.best, self.best_epoch] if self.best_epoch else []}
-
-    def remember(self, memory: dict[str, Any]) -> None:
-        """Takes back what `memory` returned."""
-        if memory["best"]:
-            *best, self.best_epoch = memory["best"]
-            self.best = (best[0], best[1])
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
@@ -154,14 +141,12 @@ class DevelopmentCaptions(keras.callbacks.Callback):
             if self.score == "perplexity":
                 score = -found["val_perplexity"]
             else:
-                captions = self.captioner.caption_source(self._batches.pictures, self.beams)
+                captions = self.task.caption_source(self._batches.pictures, self.beams)
                 scores = caption_scores(captions, self.references, tokenization="plain")
                 figures = {"val_cider": scores.cider, "val_bleu_4": scores.bleu_4}
                 found |= {name: round(value, 4) for name, value in figures.items()}
                 score = found[f"val_{self.score}"]
-            if (score, -found["val_perplexity"]) > self.best:
-                self.captioner.save(self.path)
-                self.best, self.best_epoch = (score, -found["val_perplexity"]), epoch + 1
+            self.keep((score, -found["val_perplexity"]), epoch)
         if logs is not None:
             logs.update(found)
 
@@ -307,7 +292,7 @@ def _train(
         say,
         verbose,
     )
-    best = abs(scores.best[0]) if training.score == "perplexity" else scores.best[0]
+    best = -scores.best_score if training.score == "perplexity" else scores.best_score
     return CaptioningRun(complete, interrupted, best, scores.best_epoch, table, run_dir / BEST)
 
 

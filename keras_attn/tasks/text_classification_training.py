@@ -12,6 +12,7 @@ import keras
 
 from keras_attn.datasets import LabelledText
 from keras_attn.files import check_writable, only_one
+from keras_attn.tasks.best_weights import BestWeights
 from keras_attn.tasks.classification_labels import (
     checked_examples,
     class_names_of,
@@ -61,7 +62,7 @@ class TextClassificationRun(NamedTuple):
     """The file of the best weights, for `TextClassifier.load`."""
 
 
-class DevelopmentAccuracy(keras.callbacks.Callback):
+class DevelopmentAccuracy(BestWeights):
     """Scores development texts after each epoch, and keeps the weights that do it best.
 
     Adds `val_accuracy`, `val_macro_f1` and `val_log_loss` to the logs of the epoch. Where the
@@ -93,36 +94,19 @@ class DevelopmentAccuracy(keras.callbacks.Callback):
         path: str | os.PathLike,
         score: str = "accuracy",
     ):
-        super().__init__()
-        self.classifier = classifier
+        super().__init__(classifier, path)
         texts, labels = checked_examples(examples)
         self.ids = classifier.tokenizer.encode(texts)
         self.labels = label_numbers(labels, classifier.class_names, classifier.multi_label)
-        self.path = Path(path)
         self.score = score
-        self.best = (float("-inf"), float("-inf"))
-        self.best_epoch = 0
-
-    def memory(self) -> dict[str, Any]:
-        """Returns what belongs into a checkpoint."""
-        return {"best": [*self.best, self.best_epoch] if self.best_epoch else []}
-
-    def remember(self, memory: dict[str, Any]) -> None:
-        """Takes back what `memory` returned."""
-        if memory["best"]:
-            *best, self.best_epoch = memory["best"]
-            self.best = (best[0], best[1])
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
         with averaged_weights(self.model):
-            logits = self.classifier.logits_of_ids(self.ids)
-            found = self.classifier.probabilities_of_logits(logits)
+            logits = self.task.logits_of_ids(self.ids)
+            found = self.task.probabilities_of_logits(logits)
             report = evaluate_probabilities(self.labels, found, num_bootstrap=0)
-            score = (getattr(report, self.score).value, -report.log_loss.value)
-            if score > self.best:
-                self.classifier.save(self.path)
-                self.best, self.best_epoch = score, epoch + 1
+            self.keep((getattr(report, self.score).value, -report.log_loss.value), epoch)
         if logs is not None:
             for name in ("accuracy", "macro_f1", "log_loss"):
                 logs[f"val_{name}"] = getattr(report, name).value
@@ -278,7 +262,13 @@ def _train(
         temperature = best.calibrate(development)
         best.save(run_dir / BEST)
     return TextClassificationRun(
-        complete, interrupted, scores.best[0], scores.best_epoch, temperature, rows, run_dir / BEST
+        complete,
+        interrupted,
+        scores.best_score,
+        scores.best_epoch,
+        temperature,
+        rows,
+        run_dir / BEST,
     )
 
 

@@ -11,7 +11,7 @@ from keras_attn.datasets import TextBatches, class_weights
 from keras_attn.datasets.classification_batches import TRUNCATIONS, truncate
 from keras_attn.export import export_in_child_process
 from keras_attn.generation import CompiledFunction
-from keras_attn.models import TEXT_CLASSIFIERS, classifier_kind, text_classifier
+from keras_attn.models import classifier_kind, text_classifier
 from keras_attn.tasks.checks import checked_texts
 from keras_attn.tasks.classification_labels import (
     Labelled,
@@ -21,6 +21,7 @@ from keras_attn.tasks.classification_labels import (
     warn_of_imbalance,
 )
 from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
+from keras_attn.tasks.configs import classifier_config
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.text_classification_export import export_text_classifier
 from keras_attn.tasks.text_explainer import TextExplainer
@@ -106,7 +107,7 @@ class TextClassifier:
             raise ValueError(
                 f"`truncation` must be one of {list(TRUNCATIONS)}. Received: {truncation!r}."
             )
-        self.config = _checked_config(
+        self.config = classifier_config(
             config, tokenizer.vocabulary_size, len(self.class_names), max_length
         )
         self.max_length = max_length
@@ -562,34 +563,6 @@ class TextClassifier:
             )
             return
         export_text_classifier(self, path, method, overwrite)
-
-
-def _checked_config(config: Any, vocabulary_size: int, num_classes: int, max_length: int) -> Any:
-    kinds = {kind: name for name, (kind, _) in TEXT_CLASSIFIERS.items()}
-    if type(config) in kinds:
-        config = {"kind": kinds[type(config)], **config.to_dict()}
-    settings = dict(config) if isinstance(config, dict) else {} if config is None else None
-    name = settings.pop("kind", "transformer") if settings is not None else None
-    if name not in TEXT_CLASSIFIERS:
-        raise ValueError(
-            f"`config` must be one of {[kind.__name__ for kind in kinds]}, or a dict of the fields "
-            f"of one with `kind`, one of {list(TEXT_CLASSIFIERS)}. Received: {config!r}."
-        )
-    kind = TEXT_CLASSIFIERS[name][0]
-    known = list(kind.__dataclass_fields__)
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
-        raise ValueError(f"Expected fields of {kind.__name__}, {known}. Received: {unknown}.")
-    settings |= {"vocabulary_size": vocabulary_size, "num_classes": num_classes}
-    if settings.get("positions") == "learned" and settings.get("sequence_length") is None:
-        settings["sequence_length"] = max_length
-    made = kind(**settings)
-    if (getattr(made, "sequence_length", None) or max_length) < max_length:
-        raise ValueError(
-            f"`sequence_length` must be at least max_length={max_length}, so that every token has "
-            f"a position. Received: {made.sequence_length}."
-        )
-    return made
 
 
 def _pools_first(config: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_attn.files import check_writable, only_one
+from keras_attn.tasks.best_weights import BestWeights
 from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
 from keras_attn.tasks.settings import shaping
 from keras_attn.tasks.text_generation_settings import (
@@ -47,7 +48,7 @@ class TextGenerationRun(NamedTuple):
     """The file of the best weights, for `TextGenerator.load`."""
 
 
-class DevelopmentBits(keras.callbacks.Callback):
+class DevelopmentBits(BestWeights):
     """Scores a development text after each epoch, and keeps the weights that do it best.
 
     Adds `val_bits_per_character` to the logs of the epoch. Where the optimizer keeps a moving
@@ -70,36 +71,23 @@ class DevelopmentBits(keras.callbacks.Callback):
     ['loss', 'val_bits_per_character']
     """
 
+    signs = (-1,)  # bits
+
     def __init__(
         self, generator: TextGenerator, text: str, path: str | os.PathLike, batch_size: int = 64
     ):
-        super().__init__()
-        self.generator = generator
+        super().__init__(generator, path)
         self.text = text
-        self.path = Path(path)
         self.batch_size = batch_size
-        self.best = float("inf")
-        self.best_epoch = 0
-
-    def memory(self) -> dict[str, Any]:
-        """Returns what belongs into a checkpoint."""
-        return {"best": [self.best, self.best_epoch] if self.best_epoch else []}
-
-    def remember(self, memory: dict[str, Any]) -> None:
-        """Takes back what `memory` returned."""
-        if memory["best"]:
-            self.best, self.best_epoch = memory["best"]
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
         with averaged_weights(self.model):
             bits = float("inf")
             if self.text:
-                score = self.generator.evaluate(self.text, batch_size=self.batch_size)
+                score = self.task.evaluate(self.text, batch_size=self.batch_size)
                 bits = score.bits_per_character
-            if bits < self.best or not self.text:
-                self.generator.save(self.path)
-                self.best, self.best_epoch = bits, epoch + 1
+            self.keep((-bits,), epoch, always=not self.text)
         if logs is not None and self.text:
             logs["val_bits_per_character"] = bits
 
@@ -208,5 +196,5 @@ def _train(
         verbose,
     )
     return TextGenerationRun(
-        complete, interrupted, bits.best, bits.best_epoch, rows, run_dir / BEST
+        complete, interrupted, -bits.best_score, bits.best_epoch, rows, run_dir / BEST
     )

@@ -6,9 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from keras_attn.layers.block import NORMALIZATIONS
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models import ENCODER_DECODERS
 from keras_attn.models.recurrent import ATTENTIONS
+from keras_attn.models.transformer import TRANSFORMER_POSITIONS
 from keras_attn.tasks.settings import check_settings, setting
 
 FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
@@ -95,6 +97,19 @@ class TranslationModelSettings:
     )
     activation: str = setting("relu", "transformer: of the feed-forward networks")
     normalize_first: bool = setting(True, "transformer: pre-norm, not post-norm")
+    normalization: str = setting(
+        "layer_norm", "transformer: its norms", choices=tuple(NORMALIZATIONS)
+    )
+    gated: bool = setting(False, "transformer: gated feed-forward networks")
+    use_bias: bool = setting(True, "transformer: biases of the projections")
+    positions: str = setting(
+        "sinusoidal", "transformer: its positions", choices=TRANSFORMER_POSITIONS
+    )
+    rematerialize: bool = setting(
+        False,
+        "transformer: compute blocks again for gradients, to save memory",
+        shapes_result=False,
+    )
     attention: str = setting(
         "additive", "rnn: its attention; none: a fixed context", choices=ATTENTIONS
     )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_attn.files import check_writable, only_one
+from keras_attn.tasks.best_weights import BestWeights
 from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
 from keras_attn.tasks.settings import shaping
 from keras_attn.tasks.translation_data import PreparedTranslation
@@ -39,7 +40,7 @@ class TranslationRun(NamedTuple):
     """The file of the best weights, for `Translator.load`."""
 
 
-class DevelopmentScore(keras.callbacks.Callback):
+class DevelopmentScore(BestWeights):
     """Translates a development set after an epoch, and keeps the weights that do it best.
 
     Adds `val_loss` and `val_bleu` to the logs of the epoch: the loss over the whole set as it is
@@ -72,6 +73,8 @@ class DevelopmentScore(keras.callbacks.Callback):
     ['loss', 'val_bleu', 'val_loss']
     """
 
+    signs = (1, -1)  # BLEU, loss
+
     def __init__(
         self,
         translator: Translator,
@@ -79,26 +82,12 @@ class DevelopmentScore(keras.callbacks.Callback):
         path: str | os.PathLike,
         settings: TranslationTrainingSettings,
     ):
-        super().__init__()
-        self.translator = translator
-        self.path = Path(path)
+        super().__init__(translator, path)
         self.settings = settings
-        self.best = -1.0
-        self.best_loss = float("inf")
-        self.best_epoch = 0
         pairs = data.dev[: settings.score_pairs]
         self._sources = [pair.source for pair in pairs]
         self._references = [[pair.target for pair in pairs]]
         self._batches = data.dev_batches(tokens_per_batch=settings.tokens_per_batch)
-
-    def memory(self) -> dict[str, Any]:
-        """Returns what belongs into a checkpoint."""
-        return {"best": [self.best, self.best_loss, self.best_epoch] if self.best_epoch else []}
-
-    def remember(self, memory: dict[str, Any]) -> None:
-        """Takes back what `memory` returned."""
-        if memory["best"]:
-            self.best, self.best_loss, self.best_epoch = memory["best"]
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
@@ -110,12 +99,10 @@ class DevelopmentScore(keras.callbacks.Callback):
         model, beams = self.model, self.settings.score_beams
         with averaged_weights(model):
             loss = model.evaluate(self._batches, verbose=0, return_dict=True)["loss"]
-            translations = self.translator.translate(self._sources, beams=beams)
+            translations = self.task.translate(self._sources, beams=beams)
             metric = sacrebleu.BLEU(tokenize=self.settings.score_tokenize)
             bleu = metric.corpus_score(translations, self._references).score
-            if (bleu, -loss) > (self.best, -self.best_loss):
-                self.translator.save(self.path)
-                self.best, self.best_loss, self.best_epoch = bleu, float(loss), epoch + 1
+            self.keep((bleu, -float(loss)), epoch)
         if logs is not None:
             logs.update(val_loss=loss, val_bleu=bleu)
 
@@ -223,12 +210,29 @@ def _train(
         say,
         verbose,
     )
-    return TranslationRun(complete, interrupted, score.best, score.best_epoch, rows, run_dir / BEST)
+    best = max(score.best_score, -1.0)
+    return TranslationRun(complete, interrupted, best, score.best_epoch, rows, run_dir / BEST)
+
+
+_BEFORE = {  # what was there before it could be chosen
+    "normalization": "layer_norm",
+    "gated": False,
+    "use_bias": True,
+    "positions": "sinusoidal",
+}
 
 
 def _applying(model: TranslationModelSettings) -> dict[str, Any]:
-    """The settings of this kind of model; a Transformer's as before there was another kind."""
-    return {k: v for k, v in model.config().items() if (k, v) != ("model", "transformer")}
+    """The settings of this kind of model that shape the result.
+
+    Those of a Transformer as before there were more: runs of then can go on.
+    """
+    known, former = shaping(model), {"model": "transformer", **_BEFORE}
+    return {
+        name: value
+        for name, value in model.config().items()
+        if name in known and (name not in former or value != former[name])
+    }
 
 
 def ema_momentum(batches: int) -> float:

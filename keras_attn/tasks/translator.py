@@ -1,6 +1,5 @@
 """Translation: sentences in, sentences out."""
 
-import dataclasses
 import os
 import warnings
 from collections.abc import Sequence
@@ -10,13 +9,7 @@ import keras
 
 from keras_attn.datasets import TokenBatches
 from keras_attn.export import export_in_child_process
-from keras_attn.models import (
-    ENCODER_DECODERS,
-    RecurrentConfig,
-    TransformerConfig,
-    encoder_decoder,
-    model_kind,
-)
+from keras_attn.models import RecurrentConfig, TransformerConfig, encoder_decoder, model_kind
 from keras_attn.tasks.alignment import Alignment
 from keras_attn.tasks.checks import (
     Pairs,
@@ -26,6 +19,7 @@ from keras_attn.tasks.checks import (
     checked_texts,
 )
 from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam
+from keras_attn.tasks.configs import encoder_decoder_config
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.translation_decoding import TranslationSearch
 from keras_attn.tasks.translation_export import export_translation
@@ -92,11 +86,11 @@ class Translator:
                     f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
                     "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
                 )
-        sizes = {
-            "source_vocabulary_size": tokenizer.vocabulary_size,
-            "target_vocabulary_size": target_tokenizer and target_tokenizer.vocabulary_size,
-        }
-        self.config = _config(config, sizes)
+        self.config = encoder_decoder_config(
+            config,
+            tokenizer.vocabulary_size,
+            target_tokenizer and target_tokenizer.vocabulary_size,
+        )
         self.source_tokenizer = tokenizer
         self.target_tokenizer = target_tokenizer or tokenizer
         self.max_source_length = max_source_length
@@ -462,23 +456,3 @@ class Translator:
             )
             return
         export_translation(self._search, path, beams, alpha, count, overwrite)
-
-
-def _config(config: Any, sizes: dict[str, int | None]) -> TransformerConfig | RecurrentConfig:
-    """Makes settings with other vocabulary sizes."""
-    if isinstance(config, TransformerConfig | RecurrentConfig):
-        config = {"model": model_kind(config), **config.to_dict()}
-    kinds = {
-        name: [field.name for field in dataclasses.fields(kind)]
-        for name, (kind, _) in ENCODER_DECODERS.items()
-    }
-    given = {} if config is None else config
-    name = given.get("model", "transformer") if isinstance(given, dict) else None
-    if name not in kinds or set(given) - {"model", *kinds[name]}:
-        raise ValueError(
-            "`config` must be a TransformerConfig, a RecurrentConfig, or a dict of the fields of "
-            f"one of them: {'; '.join(f'model={k!r}: {v}' for k, v in kinds.items())}. "
-            f"Received: {config!r}."
-        )
-    fields = {k: v for k, v in given.items() if k != "model"}
-    return ENCODER_DECODERS[name][0](**{**fields, **sizes})

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -114,6 +115,42 @@ def test_by_content(tmp_path, paths):
     assert fill(again, [moved, *paths[4:6]], encode).computed == 2
     again = FeatureCache(folder, KEY, identity="content")
     np.testing.assert_allclose(again.read([paths[5], moved])[:, 0, 0] * 255, [5, 1], atol=0.1)
+
+
+@pytest.mark.parametrize(("identity", "when_known"), [("file", 0), ("content", 1)])
+def test_a_file_is_read_once(tmp_path, paths, monkeypatch, identity, when_known):
+    reads = []
+    read_bytes = Path.read_bytes
+
+    def read(path):
+        reads.append(str(path))
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    cache = FeatureCache(tmp_path / "cache", KEY, identity=identity)
+    assert fill(cache, paths[:3], Encoder()).computed == 3
+    assert reads == paths[:3]
+    reads.clear()
+    assert fill(cache, paths[:3], Encoder()).found == 3
+    assert reads == paths[:3] * when_known
+
+
+def test_what_was_hashed_is_decoded(tmp_path, paths, monkeypatch):
+    """Also where the file is replaced while it is looked at."""
+    read_bytes = Path.read_bytes
+
+    def read(path):
+        raw = read_bytes(path)
+        os.replace(picture(tmp_path, 200), path)
+        return raw
+
+    cache = FeatureCache(tmp_path / "cache", KEY, identity="content")
+    monkeypatch.setattr(Path, "read_bytes", read)
+    fill(cache, paths[:3], Encoder())
+    np.testing.assert_allclose(cache.read(paths[:3])[:, 0, 0] * 255, range(3), atol=0.1)
+    monkeypatch.undo()
+    assert fill(cache, paths[:3], Encoder()).computed == 3
+    np.testing.assert_allclose(cache.read(paths[:3])[:, 0, 0] * 255, [200] * 3, atol=0.1)
 
 
 @pytest.mark.parametrize(

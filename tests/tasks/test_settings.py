@@ -91,6 +91,7 @@ def test_bad_values(values, error, message):
     [
         {},
         {"num_layers": 4, "normalize_first": False},
+        {"positions": "rotary", "normalization": "rms_norm", "gated": True, "rematerialize": True},
         {"model": "rnn", "attention": "none", "cell": "lstm", "units": 64},
         {"model": "rnn", "attention": "luong-dot", "window": "predictive", "window_size": 3},
         {"model": "rnn", "order": "luong", "input_feeding": "no", "recurrent_dropout": 0.2},
@@ -136,6 +137,8 @@ def test_what_auto_means():
         ({"window": "monotonic"}, "`window` belongs to model='rnn'"),
         ({"model": "rnn", "num_heads": 8}, "`num_heads` belongs to model='transformer'"),
         ({"model": "rnn", "normalize_first": False}, "`normalize_first` belongs to model='tr"),
+        ({"model": "rnn", "gated": True}, "`gated` belongs to model='transformer'"),
+        ({"positions": "learned"}, "`positions` .*'sinusoidal', 'rotary', 'alibi'"),
         ({"model": "rnn", "window_size": 3}, "`window_size` belongs to a window"),
         ({"model": "rnn", "units": 7}, "`units` must be even"),
         ({"model": "rnn", "attention": "none", "order": "luong"}, "`order` belong to an att"),

@@ -590,13 +590,13 @@ def test_sizes_come_from_the_arguments():
         (
             lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"kind": "cnn"}),
             ValueError,
-            "'bag', 'rnn', 'transformer'.*cnn",
+            "kind='bag': .*kind='rnn': .*kind='transformer': .*cnn",
         ),
         (lambda c: TextClassifier(c.tokenizer, ["a", "b"], 7), ValueError, "Received: 7"),
         (
             lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"kind": "rnn", "heads": 3}),
             ValueError,
-            r"fields of RecurrentClassifierConfig.*\['heads'\]",
+            r"'heads': 3\}, with \['heads'\], no fields of RecurrentClassifierConfig",
         ),
         (
             lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"kind": "rnn", "units": 3}),

@@ -19,7 +19,7 @@ from keras_attn.tasks import (
     Translator,
     train_translation,
 )
-from keras_attn.tasks.translation_training import ema_momentum
+from keras_attn.tasks.translation_training import DevelopmentScore, ema_momentum
 from keras_attn.training import read_training_notes
 
 MODEL = TranslationModelSettings(
@@ -176,6 +176,27 @@ def test_of_equal_bleu_the_lower_loss_is_kept(data, tmp_path, monkeypatch):
     run = train_translation(data, tmp_path / "run", MODEL, training(epochs=4), verbose=0)
     losses = [row["val_loss"] for row in run.log]
     assert run.best_epoch == 1 + losses.index(min(losses)) > 1
+
+
+def test_a_checkpoint_has_the_best_bleu_and_its_loss(data, tmp_path, monkeypatch):
+    """As they are, so that of equal BLEU the lower loss is known when a run is taken up."""
+    translator = Translator(data.source_tokenizer, MODEL.config())
+    translator.compile(total_steps=1)
+    score = DevelopmentScore(translator, data, tmp_path / "best.task", training(score_pairs=1))
+    score.set_model(translator.model)
+    score.remember({"best": [7.5, 3.25, 4]})
+    assert (score.best, score.best_epoch) == ((7.5, -3.25), 4)
+    assert score.memory() == {"best": [7.5, 3.25, 4]}
+    monkeypatch.setattr("sacrebleu.BLEU.corpus_score", lambda *_: SimpleNamespace(score=7.5))
+    monkeypatch.setattr(translator, "translate", lambda *_, **__: [""])
+    saved = []
+    monkeypatch.setattr(translator, "save", saved.append)
+    for epoch, loss in enumerate([3.5, 3.0], start=4):
+        figures = {"loss": loss}
+        monkeypatch.setattr(translator.model, "evaluate", lambda *_, f=figures, **__: f)
+        score.on_epoch_end(epoch, {})
+    assert saved == [tmp_path / "best.task"]
+    assert score.memory() == {"best": [7.5, 3.0, 6]}
 
 
 def test_a_full_disk_while_the_best_weights_are_saved(data, tmp_path, monkeypatch):

@@ -294,12 +294,17 @@ def test_no_texts(served):
     assert outputs["translations"].shape == (0, R)
 
 
+MODERN = {"positions": "rotary", "normalization": "rms_norm", "gated": True, "use_bias": False}
+
+
 @pytest.mark.slow
-def test_one_beam_and_half_precision(tmp_path):
+@pytest.mark.parametrize("options", [{}, MODERN, {"positions": "alibi"}], ids=str)
+def test_one_beam_and_half_precision(tmp_path, options):
     keras.utils.set_random_seed(0)
     tokenizer = BytePairTokenizer.train([text for pair in PAIRS for text in pair], 300)
     target = BytePairTokenizer.train([target for _, target in PAIRS], 280)
-    translator = Translator(tokenizer, CONFIG, target, 24, dtype="mixed_bfloat16")
+    config = {**CONFIG, **options}
+    translator = Translator(tokenizer, config, target, 24, dtype="mixed_bfloat16")
     translator.export(tmp_path / "model", beams=1)
     details = tf.saved_model.load(str(tmp_path / "model")).signatures["details"]
     outputs = details(text=tf.constant(NORMAL))
