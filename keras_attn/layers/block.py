@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_attn.layers.feed_forward import FeedForward
+from keras_attn.layers.heads import check_attention_kernel
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_choice,
@@ -48,6 +49,8 @@ class TransformerBlock(MaskedLayer):
         use_bias: bool = True,
         positions: str | None = None,
         rotary_base: float = 10000.0,
+        attention_kernel: str = "auto",
+        right_padding: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -78,6 +81,9 @@ class TransformerBlock(MaskedLayer):
         self.use_bias = use_bias
         self.positions = positions
         self.rotary_base = rotary_base
+        check_attention_kernel(kind, attention_kernel, attention_dropout)
+        self.attention_kernel = attention_kernel
+        self.right_padding = bool(right_padding)
 
     def _build_common(self, x_shape: tuple[int | None, ...]) -> None:
         if len(x_shape) != 3 or x_shape[-1] is None:
@@ -121,6 +127,8 @@ class TransformerBlock(MaskedLayer):
             bias_initializer=cloned(self.bias_initializer),
             seed=self.seed,
             value_rank=self.value_rank,
+            attention_kernel=self.attention_kernel,
+            right_padding=self.right_padding,
             dtype=self.dtype_policy,
             name=name,
             **settings,
@@ -171,6 +179,8 @@ class TransformerBlock(MaskedLayer):
             "use_bias": self.use_bias,
             "positions": self.positions,
             "rotary_base": self.rotary_base,
+            "attention_kernel": self.attention_kernel,
+            "right_padding": self.right_padding,
         }
 
     def get_config(self) -> dict[str, Any]:

@@ -52,6 +52,10 @@ class DecoderBlock(TransformerBlock):
         positions: None, "rotary" (Su et al., 2021) or "alibi" (Press et al., 2022): positions that
             enter the self-attention. Without them, add `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
+        attention_kernel: "auto", "plain", "chunked" or "flash": what computes the attention, see
+            `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
+        right_padding: Whether padding masks hide the end of rows alone, as a promise: kernels then
+            get lengths, the number of tokens of each row. A mask with holes would hide other keys.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:

@@ -59,13 +59,7 @@ class HeadsLayer(MaskedLayer):
                 f"Received: num_heads={num_heads}, num_kv_heads={num_kv_heads}."
             )
         check_rate(kind, attention_dropout=attention_dropout)
-        check_choice(kind, KERNELS, attention_kernel=attention_kernel)
-        if attention_dropout and attention_kernel in ("chunked", "flash"):
-            raise ValueError(
-                f'attention_kernel="{attention_kernel}" of {kind} has no dropout of attention '
-                f"weights. Received: attention_dropout={attention_dropout}. Take "
-                'attention_dropout=0, or attention_kernel="auto", which has it while training.'
-            )
+        check_attention_kernel(kind, attention_kernel, attention_dropout)
         self.num_heads = num_heads
         self.key_dim = key_dim
         self.value_dim = value_dim
@@ -235,3 +229,14 @@ class HeadsLayer(MaskedLayer):
             "attention_kernel": self.attention_kernel,
             "right_padding": self.right_padding,
         }
+
+
+def check_attention_kernel(kind: str, attention_kernel: str, attention_dropout: float) -> None:
+    """Raises a ValueError for an unknown kernel, or one that has no dropout where it is wanted."""
+    check_choice(kind, KERNELS, attention_kernel=attention_kernel)
+    if attention_dropout and attention_kernel in ("chunked", "flash"):
+        raise ValueError(
+            f'attention_kernel="{attention_kernel}" of {kind} has no dropout of attention '
+            f"weights. Received: attention_dropout={attention_dropout}. Take "
+            'attention_dropout=0, or attention_kernel="auto", which has it while training.'
+        )

@@ -41,6 +41,9 @@ class TransformerConfig:
         positions: `"sinusoidal"`, added to the embeddings, or `"rotary"` or `"alibi"`, in the
             self-attention of each block.
         rematerialize: Whether training computes each block again for its gradients, to save memory.
+        attention_kernel: `"auto"`, `"plain"`, `"chunked"` or `"flash"`: what computes attention.
+        right_padding: Whether padding stands at the end of rows alone, on both sides, as a promise:
+            attention kernels then get lengths in the place of masks.
 
     Raises:
         ValueError: For unknown positions; the layers check the rest.
@@ -67,6 +70,8 @@ class TransformerConfig:
     use_bias: bool = True
     positions: str = "sinusoidal"
     rematerialize: bool = False
+    attention_kernel: str = "auto"
+    right_padding: bool = False
 
     def __post_init__(self):
         check_choice("TransformerConfig", TRANSFORMER_POSITIONS, positions=self.positions)
@@ -129,6 +134,8 @@ def encoder_decoder_transformer(
         "gated": config.gated,
         "use_bias": config.use_bias,
         "rematerialize": config.rematerialize,
+        "attention_kernel": config.attention_kernel,
+        "right_padding": config.right_padding,
         "dtype": dtype,
     }
     if config.positions == "sinusoidal":

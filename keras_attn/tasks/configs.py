@@ -6,7 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from keras_attn.models import CAPTIONERS, ENCODER_DECODERS, TEXT_CLASSIFIERS, ImageEncoder
+from keras_attn.models import (
+    CAPTIONERS,
+    ENCODER_DECODERS,
+    TEXT_CLASSIFIERS,
+    ImageEncoder,
+    TransformerConfig,
+)
 
 
 def kind_and_fields(
@@ -56,6 +62,8 @@ def encoder_decoder_config(
 ) -> Any:
     """Makes the config of a translator's model, with the sizes of its vocabularies.
 
+    A Transformer is told that rows are padded at their end, which is how translators pad.
+
     Args:
         config: As `Translator`.
         source_vocabulary_size: Of the only tokenizer, if there is one.
@@ -66,12 +74,15 @@ def encoder_decoder_config(
 
     Example:
 
-    >>> encoder_decoder_config({"dim": 16}, 300, None) == TransformerConfig(300, dim=16)
+    >>> made = encoder_decoder_config({"dim": 16}, 300, None)
+    >>> made == TransformerConfig(300, dim=16, right_padding=True)
     True
     """
     kind, fields = kind_and_fields(config, ENCODER_DECODERS, "transformer", key="model")
     fields["source_vocabulary_size"] = source_vocabulary_size
     fields["target_vocabulary_size"] = target_vocabulary_size
+    if kind is TransformerConfig:
+        fields.setdefault("right_padding", True)
     return kind(**fields)
 
 

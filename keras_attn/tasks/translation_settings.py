@@ -11,6 +11,7 @@ from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models import ENCODER_DECODERS
 from keras_attn.models.recurrent import ATTENTIONS
 from keras_attn.models.transformer import TRANSFORMER_POSITIONS
+from keras_attn.ops.attention_kernels import KERNELS
 from keras_attn.tasks.settings import check_settings, setting
 
 FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
@@ -108,6 +109,12 @@ class TranslationModelSettings:
     rematerialize: bool = setting(
         False,
         "transformer: compute blocks again for gradients, to save memory",
+        shapes_result=False,
+    )
+    attention_kernel: str = setting(
+        "auto",
+        "transformer: what computes its attention",
+        choices=KERNELS,
         shapes_result=False,
     )
     attention: str = setting(

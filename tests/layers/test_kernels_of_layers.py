@@ -9,8 +9,16 @@ import tensorflow as tf
 from keras import ops
 
 from keras_attn import attention_maps, collect_attention
-from keras_attn.layers import MultiHeadAttention, MultiHeadSelfAttention
+from keras_attn.layers import (
+    DecoderBlock,
+    MultiHeadAttention,
+    MultiHeadSelfAttention,
+    TransformerDecoder,
+    TransformerEncoder,
+    TransformerEncoderBlock,
+)
 from keras_attn.layers import heads as heads_module
+from keras_attn.models import TransformerConfig, encoder_decoder_transformer
 
 D = 8
 
@@ -200,3 +208,48 @@ def test_training(jit_compile):
         each.fit(inputs, values(2, 7, D), verbose=0)
     for a, b in zip(model.get_weights(), plain.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings"),
+    [
+        (TransformerEncoderBlock, {}),
+        (DecoderBlock, {}),
+        (TransformerEncoder, {"num_layers": 2}),
+        (TransformerDecoder, {"num_layers": 2}),
+    ],
+)
+def test_blocks_hand_on(cls, settings, asked):
+    """Both settings reach every attention of a block, and its config."""
+    settings = {**settings, "num_heads": 2, "intermediate_dim": 8}
+    block = cls(**settings, attention_kernel="chunked", right_padding=True)
+    plain = cls(**settings, attention_kernel="plain")
+    assert cls.from_config(block.get_config()).get_config() == block.get_config()
+    x, memory = values(2, 6, D), values(2, 5, D)
+    masks = {"padding_mask": padding(6, 6, 4)}
+    inputs = [x]
+    if "Decoder" in cls.__name__:
+        inputs, masks = [x, memory], {**masks, "memory_mask": padding(5, 2, 5)}
+    for each in (block, plain):
+        each(*inputs)
+    plain.set_weights(block.get_weights())
+    asked.clear()
+    output = block(*inputs, **masks)
+    attentions = settings.get("num_layers", 1) * len(inputs)
+    assert [kwargs["kernel"] for kwargs in asked] == ["chunked"] * attentions
+    assert all(kwargs["key_lengths"] is not None for kwargs in asked)
+    np.testing.assert_allclose(output, plain(*inputs, **masks), atol=1e-5)
+
+
+def test_of_a_translation_model():
+    sizes = {"dim": 8, "num_heads": 2, "intermediate_dim": 8, "num_layers": 1}
+    chunked = TransformerConfig(20, **sizes, attention_kernel="chunked", right_padding=True)
+    models = [encoder_decoder_transformer(c) for c in (chunked, TransformerConfig(20, **sizes))]
+    models[1].set_weights(models[0].get_weights())
+    ids = np.array([[3, 4, 5, 6, 7, 2], [8, 9, 2, 0, 0, 0]])
+    inputs = {"source_ids": ids, "target_ids": ids[:, :5]}
+    visible = ids[:, :5] != 0
+    logits = [np.array(model(inputs))[visible] for model in models]
+    np.testing.assert_allclose(*logits, atol=1e-5)
+    attention = models[0].get_layer("decoder").blocks[0].cross_attention
+    assert (attention.attention_kernel, attention.right_padding) == ("chunked", True)
