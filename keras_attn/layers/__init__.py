@@ -13,6 +13,7 @@ from keras_attn.layers.collect import (
 )
 from keras_attn.layers.decoder_block import DecoderBlock
 from keras_attn.layers.doubly_stochastic_loss import DoublyStochasticLoss
+from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.feed_forward import FeedForward
 from keras_attn.layers.grid_positional_encoding import GridPositionalEncoding
 from keras_attn.layers.image_preprocessing import ImagePreprocessing
@@ -48,6 +49,7 @@ __all__ = [
     "ChannelAttention",
     "DecoderBlock",
     "DoublyStochasticLoss",
+    "Dropout",
     "FeedForward",
     "FinalStatesPooling",
     "FirstTokenPooling",

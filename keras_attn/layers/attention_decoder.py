@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_attn.layers.collect import active_collector
+from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.masked_layer import (
     check_positive,
     check_rank,
@@ -199,7 +200,7 @@ class AttentionDecoder(RecurrentLoop):
         self._widths = state_widths(self.cell)
         self._query_state = query_index(self.cell)
         self._counts = any(layer.window == "monotonic" for layer in self.attention)
-        self.dropout_layer = keras.layers.Dropout(dropout, seed=seed, dtype=self.dtype_policy)
+        self.dropout_layer = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
     @property
     def state_size(self) -> list[int]:

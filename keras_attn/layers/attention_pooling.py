@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-from keras import ops, random
+from keras import ops
 
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.masked_layer import (
@@ -14,7 +14,7 @@ from keras_attn.layers.masked_layer import (
     sequence_mask,
 )
 from keras_attn.layers.pooling import PoolingLayer
-from keras_attn.ops import masked_softmax
+from keras_attn.ops import dropout, masked_softmax
 
 POOLING_SCORES = ("additive", "dot")
 
@@ -125,7 +125,7 @@ class AttentionPooling(PoolingLayer):
         scores = ops.squeeze(ops.matmul(hidden, ops.cast(self.query, hidden.dtype)), axis=2)
         weights = kept = ops.cast(masked_softmax(scores, mask), x.dtype)
         if self.attention_dropout and training:
-            kept = random.dropout(weights, self.attention_dropout, seed=self.seed_generator)
+            kept = dropout(weights, self.attention_dropout, seed=self.seed_generator)
         output = ops.squeeze(ops.matmul(ops.expand_dims(kept, 1), x), axis=1)
         collector = active_collector()
         if collector is not None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.feed_forward import FeedForward
 from keras_attn.layers.heads import check_attention_kernel
 from keras_attn.layers.masked_layer import (
@@ -111,7 +112,7 @@ class TransformerBlock(MaskedLayer):
         )
         self.feed_forward.build(x_shape)
         self.feed_forward_norm = self._norm(x_shape, "feed_forward_norm")
-        self.dropout_layer = keras.layers.Dropout(
+        self.dropout_layer = Dropout(
             self.dropout, seed=self.seed, dtype=self.dtype_policy, name="dropout"
         )
 

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_mask,
@@ -95,7 +96,7 @@ class FeedForward(MaskedLayer):
         else:
             self.hidden_dense = self._dense(self.intermediate_dim, self.activation, "hidden")
         self.output_dense = self._dense(x_shape[-1], None, "output")
-        self.dropout_layer = keras.layers.Dropout(
+        self.dropout_layer = Dropout(
             self.dropout, seed=self.seed, dtype=self.dtype_policy, name="dropout"
         )
         self.hidden_dense.build(x_shape)

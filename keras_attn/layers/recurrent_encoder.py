@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_positive,
@@ -109,9 +110,7 @@ class RecurrentEncoder(MaskedLayer):
                 self.backward_layers.append(self._direction(f"backward_{i}", width, 2 * i + 1))
             width = self.units * (1 + self.bidirectional)
             seed = None if self.seed is None else self.seed + 1000 + i
-            self.dropouts.append(
-                keras.layers.Dropout(self.dropout, seed=seed, dtype=self.dtype_policy)
-            )
+            self.dropouts.append(Dropout(self.dropout, seed=seed, dtype=self.dtype_policy))
 
     def _direction(self, name: str, width: int, number: int) -> keras.layers.Layer:
         kind = keras.layers.GRU if self.cell == "gru" else keras.layers.LSTM

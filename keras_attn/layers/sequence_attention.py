@@ -3,7 +3,7 @@
 from typing import Any
 
 import keras
-from keras import ops, random
+from keras import ops
 
 from keras_attn.layers.collect import active_collector, current_role
 from keras_attn.layers.masked_layer import (
@@ -17,6 +17,7 @@ from keras_attn.layers.masked_layer import (
 )
 from keras_attn.ops import (
     combine_masks,
+    dropout,
     gaussian_window,
     key_positions,
     local_window,
@@ -227,7 +228,7 @@ class SequenceAttention(MaskedLayer):
         weights = ops.cast(weights, value.dtype)
         kept = weights
         if self.attention_dropout and training:
-            kept = random.dropout(weights, self.attention_dropout, seed=self.seed_generator)
+            kept = dropout(weights, self.attention_dropout, seed=self.seed_generator)
         context = ops.matmul(kept, value)
         collector = active_collector()
         if collector is not None:

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_attn.layers import (
+    Dropout,
     HashedTokenPairs,
     MaskedAveragePooling,
     TokenWeighting,
@@ -112,7 +113,7 @@ def bag_classifier(
         layers += _embedding_layers(config, "pair_", config.pair_buckets, config.pair_dim, dtype)
         layers.append(keras.layers.Concatenate(dtype=dtype, name="both"))
     if config.hidden_dim is not None:
-        layers.append(keras.layers.Dropout(config.dropout, dtype=dtype, name="hidden_dropout"))
+        layers.append(Dropout(config.dropout, dtype=dtype, name="hidden_dropout"))
         layers.append(keras.layers.Dense(config.hidden_dim, "relu", dtype=dtype, name="hidden"))
     layers += make_head(config.num_classes, config.dropout, dtype)
     return build_classifier(layers, embed_bag, rest_of_bag, name)

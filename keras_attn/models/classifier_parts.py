@@ -7,6 +7,7 @@ import keras
 
 from keras_attn.layers import (
     AttentionPooling,
+    Dropout,
     FinalStatesPooling,
     FirstTokenPooling,
     MaskedAveragePooling,
@@ -85,7 +86,7 @@ def make_pooling(kind: str, units: int | None, dtype: Any) -> keras.layers.Layer
 def make_head(num_classes: int, dropout: float, dtype: Any) -> list[keras.layers.Layer]:
     """Makes the layers `head_dropout` and `head`: logits `(B, C)` of vectors `(B, D)`."""
     return [
-        keras.layers.Dropout(dropout, dtype=dtype, name="head_dropout"),
+        Dropout(dropout, dtype=dtype, name="head_dropout"),
         keras.layers.Dense(num_classes, dtype=dtype, name="head"),
     ]
 

@@ -8,6 +8,7 @@ import keras
 from keras_attn.layers import (
     AdditiveAttention,
     AttentionDecoder,
+    Dropout,
     LuongAttention,
     RecurrentEncoder,
     SequenceAttention,
@@ -161,7 +162,7 @@ def recurrent_encoder_decoder(
         target_embedding = TokenEmbedding(
             config.target_vocabulary_size, config.dim, dtype=dtype, name="target_embedding"
         )
-    dropout = keras.layers.Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
+    dropout = Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
     encoder = RecurrentEncoder(
         config.units // 2,
         config.num_layers,

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_attn.layers import AttentionDecoder, TokenEmbedding
+from keras_attn.layers import AttentionDecoder, Dropout, TokenEmbedding
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models.token_decoder import TokenDecoder
 
@@ -103,7 +103,7 @@ def recurrent_language_model(
         dtype=dtype,
         name="decoder",
     )
-    dropout = keras.layers.Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
+    dropout = Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
     x = decoder(dropout(embedding(ids)))
     if config.tie_embeddings:
         logits = embedding(x, reverse=True)

@@ -8,6 +8,7 @@ import keras
 from keras_attn.layers import (
     CBAM,
     ChannelAttention,
+    Dropout,
     LearnedPositionalEncoding,
     SpatialAttention,
     TransformerEncoder,
@@ -90,7 +91,7 @@ def small_cnn_encoder(
         y = _attend(y, attention, reduction, kernel_size, f"stage_{i}_attention", dtype)
         x = keras.layers.Add(dtype=dtype, name=f"stage_{i}_add")([x, y])
         x = keras.layers.ReLU(dtype=dtype, name=f"stage_{i}_relu")(x)
-    x = keras.layers.Dropout(dropout, dtype=dtype, name="dropout")(as_regions(x, dtype))
+    x = Dropout(dropout, dtype=dtype, name="dropout")(as_regions(x, dtype))
     return ImageEncoder(images, x, name=name)
 
 
@@ -183,7 +184,7 @@ def patch_encoder(
     x = keras.layers.Conv2D(dim, patch_size, patch_size, dtype=dtype, name="patches")(x)
     x = as_regions(x, dtype)
     x = LearnedPositionalEncoding(x.shape[1], dtype=dtype, name="positions")(x)
-    x = keras.layers.Dropout(dropout, dtype=dtype, name="embedding_dropout")(x)
+    x = Dropout(dropout, dtype=dtype, name="embedding_dropout")(x)
     x = TransformerEncoder(
         num_layers,
         num_heads,

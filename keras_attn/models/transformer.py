@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_attn.layers import (
+    Dropout,
     PositionalEncoding,
     TokenEmbedding,
     TransformerDecoder,
@@ -143,7 +144,7 @@ def encoder_decoder_transformer(
     else:
         block["positions"] = config.positions
         positions = keras.layers.Identity(dtype=dtype, name="no_positions")
-    dropout = keras.layers.Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
+    dropout = Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
     encoder = TransformerEncoder(config.num_layers, **block, name="encoder")
     decoder_layers = config.num_decoder_layers
     decoder_layers = config.num_layers if decoder_layers is None else decoder_layers

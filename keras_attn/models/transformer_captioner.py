@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_attn.layers import (
+    Dropout,
     GridPositionalEncoding,
     LearnedPositionalEncoding,
     PositionalEncoding,
@@ -134,7 +135,7 @@ def transformer_captioner(
     regions = keras.Input((count, config.region_dim), name="regions")
     target_ids = keras.Input((None,), dtype="int32", name="target_ids")
     embedding = TokenEmbedding(config.vocabulary_size, config.dim, dtype=dtype, name="embedding")
-    dropout = keras.layers.Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
+    dropout = Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
     decoder = TransformerDecoder(
         config.num_layers,
         num_heads=config.num_heads,
@@ -154,7 +155,7 @@ def transformer_captioner(
         positions = LearnedPositionalEncoding(count, dtype=dtype, name="region_positions")
         memory = positions(memory)
     memory = keras.layers.LayerNormalization(dtype=dtype, name="region_norm")(memory)
-    memory = keras.layers.Dropout(config.dropout, dtype=dtype, name="region_dropout")(memory)
+    memory = Dropout(config.dropout, dtype=dtype, name="region_dropout")(memory)
     x = PositionalEncoding(dtype=dtype, name="positions")(embedding(target_ids))
     logits = embedding(decoder(dropout(x), memory), reverse=True)
     return keras.Model({"regions": regions, "target_ids": target_ids}, logits, name=name)

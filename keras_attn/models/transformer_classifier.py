@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_attn.layers import (
+    Dropout,
     LearnedPositionalEncoding,
     PositionalEncoding,
     TransformerEncoder,
@@ -137,7 +138,7 @@ def transformer_classifier(
         make_embedding(config.vocabulary_size, config.dim, dtype),
         *make_word_dropout(config.word_dropout, dtype),
         positions,
-        keras.layers.Dropout(config.dropout, dtype=dtype, name="embedding_dropout"),
+        Dropout(config.dropout, dtype=dtype, name="embedding_dropout"),
         TransformerEncoder(
             config.num_layers,
             config.num_heads,

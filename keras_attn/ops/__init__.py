@@ -7,6 +7,7 @@ from keras_attn.ops.attention import (
     masked_softmax,
 )
 from keras_attn.ops.attention_kernels import choose_attention_kernel
+from keras_attn.ops.cheap_dropout import dropout
 from keras_attn.ops.masks import (
     as_boolean_mask,
     causal_mask,
@@ -32,6 +33,7 @@ __all__ = [
     "choose_attention_kernel",
     "combine_masks",
     "dot_product_attention",
+    "dropout",
     "gaussian_window",
     "key_length_mask",
     "key_positions",

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from keras import ops, random
+from keras import ops
 
 from keras_attn.ops.attention_kernels import (
     Call,
@@ -13,6 +13,7 @@ from keras_attn.ops.attention_kernels import (
     conjunction,
     split_bias,
 )
+from keras_attn.ops.cheap_dropout import dropout as random_dropout
 from keras_attn.ops.chunked_attention import chunked_attention
 from keras_attn.ops.flash_attention import flash_attention
 from keras_attn.ops.masks import MASKED, as_boolean_mask
@@ -177,7 +178,7 @@ def _plain(call: Call, scale: float, seed: Any) -> Tensor | tuple[Tensor, Tensor
         mask = conjunction(mask, visible)
         scores = ops.cast(scores, dtype) + bias
     weights = ops.cast(masked_softmax(scores, mask), value.dtype)
-    kept = random.dropout(weights, call.dropout, seed=seed) if call.dropout else weights
+    kept = random_dropout(weights, call.dropout, seed) if call.dropout else weights
     if K == N:
         context = ops.einsum("bnts,bsnh->btnh", kept, value)
     else:
@@ -286,6 +287,6 @@ def additive_attention(
     """
     scores = additive_scores(query, key, scale)
     weights = ops.cast(masked_softmax(scores, mask), value.dtype)
-    kept = random.dropout(weights, dropout, seed=seed) if dropout else weights
+    kept = random_dropout(weights, dropout, seed) if dropout else weights
     context = ops.matmul(kept, value)
     return (context, weights) if return_attention_scores else context

@@ -272,6 +272,7 @@ CASES = {
         layers.FeedForward, intermediate_dim=12, activation="silu", dropout=0.1, gated=True
     ),
     "feed_forward_no_bias": plain(layers.FeedForward, intermediate_dim=12, use_bias=False),
+    "dropout": plain(layers.Dropout, rate=0.3, seed=1),
     "rms_normalization": plain(layers.RMSNormalization, epsilon=1e-5),
     "rotary": plain(layers.RotaryEmbedding, {"x": ("T", 3, 6)}, base=100.0),
     "embedding": LayerCase(

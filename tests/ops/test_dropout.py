@@ -1,0 +1,118 @@
+"""Masks of dropout: as many as asked for, independent; values and gradients."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dropout_script
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_attn.layers import Dropout
+from keras_attn.ops import dropout
+
+
+def check(deviations, repeats):
+    """Of 320 numbers one beyond 5 would be found once in five thousand times."""
+    values = np.array(list(deviations.values()))
+    assert len(values) == 320
+    assert np.abs(values).max() < 5, max(deviations.items(), key=lambda item: abs(item[1]))
+    assert 0.8 < values.std() < 1.2
+    assert repeats["integer"] and repeats["generator"]
+    np.testing.assert_allclose(repeats["odd"][:2], 0.8, atol=0.05)
+
+
+def test_masks():
+    check(dropout_script.deviations(), dropout_script.repeats())
+
+
+def test_masks_of_jax():
+    script = Path(dropout_script.__file__)
+    env = {**os.environ, "KERAS_BACKEND": "jax"}
+    done = subprocess.run(
+        [sys.executable, script], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    check(**json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_values_and_gradients(dtype, jit_compile):
+    """Kept units are scaled, in both directions; what was dropped is forgotten, NaN too."""
+
+    @tf.function(jit_compile=jit_compile, input_signature=[tf.TensorSpec((None, None), dtype)])
+    def both(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = dropout(x, 0.25, seed=3)
+        return y, tape.gradient(y, x)
+
+    x = tf.cast(np.random.default_rng(0).normal(size=(31, 17)) + 9, dtype)
+    y, gradient = both(x)
+    assert y.dtype == gradient.dtype == dtype
+    x, y, gradient = (np.array(ops.cast(t, "float64")) for t in (x, y, gradient))
+    kept = y != 0
+    tolerance = {"float32": 1e-6, "float64": 1e-12, "float16": 2e-3, "bfloat16": 1e-2}[dtype]
+    np.testing.assert_allclose(y[kept], x[kept] / 0.75, rtol=tolerance)
+    np.testing.assert_allclose(gradient, kept / 0.75, rtol=tolerance)
+    x[~kept] = np.nan
+    y, gradient = both(tf.cast(x, dtype))
+    assert np.isfinite(np.array(ops.cast(y, "float32"))).all()
+    np.testing.assert_array_equal(np.array(ops.cast(gradient, "float32")) != 0, kept)
+
+
+def test_rates():
+    x = ops.ones((10,))
+    np.testing.assert_array_equal(dropout(x, 0.0, seed=1), 1)
+    np.testing.assert_array_equal(dropout(x, 1e-6, seed=1), 1)  # rounded to 2^-16
+    assert set(np.unique(dropout(ops.ones((1000,)), 0.999999, seed=1))) <= {0, 65536}
+    assert tuple(dropout(ops.ones((0, 4)), 0.5, seed=1).shape) == (0, 4)
+    for rate in (1.0, -0.1):
+        with pytest.raises(ValueError, match=f"Received: {rate}"):
+            dropout(x, rate, seed=1)
+
+
+def test_layer():
+    """A layer of Keras but for its random numbers."""
+    layer = Dropout(0.5, seed=1)
+    x = ops.ones((200,))
+    np.testing.assert_array_equal(layer(x), x)
+    a, b = (np.array(layer(x, training=True)) for _ in range(2))
+    assert set(a) == {0, 2} and (a != b).any()
+    again = Dropout.from_config(layer.get_config())
+    np.testing.assert_array_equal(again(x, training=True), a)
+    noisy = np.array(Dropout(0.5, noise_shape=(1, 200), seed=1)(ops.ones((3, 200)), training=True))
+    assert (noisy == noisy[0]).all()
+    np.testing.assert_array_equal(Dropout(1.0)(x, training=True), 0)  # as Keras
+
+
+def test_layer_in_fit():
+    """Other units at each step of `fit`; none in `predict`."""
+    inputs = keras.Input((50,))
+    layer = Dropout(0.5)
+    model = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs)))
+    seen = []
+    call = layer.call
+    keep = lambda y: seen.append(y.numpy())  # noqa: E731
+
+    def keeping(x, training=False):
+        y = call(x, training=training)
+        tf.py_function(keep, [y], [])
+        return y
+
+    layer.call = keeping
+    model.compile("sgd", "mse", jit_compile=False)
+    x = np.ones((8, 50), "float32")
+    model.fit(x, x[:, :1], batch_size=4, epochs=2, verbose=0)
+    assert len(seen) == 4
+    assert len({mask.tobytes() for mask in seen}) == 4
+    assert all(set(np.unique(mask)) == {0, 2} for mask in seen)
+    seen.clear()
+    model.predict(x, verbose=0)
+    np.testing.assert_array_equal(seen[0], x)
