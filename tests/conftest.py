@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import gc
 import os
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -19,3 +20,10 @@ def _seed():
         from tensorflow.python.framework import config
 
         config.disable_op_determinism()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _free():
+    """Models are cycles that hold compiled functions: gigabytes, if all wait for the collector."""
+    yield
+    gc.collect()

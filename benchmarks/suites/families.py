@@ -5,6 +5,7 @@ from benchmarks.suite import OURS, Family
 KERAS_ATTN = Family(OURS, "benchmarks.peers.ours")
 KERAS_HUB = Family("keras_hub", "benchmarks.peers.hub", requires=("keras_hub",))
 STOCK = Family("stock Keras layers", "benchmarks.peers.stock")
+PRODUCTS = Family("matrix products alone", "benchmarks.peers.products")
 MARIAN = Family(
     "Hugging Face MarianMT",
     "benchmarks.peers.marian",

@@ -1,14 +1,22 @@
 """Training steps: forward, backward, Adam.
 
-A stack of encoder blocks and one of decoder blocks on vectors; a recurrent decoder; and the whole
-translator, with embeddings and loss, over pairs of log-normal lengths, each contender with its
-usual batches: keras_attn's are bucketed by length (`TokenBatches`), the others' are shuffled, of
-equally many `sentences`, padded to the longest. Other sizes want other `sentences`: as many batches
-as keras_attn has hold as many tokens on average.
+A stack of encoder blocks, beside its matrix products alone, and one of decoder blocks, on vectors;
+a recurrent decoder; and the whole translator, with embeddings and loss, over pairs of log-normal
+lengths, each contender with its usual batches: keras_attn's are bucketed by length
+(`TokenBatches`), the others' are shuffled, of equally many `sentences`, padded to the longest.
+Other sizes want other `sentences`: as many batches as keras_attn has hold as many tokens on
+average.
 """
 
 from benchmarks.suite import Case, Suite, Target
-from benchmarks.suites.families import KERAS_ATTN, KERAS_HUB, STOCK, TORCH, TORCH_COMPILED
+from benchmarks.suites.families import (
+    KERAS_ATTN,
+    KERAS_HUB,
+    PRODUCTS,
+    STOCK,
+    TORCH,
+    TORCH_COMPILED,
+)
 
 RNN = (
     KERAS_ATTN.having("keras_attn, dot product", attention="dot"),
@@ -25,8 +33,9 @@ def cases(sizes: dict) -> list[Case]:
     for rate in (0.0, sizes["dropout"]):
         values, ending = {"dropout": rate}, f", dropout {rate:g}" if rate else ""
         everyone = (KERAS_ATTN, KERAS_HUB, STOCK, TORCH, TORCH_COMPILED)
+        bound = () if rate else (PRODUCTS,)
         found += [
-            Case(f"encoder stack{ending}", "encoder_stack", everyone, values, "tokens"),
+            Case(f"encoder stack{ending}", "encoder_stack", (*everyone, *bound), values, "tokens"),
             Case(
                 f"encoder-decoder{ending}",
                 "encoder_decoder",
