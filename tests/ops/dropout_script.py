@@ -6,7 +6,6 @@ Each number is how many standard deviations a count is from what independent dra
 import json
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_attn.ops import dropout
