@@ -19,13 +19,16 @@ def encoder_stack(case: dict, jit: bool) -> Job:
     def dense(units: int, x: Any) -> Any:
         return keras.layers.Dense(units, use_bias=False)(x)
 
-    split = keras.layers.Reshape((case["length"], heads, dim // heads))
-    join = keras.layers.Reshape((case["length"], dim))
+    def split(x: Any) -> Any:
+        return ops.reshape(x, (-1, case["length"], heads, dim // heads))
 
     def block(x: Any, memory: Any) -> Any:
+        x = ops.reshape(x, (-1, dim))  # products of matrices are the fastest everywhere
         query, key, value = (split(part) for part in ops.split(dense(3 * dim, x), 3, axis=-1))
         weights = ops.einsum("btnh,bsnh->bnts", query, key)
         context = ops.einsum("bnts,bsnh->btnh", weights, value)
-        return dense(dim, dense(case["intermediate"], dense(dim, join(context))))
+        x = dense(dim, ops.reshape(context, (-1, dim)))
+        x = dense(dim, dense(case["intermediate"], x))
+        return ops.reshape(x, (-1, case["length"], dim))
 
     return keras_jobs.stack(block, case, jit)

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.dropout import Dropout
+from keras_attn.layers.flattening import flat
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_mask,
@@ -118,11 +119,11 @@ class FeedForward(MaskedLayer):
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - 1)
             x = ops.copy(x)  # `Dense` would hand on the mask of `x` itself, not an explicit one.
-        hidden = self.hidden_dense(x)
+        hidden = flat(self.hidden_dense, x)
         if self.gated:
             gate, hidden = ops.split(hidden, 2, axis=-1)
             hidden = self.activation(gate) * hidden
-        return self.output_dense(self.dropout_layer(hidden, training=training))
+        return flat(self.output_dense, self.dropout_layer(hidden, training=training))
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""

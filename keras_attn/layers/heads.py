@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.collect import active_collector
+from keras_attn.layers.flattening import flat
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_choice,
@@ -113,7 +114,7 @@ class HeadsLayer(MaskedLayer):
     def _split_values(self, projected: Tensor) -> Tensor:
         """Splits projected values into heads, after W_up where there is one."""
         if self.value_up_dense is not None:
-            projected = self.value_up_dense(projected)
+            projected = flat(self.value_up_dense, projected)
         return self._split(projected, self._kv_heads)
 
     def compute_output_shape(self, query_shape, *other_shapes):
@@ -169,7 +170,8 @@ class HeadsLayer(MaskedLayer):
             if collector is not None:
                 collector._add(self, role, scores)
         width = self.num_heads * self._value_head_dim
-        output = self.output_dense(ops.reshape(context, (-1, ops.shape(context)[1], width)))
+        context = ops.reshape(context, (-1, ops.shape(context)[1], width))
+        output = flat(self.output_dense, context)
         return (output, scores) if return_attention_scores else output
 
     def _attend_cached(
@@ -190,7 +192,8 @@ class HeadsLayer(MaskedLayer):
             if collector is not None:
                 collector._add(self, role, scores)
         width = self.num_heads * self._value_head_dim
-        output = self.output_dense(ops.reshape(context, (-1, ops.shape(context)[1], width)))
+        context = ops.reshape(context, (-1, ops.shape(context)[1], width))
+        output = flat(self.output_dense, context)
         return (output, scores) if return_attention_scores else output
 
     def _combined_mask(

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.collect import current_role
+from keras_attn.layers.flattening import flat
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import check_rank, check_same_length, sequence_mask
 from keras_attn.ops import as_boolean_mask
@@ -148,7 +149,7 @@ class MultiHeadAttention(HeadsLayer):
         elif value_mask is None:
             value_mask = key_mask
         return self._attend(
-            self._split(self.query_dense(query), self.num_heads),
+            self._split(flat(self.query_dense, query), self.num_heads),
             *self._project(value, key),
             current_role(),
             **self._visible(query, value, attention_mask, value_mask),
@@ -161,8 +162,8 @@ class MultiHeadAttention(HeadsLayer):
         """Keys `(B, S, K, H)` and values `(B, S, K, Hv)`."""
         key = value if key is None else key
         return (
-            self._split(self.key_dense(key), self._kv_heads),
-            self._split_values(self.value_dense(value)),
+            self._split(flat(self.key_dense, key), self._kv_heads),
+            self._split_values(flat(self.value_dense, value)),
         )
 
     def project_memory(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -198,7 +199,7 @@ class MultiHeadAttention(HeadsLayer):
             As the call.
         """
         return self._attend_cached(
-            self._split(self.query_dense(query), self.num_heads),
+            self._split(flat(self.query_dense, query), self.num_heads),
             projected,
             None if value_mask is None else as_boolean_mask(value_mask, "value_mask"),
             "cross",

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.layers.flattening import flat
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import (
     check_choice,
@@ -214,7 +215,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         # split, not slices: its gradient is one concatenation, not a sum of three padded tensors.
         q, k, v = self._sizes
         parts = 3 if q == k == v else [q, q + k]
-        query, key, value = ops.split(self.qkv_dense(x), parts, axis=-1)
+        query, key, value = ops.split(flat(self.qkv_dense, x), parts, axis=-1)
         query, key = self._split(query, self.num_heads), self._split(key, self._kv_heads)
         if self.positions == "rotary":
             query = apply_rotary(query, positions, self.rotary_base)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.layers.flattening import flat
 from keras_attn.layers.masked_layer import MaskedLayer, check_mask, check_positive
 
 
@@ -108,7 +109,7 @@ class TokenEmbedding(MaskedLayer):
                     f"With `reverse`, {self.name} takes vectors of width {self.dim}. "
                     f"Received: shape {tuple(x.shape)}."
                 )
-            return self.embedding(x, reverse=True)
+            return flat(self.embedding, x, reverse=True)
         if "int" not in dtype:
             raise ValueError(
                 f"{self.name} takes integer ids. Received: dtype {dtype}, shape {tuple(x.shape)}. "
