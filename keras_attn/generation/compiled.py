@@ -34,7 +34,9 @@ class CompiledFunction:
     Args:
         function: `function(ids (B, S) int32, max_length, *numbers (B,) int32) -> nest of
             batch-first tensors`.
-        variables: The variables that it reads: on JAX others would stay as they are now.
+        variables: The variables that it reads: on JAX others would stay as they are now. Or the
+            layer or model whose variables it reads: where they become others (`quantize` and
+            `enable_lora` do that), what was compiled is compiled anew.
         jit_compile: Whether TensorFlow uses XLA. JAX always does.
         dtype: Of the first argument: `"int32"`, `"float32"` or `"uint8"`.
         rank: Of the first argument, at least 2.
@@ -64,7 +66,7 @@ class CompiledFunction:
     def __init__(
         self,
         function: Callable,
-        variables: list,
+        variables: list | keras.layers.Layer,
         jit_compile: bool = False,
         dtype: str = "int32",
         rank: int = 2,
@@ -75,14 +77,23 @@ class CompiledFunction:
                 f"Received: {dtype!r}."
             )
         self.function = function
-        self.variables = list(variables)
+        self._reads = variables
+        self.variables = self._read()
         self.jit_compile = jit_compile
         self.dtype = dtype
         self.rank = integer("rank", rank, 2)
         self._compiled: dict[tuple, Callable] = {}
 
+    def _read(self) -> list:
+        reads = self._reads
+        return list(reads.variables if isinstance(reads, keras.layers.Layer) else reads)
+
     def __call__(self, ids: Any, max_length: int, *numbers: Any) -> Any:
         """Runs the compiled function."""
+        variables = self._read()
+        if list(map(id, variables)) != list(map(id, self.variables)):
+            self.variables = variables
+            self._compiled.clear()
         ids = np.asarray(keras.ops.convert_to_numpy(ids))
         self._check(ids)
         max_length = integer("max_length", max_length, 1)

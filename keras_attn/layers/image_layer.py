@@ -4,10 +4,12 @@ from typing import Any
 
 import keras
 
+from keras_attn.layers.quantization import CompositeLayer
+
 DATA_FORMATS = ("channels_last", "channels_first")
 
 
-class ImageGate(keras.layers.Layer):
+class ImageGate(CompositeLayer):
     """A layer that multiplies a picture by gates between 0 and 1.
 
     `axes` are those of rows and columns, `channel_axis` is that of the channels.

@@ -9,6 +9,7 @@ import keras
 
 from keras_attn.layers.collect import calling_as
 from keras_attn.layers.lost_masks import check_mask_kept
+from keras_attn.layers.quantization import CompositeLayer
 from keras_attn.ops import as_boolean_mask, check_padding_mask
 from keras_attn.ops.masks import builds_across_replicas, static_shape
 
@@ -20,7 +21,7 @@ def _call_arguments(cls: type) -> tuple[str, ...]:
     return tuple(inspect.signature(cls.call).parameters)[1:]
 
 
-class MaskedLayer(keras.layers.Layer):
+class MaskedLayer(CompositeLayer):
     """A layer that takes masks however they come and hands its own on.
 
     Keras fills `mask` when a layer is called with one tensor and `<argument>_mask` when it is

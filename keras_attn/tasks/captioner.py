@@ -25,12 +25,13 @@ from keras_attn.tasks.captioning_export import export_captioner
 from keras_attn.tasks.checks import check_decoding, check_n_best
 from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
 from keras_attn.tasks.configs import captioner_config
+from keras_attn.tasks.quantizing import Quantizable
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import CaptionScores, MaskedCrossEntropy, Perplexity, caption_scores
 
 
-class Captioner:
+class Captioner(Quantizable):
     """A captioner of pictures with its encoder and its tokenizer.
 
     `.model` is the plain Keras model that is trained, `.dataset(images)` what its `fit` takes; the
@@ -474,6 +475,9 @@ class Captioner:
             source = picture_source(self, found.pictures, cache_dir, 0)
             captions = self.caption_source(source, beams, alpha, batch_size)
         return caption_scores(captions, found.captions, train_captions, tokenization, meteor)
+
+    def _models(self) -> tuple[keras.Model, ...]:
+        return (self.joined, self.captioner, self.encoder)
 
     # Files
 

@@ -124,7 +124,7 @@ class CaptionSearch:
         self.tokenizer = tokenizer
         self.max_length = max_length
         self._encode = CompiledFunction(
-            lambda images, length: self.encode(images), encoder.variables, dtype="uint8", rank=4
+            lambda images, length: self.encode(images), encoder, dtype="uint8", rank=4
         )
         self._compiled: dict[tuple, CompiledFunction] = {}
 
@@ -183,7 +183,7 @@ class CaptionSearch:
         if key not in self._compiled:
             self._compiled[key] = CompiledFunction(
                 lambda regions, length: function(regions, length, *settings),
-                self.captioner.variables,
+                self.captioner,
                 dtype="float32",
                 rank=3,
             )

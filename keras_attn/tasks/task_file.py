@@ -11,9 +11,10 @@ import keras
 import numpy as np
 
 from keras_attn.files import atomic_write, check_format, reserve
+from keras_attn.layers.quantization import quantize_sublayers, quantized_sublayers
 from keras_attn.version import __version__
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 2: quantized weights; without them files are of 1
 _SETTINGS = "task.json"
 _WEIGHTS = "model.weights.h5"
 
@@ -32,12 +33,14 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
         raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"The folder of the file must be there. Received: {path}.")
+    quantization = quantized_sublayers(model)
     header = {
-        "format_version": FORMAT_VERSION,
+        "format_version": FORMAT_VERSION if quantization else 1,
         "keras_attn": __version__,
         "keras": keras.__version__,
         "task": task,
         "config": config,
+        **({"quantization": quantization} if quantization else {}),
     }
     with atomic_write(path) as partial:
         weights = partial.with_name(f"{partial.name}-{_WEIGHTS}")
@@ -74,22 +77,28 @@ def read_config(path: str | os.PathLike, task: str) -> dict[str, Any]:
         raise FileNotFoundError(f"Expected a saved task, a file, at {path}. There is {kind}.")
     if not zipfile.is_zipfile(path):
         raise ValueError(f"Expected a file written by `{task}.save`. Received: {path}.")
-    with zipfile.ZipFile(path) as archive:
-        if not {_SETTINGS, _WEIGHTS} <= set(archive.namelist()):
-            raise ValueError(
-                f"Expected a file written by `{task}.save`. Received: {path}, an archive of "
-                f"{archive.namelist()[:5]}."
-            )
-        header = json.loads(archive.read(_SETTINGS))
+    header = _header(path, task)
     check_format(path, header, FORMAT_VERSION)
     if header["task"] != task:
         raise ValueError(f"{path} holds a {header['task']}. Expected: a {task}.")
     return header["config"]
 
 
+def _header(path: Path, task: str) -> dict[str, Any]:
+    with zipfile.ZipFile(path) as archive:
+        if not {_SETTINGS, _WEIGHTS} <= set(archive.namelist()):
+            raise ValueError(
+                f"Expected a file written by `{task}.save`. Received: {path}, an archive of "
+                f"{archive.namelist()[:5]}."
+            )
+        return json.loads(archive.read(_SETTINGS))
+
+
 def load_weights(path: str | os.PathLike, model: Any) -> None:
-    """Loads the weights of a task's file into its model."""
+    """Loads the weights of a task's file into its model, which it quantizes as they are."""
     with tempfile.TemporaryDirectory() as folder:
         with zipfile.ZipFile(Path(path).expanduser()) as archive:
             archive.extract(_WEIGHTS, folder)
+            header = json.loads(archive.read(_SETTINGS))
+        quantize_sublayers(model, header.get("quantization", {}))
         model.load_weights(Path(folder) / _WEIGHTS)

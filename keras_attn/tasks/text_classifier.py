@@ -11,6 +11,7 @@ from keras_attn.datasets import TextBatches, class_weights
 from keras_attn.datasets.classification_batches import TRUNCATIONS, truncate
 from keras_attn.export import export_in_child_process
 from keras_attn.generation import CompiledFunction
+from keras_attn.layers.quantization import float_policy
 from keras_attn.models import classifier_kind, text_classifier
 from keras_attn.tasks.checks import checked_texts
 from keras_attn.tasks.classification_labels import (
@@ -22,6 +23,7 @@ from keras_attn.tasks.classification_labels import (
 )
 from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
 from keras_attn.tasks.configs import classifier_config
+from keras_attn.tasks.quantizing import Quantizable
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.text_classification_export import export_text_classifier
 from keras_attn.tasks.text_explainer import TextExplainer
@@ -51,7 +53,7 @@ class Prediction(NamedTuple):
     """Probability of each class."""
 
 
-class TextClassifier:
+class TextClassifier(Quantizable):
     """A classifier of texts with its tokenizer.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(examples)` what its `fit` takes;
@@ -118,7 +120,7 @@ class TextClassifier:
         self.model = text_classifier(self.config, dtype=dtype)
         self._explainer = TextExplainer(self)
         self._logits = CompiledFunction(
-            lambda ids, length: self.model(ids, training=False), self.model.variables
+            lambda ids, length: self.model(ids, training=False), self.model
         )
         self._optimizer: Any = None
 
@@ -227,7 +229,7 @@ class TextClassifier:
             **kwargs: Of `keras.Model.compile`.
         """
         schedule = make_schedule(total_steps, learning_rate, warmup_steps)
-        policy = self.model.get_layer("head").dtype_policy
+        policy = float_policy(self.model.get_layer("head"))
         if self.multi_label:
             loss: Any = keras.losses.BinaryCrossentropy(from_logits=True)
             # Of decisions. The reports' accuracy is of texts that have all labels right.
@@ -497,7 +499,7 @@ class TextClassifier:
             "truncation": self.truncation,
             "multi_label": self.multi_label,
             "temperature": self.temperature,
-            "dtype": self.model.get_layer("head").dtype_policy.name,
+            "dtype": float_policy(self.model.get_layer("head")).name,
         }
         save_task(path, "TextClassifier", config, self.model)
 

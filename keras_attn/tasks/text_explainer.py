@@ -148,10 +148,10 @@ class TextExplainer:
         if method not in self._compiled:
             if method == "attention":
                 look = attention_function(model)
-                made = CompiledFunction(lambda ids, length: look(ids), model.variables)
+                made = CompiledFunction(lambda ids, length: look(ids), model)
             else:
                 ask = gradient_function(model, self.classifier.multi_label)
-                made = CompiledFunction(lambda ids, length, of: ask(ids, of), model.variables)
+                made = CompiledFunction(lambda ids, length, of: ask(ids, of), model)
             self._compiled[method] = made
         compiled = self._compiled[method]
         if method == "attention":

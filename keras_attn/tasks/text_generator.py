@@ -22,6 +22,7 @@ from keras_attn.models import (
 )
 from keras_attn.tasks.checks import checked_texts
 from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
+from keras_attn.tasks.quantizing import Quantizable
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.text_generation_export import export_text_generation
 from keras_attn.text import CharacterTokenizer
@@ -49,7 +50,7 @@ class TextScore(NamedTuple):
     """How many of them the tokenizer does not know: for these it is the bits of `<unknown>`."""
 
 
-class TextGenerator:
+class TextGenerator(Quantizable):
     """A recurrent language model of characters with its tokenizer and its sampling.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(text)` what its `fit` takes; the
@@ -379,7 +380,7 @@ class TextGenerator:
 
     def _compile(self, key: Any, function: Callable) -> CompiledFunction:
         if key not in self._compiled:
-            self._compiled[key] = CompiledFunction(function, self.model.variables)
+            self._compiled[key] = CompiledFunction(function, self.model)
         return self._compiled[key]
 
     # Files

@@ -150,7 +150,7 @@ class TranslationSearch:
         if key not in self._compiled:
             self._compiled[key] = CompiledFunction(
                 lambda ids, max_length: function(ids, max_length, *settings),
-                self.model.variables,
+                self.model,
             )
         return self._compiled[key]
 

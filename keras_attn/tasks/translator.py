@@ -20,6 +20,7 @@ from keras_attn.tasks.checks import (
 )
 from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam
 from keras_attn.tasks.configs import encoder_decoder_config
+from keras_attn.tasks.quantizing import Quantizable
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.translation_decoding import TranslationSearch
 from keras_attn.tasks.translation_export import export_translation
@@ -42,7 +43,7 @@ class TranslationScores(NamedTuple):
     bleu_lowercase_signature: str
 
 
-class Translator:
+class Translator(Quantizable):
     """An encoder-decoder with its tokenizer and its decoding: strings in, strings out.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes;

@@ -1,0 +1,78 @@
+"""Tasks whose models can be quantized."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from keras_attn.layers.quantization import quantized_sublayers, sublayers
+
+MODES = ("int8", "int4", "float8")
+
+
+class Quantizable:
+    """A task with a method `quantize`: a base class of tasks.
+
+    Subclasses whose weights are not all in `model` override `_models`.
+    """
+
+    model: keras.Model
+
+    def _models(self) -> tuple[keras.Model, ...]:
+        """The models, the first one with all weights."""
+        return (self.model,)
+
+    def quantize(
+        self, mode: str = "int8", filters: Callable[[Any], bool] | None = None
+    ) -> "Quantizable":
+        """Makes the model smaller, in place: kernels and embeddings of 8 bits instead of 32.
+
+            x8 = round(x * sx),  sx = 127 / max |x| of each row
+            W8 = round(W * sw),  sw = 127 / max |W| of each column
+            y = (x8 W8) / (sx sw) + b                    the product in integers
+
+        That is the int8 of `keras.layers.Dense.quantize`; embeddings have a scale for each token,
+        in their tied output product too. Norms, biases, learned positions and the cells of
+        recurrent networks stay floats: Keras has no int8 for them. Where XLA compiles, on JAX and
+        with `jit_compile` on TensorFlow, it may be faster too; elsewhere it is slower (docs/speed.md
+        has figures). Do it after training: int8 weights are not trained any more. `save`, `load`,
+        `export` and all that decodes go on as before, with outputs near those of the floats.
+
+        Args:
+            mode: `"int8"`; also `"int4"` and `"float8"`, as Keras has them.
+            filters: Called with a layer that could be quantized: whether it is to be; all if None.
+
+        Returns:
+            This object.
+
+        Raises:
+            ValueError: For another mode, a model that is quantized already, or where there is
+                nothing to quantize.
+
+        Example:
+
+        >>> generator = TextGenerator(CharacterTokenizer.train(["abc"]), {"units": 8}, 8)
+        >>> len(generator.quantize("int8").generate("ab", num_characters=3))
+        5
+        """
+        if mode not in MODES:
+            raise ValueError(f"`mode` must be one of {list(MODES)}. Received: {mode!r}.")
+        whole, *others = self._models()
+        done = set(quantized_sublayers(whole))
+        chosen = {
+            id(layer)
+            for path, layer in sublayers(whole)
+            if path not in done
+            and type(layer).quantize is not keras.layers.Layer.quantize
+            and not isinstance(layer, keras.Model)
+            and (filters is None or filters(layer))
+        }
+        if not chosen:
+            why = f"{len(done)} layers are quantized already" if done else "there is no such layer"
+            raise ValueError(
+                f"Expected layers of {whole.name!r} to quantize. Received: none, as {why}."
+            )
+        whole.quantize(mode, filters=lambda layer: id(layer) in chosen)
+        for model in others:  # what they have compiled reads weights that are gone
+            model.train_function = model.test_function = model.predict_function = None
+        return self
