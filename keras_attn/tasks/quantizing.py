@@ -33,10 +33,10 @@ class Quantizable:
 
         That is the int8 of `keras.layers.Dense.quantize`; embeddings have a scale for each token,
         in their tied output product too. Norms, biases, learned positions and the cells of
-        recurrent networks stay floats: Keras has no int8 for them. Where XLA compiles, on JAX and
-        with `jit_compile` on TensorFlow, it may be faster too; elsewhere it is slower (docs/speed.md
-        has figures). Do it after training: int8 weights are not trained any more. `save`, `load`,
-        `export` and all that decodes go on as before, with outputs near those of the floats.
+        recurrent networks stay floats: Keras has no int8 for them. docs/speed.md says where it is
+        faster, and where slower. Do it after training: int8 weights are not trained any more.
+        `save`, `load`, `export` and all that decodes go on as before, with outputs near those of
+        the floats.
 
         Args:
             mode: `"int8"`; also `"int4"` and `"float8"`, as Keras has them.

@@ -15,6 +15,13 @@ from keras_attn.training.classification import (
 )
 from keras_attn.training.devices import compute_on
 from keras_attn.training.logs import TrainingLog
+from keras_attn.training.lora import (
+    LoraReport,
+    enable_lora,
+    load_lora,
+    merge_lora,
+    save_lora,
+)
 from keras_attn.training.losses import MaskedCrossEntropy
 from keras_attn.training.metrics import MaskedAccuracy, Perplexity
 from keras_attn.training.schedules import InverseSquareRootSchedule, WarmupCosineSchedule
@@ -33,6 +40,7 @@ __all__ = [
     "Estimate",
     "ImageScores",
     "InverseSquareRootSchedule",
+    "LoraReport",
     "MaskedAccuracy",
     "MaskedCrossEntropy",
     "Perplexity",
@@ -42,12 +50,16 @@ __all__ = [
     "averaged_weights",
     "caption_scores",
     "compute_on",
+    "enable_lora",
     "evaluate_probabilities",
     "fit_resumable",
     "fit_temperature",
     "linear_cross_entropy",
+    "load_lora",
     "load_training_state",
+    "merge_lora",
     "read_training_notes",
+    "save_lora",
     "save_training_state",
     "seed_everything",
     "tokenize_captions",

@@ -1,0 +1,331 @@
+"""LoRA: training of few weights beside kernels that stay as they are."""
+
+from __future__ import annotations
+
+import json
+import numbers
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_attn.files import atomic_write, check_format
+from keras_attn.layers import AttentionDecoder, AttentionPooling, FeedForward, SelfAttention
+from keras_attn.layers.heads import HeadsLayer
+from keras_attn.layers.masked_layer import check_positive
+from keras_attn.layers.quantization import sublayers
+from keras_attn.layers.sequence_attention import SequenceAttention
+from keras_attn.version import __version__
+
+LORA_VERSION = 1
+_HEADER = "header"
+_ATTENTIONS = (HeadsLayer, SelfAttention, SequenceAttention, AttentionPooling)
+
+
+class LoraReport(NamedTuple):
+    """What `enable_lora` did.
+
+    Example:
+
+    >>> LoraReport(("encoder/block_0/self_attention/qkv",), trainable=25, frozen=75).share
+    0.25
+    """
+
+    layers: tuple[str, ...]
+    """Paths of the `Dense` layers with LoRA."""
+    trainable: int
+    """Number of weights that are trained."""
+    frozen: int
+    """Number of weights that are not."""
+
+    @property
+    def share(self) -> float:
+        """Trained weights as a share of all."""
+        return self.trainable / (self.trainable + self.frozen)
+
+
+def enable_lora(
+    model: Any,
+    rank: int,
+    alpha: float | None = None,
+    feed_forward: bool = False,
+    also: str | None = None,
+) -> LoraReport:
+    """Trains a model by low-rank changes of its attention projections alone (Hu et al., 2022).
+
+        y = x (W + alpha / rank A B) + b,    W (D, U), A (D, rank), B (rank, U)
+
+    A is random and B zero, so that at first nothing changes. A and B are trained, everything else
+    is frozen: `rank (D + U)` weights instead of `D U`. The projections are those of queries, keys,
+    values and outputs of all attention layers of this package; where a layer has one product for
+    query, key and value, they share A, and have a part of B each. Recurrent cells have no LoRA. The
+    low-rank change is `keras.layers.Dense.enable_lora`'s.
+
+    Compile the model afterwards; `fit` of the tasks does so. Layers that are frozen already are
+    left alone. `save` of a model or task writes merged kernels: what is loaded is a plain model
+    with the same outputs. (Of a compiled `.keras` file give `load_model` `compile=False`: its
+    optimizer knows A and B alone.) `save_lora` writes A and B, `save_training_state` everything.
+
+    Args:
+        model: A Keras model, functional or not, of this package's layers, or a task with one. It
+            is changed in place.
+        rank: Rank of the changes.
+        alpha: Their scale; `rank` if None, which makes the factor 1.
+        feed_forward: Whether the feed-forward networks get LoRA too.
+        also: Regular expression: `Dense` layers in whose path it is found get LoRA too.
+
+    Returns:
+        A `LoraReport`.
+
+    Raises:
+        ValueError: For wrong settings, a model with LoRA, or one without a layer for it.
+
+    Example:
+
+    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> report = enable_lora(model, rank=2)
+    >>> len(report.layers), report.trainable, f"{report.share:.2f}"
+    (32, 2560, '0.15')
+    >>> report.layers[0]
+    'encoder/block_0/self_attention/output'
+    >>> merge_lora(model)
+    """
+    check_positive("enable_lora", rank=rank)
+    if alpha is not None and (
+        isinstance(alpha, bool) or not isinstance(alpha, numbers.Real) or not alpha > 0
+    ):
+        raise ValueError(f"`alpha` must be a number above 0, or None. Received: {alpha!r}.")
+    model = _model(model)
+    if _with_lora(model):
+        raise ValueError(f"{model.name!r} has LoRA already. Call `merge_lora` on it first.")
+    paths = _projections(model, feed_forward)
+    found = {
+        path: layer
+        for path, layer in sublayers(model)
+        if isinstance(layer, keras.layers.Dense)
+        and layer.trainable
+        and (id(layer) in paths or (also is not None and re.search(also, path)))
+    }
+    if not found:
+        raise ValueError(
+            f"{model.name!r} has no attention projection that is not frozen. Name other Dense "
+            f"layers by a regular expression. Received: {also=}, {feed_forward=}."
+        )
+    return _turn_on(model, found, rank, alpha)
+
+
+def _model(model: Any) -> keras.Model:
+    model = model if isinstance(model, keras.Model) else getattr(model, "model", model)
+    if not isinstance(model, keras.Model) or not model.built:
+        raise ValueError(
+            "Expected a model that is built, or a task with one. Received: "
+            f"{getattr(model, 'name', model)!r} of type {type(model).__name__}."
+        )
+    return model
+
+
+def _with_lora(model: keras.Model) -> dict[str, keras.layers.Dense]:
+    return {
+        path: layer
+        for path, layer in sublayers(model)
+        if isinstance(layer, keras.layers.Dense) and layer.lora_enabled
+    }
+
+
+def _projections(model: keras.Model, feed_forward: bool) -> set[int]:
+    found = set()
+    for _, layer in sublayers(model):
+        own: list[Any] = []
+        if isinstance(layer, _ATTENTIONS) or (feed_forward and isinstance(layer, FeedForward)):
+            own = layer._flatten_layers(include_self=False, recursive=False)
+        elif isinstance(layer, AttentionDecoder) and layer.attention:
+            own = [getattr(layer, "attention_dense", None)]  # the output's
+        found |= {id(sub) for sub in own if isinstance(sub, keras.layers.Dense)}
+    return found
+
+
+def _turn_on(
+    model: keras.Model, found: dict[str, keras.layers.Dense], rank: int, alpha: float | None
+) -> LoraReport:
+    chosen = {id(layer) for layer in found.values()}
+    for layer in model._flatten_layers():
+        own = [v for v in layer._trainable_variables if v.trainable]
+        # Batch normalization would go on with its statistics.
+        whole = (
+            id(layer) not in chosen
+            and layer.trainable
+            and not list(layer._flatten_layers(include_self=False, recursive=False))
+            and bool(layer.non_trainable_weights)
+        )
+        # What `merge_lora` undoes. Names: Keras would track variables a second time.
+        layer._lora_froze = (whole, tuple(v.path for v in own))
+        if whole:
+            layer.trainable = False
+        for variable in own:
+            variable.trainable = False
+    for layer in found.values():
+        layer.enable_lora(rank, lora_alpha=alpha)
+    _changed(model)
+    counts = [
+        sum(int(np.prod(v.shape)) for v in weights)
+        for weights in (model.trainable_weights, model.non_trainable_weights)
+    ]
+    return LoraReport(tuple(found), *counts)
+
+
+def _changed(model: keras.Model) -> None:
+    """Forgets what was compiled for other weights."""
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.Model):
+            layer.train_function = layer.test_function = layer.predict_function = None
+        if keras.backend.backend() == "torch":
+            layer._track_variables()
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and optimizer.built:
+        model.compiled = False  # its optimizer has slots of other weights
+
+
+def merge_lora(model: Any) -> None:
+    """Adds the low-rank changes of `enable_lora` to the kernels, and makes a plain model again.
+
+        W <- W + alpha / rank A B
+
+    Outputs stay what they are, but for rounding; int8 kernels are rounded anew. What `enable_lora`
+    froze can be trained again. Compile the model afterwards.
+
+    Args:
+        model: A Keras model with LoRA, or a task with one. It is changed in place.
+
+    Raises:
+        ValueError: For a model without LoRA.
+
+    Example:
+
+    >>> classifier = text_classifier(TransformerClassifierConfig(50, num_classes=2))
+    >>> weights = len(classifier.trainable_weights)
+    >>> report = enable_lora(classifier, rank=2)
+    >>> merge_lora(classifier)
+    >>> len(classifier.trainable_weights) == weights
+    True
+    """
+    model = _model(model)
+    found = _with_lora(model)
+    if not found:
+        raise ValueError(f"{model.name!r} has no LoRA. Call `enable_lora` on it first.")
+    for layer in found.values():
+        merged: dict[str, Any] = {}
+        layer.save_own_variables(merged)
+        layer._tracker.unlock()
+        del layer.lora_kernel_a, layer.lora_kernel_b
+        layer._tracker.lock()
+        layer.lora_enabled = False
+        layer.lora_rank = layer.lora_alpha = None
+        layer.load_own_variables(merged)
+    for layer in model._flatten_layers():
+        whole, names = getattr(layer, "_lora_froze", (False, ()))
+        if whole:
+            layer.trainable = True
+        for variable in layer._trainable_variables:
+            variable.trainable = variable.path in names
+        layer._lora_froze = (False, ())
+    _changed(model)
+
+
+def save_lora(model: Any, path: str | os.PathLike) -> None:
+    """Writes what LoRA has learnt, A and B of each layer, to one file for any backend.
+
+    Args:
+        model: A Keras model with LoRA, or a task with one.
+        path: The file; its folder must be there.
+
+    Raises:
+        ValueError: For a model without LoRA.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> config = TransformerClassifierConfig(50, num_classes=2)
+    >>> model, other = text_classifier(config), text_classifier(config)
+    >>> other.set_weights(model.get_weights())
+    >>> report = enable_lora(model, rank=2)
+    >>> path = os.path.join(tempfile.mkdtemp(), "adapter.npz")
+    >>> save_lora(model, path)
+    >>> load_lora(other, path) == report
+    True
+    """
+    found = _with_lora(_model(model))
+    if not found:
+        raise ValueError(f"{_model(model).name!r} has no LoRA. Call `enable_lora` on it first.")
+    first = next(iter(found.values()))
+    header = {
+        "format_version": LORA_VERSION,
+        "keras_attn": __version__,
+        "rank": first.lora_rank,
+        "alpha": first.lora_alpha,
+        "layers": list(found),
+    }
+    arrays = {_HEADER: np.frombuffer(json.dumps(header).encode(), "uint8")}
+    for i, layer in enumerate(found.values()):
+        arrays[f"a/{i}"] = keras.ops.convert_to_numpy(layer.lora_kernel_a)
+        arrays[f"b/{i}"] = keras.ops.convert_to_numpy(layer.lora_kernel_b)
+    with atomic_write(path) as partial, open(partial, "wb") as file:
+        np.savez(file, **arrays)
+
+
+def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
+    """Turns LoRA on as a file of `save_lora` says, with what was learnt.
+
+    Args:
+        model: The Keras model, or a task with it, whose other weights are those that `save_lora`'s
+            model had before: LoRA holds differences alone.
+        path: The file.
+
+    Returns:
+        A `LoraReport`.
+
+    Raises:
+        FileNotFoundError: If there is no file.
+        ValueError: If it is no such file, of a newer format, or does not fit the model; or for a
+            model with LoRA.
+
+    Example:
+
+    >>> load_lora(text_classifier(BagClassifierConfig(50, num_classes=2)), "nowhere.npz")
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: Expected a file of `save_lora` at nowhere.npz. There is none.
+    """
+    model, path = _model(model), Path(path).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected a file of `save_lora` at {path}. There is none.")
+    archive = np.load(path) if zipfile.is_zipfile(path) else None
+    if archive is None or _HEADER not in archive.files:
+        raise ValueError(f"Expected a file of `save_lora`. Received: {path}, another file.")
+    with archive:
+        header = json.loads(archive[_HEADER].tobytes())
+        arrays = {name: archive[name] for name in archive.files}
+    check_format(path, header, LORA_VERSION)
+    if _with_lora(model):
+        raise ValueError(f"{model.name!r} has LoRA already. Call `merge_lora` on it first.")
+    known = dict(sublayers(model))
+    found = {}
+    for i, name in enumerate(header["layers"]):
+        shape = arrays[f"a/{i}"].shape[0], arrays[f"b/{i}"].shape[1]
+        layer = known.get(name)
+        if not isinstance(layer, keras.layers.Dense) or tuple(layer.kernel.shape) != shape:
+            here = getattr(layer, "kernel", None)
+            here = "no such Dense" if here is None else f"shape {tuple(here.shape)}"
+            raise ValueError(
+                f"{path} does not fit {model.name!r}. Expected: a kernel of shape {shape} in "
+                f"{name!r}. Received: {here}."
+            )
+        found[name] = layer
+    report = _turn_on(model, found, header["rank"], header["alpha"])
+    for i, layer in enumerate(found.values()):
+        layer.lora_kernel_a.assign(arrays[f"a/{i}"])
+        layer.lora_kernel_b.assign(arrays[f"b/{i}"])
+    return report
