@@ -1,4 +1,4 @@
-"""`keras-attn captioning`: fit, evaluate, predict, explain, export."""
+"""`keras-attn captioning`: fit, evaluate, predict, explain, quantize, export."""
 
 import contextlib
 import dataclasses
@@ -26,6 +26,7 @@ from keras_attn.cli.pictures import (
     pictures_argument,
     tell_broken,
 )
+from keras_attn.cli.quantizing import quantize_command
 from keras_attn.datasets import load_image
 from keras_attn.datasets.images import as_problem
 from keras_attn.files import check_writable
@@ -330,3 +331,6 @@ def _named(path: Path, caption: str) -> str:
 def _finite(figures: dict[str, Any]) -> dict[str, Any]:
     """JSON has no NaN, which CIDEr is of one picture."""
     return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in figures.items()}
+
+
+captioning.add_command(quantize_command(Captioner))

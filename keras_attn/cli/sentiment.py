@@ -1,4 +1,4 @@
-"""`keras-attn sentiment`: fit, evaluate, predict, explain, export."""
+"""`keras-attn sentiment`: fit, evaluate, predict, explain, quantize, export."""
 
 import contextlib
 import itertools
@@ -18,6 +18,7 @@ from keras_attn.cli.options import (
     settings_options,
 )
 from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
+from keras_attn.cli.quantizing import quantize_command
 from keras_attn.tasks import (
     ClassificationDataSettings,
     ClassificationModelSettings,
@@ -192,3 +193,6 @@ def export(model_file: Path, folder: Path, method: str | None, overwrite: bool) 
     """Export a SavedModel from texts to classes, probabilities and the weights of tokens."""
     TextClassifier.load(model_file).export(folder, method, overwrite)
     click.echo(f"SavedModel: {folder}")
+
+
+sentiment.add_command(quantize_command(TextClassifier))

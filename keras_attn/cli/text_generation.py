@@ -1,4 +1,4 @@
-"""`keras-attn text-generation`: fit, evaluate, predict, export."""
+"""`keras-attn text-generation`: fit, evaluate, predict, quantize, export."""
 
 import contextlib
 from pathlib import Path
@@ -15,6 +15,7 @@ from keras_attn.cli.options import (
     settings_options,
 )
 from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
+from keras_attn.cli.quantizing import quantize_command
 from keras_attn.datasets import load_shakespeare, read_text, split_text
 from keras_attn.tasks import (
     TextDataSettings,
@@ -173,3 +174,6 @@ def export(
     generator = TextGenerator.load(model_file)
     generator.export(folder, overwrite=overwrite, **sampling.options())
     click.echo(f"SavedModel: {folder}")
+
+
+text_generation.add_command(quantize_command(TextGenerator))

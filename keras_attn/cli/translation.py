@@ -1,4 +1,4 @@
-"""`keras-attn translation`: prepare, fit, evaluate, predict, export."""
+"""`keras-attn translation`: prepare, fit, evaluate, predict, quantize, export."""
 
 import contextlib
 import dataclasses
@@ -17,6 +17,7 @@ from keras_attn.cli.options import (
     settings_options,
 )
 from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
+from keras_attn.cli.quantizing import quantize_command
 from keras_attn.datasets import read_pairs
 from keras_attn.datasets.parallel import normalize_whitespace
 from keras_attn.files import check_writable
@@ -249,3 +250,6 @@ def export(
     translator = Translator.load(model_file)
     translator.export(folder, decoding.beams, decoding.alpha, overwrite=overwrite, **more)
     click.echo(f"SavedModel: {folder}")
+
+
+translation.add_command(quantize_command(Translator))

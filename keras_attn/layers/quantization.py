@@ -1,5 +1,7 @@
 """Quantized sublayers: found, remembered in a config, and made again."""
 
+import contextlib
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,10 +98,38 @@ def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]
             f"{layer.name} has not the quantized sublayers that it was saved with. Missing: "
             f"{missing[:5]}. Was it made by other settings?"
         )
-    for path, made in how.items():
-        if not _is_quantized(found[path]):
-            config = keras.saving.deserialize_keras_object(made["config"])
-            found[path].quantize(made["mode"], config=config)
+    with quick_deletions():
+        for path, made in how.items():
+            if not _is_quantized(found[path]):
+                config = keras.saving.deserialize_keras_object(made["config"])
+                found[path].quantize(made["mode"], config=config)
+
+
+@contextlib.contextmanager
+def quick_deletions() -> Iterator[None]:
+    """Makes it quick to delete weights of many layers.
+
+    Keras collects garbage for each of them, among all objects of the process: with TensorFlow that
+    takes a third of a second. Here it looks at new objects alone.
+
+    Yields:
+        Nothing.
+
+    Example:
+
+    >>> dense = keras.layers.Dense(2)
+    >>> dense.build((None, 3))
+    >>> with quick_deletions():
+    ...     dense.quantize("int8")
+    """
+    if gc.get_freeze_count():  # somebody has done it
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _is_quantized(layer: keras.layers.Layer) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_attn.layers.quantization import quantized_sublayers, sublayers
+from keras_attn.layers.quantization import quantized_sublayers, quick_deletions, sublayers
 
 MODES = ("int8", "int4", "float8")
 
@@ -72,7 +72,8 @@ class Quantizable:
             raise ValueError(
                 f"Expected layers of {whole.name!r} to quantize. Received: none, as {why}."
             )
-        whole.quantize(mode, filters=lambda layer: id(layer) in chosen)
+        with quick_deletions():
+            whole.quantize(mode, filters=lambda layer: id(layer) in chosen)
         for model in others:  # what they have compiled reads weights that are gone
             model.train_function = model.test_function = model.predict_function = None
         return self

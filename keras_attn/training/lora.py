@@ -17,7 +17,7 @@ from keras_attn.files import atomic_write, check_format
 from keras_attn.layers import AttentionDecoder, AttentionPooling, FeedForward, SelfAttention
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import check_positive
-from keras_attn.layers.quantization import sublayers
+from keras_attn.layers.quantization import quick_deletions, sublayers
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.version import __version__
 
@@ -216,15 +216,16 @@ def merge_lora(model: Any) -> None:
     found = _with_lora(model)
     if not found:
         raise ValueError(f"{model.name!r} has no LoRA. Call `enable_lora` on it first.")
-    for layer in found.values():
-        merged: dict[str, Any] = {}
-        layer.save_own_variables(merged)
-        layer._tracker.unlock()
-        del layer.lora_kernel_a, layer.lora_kernel_b
-        layer._tracker.lock()
-        layer.lora_enabled = False
-        layer.lora_rank = layer.lora_alpha = None
-        layer.load_own_variables(merged)
+    with quick_deletions():
+        for layer in found.values():
+            merged: dict[str, Any] = {}
+            layer.save_own_variables(merged)
+            layer._tracker.unlock()
+            del layer.lora_kernel_a, layer.lora_kernel_b
+            layer._tracker.lock()
+            layer.lora_enabled = False
+            layer.lora_rank = layer.lora_alpha = None
+            layer.load_own_variables(merged)
     for layer in model._flatten_layers():
         whole, names = getattr(layer, "_lora_froze", (False, ()))
         if whole:

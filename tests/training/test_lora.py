@@ -1,0 +1,224 @@
+"""LoRA: what is trained, what is not, and what comes of it."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_attn import layers, models
+from keras_attn.layers.quantization import sublayers
+from keras_attn.tasks import TextGenerator
+from keras_attn.text import CharacterTokenizer
+from keras_attn.training import (
+    MaskedCrossEntropy,
+    enable_lora,
+    load_lora,
+    load_training_state,
+    merge_lora,
+    save_lora,
+    save_training_state,
+)
+
+V = 23
+IDS = np.random.default_rng(0).integers(1, V, (4, 5)).astype("int32")
+INPUTS = {"source_ids": IDS, "target_ids": IDS}
+TRANSFORMER = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 12, "dropout": 0.0}
+RECURRENT = {"dim": 8, "units": 12, "dropout": 0.0}
+
+
+def numpy(x):
+    return np.asarray(ops.convert_to_numpy(x))
+
+
+def transformer(**more):
+    config = models.TransformerConfig(V, **{**TRANSFORMER, **more})
+    return models.encoder_decoder_transformer(config)
+
+
+def recurrent(**more):
+    return models.recurrent_encoder_decoder(models.RecurrentConfig(V, **{**RECURRENT, **more}))
+
+
+def compiled(model, rate=0.02):
+    model.compile(keras.optimizers.Adam(rate), MaskedCrossEntropy(), jit_compile=False)
+    return model
+
+
+def fit(model, epochs=2):
+    return compiled(model).fit(INPUTS, IDS[:, ::-1], epochs=epochs, verbose=0).history["loss"]
+
+
+def values(model):
+    return {w.path: numpy(w).copy() for w in model.weights}
+
+
+PROJECTIONS = {
+    "transformer": (
+        transformer,
+        "encoder/block_0/self_attention/qkv encoder/block_0/self_attention/output "
+        "decoder/block_0/self_attention/qkv decoder/block_0/self_attention/output "
+        "decoder/block_0/cross_attention/query decoder/block_0/cross_attention/key "
+        "decoder/block_0/cross_attention/value decoder/block_0/cross_attention/output",
+    ),
+    "additive": (
+        recurrent,
+        "decoder/attention/query decoder/attention/key decoder/attention_vector",
+    ),
+    "luong": (
+        lambda: recurrent(attention="luong-general"),
+        "decoder/attention/key decoder/attention_vector",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROJECTIONS)
+def test_only_the_projections_learn_and_merging_keeps_the_outputs(name):
+    build, wanted = PROJECTIONS[name]
+    model = build()
+    before, plain = values(model), numpy(model(INPUTS))
+    trainable = [w.path for w in model.trainable_weights]
+    report = enable_lora(model, rank=2, alpha=3)
+    assert sorted(report.layers) == sorted(wanted.split())
+    sizes = [before[f"{path}/kernel"].shape for path in report.layers]
+    assert report.trainable == sum(2 * (rows + columns) for rows, columns in sizes)
+    assert report.frozen == sum(value.size for value in before.values())
+    np.testing.assert_allclose(numpy(model(INPUTS)), plain, atol=1e-6)
+    fit(model)
+    after = values(model)
+    assert all(np.array_equal(after[path], before[path]) for path in before)
+    learnt = numpy(model(INPUTS))
+    assert np.abs(learnt - plain).max() > 1e-3
+
+    path = report.layers[0]
+    a, b = (after[f"{path}/lora_kernel_{part}"].astype("float64") for part in "ab")
+    merge_lora(model)
+    np.testing.assert_allclose(numpy(model(INPUTS)), learnt, atol=1e-5)
+    expected = before[f"{path}/kernel"] + 1.5 * a @ b
+    np.testing.assert_allclose(values(model)[f"{path}/kernel"], expected, atol=1e-6)
+    assert [w.path for w in model.weights] == list(before)
+    assert [w.path for w in model.trainable_weights] == trainable
+    fit(model, epochs=1)  # all of it learns again
+    assert not np.array_equal(values(model)[trainable[0]], before[trainable[0]])
+
+
+def test_feed_forward_and_others():
+    assert len(enable_lora(transformer(), 1, feed_forward=True).layers) == 12
+    assert enable_lora(recurrent(), 1, also="bridge").layers == (
+        "decoder/bridge_0", "decoder/attention/key", "decoder/attention/query",
+        "decoder/attention_vector",
+    )  # fmt: skip
+    tokenizer = CharacterTokenizer.train(["abc"])
+    generator = TextGenerator(tokenizer, {"units": 8, "dim": 4}, 8)
+    with pytest.raises(ValueError, match="regular expression"):
+        enable_lora(generator, 1)
+    assert enable_lora(generator, 1, also="^head$").layers == ("head",)
+    generator.fit("abc" * 20, epochs=1, verbose=0)
+    generator.generate("a", 3)
+    merge_lora(generator)
+
+
+def test_a_task_compiles_again_and_saves_merged_weights(tmp_path):
+    tokenizer = CharacterTokenizer.train(["abc"])
+    generator = TextGenerator(tokenizer, {"units": 8, "dim": 4}, 8)
+    generator.fit("abc" * 20, epochs=1, verbose=0)
+    generator.evaluate("abcabc")  # compiled for the former weights
+    enable_lora(generator, 2, also="head")
+    generator.fit("cba" * 20, epochs=2, learning_rate=0.05, verbose=0)
+    bits = generator.evaluate("cbacba").bits_per_character
+    generator.save(tmp_path / "lora.task")
+    loaded = TextGenerator.load(tmp_path / "lora.task")
+    assert loaded.evaluate("cbacba").bits_per_character == pytest.approx(bits, abs=1e-5)
+    assert not loaded.model.get_layer("head").lora_enabled
+    assert loaded.model.get_layer("head").trainable
+    merge_lora(generator)
+    assert generator.evaluate("cbacba").bits_per_character == pytest.approx(bits, abs=1e-5)
+
+
+def test_adapters_and_whole_states_are_files(tmp_path):
+    model, other = transformer(), transformer()
+    other.set_weights(model.get_weights())
+    report = enable_lora(model, 2, alpha=5)
+    fit(model)
+    save_lora(model, tmp_path / "adapter.npz")
+    assert load_lora(other, tmp_path / "adapter.npz") == report
+    np.testing.assert_allclose(numpy(other(INPUTS)), numpy(model(INPUTS)), atol=1e-6)
+    # A run goes on with A, B and their moments.
+    save_training_state(tmp_path / "state.npz", model)
+    third = transformer()
+    enable_lora(third, 2, alpha=5)
+    load_training_state(tmp_path / "state.npz", compiled(third))
+    for one in (model, third):
+        one.train_on_batch(INPUTS, IDS)
+    np.testing.assert_allclose(numpy(third(INPUTS)), numpy(model(INPUTS)), atol=1e-6)
+
+
+def test_saved_models_are_plain(tmp_path):
+    model = transformer()
+    enable_lora(model, 2)
+    fit(model)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", compile=False)
+    np.testing.assert_allclose(numpy(loaded(INPUTS)), numpy(model(INPUTS)), atol=1e-6)
+    assert len(loaded.trainable_weights) == len(transformer().trainable_weights)
+
+
+def test_lora_over_int8():
+    """A and B learn beside int8 kernels; merging rounds anew, within two steps of 1/127."""
+    model = transformer()
+    plain = numpy(model(INPUTS))
+    for path, layer in sublayers(model):
+        if path.endswith("/qkv"):
+            layer.quantize("int8")
+    enable_lora(model, 2)
+    losses = fit(model, epochs=4)
+    assert losses[-1] < losses[0]
+    learnt = numpy(model(INPUTS))
+    merge_lora(model)
+    assert np.abs(numpy(model(INPUTS)) - learnt).max() < 0.05 * np.abs(learnt - plain).max() + 0.05
+    assert model.get_layer("encoder").blocks[0].self_attention.qkv_dense._kernel.dtype == "int8"
+
+
+def test_batch_normalization_keeps_its_statistics():
+    x = keras.Input((6, 8))
+    y = keras.layers.BatchNormalization()(x)
+    frozen = layers.MultiHeadSelfAttention(2, name="frozen")
+    frozen.trainable = False
+    model = keras.Model(x, layers.MultiHeadSelfAttention(2, name="learns")(frozen(y)))
+    report = enable_lora(model, 2)
+    assert report.layers == ("learns/output", "learns/qkv")
+    before = values(model)
+    given = np.random.default_rng(0).normal(3, 2, (8, 6, 8)).astype("float32")
+    model.compile("adam", "mse", jit_compile=False)
+    model.fit(given, given, verbose=0)
+    after = values(model)
+    changed = {path for path in before if not np.array_equal(before[path], after[path])}
+    assert changed <= {path for path in before if "lora" in path}
+    merge_lora(model)
+    assert model.layers[1].trainable
+    assert not frozen.trainable
+    assert not frozen.trainable_weights
+
+
+def test_errors(tmp_path):
+    model = transformer()
+    with pytest.raises(ValueError, match="rank"):
+        enable_lora(model, 0)
+    with pytest.raises(ValueError, match="alpha"):
+        enable_lora(model, 1, alpha=0)
+    with pytest.raises(ValueError, match="no LoRA"):
+        merge_lora(model)
+    with pytest.raises(ValueError, match="no LoRA"):
+        save_lora(model, tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="Expected a model"):
+        enable_lora("model", 1)
+    enable_lora(model, 1)
+    save_lora(model, tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="already"):
+        enable_lora(model, 1)
+    with pytest.raises(ValueError, match="already"):
+        load_lora(model, tmp_path / "a.npz")
+    with pytest.raises(ValueError, match=r"does not fit.*\(8, 24\)"):
+        load_lora(transformer(dim=16), tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", x=1)
+    with pytest.raises(ValueError, match="another file"):
+        load_lora(transformer(), tmp_path / "b.npz")
