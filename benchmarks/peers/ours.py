@@ -65,7 +65,11 @@ def make_translator(case: dict) -> keras.Model:
 
 def decoding(case: dict, jit: bool) -> Job:
     """Greedy or beam search with caches, from ids to ids."""
-    model = make_translator(case)
+    return decoding_of(make_translator(case), case, jit)
+
+
+def decoding_of(model: keras.Model, case: dict, jit: bool) -> Job:
+    """The same of a model that is made."""
     decoder = SequenceDecoder(model)
 
     def search(ids, steps):

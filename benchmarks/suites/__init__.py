@@ -1,9 +1,25 @@
 """The suites by name."""
 
 from benchmarks.suite import Suite
-from benchmarks.suites import compiling, decoding, input_pipeline, memory, scaling, training
+from benchmarks.suites import (
+    compiling,
+    decoding,
+    input_pipeline,
+    memory,
+    quantization,
+    scaling,
+    training,
+)
 
 SUITES: dict[str, Suite] = {
     module.SUITE.name: module.SUITE
-    for module in (training, decoding, memory, scaling, input_pipeline, compiling)
+    for module in (
+        training,
+        decoding,
+        quantization,
+        memory,
+        scaling,
+        input_pipeline,
+        compiling,
+    )
 }

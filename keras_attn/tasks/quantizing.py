@@ -32,7 +32,7 @@ class Quantizable:
             y = (x8 W8) / (sx sw) + b                    the product in integers
 
         That is the int8 of `keras.layers.Dense.quantize`; embeddings have a scale for each token,
-        in their tied output product too. Norms, biases, learned positions and the cells of
+        in their tied output product too. Norms, biases, convolutions and the cells of
         recurrent networks stay floats: Keras has no int8 for them. docs/speed.md says where it is
         faster, and where slower. Do it after training: int8 weights are not trained any more.
         `save`, `load`, `export` and all that decodes go on as before, with outputs near those of
