@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,16 +62,13 @@ def quantized_sublayers(layer: keras.layers.Layer) -> dict[str, dict[str, Any]]:
     >>> {path: how["mode"] for path, how in quantized_sublayers(embedding).items()}
     {'embedding': 'int8'}
     """
-    return {
-        path: {
-            "mode": sublayer.quantization_mode,
-            "config": keras.saving.serialize_keras_object(
-                getattr(sublayer, "quantization_config", None)
-            ),
-        }
-        for path, sublayer in sublayers(layer)
-        if _is_quantized(sublayer)
-    }
+    found = {}
+    for path, sublayer in sublayers(layer):
+        if _is_quantized(sublayer):
+            config = getattr(sublayer, "quantization_config", None)
+            config = keras.saving.serialize_keras_object(config)
+            found[path] = {"mode": sublayer.quantization_mode, "config": config}
+    return json.loads(json.dumps(found))  # as files have it: lists for tuples
 
 
 def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]) -> None:

@@ -89,9 +89,9 @@ def enable_lora(
     >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
     >>> report = enable_lora(model, rank=2)
     >>> len(report.layers), report.trainable, f"{report.share:.2f}"
-    (32, 2560, '0.15')
+    (16, 1280, '0.10')
     >>> report.layers[0]
-    'encoder/block_0/self_attention/output'
+    'encoder/block_0/self_attention/qkv'
     >>> merge_lora(model)
     """
     check_positive("enable_lora", rank=rank)
