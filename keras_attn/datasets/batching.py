@@ -27,6 +27,7 @@ class _Bucket(NamedTuple):
     targets: np.ndarray  # (N, T + 1): start, ids, end, padding
     rows: int  # rows of each batch
     count: int  # batches
+    examples: int  # of each batch but the last; the other rows only fill it
 
     @property
     def size(self) -> int:
@@ -53,10 +54,12 @@ class TokenBatches(BucketedBatches):
     of a bucket have *one* shape; buckets are merged, those first that cost the fewest padding
     tokens, until there are at most `max_shapes`. So a backend that compiles for each shape (JAX,
     XLA) compiles at most `max_shapes` times, and all shapes occur in the first epoch (`shapes`).
-    A batch has as many rows as fit into `tokens_per_batch` positions of the longer side,
-    `rows * max(S, T) <= tokens_per_batch`, made even over the batches of the bucket. Where a last
-    batch is not full, rows of it are repeated with weight 0 and padding for labels: they count in
-    no loss or metric that respects the weights (all of `keras_attn.training`).
+    A batch has as many pairs as fit into `tokens_per_batch` positions of the longer side,
+    `pairs * max(S, T) <= tokens_per_batch`, made even over the batches of the bucket. Where a last
+    batch is not full, or its rows are no multiple of `rows_multiple_of`, rows of it are repeated
+    with weight 0 and padding for labels: they count in no loss or metric that respects the weights
+    (all of `keras_attn.training`). So each batch has the same pairs for any `rows_multiple_of`, and
+    a run may go on with another number of devices.
 
     An epoch holds every pair exactly once. Its order, of pairs within the buckets and of batches,
     is made from `seed` and the number of the epoch alone. `fit` goes on to the next epoch by
@@ -76,14 +79,14 @@ class TokenBatches(BucketedBatches):
         start_id: Id put before the decoder's input.
         end_id: Id put after the labels.
         pad_id: Id of padding; it must not occur in the data.
-        tokens_per_batch: Most positions of a batch, padding included, on its longer side. A pair
-            longer than that makes a batch of `rows_multiple_of` rows.
+        tokens_per_batch: Most positions of a batch, padding included, on its longer side, without
+            the rows that `rows_multiple_of` adds. A pair longer than that makes a batch of its own.
         max_length: Longest side that is kept (the target with its end token). Longer pairs are
             left out and counted in `dropped`. None: everything is kept.
         multiple: Lengths are padded to multiples of this.
         max_shapes: Most shapes of batches.
-        rows_multiple_of: Rows of each batch are a multiple of this: the number of devices, with
-            `keras.distribution` or `tf.distribute`.
+        rows_multiple_of: Rows of each batch are filled up to a multiple of this: the number of
+            devices, with `keras.distribution` or `tf.distribute`.
         shuffle: False: always the same order, for validation.
         seed: Any integer >= 0.
         workers: Threads that make batches ahead, if more than 1. Making one takes some ten

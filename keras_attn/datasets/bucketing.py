@@ -15,8 +15,8 @@ Ids = Sequence[Sequence[int]]
 class BucketedBatches(keras.utils.PyDataset):
     """Base of the datasets whose batches come from buckets; subclasses fill `_buckets`.
 
-    A bucket has `size` examples, `rows` of them in each of its `count` batches, and the `lengths`
-    to which the sides of its examples are padded.
+    A bucket has `size` examples, at most `examples` of them in each of its `count` batches of
+    `rows` rows, and the `lengths` to which the sides of its examples are padded.
     """
 
     shuffle: bool
@@ -40,8 +40,8 @@ class BucketedBatches(keras.utils.PyDataset):
         orders, batches, taken = self._plan
         taken[index] = True
         number, part = self._batches[batches[index]]
-        rows = self._buckets[number].rows
-        return number, orders[number][part * rows : (part + 1) * rows]
+        most = self._buckets[number].examples
+        return number, orders[number][part * most : (part + 1) * most]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -117,13 +117,14 @@ class Packing(NamedTuple):
 
     rows: int  # rows of each batch
     count: int  # batches
+    examples: int  # of each batch but the last; the other rows only fill it
 
 
 def pack(size: int, most: int, multiple_of: int) -> Packing:
-    """As few batches as `most` rows allow, and all of equally many rows, a multiple."""
-    most = max(multiple_of, most // multiple_of * multiple_of)
-    count = ceil(size, most)
-    return Packing(ceil(ceil(size, count), multiple_of) * multiple_of, count)
+    """As few batches as `most` examples allow, of equally many rows, filled up to a multiple."""
+    count = ceil(size, max(most, 1))
+    examples = ceil(size, count)
+    return Packing(ceil(examples, multiple_of) * multiple_of, count, examples)
 
 
 def ceil(number: int, divisor: int) -> int:

@@ -196,6 +196,7 @@ class _Bucket(NamedTuple):
     targets: np.ndarray  # (N, T + 1): start, ids, end, padding
     rows: int  # rows of each batch
     count: int  # batches
+    examples: int  # of each batch but the last; the other rows only fill it
 
     @property
     def size(self) -> int:
@@ -224,8 +225,8 @@ class CaptionBatches(BucketedBatches):
     Captions of like lengths (rounded up to multiples of `multiple`) form a bucket, and all batches
     of a bucket have *one* shape; there are at most `max_shapes` of them, as in `TokenBatches`, so
     that a backend that compiles for each shape does so at most `max_shapes` times. Rows are made
-    even over the batches of a bucket; where a last batch is not full, rows of it are repeated with
-    weight 0 and padding for labels.
+    even over the batches of a bucket; where a last batch is not full, or its rows are no multiple
+    of `rows_multiple_of`, rows of it are repeated with weight 0 and padding for tokens and labels.
 
     The order is made from `seed` and the number of the epoch alone: `fit` goes on to the next
     epoch by itself, `set_epoch(n)` takes up a run, and `EpochOrder(batches)` and `fit_resumable`
@@ -241,13 +242,13 @@ class CaptionBatches(BucketedBatches):
         end_id: Id put after the labels.
         pad_id: Id of padding; it must not occur in the data.
         name: What the model calls the input of the pictures.
-        batch_size: Most rows of a batch (if `rows_multiple_of` is not more).
+        batch_size: Most captions of a batch.
         max_length: Most tokens of a caption that is kept, its end token included. Longer ones are
             left out and counted in `dropped`. None: everything is kept.
         multiple: Lengths are padded to multiples of this (the longest one to `max_length` at most).
         max_shapes: Most shapes of batches.
-        rows_multiple_of: Rows of each batch are a multiple of this: the number of devices, with
-            `keras.distribution` or `tf.distribute`.
+        rows_multiple_of: Rows of each batch are filled up to a multiple of this: the number of
+            devices, with `keras.distribution` or `tf.distribute`.
         shuffle: False: always the same order, for validation.
         seed: Any integer >= 0.
         workers: Threads that make batches ahead, if more than 1; worth it where pictures are read

@@ -98,6 +98,7 @@ class _Bucket(NamedTuple):
     members: np.ndarray  # (N,), which texts they are
     rows: int  # rows of each batch
     count: int  # batches
+    examples: int  # of each batch but the last; the other rows only fill it
 
     @property
     def size(self) -> int:
@@ -123,8 +124,10 @@ class TextBatches(BucketedBatches):
     a bucket have *one* shape; there are at most `max_shapes` of them, as in `TokenBatches`, so that
     a backend that compiles for each shape does so at most `max_shapes` times. Rows are made even
     over the batches of a bucket; where a last batch is not full, rows of it are repeated with
-    weight 0. A text without a token is a row of padding (and start and end): it stays, as every
-    text wants an answer.
+    weight 0. Where `rows_multiple_of` adds further rows, the weights of the others grow by as much,
+    `rows / rows without it`: losses of Keras are means over all rows, and stay what they are. A
+    text without a token is a row of padding (and start and end): it stays, as every text wants an
+    answer.
 
     An epoch holds every text exactly once. Its order is made from `seed` and the number of the
     epoch alone: `fit` goes on to the next epoch by itself, `set_epoch(n)` takes up a run, and
@@ -140,8 +143,8 @@ class TextBatches(BucketedBatches):
             texts with several labels. None: there are none.
         weights: Weight of each text, at least 0, such as `class_weights(labels, n)[labels]`.
             None: 1.
-        batch_size: Most rows of a batch. None: as many as `tokens_per_batch` allows.
-        tokens_per_batch: Most positions of a batch, padding included: `rows * S`. None: any.
+        batch_size: Most texts of a batch. None: as many as `tokens_per_batch` allows.
+        tokens_per_batch: Most positions of a batch, padding included: `texts * S`. None: any.
         max_length: Most ids of a row, start and end included; longer texts are shortened, and
             counted in `truncated` and `lost_share`. None: all is kept.
         truncation: How they are shortened: `"head"`, `"tail"` or `"head_tail"`, as in `truncate`.
@@ -150,7 +153,8 @@ class TextBatches(BucketedBatches):
         pad_id: Id of padding; it must not occur in the data.
         multiple: Lengths are padded to multiples of this (the longest one to `max_length` at most).
         max_shapes: Most shapes of batches.
-        rows_multiple_of: Rows of each batch are a multiple of this: the number of devices.
+        rows_multiple_of: Rows of each batch are filled up to a multiple of this: the number of
+            devices, with `keras.distribution` or `tf.distribute`.
         shuffle: False: always the same order, for validation.
         seed: Any integer >= 0.
 
@@ -252,7 +256,7 @@ class TextBatches(BucketedBatches):
         if self._labels is None:
             return (ids,)
         members = bucket.members[rows]
-        weights = self._weights[members]
+        weights = self._weights[members] * np.float32(bucket.rows / bucket.examples)
         weights[len(picked) :] = 0.0
         return ids, self._labels[members], weights
 
@@ -289,7 +293,7 @@ class TextBatches(BucketedBatches):
         at = 0
         for number, part in (self._batches[batch] for batch in batches):
             bucket = self._buckets[number]
-            picked = orders[number][part * bucket.rows : (part + 1) * bucket.rows]
+            picked = orders[number][part * bucket.examples : (part + 1) * bucket.examples]
             restored[bucket.members[picked]] = outputs[at : at + len(picked)]
             at += bucket.rows
         return restored

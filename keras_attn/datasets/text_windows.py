@@ -8,6 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attn.datasets.bucketing import ceil
+
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -18,7 +20,7 @@ class TextWindows(keras.utils.PyDataset):
 
         ids            (B, T) int32     start, c_s, ..., c_{s+T-2}
         labels         (B, T) int32     c_s, ..., c_{s+T-1}
-        sample_weight  (B, T) float32   1; 0 in rows that only fill the last batch
+        sample_weight  (B, T) float32   1; 0 in rows that only fill a batch
 
     Every window begins with the start token, which so comes to mean "somewhere in a text".
 
@@ -32,9 +34,11 @@ class TextWindows(keras.utils.PyDataset):
         ids: The stream, integers of the vocabulary, at least `sequence_length` of them.
         start_id: Id put before each window.
         sequence_length: Length T of a window.
-        batch_size: Rows B of a batch.
+        batch_size: Windows of a batch.
         shuffle: False: always the same windows, from the beginning, in their order.
         seed: Any integer >= 0.
+        rows_multiple_of: Rows B of each batch are filled up to a multiple of this: the number of
+            devices, with `keras.distribution` or `tf.distribute`.
 
     Raises:
         ValueError: For a stream that is no vector of integers or too short, and settings out of
@@ -56,9 +60,14 @@ class TextWindows(keras.utils.PyDataset):
         batch_size: int = 64,
         shuffle: bool = True,
         seed: int = 0,
+        rows_multiple_of: int = 1,
     ):
         super().__init__(workers=1)
-        for name, value in {"sequence_length": sequence_length, "batch_size": batch_size}.items():
+        for name, value in {
+            "sequence_length": sequence_length,
+            "batch_size": batch_size,
+            "rows_multiple_of": rows_multiple_of,
+        }.items():
             if value < 1:
                 raise ValueError(f"`{name}` must be >= 1. Received: {value!r}")
         if seed < 0:
@@ -78,6 +87,8 @@ class TextWindows(keras.utils.PyDataset):
         self.start_id = start_id
         self.sequence_length = sequence_length
         self.batch_size = batch_size
+        self.rows = ceil(batch_size, rows_multiple_of) * rows_multiple_of
+        """Rows B of each batch."""
         self.shuffle = shuffle
         self.seed = seed
         whole = len(ids) // sequence_length
@@ -86,7 +97,7 @@ class TextWindows(keras.utils.PyDataset):
         self.set_epoch(0)
 
     def __len__(self) -> int:
-        return -(-self._count // self.batch_size)
+        return ceil(self._count, self.batch_size)
 
     def __getitem__(self, index: int) -> Batch:
         if not -len(self) <= index < len(self):
@@ -95,7 +106,7 @@ class TextWindows(keras.utils.PyDataset):
         starts, taken = self._plan
         taken[index] = True
         picked = starts[index * self.batch_size : (index + 1) * self.batch_size]
-        starts = np.resize(picked, self.batch_size)  # repeats rows where the batch is not full
+        starts = np.resize(picked, self.rows)  # repeats rows where the batch is not full
         labels = self.ids[starts[:, None] + np.arange(self.sequence_length)]
         ids = np.concatenate([np.full_like(labels[:, :1], self.start_id), labels[:, :-1]], axis=1)
         weight = np.zeros(labels.shape, "float32")

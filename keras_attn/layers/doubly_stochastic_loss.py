@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_attn.layers.masked_layer import MaskedLayer, check_rank, sequence_mask
 from keras_attn.ops.masks import static_shape
+from keras_attn.ops.replicas import replicas, sum_over_replicas
 
 Tensor = Any
 
@@ -110,7 +111,9 @@ class DoublyStochasticLoss(MaskedLayer):
             missed = missed * ops.cast(memory_mask, dtype)
         count = ops.sum(is_token, axis=1)  # (B,)
         of_rows = ops.sum(missed, axis=1) * ops.cast(count > 0, dtype)
-        self.add_loss(self.weight * ops.divide_no_nan(ops.sum(of_rows), ops.sum(count)))
+        every = sum_over_replicas(ops.sum(count))
+        loss = self.weight * ops.divide_no_nan(ops.sum(of_rows), every)
+        self.add_loss(loss * replicas())  # Keras divides by them
         return ops.copy(x)  # its mask may be another
 
     def compute_output_shape(self, x_shape, attention_weights_shape=None):

@@ -28,7 +28,13 @@ from keras_attn.tasks.configs import captioner_config
 from keras_attn.tasks.quantizing import Quantizable
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training import CaptionScores, MaskedCrossEntropy, Perplexity, caption_scores
+from keras_attn.training import (
+    CaptionScores,
+    MaskedCrossEntropy,
+    Perplexity,
+    caption_scores,
+    num_data_shards,
+)
 
 
 class Captioner(Quantizable):
@@ -162,6 +168,7 @@ class Captioner(Quantizable):
                 "name": "images" if self.train_encoder else "regions",
                 "max_length": self.max_length,
                 "max_shapes": 1 if self.train_encoder else 4,
+                "rows_multiple_of": num_data_shards(),
                 **settings,
             },
         )

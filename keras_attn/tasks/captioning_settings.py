@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.models.image_encoders import APPLICATIONS
-from keras_attn.tasks.settings import check_settings, setting
+from keras_attn.tasks.settings import check_settings, devices_setting, setting
 from keras_attn.tasks.translation_settings import PRECISIONS
 
 FORMATS = ("auto", "karpathy", "coco", "flickr8k", "csv", "ucm", "emoji")
@@ -226,6 +226,7 @@ class CaptioningTrainingSettings:
     device: str = setting(
         "auto", "where to train", choices=("auto", "cpu", "gpu"), shapes_result=False
     )
+    devices: str = devices_setting()
     cache_dir: str = setting(
         "", "folder for what an encoder that is not trained makes of the pictures; one in the "
         "cache if empty", shapes_result=False,

@@ -189,7 +189,7 @@ def train_captioner(
             those of another encoder, or pictures are broken.
         ImportError: If `pycocoevalcap` is not installed, and the score needs it.
         DownloadError: If an encoder cannot be downloaded.
-        RuntimeError: If a GPU is asked for and there is none.
+        RuntimeError: If a GPU, or more devices, are asked for than there are.
         PermissionError: If the folder cannot be written to; found before the training.
         BlockingIOError: If another process trains in the folder.
         OSError: If the disk is full; the last checkpoint is still good.
@@ -211,7 +211,7 @@ def train_captioner(
     model = model_settings or CaptioningModelSettings()
     training = training_settings or CaptioningTrainingSettings()
     run_dir = check_writable(run_dir).absolute()
-    with only_one(run_dir / ".lock", "trains"), compute_on(training.device):
+    with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
         return _train(train, development, run_dir, data, model, training, log, verbose)
 
 

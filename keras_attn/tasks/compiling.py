@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_attn.datasets import TextWindows, TokenBatches
+from keras_attn.ops.replicas import replicas
 from keras_attn.training import WarmupCosineSchedule
 
 
@@ -70,14 +71,47 @@ def make_adam(
         made = keras.optimizers.AdamW(schedule, weight_decay, **settings)
     else:
         made = keras.optimizers.Adam(schedule, **settings)
+    if replicas() > 1:
+        if gradient_accumulation > 1:
+            raise ValueError(
+                "`gradient_accumulation` must be 1 on several devices with TensorFlow, where Keras "
+                f"cannot do it. Received: {gradient_accumulation}. Take 1, one device, or "
+                "KERAS_BACKEND=jax."
+            )
+        clip_sum_of_replicas(made)
     # Keras does this by itself only where the policy is the global one.
     return keras.optimizers.LossScaleOptimizer(made) if policy.name == "mixed_float16" else made
+
+
+def clip_sum_of_replicas(optimizer: keras.optimizers.Optimizer) -> None:
+    """Has an optimizer clip the gradient of the whole batch, as it does on one device.
+
+    Under `tf.distribute` Keras clips the part of each replica, and adds up the clipped parts.
+
+    Args:
+        optimizer: Made in the scope of the strategy; it is changed.
+
+    Example:
+
+    >>> clip_sum_of_replicas(keras.optimizers.SGD(0.1, global_clipnorm=1.0))
+    """
+    clip = optimizer._clip_gradients
+
+    def clip_sum(gradients: Any) -> Any:
+        import tensorflow as tf
+
+        here = tf.distribute.get_replica_context()
+        return clip(here.all_reduce(tf.distribute.ReduceOp.SUM, gradients))
+
+    optimizer._clip_gradients = clip_sum
+    optimizer._all_reduce_sum_gradients = list
 
 
 def jit_compile(recurrent: bool) -> Any:
     """What `keras.Model.compile` is told about XLA.
 
-    On TensorFlow it pays on GPUs alone, and there not for loops over time.
+    On TensorFlow it pays on GPUs alone, and there not for loops over time; it fails under
+    `tf.distribute`, as a compiled step cannot reach what is on the other devices.
 
     Args:
         recurrent: Whether the model has such loops.
@@ -94,7 +128,8 @@ def jit_compile(recurrent: bool) -> Any:
         return "auto"
     import tensorflow as tf
 
-    return "auto" if tf.config.list_physical_devices("GPU") and not recurrent else False
+    pays = tf.config.list_physical_devices("GPU") and not recurrent and replicas() == 1
+    return "auto" if pays else False
 
 
 def fit_task(

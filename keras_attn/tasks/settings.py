@@ -8,11 +8,12 @@ import json
 import math
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_attn.files import atomic_write
+from keras_attn.training.devices import check_devices
 
 
 def setting(
@@ -24,6 +25,7 @@ def setting(
     below: float | None = None,
     above: float | None = None,
     shapes_result: bool = True,
+    check: Callable[[Any], None] | None = None,
 ) -> Any:
     """A field of a settings dataclass.
 
@@ -35,6 +37,7 @@ def setting(
         below: Values are smaller than this.
         above: Values are greater than this.
         shapes_result: Whether it changes what comes out; False: a run may go on with another one.
+        check: Raises a ValueError for a wrong value, after all others have checked it.
 
     Returns:
         A dataclass field.
@@ -54,8 +57,34 @@ def setting(
         "below": below,
         "above": above,
         "shapes_result": shapes_result,
+        "check": check,
     }
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def devices_setting() -> Any:
+    """The field `devices` of all training settings: on how many of its devices a run trains.
+
+    Returns:
+        A dataclass field.
+
+    Example:
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Training:
+    ...     devices: str = devices_setting()
+    ...     __post_init__ = check_settings
+    >>> Training(devices="0")
+    Traceback (most recent call last):
+        ...
+    ValueError: `devices` must be 'all' or a number of at least 1, as a string. Received: '0'.
+    """
+    return setting(
+        "1",
+        "how many devices train together, each with its rows of a batch: a number, or all",
+        shapes_result=False,
+        check=check_devices,
+    )
 
 
 def check_settings(settings: Any) -> None:
@@ -103,6 +132,8 @@ def check_settings(settings: Any) -> None:
             raise ValueError(f"`{field.name}` must be above {limits['above']}. Received: {value}.")
         if limits["below"] is not None and value >= limits["below"]:
             raise ValueError(f"`{field.name}` must be below {limits['below']}. Received: {value}.")
+        if limits["check"] is not None:
+            limits["check"](value)
 
 
 def read_settings(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.datasets.classification_batches import TRUNCATIONS
-from keras_attn.tasks.settings import check_settings, setting
+from keras_attn.tasks.settings import check_settings, devices_setting, setting
 from keras_attn.tasks.translation_settings import PRECISIONS
 from keras_attn.text import TOKENIZERS
 
@@ -157,6 +157,7 @@ class ClassificationTrainingSettings:
     device: str = setting(
         "auto", "where to train", choices=("auto", "cpu", "gpu"), shapes_result=False
     )
+    devices: str = devices_setting()
 
     __post_init__ = check_settings
 

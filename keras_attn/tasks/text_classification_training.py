@@ -147,7 +147,7 @@ def train_text_classifier(
     Raises:
         ValueError: If the folder holds a run of other settings or data, there is one class only, or
             the development texts have a class that the training texts have not.
-        RuntimeError: If a GPU is asked for and there is none.
+        RuntimeError: If a GPU, or more devices, are asked for than there are.
         PermissionError: If the folder cannot be written to; found before the training.
         BlockingIOError: If another process trains in the folder.
         OSError: If the disk is full; the last checkpoint is still good.
@@ -169,7 +169,7 @@ def train_text_classifier(
     model = model_settings or ClassificationModelSettings()
     training = training_settings or ClassificationTrainingSettings()
     run_dir = check_writable(run_dir).absolute()
-    with only_one(run_dir / ".lock", "trains"), compute_on(training.device):
+    with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
         return _train(train, development, run_dir, data, model, training, log, verbose)
 
 

@@ -33,6 +33,7 @@ from keras_attn.training import (
     ClassificationReport,
     evaluate_probabilities,
     fit_temperature,
+    num_data_shards,
 )
 
 TEMPERATURES = (0.2, 10.0)
@@ -155,6 +156,7 @@ class TextClassifier(Quantizable):
         """
         texts, labels = self._split(examples)
         weights = self._example_weights(labels, class_weight)
+        settings = {"rows_multiple_of": num_data_shards(), **settings}
         return self.batches(self.tokenizer.encode(texts), labels, weights, **settings)
 
     def _split(self, examples: Iterable[Labelled]) -> tuple[list[str], np.ndarray]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.generation.sampling import check_sampling
-from keras_attn.tasks.settings import check_settings, setting
+from keras_attn.tasks.settings import check_settings, devices_setting, setting
 from keras_attn.tasks.translation_settings import PRECISIONS
 
 
@@ -91,6 +91,7 @@ class TextTrainingSettings:
     device: str = setting(
         "auto", "where to train", choices=("auto", "cpu", "gpu"), shapes_result=False
     )
+    devices: str = devices_setting()
 
     __post_init__ = check_settings
 

@@ -124,7 +124,7 @@ def train_text_generator(
 
     Raises:
         ValueError: If the folder holds a run of other settings or data, or the text is too short.
-        RuntimeError: If a GPU is asked for and there is none.
+        RuntimeError: If a GPU, or more devices, are asked for than there are.
         PermissionError: If the folder cannot be written to; found before the training.
         BlockingIOError: If another process trains in the folder.
         OSError: If the disk is full; the last checkpoint is still good.
@@ -142,7 +142,7 @@ def train_text_generator(
     model = model_settings or TextModelSettings()
     training = training_settings or TextTrainingSettings()
     run_dir = check_writable(run_dir).absolute()
-    with only_one(run_dir / ".lock", "trains"), compute_on(training.device):
+    with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
         return _train(
             text, development_text, run_dir, model, training, vocabulary_size, log, verbose
         )

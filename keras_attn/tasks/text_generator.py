@@ -27,7 +27,7 @@ from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.text_generation_export import export_text_generation
 from keras_attn.text import CharacterTokenizer
 from keras_attn.text.checks import well_formed
-from keras_attn.training import MaskedCrossEntropy
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
 from keras_attn.training.losses import token_cross_entropy
 
 Tensor = Any
@@ -127,7 +127,11 @@ class TextGenerator(Quantizable):
         Raises:
             ValueError: For a text that is shorter than a window.
         """
-        settings = {"sequence_length": self.sequence_length, **settings}
+        settings = {
+            "sequence_length": self.sequence_length,
+            "rows_multiple_of": num_data_shards(),
+            **settings,
+        }
         ids = self._encode(text)
         unknown = int((ids == self.tokenizer.unknown_id).sum())
         if unknown:

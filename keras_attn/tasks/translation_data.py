@@ -25,6 +25,7 @@ from keras_attn.files import atomic_folder, check_format
 from keras_attn.tasks.settings import read_settings, write_settings
 from keras_attn.tasks.translation_settings import TranslationDataSettings
 from keras_attn.text import BytePairTokenizer
+from keras_attn.training import num_data_shards
 from keras_attn.version import __version__
 
 PREPARED_VERSION = 1
@@ -193,7 +194,7 @@ class PreparedTranslation:
             start_id=tokenizer.start_id,
             end_id=tokenizer.end_id,
             pad_id=tokenizer.pad_id,
-            **settings,
+            **{"rows_multiple_of": num_data_shards(), **settings},
         )
 
 

@@ -12,7 +12,7 @@ from keras_attn.models import ENCODER_DECODERS
 from keras_attn.models.recurrent import ATTENTIONS
 from keras_attn.models.transformer import TRANSFORMER_POSITIONS
 from keras_attn.ops.attention_kernels import KERNELS
-from keras_attn.tasks.settings import check_settings, setting
+from keras_attn.tasks.settings import check_settings, devices_setting, setting
 
 FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
@@ -213,6 +213,7 @@ class TranslationTrainingSettings:
     device: str = setting(
         "auto", "where to train", choices=("auto", "cpu", "gpu"), shapes_result=False
     )
+    devices: str = devices_setting()
 
     __post_init__ = check_settings
 

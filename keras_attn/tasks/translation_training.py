@@ -135,7 +135,7 @@ def train_translation(
 
     Raises:
         ValueError: If the folder holds a run of other settings or data.
-        RuntimeError: If a GPU is asked for and there is none.
+        RuntimeError: If a GPU, or more devices, are asked for than there are.
         PermissionError: If the folder cannot be written to; found before the training.
         BlockingIOError: If another process trains in the folder.
         OSError: If the disk is full; the last checkpoint is still good.
@@ -160,7 +160,7 @@ def train_translation(
     run_dir = check_writable(run_dir).absolute()
     if (run_dir / "prepared.json").exists():
         raise ValueError(f"{run_dir} holds prepared data. Give another folder for the run.")
-    with only_one(run_dir / ".lock", "trains"), compute_on(training.device):
+    with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
         return _train(data, run_dir, model, training, log, verbose)
 
 

@@ -25,7 +25,7 @@ from keras_attn.tasks.task_file import load_weights, read_config, save_task
 from keras_attn.tasks.translation_decoding import TranslationSearch
 from keras_attn.tasks.translation_export import export_translation
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training import MaskedCrossEntropy, WarmupCosineSchedule
+from keras_attn.training import MaskedCrossEntropy, WarmupCosineSchedule, num_data_shards
 
 
 class TranslationScores(NamedTuple):
@@ -125,7 +125,11 @@ class Translator(Quantizable):
             start_id=tokenizer.start_id,
             end_id=tokenizer.end_id,
             pad_id=tokenizer.pad_id,
-            **{"max_length": self.max_source_length, **settings},
+            **{
+                "max_length": self.max_source_length,
+                "rows_multiple_of": num_data_shards(),
+                **settings,
+            },
         )
         if batches.dropped:
             warnings.warn(

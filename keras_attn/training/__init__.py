@@ -13,7 +13,8 @@ from keras_attn.training.classification import (
     evaluate_probabilities,
     fit_temperature,
 )
-from keras_attn.training.devices import compute_on
+from keras_attn.training.devices import compute_on, num_data_shards
+from keras_attn.training.distribution import ProcessBatches, get_layout_map, model_parallel
 from keras_attn.training.logs import TrainingLog
 from keras_attn.training.lora import (
     LoraReport,
@@ -44,6 +45,7 @@ __all__ = [
     "MaskedAccuracy",
     "MaskedCrossEntropy",
     "Perplexity",
+    "ProcessBatches",
     "TrainingCheckpoint",
     "TrainingLog",
     "WarmupCosineSchedule",
@@ -54,10 +56,13 @@ __all__ = [
     "evaluate_probabilities",
     "fit_resumable",
     "fit_temperature",
+    "get_layout_map",
     "linear_cross_entropy",
     "load_lora",
     "load_training_state",
     "merge_lora",
+    "model_parallel",
+    "num_data_shards",
     "read_training_notes",
     "save_lora",
     "save_training_state",

@@ -4,7 +4,8 @@ import contextlib
 from collections.abc import Iterator
 
 import keras
-import numpy as np
+
+from keras_attn.training.distribution import whole_value
 
 
 @contextlib.contextmanager
@@ -48,20 +49,16 @@ def averaged_weights(model: keras.Model) -> Iterator[bool]:
         )
         if average is not None
     ]
-    kept = [_copied(variable) for variable, _ in pairs]
+    # A copy: PyTorch would give a view of what is about to change; JAX would give one buffer to two
+    # variables, and a step that takes the buffer of one for its result destroys the other.
+    kept = [whole_value(variable) for variable, _ in pairs]
     try:
         for variable, average in pairs:
-            variable.assign(_copied(average))
+            variable.assign(whole_value(average))
         yield True
     finally:
         for (variable, _), value in zip(pairs, kept, strict=True):
             variable.assign(value)
-
-
-def _copied(variable: keras.Variable) -> np.ndarray:
-    # PyTorch would give a view of what is about to change; JAX would give one buffer to two
-    # variables, and a step that takes the buffer of one for its result destroys the other.
-    return np.array(keras.ops.convert_to_numpy(variable))
 
 
 def _number(variable: keras.Variable) -> int:

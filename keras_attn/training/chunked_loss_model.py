@@ -8,8 +8,9 @@ import keras
 from keras import ops
 
 from keras_attn.layers import TokenEmbedding
+from keras_attn.ops.replicas import replicas, sum_over_replicas
 from keras_attn.training.chunked_loss import linear_cross_entropy
-from keras_attn.training.losses import MaskedCrossEntropy, replicas, token_weights
+from keras_attn.training.losses import MaskedCrossEntropy, token_weights
 
 Tensor = Any
 
@@ -110,7 +111,8 @@ class ChunkedLossModel(keras.Model):
             self.chunk_size,
             gradient=bool(training),
         )
-        total = total / replicas()
+        here = ops.sum(weights)
+        total = total * ops.divide_no_nan(here, sum_over_replicas(here))
         for other in self.losses:
             total = total + ops.sum(ops.cast(other, total.dtype)) / replicas()
         return total

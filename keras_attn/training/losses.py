@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_attn.ops.masks import builds_across_replicas
+from keras_attn.ops.replicas import sum_over_replicas
 
 
 def check_tokens(labels: Any, logits: Any, owner: str) -> tuple[Any, Any]:
@@ -124,15 +125,6 @@ def token_cross_entropy(labels: Any, logits: Any, label_smoothing: float = 0.0) 
     return ops.where(known, losses(logits), float("nan"))
 
 
-def replicas() -> int:
-    """Number of replicas of the `tf.distribute` strategy in scope; 1 on other backends."""
-    if keras.backend.backend() != "tensorflow":
-        return 1
-    import tensorflow as tf
-
-    return tf.distribute.get_strategy().num_replicas_in_sync
-
-
 @keras.saving.register_keras_serializable(package="keras_attn")
 class MaskedCrossEntropy(keras.losses.Loss):
     r"""Cross-entropy of logits, averaged over the real tokens, with label smoothing.
@@ -151,7 +143,9 @@ class MaskedCrossEntropy(keras.losses.Loss):
     It is computed in float32 at least (float64 logits stay float64), from the logits, without a
     one-hot tensor; see `token_cross_entropy`.
 
-    Under `tf.distribute` each replica averages over its own tokens, and these means are averaged.
+    On several devices the sums run over the tokens of all of them. Under `tf.distribute` each
+    replica gets its part of the loss, `sum_t(w_t * l_t)` of its own tokens divided by the weights
+    of all: Keras adds up the parts and their gradients.
 
     Args:
         label_smoothing: e, from 0 to below 1 (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567;
@@ -205,9 +199,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         labels = ops.where(counts, labels, ops.zeros_like(labels))
         losses = token_cross_entropy(labels, logits, self.label_smoothing)
         losses = ops.where(counts, losses, ops.zeros_like(losses)) * weights
-        loss = ops.divide_no_nan(ops.sum(losses), ops.sum(weights))
-        # Keras adds up the losses of the replicas.
-        return loss / replicas()
+        return ops.divide_no_nan(ops.sum(losses), sum_over_replicas(ops.sum(weights)))
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """The loss of each token, (B, T), 0 where the label is `ignore_id`."""

@@ -12,6 +12,11 @@ import keras
 import numpy as np
 
 from keras_attn.files import atomic_write, check_format
+from keras_attn.training.distribution import (
+    is_first_process,
+    wait_for_processes,
+    whole_value,
+)
 from keras_attn.training.seeding import generator_states, set_generator_states
 from keras_attn.version import __version__
 
@@ -27,6 +32,8 @@ def save_training_state(
 
     The optimizer's part holds its moments, its step, its moving average of the weights (`use_ema`)
     and the gradients accumulated so far. The file that was there is replaced by a whole one only.
+    It is the same for weights on one device and on several: either reads what the other wrote. Of
+    several processes all must call it; the first one writes, and the others wait for it.
 
     Args:
         path: The file; its folder must be there.
@@ -69,8 +76,10 @@ def save_training_state(
     }
     arrays |= {f"{_GENERATORS}{name}": state for name, state in generator_states().items()}
     arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), "uint8")
-    with atomic_write(path) as partial, open(partial, "wb") as file:
-        np.savez(file, **arrays)
+    if is_first_process():
+        with atomic_write(path) as partial, open(partial, "wb") as file:
+            np.savez(file, **arrays)
+    wait_for_processes()
 
 
 def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
@@ -181,7 +190,7 @@ def _variables(model: keras.Model) -> dict[str, list[keras.Variable]]:
 
 
 def _to_numpy(variable: keras.Variable) -> np.ndarray:
-    value = keras.ops.convert_to_numpy(variable)
+    value = whole_value(variable)
     # NumPy's files do not know bfloat16.
     return value.astype("float32") if value.dtype.name == "bfloat16" else value
 

@@ -72,8 +72,9 @@ def test_few_shapes_and_no_larger_batches_than_asked_for():
         assert {batch[0].shape for batch in batches} == set(batches.shapes)
         for count, width in batches.shapes:
             assert count <= (settings["batch_size"] or 300)
-            assert count * width <= settings.get("tokens_per_batch", 10**9)
-            assert count % settings.get("rows_multiple_of", 1) == 0
+            multiple = settings.get("rows_multiple_of", 1)
+            assert (count - multiple + 1) * width <= settings.get("tokens_per_batch", 10**9)
+            assert count % multiple == 0
             assert width % 16 == 0
         assert 0 < batches.padded_share < 0.5
 

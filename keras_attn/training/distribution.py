@@ -1,0 +1,299 @@
+"""Weights and batches over several devices and hosts, on JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+_COLUMNS = (
+    r"(.*/)?qkv",
+    r"(.*/)?(cross_attention|multi_head_attention(_\d+)?)/(query|key|value)",
+    r"(.*/)?value_up",
+    r"(.*/)?feed_forward(_\d+)?/hidden",
+)
+_ROWS = (
+    r"(.*/)?(self_attention|cross_attention|multi_head_(self_)?attention(_\d+)?)/output",
+    r"(.*/)?feed_forward(_\d+)?/output",
+)
+
+
+def get_layout_map(
+    device_mesh: keras.distribution.DeviceMesh,
+    model_parallel_dim_name: str = "model",
+    shard_embeddings: bool = True,
+) -> keras.distribution.LayoutMap:
+    """Tells which weights of our blocks lie on which devices, as Megatron-LM lays them.
+
+        query, key, value, qkv, hidden   kernel (D, F): columns over the devices; bias (F,) too
+        output                           kernel (F, D): rows; bias (D,) whole
+        embedding                        E (V, D): rows, a part of the vocabulary on each device
+        all others                       whole on each device
+
+    (Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053.) An attention and a feed-forward
+    network need one sum over the devices each. What an optimizer keeps for a weight lies where
+    the weight does. XLA makes the program for the whole model of this (GSPMD), so results are those
+    of one device whatever the layout. One thing differs from Megatron: the columns of `qkv` are
+    those of all queries, then keys, then values, and a device's share of them is no whole set of
+    heads, so XLA moves them between devices after the product.
+
+    The names are those of `TransformerEncoderBlock`, `DecoderBlock` and the stacks and models of
+    them, and of `MultiHeadSelfAttention`, `MultiHeadAttention` and `FeedForward` named by Keras.
+    For layers named by you add `layout_map["mine/output/kernel"] = ("model", None)`.
+
+    Args:
+        device_mesh: Devices on two axes.
+        model_parallel_dim_name: The axis over which weights are cut.
+        shard_embeddings: Whether embeddings are; the vocabulary must be a multiple of the devices.
+
+    Returns:
+        A `LayoutMap`, for `keras.distribution.ModelParallel`.
+
+    Raises:
+        ValueError: For an axis that the mesh does not have.
+
+    Example:
+
+    >>> mesh = keras.distribution.DeviceMesh((1, 1), ("batch", "model"), ["cpu:0"])
+    >>> get_layout_map(mesh)["encoder/block_0/self_attention/qkv/kernel"].axes
+    (None, 'model')
+    """
+    if model_parallel_dim_name not in device_mesh.axis_names:
+        raise ValueError(
+            f"`model_parallel_dim_name` must be one of the axes {list(device_mesh.axis_names)} of "
+            f"the mesh. Received: {model_parallel_dim_name!r}."
+        )
+    cut = model_parallel_dim_name
+    layout_map = keras.distribution.LayoutMap(device_mesh)
+    for name in _COLUMNS:
+        layout_map[f"{name}/kernel"] = (None, cut)
+        layout_map[f"{name}/bias"] = (cut,)
+    for name in _ROWS:
+        layout_map[f"{name}/kernel"] = (cut, None)
+    if shard_embeddings:
+        layout_map[r"(.*/)?\w*embedding(_\d+)?/embedding/embeddings"] = (cut, None)
+    return layout_map
+
+
+def model_parallel(
+    model_shards: int,
+    data_shards: int | None = None,
+    devices: list[str] | None = None,
+    shard_embeddings: bool = True,
+    auto_shard_dataset: bool = True,
+) -> keras.distribution.ModelParallel:
+    """Cuts our blocks over some devices, and batches over the others.
+
+    `keras.distribution.ModelParallel` with the mesh `(data_shards, model_shards)` and the layout of
+    `get_layout_map`, which also says which weight cannot be cut. Models, optimizers and metrics
+    are made in its scope:
+
+        distribution = model_parallel(model_shards=2)
+        keras.distribution.set_distribution(distribution)
+        model = encoder_decoder_transformer(config)
+
+    Args:
+        model_shards: Parts of a weight. The widths N H and K H of the heads, the intermediate
+            width and the vocabulary must be multiples of it; no data travel within a head where N
+            and K are too.
+        data_shards: Parts of a batch, whose rows must be a multiple of it; as many as the devices
+            allow if None.
+        devices: Names such as `"gpu:0"`; all (of all processes) if None.
+        shard_embeddings: As `get_layout_map`.
+        auto_shard_dataset: As `keras.distribution.ModelParallel`: False where each process reads
+            its own part of the data, as with `ProcessBatches`.
+
+    Returns:
+        The distribution. A weight with a width that `model_shards` does not divide is a ValueError
+        when the model is made.
+
+    Raises:
+        ValueError: For other numbers than there are devices.
+        RuntimeError: On another backend than JAX.
+
+    Example:
+
+    >>> model_parallel(0)
+    Traceback (most recent call last):
+        ...
+    ValueError: `model_shards` and `data_shards` must be positive integers. Received: 0 and None.
+    """
+    for number in (model_shards, 1 if data_shards is None else data_shards):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(
+                "`model_shards` and `data_shards` must be positive integers. "
+                f"Received: {model_shards!r} and {data_shards!r}."
+            )
+    if keras.backend.backend() != "jax":
+        raise RuntimeError(
+            "Weights are cut over devices on JAX alone. "
+            f"Received: the {keras.backend.backend()} backend. Set KERAS_BACKEND=jax."
+        )
+    devices = keras.distribution.list_devices() if devices is None else devices
+    data_shards = max(len(devices) // model_shards, 1) if data_shards is None else data_shards
+    if data_shards * model_shards != len(devices):
+        raise ValueError(
+            f"Expected {len(devices)} devices to be `data_shards` x `model_shards`. "
+            f"Received: {data_shards} x {model_shards}. Give other numbers, or fewer `devices`."
+        )
+    mesh = keras.distribution.DeviceMesh((data_shards, model_shards), ("batch", "model"), devices)
+    return _CheckedModelParallel(
+        layout_map=get_layout_map(mesh, "model", shard_embeddings),
+        batch_dim_name="batch",
+        auto_shard_dataset=auto_shard_dataset,
+    )
+
+
+class _CheckedModelParallel(keras.distribution.ModelParallel):
+    """Names the weight that cannot be cut, where JAX would only name its shape."""
+
+    def get_variable_layout(self, variable: Any) -> keras.distribution.TensorLayout:
+        layout = super().get_variable_layout(variable)
+        mesh = self.device_mesh
+        sizes = dict(zip(mesh.axis_names, mesh.shape, strict=True))
+        for size, axis in zip(variable.shape, layout.axes, strict=False):
+            if axis is not None and size % sizes[axis]:
+                raise ValueError(
+                    f"{variable.path!r} of shape {tuple(variable.shape)} cannot be cut into "
+                    f"{sizes[axis]} equal parts: {size} is no multiple of it. Take another number "
+                    "of `model_shards`, another width of heads, or a vocabulary filled up to a "
+                    "multiple (`shard_embeddings=False` leaves it whole)."
+                )
+        return layout
+
+
+class ProcessBatches(keras.utils.PyDataset):
+    """The rows that this process reads of each batch, where several processes train together.
+
+        rows[p B / P : (p + 1) B / P]    of B rows, for part p of P
+
+    All processes make the same batches in the same order, and so need the same data and the same
+    seed; the distribution, with `auto_shard_dataset=False`, puts the parts together. Processes over
+    which one copy of the weights is cut read the same part. `fit` and `fit_resumable` take it.
+
+    Args:
+        batches: A dataset whose batches all have rows that are a multiple of the number of devices:
+            `TokenBatches(..., rows_multiple_of=num_data_shards())`.
+        part: p; by the `keras.distribution` in scope if None.
+        parts: P; by the `keras.distribution` in scope if None, 1 without.
+
+    Raises:
+        ValueError: For a part that is none of them; when a batch is read, for rows that P does not
+            divide.
+
+    Example:
+
+    >>> batches = TextWindows([5, 6, 7, 8], 1, sequence_length=1, batch_size=4, shuffle=False)
+    >>> ids, labels, weight = ProcessBatches(batches, part=1, parts=2)[0]
+    >>> labels.tolist()
+    [[7], [8]]
+    """
+
+    def __init__(self, batches: Any, part: int | None = None, parts: int | None = None):
+        super().__init__(workers=1)
+        distribution = keras.distribution.distribution()
+        if parts is None:
+            parts = 1
+            if distribution is not None:
+                parts = min(distribution.num_processes, distribution.num_model_replicas)
+        if part is None:
+            part = 0 if distribution is None else distribution.data_shard_id
+        if not 0 <= part < parts:
+            raise ValueError(f"`part` must be from 0 to {parts - 1}. Received: {part!r}.")
+        self.batches = batches
+        self.part = part
+        self.parts = parts
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, index: int) -> Any:
+        return keras.tree.map_structure(self._own, self.batches[index])
+
+    def _own(self, array: np.ndarray) -> np.ndarray:
+        if len(array) % self.parts:
+            raise ValueError(
+                f"Expected batches whose rows are a multiple of the {self.parts} processes' parts. "
+                f"Received: {len(array)} rows. Make them with `rows_multiple_of`."
+            )
+        share = len(array) // self.parts
+        return array[self.part * share : (self.part + 1) * share]
+
+    @property
+    def seed(self) -> int:
+        """Seed of the order."""
+        return self.batches.seed
+
+    @property
+    def num_examples(self) -> int:
+        """Number of examples of an epoch, those of all processes."""
+        return self.batches.num_examples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take the order of epoch `epoch`, from 0."""
+        self.batches.set_epoch(epoch)
+
+    def on_epoch_begin(self) -> None:
+        """Called by Keras: an epoch has begun."""
+        self.batches.on_epoch_begin()
+
+    def on_epoch_end(self) -> None:
+        """Called by Keras: the next epoch has another order."""
+        self.batches.on_epoch_end()
+
+
+def is_first_process() -> bool:
+    """Returns whether this process writes what all of them have: the first of several, or alone.
+
+    Example:
+
+    >>> is_first_process()
+    True
+    """
+    if keras.backend.backend() != "jax":
+        return True
+    import jax
+
+    return jax.process_index() == 0
+
+
+def wait_for_processes() -> None:
+    """Waits until all processes are here; goes on at once where there is one.
+
+    Example:
+
+    >>> wait_for_processes()
+    """
+    if keras.backend.backend() != "jax":
+        return
+    import jax
+
+    if jax.process_count() > 1:
+        from jax.experimental import multihost_utils
+
+        multihost_utils.sync_global_devices("keras_attn")
+
+
+def whole_value(variable: keras.Variable) -> np.ndarray:
+    """Returns a copy of all of a variable, wherever its parts are.
+
+    Where they are on devices of other processes, all processes must call it.
+
+    Args:
+        variable: A variable.
+
+    Returns:
+        A NumPy array.
+
+    Example:
+
+    >>> whole_value(keras.Variable([1.0, 2.0])).tolist()
+    [1.0, 2.0]
+    """
+    value = variable.value
+    if getattr(value, "is_fully_addressable", True) or value.is_fully_replicated:
+        return np.array(keras.ops.convert_to_numpy(value))
+    from jax.experimental import multihost_utils
+
+    return np.array(multihost_utils.process_allgather(value, tiled=True))
