@@ -48,4 +48,5 @@ def sum_over_replicas(x: Tensor) -> Tensor:
     here = tf.distribute.get_replica_context()
     if here is None:
         return x
-    return here.all_reduce(tf.distribute.ReduceOp.SUM, tf.stop_gradient(x))
+    # Not of `x`: a gradient would still come here, and be added up over the replicas in vain.
+    return tf.stop_gradient(here.all_reduce(tf.distribute.ReduceOp.SUM, x))

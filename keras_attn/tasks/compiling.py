@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_attn.datasets import TextWindows, TokenBatches
+from keras_attn.datasets import EpochOrder, TextWindows, TokenBatches
 from keras_attn.ops.replicas import replicas
 from keras_attn.training import WarmupCosineSchedule
 
@@ -175,5 +175,9 @@ def fit_task(
         epochs=epochs,
         shuffle=False,  # they do it
         verbose=verbose,
-        callbacks=list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks],
+        # Under `tf.distribute` Keras reads an epoch ahead, and the batches would count it.
+        callbacks=[
+            EpochOrder(batches),
+            *(callbacks if isinstance(callbacks, list | tuple) else [callbacks]),
+        ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,14 +108,20 @@ def _data_parallel(backend: str, names: list[str]) -> contextlib.AbstractContext
     if backend == "jax":
         return keras.distribution.DataParallel(devices=names).scope()
     if backend == "tensorflow":
-        import tensorflow as tf
-
-        return tf.distribute.MirroredStrategy(names).scope()
+        return _strategy(tuple(names)).scope()
     raise RuntimeError(
         "Keras' `fit` trains on one device with PyTorch. Received: "
         f"{len(names)} devices. Set KERAS_BACKEND to jax or tensorflow, or take `devices` '1'; or "
         "wrap `.model` into torch.nn.parallel.DistributedDataParallel, in a loop of your own."
     )
+
+
+@functools.cache
+def _strategy(names: tuple[str, ...]) -> Any:
+    """One strategy in a process: the sums over replicas of a second one would meet the first's."""
+    import tensorflow as tf
+
+    return tf.distribute.MirroredStrategy(names)
 
 
 def _too_few(backend: str, kind: str, there: int, wanted: str) -> str:

@@ -291,9 +291,9 @@ def whole_value(variable: keras.Variable) -> np.ndarray:
     >>> whole_value(keras.Variable([1.0, 2.0])).tolist()
     [1.0, 2.0]
     """
-    value = variable.value
-    if getattr(value, "is_fully_addressable", True) or value.is_fully_replicated:
-        return np.array(keras.ops.convert_to_numpy(value))
+    value = variable.value if keras.backend.backend() == "jax" else None
+    if value is None or value.is_fully_addressable or value.is_fully_replicated:
+        return np.array(keras.ops.convert_to_numpy(variable))
     from jax.experimental import multihost_utils
 
     return np.array(multihost_utils.process_allgather(value, tiled=True))
