@@ -1,6 +1,7 @@
 """Trains on several devices of JAX, and prints what comes of it; see test_distribution.py."""
 
 import json
+import re
 import sys
 
 import keras
@@ -34,6 +35,11 @@ def parts(variable):
     return sorted({shard.data.shape for shard in variable.value.addressable_shards})
 
 
+def unnumbered(path):
+    """Layers that Keras names have a number after the first."""
+    return re.sub(r"(adam|decoder_block|token_embedding)_\d+", r"\1", path)
+
+
 def kernel_of(model):
     return next(v for v in model.variables if v.path.endswith("qkv/kernel"))
 
@@ -54,22 +60,22 @@ def train(folder):
         found["shards"].append(num_data_shards())
         cut, found["model"] = fitted()
         found["model weights"] = difference(reference, values(cut))
-        names = {v.path: v for v in [*cut.variables, *cut.optimizer.variables]}
+        names = {unnumbered(v.path): v for v in [*cut.variables, *cut.optimizer.variables]}
         found["model parts"] = {name: [v.shape, parts(v)] for name, v in names.items()}
-        cut.save(f"{folder}/model.keras")
-        found["reloaded parts"] = parts(
-            kernel_of(keras.saving.load_model(f"{folder}/model.keras", compile=False))
-        )
-    alone = keras.saving.load_model(f"{folder}/model.keras", compile=False)
+        cut.save_weights(f"{folder}/model.weights.h5")  # `save` would import TensorFlow
+        again = tiny_model()
+        again.load_weights(f"{folder}/model.weights.h5")
+        found["reloaded parts"] = parts(kernel_of(again))
+    alone = tiny_model()
+    alone.load_weights(f"{folder}/model.weights.h5")
     found["alone parts"] = parts(kernel_of(alone))
     found["alone"] = float(np.abs(alone.predict_on_batch(ids) - expected).max())
 
-    scopes = [compute_on("cpu"), model_parallel(2).scope(), compute_on("cpu", "2")]
-    for number, scope in enumerate([*scopes, compute_on("cpu")]):
-        with scope:
+    for number, devices in enumerate(("1", "2", "1")):
+        with compute_on("cpu", devices):
             model, training = compiled()
             checkpoint = TrainingCheckpoint(f"{folder}/run.npz")
-            stop = [After(2, checkpoint)] if number < len(scopes) else []
+            stop = [After(3, checkpoint)] if number < 2 else []
             done = fit_resumable(training, make_batches(), checkpoint, 2, stop, verbose=0)
             found[f"place {number}"] = [done, *checkpoint.position]
     found["resumed weights"] = difference(reference, values(model))

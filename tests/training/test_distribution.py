@@ -43,7 +43,7 @@ def start(script, *arguments, **environment):
 
 
 def result(process):
-    out, errors = process.communicate(timeout=240)
+    out, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-3000:]
     return json.loads(out.strip().splitlines()[-1])
 
@@ -94,7 +94,7 @@ def test_weights_and_what_the_optimizer_keeps_lie_in_parts(jax_run):
     assert cut[f"{block}/self_attention/output/kernel"] == ((16, 16), [(8, 16)])
     assert cut[f"{block}/cross_attention/query/kernel"] == ((16, 16), [(16, 8)])
     assert cut["token_embedding/embedding/embeddings"] == ((24, 16), [(12, 16)])
-    kept = [name for name in cut if name.startswith("adam/") and name.count("hidden_kernel")]
+    kept = [name for name in cut if name.startswith("adam/") and "hidden_kernel" in name]
     assert len(kept) == 3  # two moments, and the average
     for name in kept:
         assert cut[name] == ((16, 32), [(16, 16)])
@@ -107,13 +107,11 @@ def test_saved_in_parts_and_reloaded(jax_run):
 
 
 def test_a_run_goes_on_with_other_devices(jax_run, tensorflow_run):
-    """4 batches an epoch; ended after 2 each, or 3."""
-    places = [jax_run[f"place {number}"] for number in range(4)]
-    assert places == [[False, 0, 2], [False, 1, 0], [False, 1, 2], [True, 2, 0]]
-    assert jax_run["resumed weights"] < 1e-3
-    places = [tensorflow_run[f"place {number}"] for number in range(3)]
-    assert places == [[False, 0, 3], [False, 1, 2], [True, 2, 0]]
-    assert tensorflow_run["resumed weights"] < 1e-3
+    """4 batches an epoch; each but the last trains 3."""
+    for found in (jax_run, tensorflow_run):
+        places = [found[f"place {number}"] for number in range(3)]
+        assert places == [[False, 0, 3], [False, 1, 2], [True, 2, 0]]
+        assert found["resumed weights"] < 1e-3
 
 
 def test_layout_of_a_transformer(jax_run):
@@ -168,9 +166,8 @@ def test_two_replicas_train_as_one(tensorflow_run):
 
 def test_two_replicas_with_other_losses(tensorflow_run):
     assert tensorflow_run["chunked"] < 1e-3
-    alone, of_two, difference = tensorflow_run["looked"]
-    np.testing.assert_allclose(of_two, alone, rtol=1e-5)
-    assert difference < 1e-5
+    change, difference = tensorflow_run["looked"]
+    assert difference < 1e-5 < change
     (rows, *alone), (more, *of_two), difference = tensorflow_run["classified"]
     assert (rows, more) == (5, 6)
     np.testing.assert_allclose(of_two, alone, rtol=1e-5)
@@ -185,6 +182,7 @@ def test_the_command(name, request):
     assert len(one) == 2 and one[1] < one[0]
 
 
+@pytest.mark.slow
 def test_two_processes(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
