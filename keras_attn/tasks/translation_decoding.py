@@ -1,7 +1,7 @@
 """From source texts to the n best translations and their alignments."""
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -9,9 +9,10 @@ import numpy as np
 from keras import ops
 
 from keras_attn.generation import CompiledFunction, Generation, beam_search
-from keras_attn.layers import attention_maps
+from keras_attn.layers import RecurrentEncoder, attention_maps
 from keras_attn.models import SequenceDecoder
 from keras_attn.tasks.alignment import END, Alignment
+from keras_attn.tasks.decoding_batches import DecodingBatches
 from keras_attn.text import BytePairTokenizer
 
 Tensor = Any
@@ -80,6 +81,11 @@ class TranslationSearch:
         self.source_tokenizer = source_tokenizer
         self.target_tokenizer = target_tokenizer
         self.max_source_length = max_source_length
+        self._batches = DecodingBatches(
+            source_tokenizer.pad_id,
+            source_tokenizer.end_id,
+            recurrent=isinstance(self.layers.encoder, RecurrentEncoder),
+        )
         self._compiled: dict[tuple, CompiledFunction] = {}
 
     # Texts and ids
@@ -92,25 +98,37 @@ class TranslationSearch:
         return ids, [len(row) > most for row in rows]
 
     def best(
-        self, sources: Sequence[list[int]], beams: int, alpha: float, batch_size: int
+        self,
+        sources: Sequence[list[int]],
+        beams: int,
+        alpha: float,
+        batch_size: int,
+        jit_compile: bool | None = None,
     ) -> list[list[int]]:
         """Returns the ids of the best translation of each source, its end included."""
-        run = self._compile((beams, alpha), self.search, beams, alpha)
         results: list[list[int]] = [[] for _ in sources]
-        for rows, ids in self._batches(sources, batch_size):
+        for rows, ids, compiled in self._batches(sources, batch_size, jit_compile):
+            run = self._compile(compiled, self.search, beams, alpha)
             found = run(ids, most_tokens(ids.shape[1]))
             for r, i in enumerate(rows):
                 results[i] = found.tokens[r, 0, : found.lengths[r, 0]].tolist()
         return results
 
     def n_best(
-        self, texts: Sequence[str], beams: int, alpha: float, count: int, batch_size: int
+        self,
+        texts: Sequence[str],
+        beams: int,
+        alpha: float,
+        count: int,
+        batch_size: int,
+        jit_compile: bool | None = None,
     ) -> list[NBestTranslations]:
         """Returns the `count` best translations of each text, with what is known of them."""
-        run = self._compile((beams, alpha, count), self.search_and_align, beams, alpha, count)
         sources, cut = self.read(texts)
         results: list[Any] = [None] * len(sources)
-        for rows, ids in self._batches(sources, batch_size):
+        for rows, ids, compiled in self._batches(sources, batch_size, jit_compile):
+            # Of fixed shapes, those of the longest that may be found.
+            run = self._compile(compiled, self.search_and_align, beams, alpha, count, not compiled)
             found, weights = run(ids, most_tokens(ids.shape[1]))
             for r, i in enumerate(rows):
                 row = Generation(*(part[r] for part in found))
@@ -146,29 +164,15 @@ class TranslationSearch:
             None if "\ufffd" in translation else translation,  # broken bytes: not its tokens
         )
 
-    def _compile(self, key: tuple, function: Callable, *settings: Any) -> CompiledFunction:
+    def _compile(self, compiled: bool, function: Callable, *settings: Any) -> CompiledFunction:
+        key = (compiled, function, *settings)
         if key not in self._compiled:
             self._compiled[key] = CompiledFunction(
                 lambda ids, max_length: function(ids, max_length, *settings),
                 self.model,
+                jit_compile=compiled,
             )
         return self._compiled[key]
-
-    def _batches(
-        self, sources: Sequence[list[int]], batch_size: int
-    ) -> Iterator[tuple[list[int], np.ndarray]]:
-        """Yields rows of like length: their numbers, and their ids `(B, S)`, padded."""
-        static = keras.backend.backend() == "jax"  # it compiles for each shape
-        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            length = max(len(sources[i]) for i in rows)
-            length = -(-length // 16) * 16 if static else length
-            ids = np.zeros((batch_size if static else len(rows), length), "int32")
-            ids[len(rows) :, 0] = self.source_tokenizer.end_id
-            for r, i in enumerate(rows):
-                ids[r, : len(sources[i])] = sources[i]
-            yield rows, ids
 
     # Tensors: for any backend, and for the export
 
@@ -179,12 +183,21 @@ class TranslationSearch:
         return self._search(*self.layers.encode(ids), ids, max_length, beams, alpha, count)
 
     def search_and_align(
-        self, ids: Tensor, max_length: Any, beams: int, alpha: float, count: int
+        self,
+        ids: Tensor,
+        max_length: Any,
+        beams: int,
+        alpha: float,
+        count: int,
+        trim: bool = True,
     ) -> tuple[Generation, Tensor]:
-        """As `search`, with the weights `(B, R, T, S)` of `SequenceDecoder.align_found`."""
+        """As `search`, with the weights `(B, R, T, S)` of `SequenceDecoder.align_found`.
+
+        With `trim`, which XLA does not know, T is the length of the longest that was found.
+        """
         memory, mask = self.layers.encode(ids)
         found = self._search(memory, mask, ids, max_length, beams, alpha, count)
-        if keras.backend.backend() != "jax":  # there, shapes are those of the longest
+        if trim:
             found = found._replace(tokens=found.tokens[:, :, : ops.max(found.lengths)])
         return found, self.layers.align_found(memory, mask, found, self.target_tokenizer.start_id)
 

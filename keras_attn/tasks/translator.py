@@ -234,6 +234,7 @@ class Translator(Quantizable):
         beams: int = 4,
         alpha: float = 1.0,
         batch_size: int = 64,
+        jit_compile: bool | None = None,
     ) -> Any:
         """Translates sentences.
 
@@ -242,6 +243,9 @@ class Translator(Quantizable):
             beams: Width of the beam search; 1 is greedy search.
             alpha: Exponent of the length penalty.
             batch_size: Sentences decoded at a time, those of like length together.
+            jit_compile: Whether TensorFlow uses XLA, which takes seconds for each shape of batches
+                and is faster then. None: where it pays, see docs/speed.md. JAX always uses it,
+                PyTorch never.
 
         Returns:
             A string for a string, a list for a list, in the order of `texts`.
@@ -253,7 +257,7 @@ class Translator(Quantizable):
         check_decoding(alpha, beams=beams, batch_size=batch_size)
         one = isinstance(texts, str)
         sources = self._read([texts] if one else texts)
-        tokens = self._search.best(sources, beams, alpha, batch_size)
+        tokens = self._search.best(sources, beams, alpha, batch_size, jit_compile)
         translations = self.target_tokenizer.decode(tokens) if tokens else []
         return translations[0] if one else translations
 
@@ -264,6 +268,7 @@ class Translator(Quantizable):
         beams: int = 4,
         alpha: float = 1.0,
         batch_size: int = 64,
+        jit_compile: bool | None = None,
     ) -> Any:
         """Finds several translations of each sentence, with scores and alignments.
 
@@ -274,6 +279,7 @@ class Translator(Quantizable):
             beams: Width of the beam search.
             alpha: Exponent of the length penalty.
             batch_size: Sentences decoded at a time, those of like length together.
+            jit_compile: As `translate`.
 
         Returns:
             `NBestTranslations` for a string, a list of them for a list, in the order of `texts`.
@@ -295,7 +301,7 @@ class Translator(Quantizable):
         count = check_n_best(beams, alpha, num_return_sequences, batch_size=batch_size)
         one = isinstance(texts, str)
         texts = checked_texts([texts] if one else texts)
-        found = self._search.n_best(texts, beams, alpha, count, batch_size)
+        found = self._search.n_best(texts, beams, alpha, count, batch_size, jit_compile)
         return found[0] if one else found
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:

@@ -1,0 +1,111 @@
+"""How lists are cut into batches for decoding, and which of these XLA compiles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+PAYS_AFTER = 40
+"""Batches of one shape from which on compiling it pays on CPUs; see docs/speed.md."""
+
+
+class DecodingBatch(NamedTuple):
+    """Rows that are decoded together."""
+
+    rows: list[int]
+    """Their numbers in the list."""
+    ids: np.ndarray
+    """int32 `(B, S)`; rows that only fill the batch come after those of `rows`."""
+    compiled: bool
+    """Whether XLA is to compile the function for this shape."""
+
+
+class DecodingBatches:
+    """Cuts lists into batches of like lengths, and counts their shapes from call to call.
+
+    A list is sorted by length first, so batches hold little padding, and one long row delays those
+    of its batch alone. Where XLA compiles, shapes are rounded up to a few, `fixed_shape`: JAX
+    compiles every shape that it meets; on TensorFlow XLA is chosen for all batches on a GPU, and on
+    a CPU for those of a shape of which at least `PAYS_AFTER` batches were asked for, in this call
+    and the calls before: then the seconds of its compilation come back.
+
+    Args:
+        pad_id: Id of padding.
+        fill_id: Id that stands alone in rows that only fill a batch.
+        recurrent: Whether the model is: TensorFlow then uses XLA only where it is told to.
+
+    Call arguments:
+        ids: Ids of each row of the list, at least one.
+        batch_size: Most rows of a batch.
+        jit_compile: Whether TensorFlow uses XLA; None: where it pays.
+
+    Returns:
+        An iterator over `DecodingBatch`; each row of the list is in one of them.
+
+    Example:
+
+    >>> batches = DecodingBatches(pad_id=0, fill_id=2)
+    >>> [batch.rows for batch in batches([[5, 6, 7, 2], [2], [5, 6, 2]], batch_size=2)]
+    [[1, 2], [0]]
+    """
+
+    def __init__(self, pad_id: int, fill_id: int, recurrent: bool = False):
+        self.pad_id = pad_id
+        self.fill_id = fill_id
+        self.recurrent = recurrent
+        self._asked: Counter[tuple[int, int]] = Counter()
+
+    def __call__(
+        self, ids: Sequence[Sequence[int]], batch_size: int, jit_compile: bool | None = None
+    ) -> Iterator[DecodingBatch]:
+        """Yields the batches, from short to long."""
+        order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+        parts = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+        exact = [(len(rows), len(ids[rows[-1]])) for rows in parts]
+        fixed = [fixed_shape(rows, length, batch_size) for rows, length in exact]
+        self._asked.update(fixed)
+        for rows, own, rounded in zip(parts, exact, fixed, strict=True):
+            compiled = self._compiles(rounded, jit_compile)
+            padded = np.full(rounded if compiled else own, self.pad_id, "int32")
+            padded[len(rows) :, 0] = self.fill_id
+            for r, i in enumerate(rows):
+                padded[r, : len(ids[i])] = ids[i]
+            yield DecodingBatch(rows, padded, compiled)
+
+    def _compiles(self, shape: tuple[int, int], jit_compile: bool | None) -> bool:
+        backend = keras.backend.backend()
+        if backend != "tensorflow":
+            return backend == "jax"
+        if jit_compile is not None or self.recurrent:
+            return bool(jit_compile)
+        import tensorflow as tf
+
+        return bool(tf.config.list_physical_devices("GPU")) or self._asked[shape] >= PAYS_AFTER
+
+
+def fixed_shape(rows: int, length: int, most_rows: int) -> tuple[int, int]:
+    """Rounds the shape of a batch up to one of a few.
+
+    Rows become a power of two, or the most that there may be; lengths a multiple of 16 up to 64,
+    then a power of two or one and a half times one.
+
+    Args:
+        rows: Rows of the batch.
+        length: Length of its longest row.
+        most_rows: Rows of a full batch.
+
+    Returns:
+        `(rows, length)`.
+
+    Example:
+
+    >>> fixed_shape(5, 20, most_rows=64), fixed_shape(50, 70, most_rows=60)
+    ((8, 32), (60, 96))
+    """
+    rows = min(most_rows, 2 ** (rows - 1).bit_length())
+    step = max(16, 2 ** ((length - 1).bit_length() - 2))
+    return rows, -(-length // step) * step
