@@ -1,12 +1,13 @@
 """keras_attn."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from benchmarks import translator
 from benchmarks.peers import Job, keras_jobs
 from benchmarks.translator import END, START
-from keras_attn.datasets import TokenBatches
+from keras_attn.datasets import PackedBatches, TokenBatches
 from keras_attn.generation import CompiledFunction, beam_search, greedy_search
 from keras_attn.layers import (
     AdditiveAttention,
@@ -16,8 +17,13 @@ from keras_attn.layers import (
     MultiHeadSelfAttention,
     TransformerEncoderBlock,
 )
-from keras_attn.models import SequenceDecoder, TransformerConfig, encoder_decoder_transformer
-from keras_attn.training import MaskedCrossEntropy
+from keras_attn.models import (
+    SequenceDecoder,
+    TransformerConfig,
+    encoder_decoder_transformer,
+    packed_transformer,
+)
+from keras_attn.training import ChunkedLossModel, MaskedCrossEntropy
 
 
 def make_translator(case: dict) -> keras.Model:
@@ -100,6 +106,19 @@ def token_batches(case: dict) -> TokenBatches:
     )
 
 
+def packed_batches(case: dict) -> PackedBatches:
+    """The same pairs, several in a row of `row` tokens."""
+    sources, targets = translator.make_pairs(case)
+    return PackedBatches(
+        [[*ids, END] for ids in sources],
+        targets,
+        start_id=START,
+        end_id=END,
+        tokens_per_row=case["row"],
+        tokens_per_batch=case["batch_tokens"],
+    )
+
+
 def encoder_decoder(case: dict, jit: bool) -> Job:
     """An epoch; the amount is target tokens."""
     batches, amount = _pairs(case)
@@ -144,6 +163,27 @@ def attention(case: dict, jit: bool, kernel: str) -> Job:
     """A step of one layer of self-attention."""
     layer = MultiHeadSelfAttention(case["heads"], attention_kernel=kernel)
     return keras_jobs.long(layer, case, jit)
+
+
+def loss(case: dict, jit: bool, chunked: bool) -> Job:
+    """A step of two layers, the last one over a large vocabulary."""
+    x = keras.Input((None, case["dim"]))
+    logits = keras.layers.Dense(case["vocabulary"])(keras.layers.Dense(case["dim"])(x))
+    model = keras.Model(x, logits)
+    model = ChunkedLossModel(model) if chunked else model
+    given = keras_jobs.vectors(case, "length")[0].astype("float32")
+    labels = np.random.default_rng(1).integers(1, case["vocabulary"], given.shape[:2])
+    return keras_jobs.training(model, MaskedCrossEntropy(0.1), [(given, labels)], jit)
+
+
+def packing(case: dict, jit: bool, packed: bool) -> Job:
+    """An epoch of steps over bucketed batches or packed rows; the amount is target tokens."""
+    model = make_translator(case)
+    made = packed_batches(case) if packed else token_batches(case)
+    batches = [made[i] for i in range(len(made))]
+    amount = sum(float(weights.sum()) for _, _, weights in batches)
+    model = packed_transformer(model) if packed else model
+    return keras_jobs.training(model, MaskedCrossEntropy(), batches, jit, amount)
 
 
 def _pairs(case: dict) -> tuple[TokenBatches, float]:

@@ -43,6 +43,7 @@ from keras_attn.datasets.labelled_splits import (
 from keras_attn.datasets.labelled_texts import LabelledText, LabelledTexts
 from keras_attn.datasets.movie_reviews import load_movie_reviews
 from keras_attn.datasets.near_duplicates import duplicate_groups
+from keras_attn.datasets.packing import PackedBatches
 from keras_attn.datasets.parallel import LineProblem, ParallelText, TranslationPair
 from keras_attn.datasets.readers import (
     read_json_lines,
@@ -81,6 +82,7 @@ __all__ = [
     "LabelledText",
     "LabelledTexts",
     "LineProblem",
+    "PackedBatches",
     "ParallelText",
     "PictureFiles",
     "TextBatches",

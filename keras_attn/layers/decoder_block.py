@@ -27,8 +27,9 @@ class DecoderBlock(TransformerBlock):
     Masking: `padding_mask` `(B, T)`, or the Keras mask of `x`, hides padded targets and is the mask
     of the output; `memory_mask` `(B, S)`, or the Keras mask of `memory`, hides padded memory, in
     every block that reads it. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` restricts
-    self-attention further. Masks are boolean or 0/1 integers, True: may be attended. Where a query
-    sees nothing of the memory, the cross-attention adds its output bias alone.
+    self-attention further, `cross_attention_mask` `(B, T, S)` or `(B, 1|N, T, S)` cross-attention.
+    Masks are boolean or 0/1 integers, True: may be attended. Where a query sees nothing of the
+    memory, the cross-attention adds its output bias alone.
 
     Args:
         num_heads: Number of attention heads N.
@@ -69,6 +70,7 @@ class DecoderBlock(TransformerBlock):
         training: Whether dropout is active.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
             if None.
+        cross_attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, for cross-attention.
 
     Returns:
         The output `(B, T, D)`. With scores `(output, self_weights, cross_weights)`, the weights
@@ -112,10 +114,11 @@ class DecoderBlock(TransformerBlock):
         x_mask=None,
         training=None,
         positions=None,
+        cross_attention_mask=None,
     ):
         """Applies the sublayers."""
         check_rank(x, "x")
-        self._check_memory(memory, memory_mask)
+        self._check_memory(memory, memory_mask, cross_attention_mask)
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
 
         def attend_self(h):
@@ -135,6 +138,7 @@ class DecoderBlock(TransformerBlock):
                 h,
                 memory,
                 value_mask=memory_mask,
+                attention_mask=cross_attention_mask,
                 return_attention_scores=return_attention_scores,
                 training=training,
             )
@@ -149,12 +153,19 @@ class DecoderBlock(TransformerBlock):
         x = self._feed_forward(x, training)
         return (x, *scores) if return_attention_scores else x
 
-    def _check_memory(self, memory: Tensor | None, memory_mask: Tensor | None) -> None:
-        if memory is None and memory_mask is not None:
-            raise ValueError(
-                f"{self.name} received a `memory_mask` of shape {tuple(memory_mask.shape)}, but no "
-                "`memory`. Give both, or neither."
-            )
+    def _check_memory(
+        self,
+        memory: Tensor | None,
+        memory_mask: Tensor | None,
+        cross_attention_mask: Tensor | None = None,
+    ) -> None:
+        masks = {"memory_mask": memory_mask, "cross_attention_mask": cross_attention_mask}
+        for name, mask in masks.items():
+            if memory is None and mask is not None:
+                raise ValueError(
+                    f"{self.name} received a `{name}` of shape {tuple(mask.shape)}, but no "
+                    "`memory`. Give both, or neither."
+                )
         if memory is not None and self.cross_attention is None:
             raise ValueError(
                 f"{self.name} was built without a memory, so it has no cross-attention. Received: "

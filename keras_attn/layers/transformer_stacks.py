@@ -185,6 +185,7 @@ class TransformerDecoder(_Stack):
         training: Whether dropout is active.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
             if None.
+        cross_attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, for cross-attention.
 
     Returns:
         The output `(B, T, D)`. With scores `(output, [self weights, ...], [cross weights, ...])`,
@@ -219,6 +220,7 @@ class TransformerDecoder(_Stack):
         x_mask=None,
         training=None,
         positions=None,
+        cross_attention_mask=None,
     ):
         """Applies the blocks in turn."""
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
@@ -235,6 +237,7 @@ class TransformerDecoder(_Stack):
                 return_attention_scores=return_attention_scores,
                 training=training,
                 positions=positions,
+                cross_attention_mask=cross_attention_mask,
             )
             if return_attention_scores:
                 x, weights, *rest = x

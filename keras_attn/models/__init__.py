@@ -11,6 +11,7 @@ from keras_attn.models.captioner import (
 from keras_attn.models.encoder_decoder import ENCODER_DECODERS, encoder_decoder, model_kind
 from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.image_encoders import applications_encoder, encoder_from_model
+from keras_attn.models.packed_transformer import packed_transformer
 from keras_attn.models.recurrent import RecurrentConfig, recurrent_encoder_decoder
 from keras_attn.models.recurrent_classifier import (
     RecurrentClassifierConfig,
@@ -73,6 +74,7 @@ __all__ = [
     "image_captioner",
     "language_decoder",
     "model_kind",
+    "packed_transformer",
     "patch_encoder",
     "read_lpips_vgg16",
     "recurrent_classifier",

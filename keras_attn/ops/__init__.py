@@ -18,6 +18,7 @@ from keras_attn.ops.masks import (
 )
 from keras_attn.ops.positions import sinusoids, token_positions
 from keras_attn.ops.relative_positions import alibi_bias, alibi_slopes, apply_rotary
+from keras_attn.ops.segments import segment_mask, segment_positions
 from keras_attn.ops.summaries import summarize
 from keras_attn.ops.windows import gaussian_window, key_positions, local_window
 
@@ -39,6 +40,8 @@ __all__ = [
     "key_positions",
     "local_window",
     "masked_softmax",
+    "segment_mask",
+    "segment_positions",
     "sinusoids",
     "sliding_window_mask",
     "summarize",

@@ -6,8 +6,9 @@ from typing import Any
 import keras
 
 from keras_attn.datasets import EpochOrder, TextWindows, TokenBatches
+from keras_attn.models import packed_transformer
 from keras_attn.ops.replicas import replicas
-from keras_attn.training import WarmupCosineSchedule
+from keras_attn.training import ChunkedLossModel, WarmupCosineSchedule
 
 
 def make_schedule(
@@ -130,6 +131,37 @@ def jit_compile(recurrent: bool) -> Any:
 
     pays = tf.config.list_physical_devices("GPU") and not recurrent and replicas() == 1
     return "auto" if pays else False
+
+
+def trained_form(
+    model: keras.Model, packed: bool = False, chunked_loss: bool = False
+) -> keras.Model:
+    """Wraps a compiled model for training: of the same layers, and compiled alike.
+
+    Args:
+        model: Of `encoder_decoder`, or with `packed=False` another one of logits.
+        packed: Whether it gets `PackedBatches`.
+        chunked_loss: Whether the loss is computed in chunks.
+
+    Returns:
+        A compiled model; `model` itself where nothing is asked for.
+
+    Raises:
+        ValueError: For a model that cannot be trained so.
+
+    Example:
+
+    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> model.compile("adam", MaskedCrossEntropy())
+    >>> trained_form(model) is model, trained_form(model, packed=True).name
+    (True, 'packed_transformer')
+    """
+    if not packed and not chunked_loss:
+        return model
+    form = packed_transformer(model) if packed else model
+    form = ChunkedLossModel(form) if chunked_loss else form
+    form.compile(model.optimizer, model.loss, jit_compile=model.jit_compile)
+    return form
 
 
 def fit_task(

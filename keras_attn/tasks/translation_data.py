@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.datasets import (
+    PackedBatches,
     ParallelText,
     TokenBatches,
     TranslationPair,
@@ -160,35 +161,39 @@ class PreparedTranslation:
             header["counts"],
         )
 
-    def batches(self, **settings: Any) -> TokenBatches:
+    def batches(self, packed: bool = False, **settings: Any) -> TokenBatches | PackedBatches:
         """Returns the training batches.
 
         Args:
-            **settings: Of `TokenBatches`.
+            packed: Whether several pairs share a row, for `packed_transformer`.
+            **settings: Of `TokenBatches`, or of `PackedBatches`.
 
         Returns:
-            `TokenBatches`.
+            `TokenBatches` or `PackedBatches`.
         """
-        return self._batches(self.sources, self.targets, **settings)
+        return self._batches(packed, self.sources, self.targets, **settings)
 
-    def dev_batches(self, **settings: Any) -> TokenBatches:
+    def dev_batches(self, packed: bool = False, **settings: Any) -> TokenBatches | PackedBatches:
         """Returns the batches of the development pairs, always in the same order.
 
         Args:
-            **settings: Of `TokenBatches`.
+            packed: As `batches`.
+            **settings: As `batches`.
 
         Returns:
-            `TokenBatches`.
+            `TokenBatches` or `PackedBatches`.
         """
         sources = self.source_tokenizer.encode([pair.source for pair in self.dev], add_end=True)
         targets = self.target_tokenizer.encode([pair.target for pair in self.dev])
-        return self._batches(
-            sources, targets, max_length=self.settings.max_length, shuffle=False, **settings
-        )
+        if not packed:
+            settings["max_length"] = self.settings.max_length
+        return self._batches(packed, sources, targets, shuffle=False, **settings)
 
-    def _batches(self, sources: list[Row], targets: list[Row], **settings: Any) -> TokenBatches:
+    def _batches(
+        self, packed: bool, sources: list[Row], targets: list[Row], **settings: Any
+    ) -> TokenBatches | PackedBatches:
         tokenizer = self.target_tokenizer
-        return TokenBatches(
+        return (PackedBatches if packed else TokenBatches)(
             sources,
             targets,
             start_id=tokenizer.start_id,

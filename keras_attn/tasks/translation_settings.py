@@ -16,6 +16,7 @@ from keras_attn.tasks.settings import check_settings, devices_setting, setting
 
 FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
+BATCHINGS = ("bucketed", "packed")
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
@@ -186,6 +187,17 @@ class TranslationTrainingSettings:
     tokens_per_batch: int = setting(
         4096, "tokens of a batch on its longer side, with padding", at_least=1
     )
+    batching: str = setting(
+        "bucketed",
+        "pairs of like lengths in a batch, or (transformer) several pairs packed in a row",
+        choices=BATCHINGS,
+    )
+    tokens_per_row: int = setting(
+        128, "packed: tokens of a row, on each side; longer pairs are left out", at_least=2
+    )
+    chunked_loss: bool = setting(
+        False, "compute the loss for some tokens at a time, to save memory of large vocabularies"
+    )
     gradient_accumulation: int = setting(1, "batches that make one update", at_least=1)
     learning_rate: float = setting(1e-3, "the highest", above=0)
     warmup_steps: int = setting(
@@ -215,7 +227,19 @@ class TranslationTrainingSettings:
     )
     devices: str = devices_setting()
 
-    __post_init__ = check_settings
+    def __post_init__(self):
+        check_settings(self)
+        packed = self.batching == "packed"
+        if not packed and self.tokens_per_row != 128:
+            raise ValueError(
+                "`tokens_per_row` belongs to batching='packed'. Received: "
+                f"tokens_per_row={self.tokens_per_row} with batching={self.batching!r}."
+            )
+        if packed and self.tokens_per_row > self.tokens_per_batch:
+            raise ValueError(
+                "`tokens_per_row` must be at most `tokens_per_batch`. Received: "
+                f"{self.tokens_per_row} and {self.tokens_per_batch}."
+            )
 
 
 @dataclass(frozen=True)

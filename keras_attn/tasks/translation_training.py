@@ -11,6 +11,7 @@ import keras
 
 from keras_attn.files import check_writable, only_one
 from keras_attn.tasks.best_weights import BestWeights
+from keras_attn.tasks.compiling import trained_form
 from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
 from keras_attn.tasks.settings import shaping
 from keras_attn.tasks.translation_data import PreparedTranslation
@@ -53,7 +54,7 @@ class DevelopmentScore(BestWeights):
         data: Prepared data with development pairs.
         path: Where the best weights are saved, for `Translator.load`.
         settings: Of these, `score_epochs`, `score_pairs`, `score_beams`, `score_tokenize`,
-            `epochs` and `tokens_per_batch`.
+            `epochs` and those of the batches.
 
     Example:
 
@@ -87,7 +88,7 @@ class DevelopmentScore(BestWeights):
         pairs = data.dev[: settings.score_pairs]
         self._sources = [pair.source for pair in pairs]
         self._references = [[pair.target for pair in pairs]]
-        self._batches = data.dev_batches(tokens_per_batch=settings.tokens_per_batch)
+        self._batches = data.dev_batches(**_batching(settings))
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
@@ -183,7 +184,7 @@ def _train(
         max_source_length=data.settings.max_length,
         dtype=training.precision,
     )
-    batches = data.batches(tokens_per_batch=training.tokens_per_batch, seed=training.seed)
+    batches = data.batches(**_batching(training), seed=training.seed)
     every = training.epochs * len(batches)
     translator.compile(
         total_steps=max(every // training.gradient_accumulation, 1),
@@ -199,19 +200,40 @@ def _train(
         f"{translator.model.count_params():,} weights, {len(batches):,} batches an epoch, "
         f"{batches.padded_share:.0%} padding, {keras.backend.backend()}"
     )
+    if batches.dropped:
+        say(f"{batches.dropped:,} pairs are longer than a row and left out.")
     score = DevelopmentScore(translator, data, run_dir / BEST, training)
     complete, interrupted, rows = train_in_folder(
         run_dir,
-        translator.model,
+        trained_form(translator.model, training.batching == "packed", training.chunked_loss),
         batches,
         {"data": data.settings, **sections},
-        {"data": data.fingerprint, **_applying(model), **shaping(training)},
+        {"data": data.fingerprint, **_applying(model), **_shaping(training)},
         [score],
         say,
         verbose,
     )
     best = max(score.best_score, -1.0)
     return TranslationRun(complete, interrupted, best, score.best_epoch, rows, run_dir / BEST)
+
+
+def _batching(training: TranslationTrainingSettings) -> dict[str, Any]:
+    """The arguments of `PreparedTranslation.batches`."""
+    found: dict[str, Any] = {"tokens_per_batch": training.tokens_per_batch}
+    if training.batching == "packed":
+        found |= {"packed": True, "tokens_per_row": training.tokens_per_row}
+    return found
+
+
+def _shaping(training: TranslationTrainingSettings) -> dict[str, Any]:
+    """The settings that shape the result, as before there were more: runs of then can go on."""
+    plain = TranslationTrainingSettings()
+    later = ("batching", "tokens_per_row", "chunked_loss")
+    return {
+        name: value
+        for name, value in shaping(training).items()
+        if name not in later or value != getattr(plain, name)
+    }
 
 
 _BEFORE = {  # what was there before it could be chosen

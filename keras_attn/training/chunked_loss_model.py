@@ -106,11 +106,11 @@ class ChunkedLossModel(keras.Model):
         width = y_pred.shape[-1]
         total = linear_cross_entropy(
             ops.reshape(ops.cast(y_pred, self.head.compute_dtype), (-1, width)),
-            ops.convert_to_tensor(kernel),
+            ops.copy(kernel),  # no variable: TensorFlow's custom gradients refuse them when eager
             ops.reshape(labels, (-1,)),
             ops.reshape(weights, (-1,)),
             loss.label_smoothing,
-            None if bias is None else ops.convert_to_tensor(bias),
+            None if bias is None else ops.copy(bias),
             self.chunk_size,
             gradient=bool(training),
         )

@@ -67,7 +67,7 @@ def test_cases_are_chosen_by_name():
     found = chosen(["decoding/greedy*", "input"], False, [])
     assert [(suite.name, len(cases)) for suite, _, cases in found] == [
         ("decoding", 2),
-        ("input", 2),
+        ("input", 3),
     ]
 
 

@@ -1,0 +1,71 @@
+"""The encoder-decoder Transformer over rows of several pairs."""
+
+from typing import Any
+
+import keras
+
+from keras_attn.layers import TransformerEncoder
+from keras_attn.models.sequence_decoder import SequenceDecoder
+from keras_attn.ops import segment_mask, segment_positions
+
+Tensor = Any
+
+
+def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> keras.Model:
+    """Builds a model of the same layers for packed rows: what is trained here is trained there.
+
+        visible(t, s) = tokens t and s belong to one pair      in all attentions, and causality
+        positions begin anew with each pair
+
+    Logits and gradients are those of the pairs in rows of their own.
+
+    Args:
+        model: What `encoder_decoder_transformer` returned, or a reloaded one.
+        name: Name of the new model.
+
+    Returns:
+        A functional model from `{"source_ids", "source_segments": (B, S), "target_ids",
+        "target_segments": (B, T)}`, the batches of `keras_attn.datasets.PackedBatches`, to logits
+        `(B, T, V)`.
+
+    Raises:
+        ValueError: For another model.
+
+    Example:
+
+    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> packed = packed_transformer(model)
+    >>> packed.compile("adam", MaskedCrossEntropy(), jit_compile=False)
+    >>> data = {"sources": [[5, 6, 2], [7, 2]], "targets": [[8], [9]]}
+    >>> batches = PackedBatches(**data, start_id=1, end_id=2, tokens_per_row=8)
+    >>> history = packed.fit(batches, shuffle=False, verbose=0)  # and `model` has learned
+    """
+    parts = SequenceDecoder(model)
+    if not isinstance(parts.encoder, TransformerEncoder):
+        raise ValueError(
+            "Rows of several pairs need a model of `encoder_decoder_transformer`: a recurrent "
+            f"network carries its state from one to the next. Received: {model.name!r}."
+        )
+    dropout = model.get_layer("embedding_dropout")
+    stack = parts.decoder.decoder
+    inputs = {
+        name: keras.Input((None,), dtype="int32", name=name)
+        for name in ("source_ids", "source_segments", "target_ids", "target_segments")
+    }
+    source, target = inputs["source_segments"], inputs["target_segments"]
+
+    def embedded(embedding: Any, ids: Tensor, segments: Tensor) -> tuple[Tensor, dict[str, Any]]:
+        """Embeddings, and what a stack is told of them."""
+        x, positions = embedding(ids), segment_positions(segments)
+        told = {"attention_mask": segment_mask(segments)}
+        if parts.positions is None:
+            told["positions"] = positions
+        else:
+            x = parts.positions(x, positions=positions)
+        return dropout(x), told
+
+    x, told = embedded(parts.source_embedding, inputs["source_ids"], source)
+    memory = parts.encoder(x, **told)
+    x, told = embedded(parts.decoder.embedding, inputs["target_ids"], target)
+    x = stack(x, memory, cross_attention_mask=segment_mask(target, source), **told)
+    return keras.Model(inputs, parts.decoder.embedding(x, reverse=True), name=name)

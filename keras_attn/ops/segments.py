@@ -1,0 +1,60 @@
+"""Several sequences in one row: who sees whom, and where each begins to count."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_attn.ops.positions import token_positions
+
+Tensor = Any
+
+
+def segment_mask(segments: Tensor, key_segments: Tensor | None = None) -> Tensor:
+    """The attention mask of packed rows: a token sees those of its own sequence.
+
+        visible[b, t, s] = segments[b, t] == key_segments[b, s] and key_segments[b, s] != 0
+
+    It is block-diagonal where each sequence is in one piece (Krell et al., 2021,
+    https://arxiv.org/abs/2107.02027). Causality comes in addition.
+
+    Args:
+        segments: Integers `(B, T)`, the number of the sequence that each query belongs to, from 1;
+            0 is padding.
+        key_segments: Those of the keys, `(B, S)`, where they are others, as in cross-attention.
+
+    Returns:
+        A boolean tensor `(B, T, S)`.
+
+    Example:
+
+    >>> ops.convert_to_numpy(segment_mask(ops.array([[1, 1, 2, 0]])))[0].astype(int).tolist()
+    [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+    """
+    segments = ops.convert_to_tensor(segments)
+    keys = segments if key_segments is None else ops.convert_to_tensor(key_segments)
+    keys = ops.expand_dims(keys, 1)
+    same = ops.equal(ops.expand_dims(segments, 2), keys)
+    return ops.logical_and(same, ops.not_equal(keys, 0))
+
+
+def segment_positions(segments: Tensor) -> Tensor:
+    """The positions of packed tokens, which begin anew with each sequence.
+
+        positions[b, t] = number of s < t with segments[b, s] == segments[b, t]
+
+    Args:
+        segments: Integers `(B, T)`; 0, padding, counts as one more sequence.
+
+    Returns:
+        int32 tensor `(B, T)`, for `PositionalEncoding` or the `positions` of blocks and stacks.
+
+    Example:
+
+    >>> ops.convert_to_numpy(segment_positions(ops.array([[1, 1, 1, 2, 2, 0]]))).tolist()
+    [[0, 1, 2, 0, 1, 0]]
+    """
+    segments = ops.convert_to_tensor(segments)
+    slots = token_positions(segments)
+    same = ops.equal(ops.expand_dims(segments, 2), ops.expand_dims(segments, 1))
+    earlier = ops.less(ops.expand_dims(slots, 1), ops.expand_dims(slots, 2))
+    return ops.sum(ops.cast(ops.logical_and(same, earlier), "int32"), axis=2)

@@ -1,0 +1,94 @@
+"""Translation runs on packed rows, and with the loss in chunks."""
+
+import keras
+import numpy as np
+import pytest
+from translation_toys import write_pairs
+
+from keras_attn.tasks import (
+    PreparedTranslation,
+    TranslationDataSettings,
+    TranslationModelSettings,
+    TranslationTrainingSettings,
+    Translator,
+    train_translation,
+)
+from keras_attn.training import read_training_notes
+
+MODEL = TranslationModelSettings(
+    num_layers=1, dim=16, num_heads=2, intermediate_dim=32, dropout=0.0
+)
+
+
+def training(**values):
+    small = {"epochs": 2, "tokens_per_batch": 256, "score_epochs": 2, "score_pairs": 2, "ema": 0.9}
+    return TranslationTrainingSettings(**{**small, **values})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    settings = TranslationDataSettings(
+        train=write_pairs(folder / "pairs.tsv"), dev_size=10, test_size=10, vocabulary_size=300
+    )
+    return PreparedTranslation.prepare(settings, folder / "prepared")
+
+
+class Stop(keras.callbacks.Callback):
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch == 2:
+            raise KeyboardInterrupt
+
+
+def test_a_packed_run_goes_on_within_an_epoch(data, tmp_path, monkeypatch):
+    settings = training(batching="packed", tokens_per_row=64, chunked_loss=True, checkpoint_steps=2)
+    said = []
+    whole = train_translation(data, tmp_path / "whole", MODEL, settings, said.append, verbose=0)
+    assert any("% padding" in line for line in said)
+    assert not any("left out" in line for line in said)
+    real = keras.Model.fit
+
+    def fit(self, *args, **kwargs):
+        return real(self, *args, **{**kwargs, "callbacks": [*kwargs["callbacks"], Stop()]})
+
+    monkeypatch.setattr(keras.Model, "fit", fit)
+    with pytest.raises(KeyboardInterrupt):
+        train_translation(data, tmp_path / "parts", MODEL, settings, verbose=0)
+    notes = read_training_notes(tmp_path / "parts" / "checkpoint.npz")
+    assert (notes["epoch"], notes["batch"]) == (0, 2)
+    monkeypatch.setattr(keras.Model, "fit", real)
+    parts = train_translation(data, tmp_path / "parts", MODEL, settings, verbose=0)
+    assert [{**row, "seconds": 0} for row in parts.log] == [
+        {**row, "seconds": 0} for row in whole.log
+    ]
+    best, expected = Translator.load(parts.best), Translator.load(whole.best)
+    for mine, other in zip(best.model.weights, expected.model.weights, strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_chunks_change_nothing_but_rounding(data, tmp_path):
+    plain, chunked = (
+        train_translation(data, tmp_path / f"{on}", MODEL, training(chunked_loss=on), verbose=0)
+        for on in (False, True)
+    )
+    for one, other in zip(plain.log, chunked.log, strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+    assert plain.log[-1]["val_loss"] == pytest.approx(chunked.log[-1]["val_loss"], rel=1e-5)
+    known = read_training_notes(tmp_path / "False" / "checkpoint.npz")["fingerprint"]
+    assert not {"batching", "tokens_per_row", "chunked_loss"} & known.keys()  # as runs of before
+    with pytest.raises(ValueError, match="chunked_loss is False there, True here"):
+        train_translation(data, tmp_path / "False", MODEL, training(chunked_loss=True), verbose=0)
+
+
+def test_what_cannot_be_packed_is_refused(data, tmp_path):
+    rnn = TranslationModelSettings(model="rnn", dim=8, units=8)
+    with pytest.raises(ValueError, match="carries its state from one to the next"):
+        train_translation(data, tmp_path, rnn, training(batching="packed"), verbose=0)
+    with pytest.raises(ValueError, match="`tokens_per_row` belongs to batching='packed'"):
+        training(tokens_per_row=64)
+    with pytest.raises(ValueError, match="at most `tokens_per_batch`"):
+        training(batching="packed", tokens_per_row=512)
+    said = []
+    short = training(batching="packed", tokens_per_row=18, epochs=1)
+    assert train_translation(data, tmp_path, MODEL, short, said.append, verbose=0).complete
+    assert any("pairs are longer than a row and left out" in line for line in said)
