@@ -219,6 +219,12 @@ class CaptioningTrainingSettings:
         choices=PRECISIONS,
     )  # fmt: skip
     seed: int = setting(0, "of weights, dropout and the order of the data", at_least=0)
+    steps_per_execution: int = setting(
+        1,
+        "batches between two looks at the outside, not on PyTorch; more speed up small models",
+        at_least=1,
+        shapes_result=False,
+    )
     checkpoint_steps: int = setting(
         500, "batches between two checkpoints within an epoch", at_least=1, shapes_result=False
     )

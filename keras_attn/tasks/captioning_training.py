@@ -36,6 +36,7 @@ from keras_attn.tasks.captioning_settings import (
     CaptioningModelSettings,
     CaptioningTrainingSettings,
 )
+from keras_attn.tasks.compiling import checked_steps
 from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
 from keras_attn.tasks.settings import shaping
 from keras_attn.text import BytePairTokenizer
@@ -270,6 +271,7 @@ def _train(
         weight_decay=training.weight_decay,
         clip_norm=training.clip_norm,
         ema_momentum=training.ema,
+        steps_per_execution=checked_steps(training.steps_per_execution),
     )
     rows, columns = captioner.encoder.grid
     say(

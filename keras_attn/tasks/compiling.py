@@ -133,6 +133,35 @@ def jit_compile(recurrent: bool) -> Any:
     return "auto" if pays else False
 
 
+def checked_steps(steps_per_execution: int) -> int:
+    """Refuses what PyTorch cannot do, before anything is trained.
+
+    TensorFlow runs that many batches in one graph; JAX one after the other. In both, callbacks see
+    the last of them only: a run can be ended, and be kept in its checkpoint, after each of them.
+    The batches need not have the same shape.
+
+    Args:
+        steps_per_execution: As `keras.Model.compile`.
+
+    Returns:
+        The same.
+
+    Raises:
+        ValueError: On PyTorch, for more than 1.
+
+    Example:
+
+    >>> checked_steps(1)
+    1
+    """
+    if steps_per_execution > 1 and keras.backend.backend() == "torch":
+        raise ValueError(
+            "Keras runs one batch at a time on PyTorch: `steps_per_execution` must be 1 there. "
+            f"Received: {steps_per_execution}."
+        )
+    return steps_per_execution
+
+
 def trained_form(
     model: keras.Model, packed: bool = False, chunked_loss: bool = False
 ) -> keras.Model:
@@ -160,7 +189,12 @@ def trained_form(
         return model
     form = packed_transformer(model) if packed else model
     form = ChunkedLossModel(form) if chunked_loss else form
-    form.compile(model.optimizer, model.loss, jit_compile=model.jit_compile)
+    form.compile(
+        model.optimizer,
+        model.loss,
+        jit_compile=model.jit_compile,
+        steps_per_execution=model.steps_per_execution,
+    )
     return form
 
 

@@ -19,6 +19,7 @@ from keras_attn.tasks.classification_labels import (
     label_numbers,
     warn_of_imbalance,
 )
+from keras_attn.tasks.compiling import checked_steps
 from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
 from keras_attn.tasks.settings import shaping
 from keras_attn.tasks.text_classification_settings import (
@@ -226,6 +227,7 @@ def _train(
         weight_decay=training.weight_decay,
         clip_norm=training.clip_norm,
         ema_momentum=training.ema,
+        steps_per_execution=checked_steps(training.steps_per_execution),
     )
     say(
         f"{len(texts):,} texts, {classifier.tokenizer.vocabulary_size:,} tokens, "

@@ -84,6 +84,12 @@ class TextTrainingSettings:
     ema: float = setting(0.0, "momentum of the weights' average; 0: none", at_least=0, below=1)
     precision: str = setting("float32", "of the computation", choices=PRECISIONS)
     seed: int = setting(0, "of weights, dropout and the order of the data", at_least=0)
+    steps_per_execution: int = setting(
+        1,
+        "batches between two looks at the outside, not on PyTorch; more speed up small models",
+        at_least=1,
+        shapes_result=False,
+    )
     checkpoint_steps: int = setting(
         200, "batches between two checkpoints within an epoch", at_least=1, shapes_result=False
     )

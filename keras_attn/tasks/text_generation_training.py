@@ -13,6 +13,7 @@ import keras
 
 from keras_attn.files import check_writable, only_one
 from keras_attn.tasks.best_weights import BestWeights
+from keras_attn.tasks.compiling import checked_steps
 from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
 from keras_attn.tasks.settings import shaping
 from keras_attn.tasks.text_generation_settings import (
@@ -176,6 +177,7 @@ def _train(
         weight_decay=training.weight_decay,
         clip_norm=training.clip_norm,
         ema_momentum=training.ema,
+        steps_per_execution=checked_steps(training.steps_per_execution),
     )
     say(
         f"{len(text):,} characters, {tokenizer.vocabulary_size} ids, "

@@ -218,6 +218,12 @@ class TranslationTrainingSettings:
     score_pairs: int = setting(500, "development pairs that are translated then", at_least=1)
     score_beams: int = setting(1, "width of the beam search then; 1: greedy", at_least=1)
     score_tokenize: str = setting("13a", "sacrebleu's tokenizer of these scores", choices=TOKENIZE)
+    steps_per_execution: int = setting(
+        1,
+        "batches between two looks at the outside, not on PyTorch; more speed up small models",
+        at_least=1,
+        shapes_result=False,
+    )
     checkpoint_steps: int = setting(
         1000, "batches between two checkpoints within an epoch", at_least=1, shapes_result=False
     )

@@ -11,7 +11,7 @@ import keras
 
 from keras_attn.files import check_writable, only_one
 from keras_attn.tasks.best_weights import BestWeights
-from keras_attn.tasks.compiling import trained_form
+from keras_attn.tasks.compiling import checked_steps, trained_form
 from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
 from keras_attn.tasks.settings import shaping
 from keras_attn.tasks.translation_data import PreparedTranslation
@@ -195,6 +195,7 @@ def _train(
         clip_norm=training.clip_norm,
         ema_momentum=ema_momentum(every) if training.ema < 0 else training.ema,
         gradient_accumulation=training.gradient_accumulation,
+        steps_per_execution=checked_steps(training.steps_per_execution),
     )
     say(
         f"{translator.model.count_params():,} weights, {len(batches):,} batches an epoch, "

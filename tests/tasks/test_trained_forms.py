@@ -13,7 +13,8 @@ from keras_attn.tasks import (
     Translator,
     train_translation,
 )
-from keras_attn.training import read_training_notes
+from keras_attn.tasks.compiling import checked_steps
+from keras_attn.training import ChunkedLossModel, read_training_notes
 
 MODEL = TranslationModelSettings(
     num_layers=1, dim=16, num_heads=2, intermediate_dim=32, dropout=0.0
@@ -40,6 +41,7 @@ class Stop(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_packed_run_goes_on_within_an_epoch(data, tmp_path, monkeypatch):
     settings = training(batching="packed", tokens_per_row=64, chunked_loss=True, checkpoint_steps=2)
     said = []
@@ -66,6 +68,7 @@ def test_a_packed_run_goes_on_within_an_epoch(data, tmp_path, monkeypatch):
         np.testing.assert_array_equal(mine, other)
 
 
+@pytest.mark.slow
 def test_chunks_change_nothing_but_rounding(data, tmp_path):
     plain, chunked = (
         train_translation(data, tmp_path / f"{on}", MODEL, training(chunked_loss=on), verbose=0)
@@ -80,6 +83,14 @@ def test_chunks_change_nothing_but_rounding(data, tmp_path):
         train_translation(data, tmp_path / "False", MODEL, training(chunked_loss=True), verbose=0)
 
 
+@pytest.mark.slow
+def test_pairs_longer_than_a_row_are_told_of(data, tmp_path):
+    said = []
+    short = training(batching="packed", tokens_per_row=18, epochs=1)
+    assert train_translation(data, tmp_path, MODEL, short, said.append, verbose=0).complete
+    assert any("pairs are longer than a row and left out" in line for line in said)
+
+
 def test_what_cannot_be_packed_is_refused(data, tmp_path):
     rnn = TranslationModelSettings(model="rnn", dim=8, units=8)
     with pytest.raises(ValueError, match="carries its state from one to the next"):
@@ -88,7 +99,31 @@ def test_what_cannot_be_packed_is_refused(data, tmp_path):
         training(tokens_per_row=64)
     with pytest.raises(ValueError, match="at most `tokens_per_batch`"):
         training(batching="packed", tokens_per_row=512)
-    said = []
-    short = training(batching="packed", tokens_per_row=18, epochs=1)
-    assert train_translation(data, tmp_path, MODEL, short, said.append, verbose=0).complete
-    assert any("pairs are longer than a row and left out" in line for line in said)
+
+
+def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
+    seen = {}
+
+    def stop(model, batches, *args):
+        seen["model"], seen["batches"] = model, batches
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("keras_attn.tasks.run_folder.fit_resumable", stop)
+    packed = {"batching": "packed", "tokens_per_row": 64}
+    settings = training(chunked_loss=True, steps_per_execution=7, label_smoothing=0.2, **packed)
+    with pytest.raises(KeyboardInterrupt):
+        train_translation(data, tmp_path, MODEL, settings, verbose=0)
+    model = seen["model"]
+    assert isinstance(model, ChunkedLossModel)
+    assert model.model.name == "packed_transformer"
+    assert model.steps_per_execution == 7
+    assert model.loss.label_smoothing == 0.2
+    assert model.optimizer.use_ema
+    assert seen["batches"].shapes[0][1] <= 64
+
+
+def test_pytorch_runs_one_batch_at_a_time(monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "torch")
+    assert checked_steps(1) == 1
+    with pytest.raises(ValueError, match=r"`steps_per_execution` must be 1 there. Received: 2"):
+        checked_steps(2)

@@ -105,11 +105,12 @@ def uninterrupted(tmp_path_factory):
     return losses.losses, variables(model)
 
 
-def run_until_done(path, ends):
+def run_until_done(path, ends, steps_per_execution=1):
     """Starts the run again after each of its ends, with a new model each time."""
     positions = []
     for end in [*ends, None]:
         losses, model = Losses(), make_model()
+        model.steps_per_execution = steps_per_execution
         checkpoint = TrainingCheckpoint(path, 4)
         callbacks = [losses] if end is None else [losses, end]
         try:
@@ -249,13 +250,22 @@ def test_a_callback_may_end_the_run(tmp_path):
         assert fit_resumable(make_model(), make_batches(), checkpoint, EPOCHS, callbacks, verbose=0)
 
 
-def test_several_steps_at_a_time(tmp_path):
-    model = make_model()
+def test_several_steps_at_a_time(uninterrupted, tmp_path):
+    """Batches of unlike shapes; no epoch is a multiple, and a run may go on with another number."""
+    count = len(make_batches())
+    assert count % 3 and count % 5
+    path = tmp_path / "c.npz"
+    losses, model = Losses(), make_model()
     model.steps_per_execution = 3
-    checkpoint = TrainingCheckpoint(tmp_path / "c.npz", 4)
-    fit_resumable(model, make_batches(), checkpoint, 1, [At(2, interrupt)], verbose=0)
+    checkpoint = TrainingCheckpoint(path, 4)
+    fit_resumable(model, make_batches(), checkpoint, EPOCHS, [losses, At(2, interrupt)], 0)
     assert checkpoint.position == (0, 6)
     assert int(model.optimizer._iterations) == 6
+    losses, weights, positions = run_until_done(path, [AtSecondEpoch(interrupt)], 5)
+    assert positions == [(1, 5), (EPOCHS, 0)]
+    assert losses == uninterrupted[0]
+    for ours, theirs in zip(weights, uninterrupted[1], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_run_that_diverges_is_not_kept(tmp_path):
