@@ -235,17 +235,23 @@ def first_fit(lengths: np.ndarray, room: int, most_open: int = 1024) -> np.ndarr
     >>> first_fit(np.array([[3], [4], [1], [2]]), room=5).tolist()
     [1, 0, 0, 1]
     """
-    free = np.zeros((most_open, lengths.shape[1]), "int64")
+    sides = [np.zeros(most_open, "int64") for _ in range(lengths.shape[1])]  # what is free
     number = np.zeros(most_open, "int64")
     row_of = np.empty(len(lengths), "int64")
     rows = 0
-    for i in np.lexsort((-lengths.sum(axis=1), -lengths.max(axis=1))):
-        fits = (free >= lengths[i]).all(axis=1)
+    order = np.lexsort((-lengths.sum(axis=1), -lengths.max(axis=1)))
+    for i, sizes in zip(order.tolist(), lengths[order].tolist(), strict=True):
+        fits = sides[0] >= sizes[0]
+        for free, size in zip(sides[1:], sizes[1:], strict=True):
+            fits &= free >= size
         slot = int(fits.argmax())
         if not fits[slot]:
-            slot = int(free.min(axis=1).argmin())
-            free[slot], number[slot] = room, rows
+            slot = int(np.minimum.reduce(sides).argmin())
+            number[slot] = rows
             rows += 1
-        free[slot] -= lengths[i]
+            for free in sides:
+                free[slot] = room
+        for free, size in zip(sides, sizes, strict=True):
+            free[slot] -= size
         row_of[i] = number[slot]
     return row_of
