@@ -9,8 +9,9 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-PAYS_AFTER = 40
-"""Batches of one shape from which on compiling it pays on CPUs; see docs/speed.md."""
+PAYS_AFTER, PAYS_UP_TO = 300, 8
+"""On CPUs compiling pays from so many batches of one shape on, of so many rows at most; see
+docs/speed.md."""
 
 
 class DecodingBatch(NamedTuple):
@@ -30,8 +31,8 @@ class DecodingBatches:
     A list is sorted by length first, so batches hold little padding, and one long row delays those
     of its batch alone. Where XLA compiles, shapes are rounded up to a few, `fixed_shape`: JAX
     compiles every shape that it meets; on TensorFlow XLA is chosen for all batches on a GPU, and on
-    a CPU for those of a shape of which at least `PAYS_AFTER` batches were asked for, in this call
-    and the calls before: then the seconds of its compilation come back.
+    a CPU for those of at most `PAYS_UP_TO` rows whose shape was asked for `PAYS_AFTER` times, in
+    this call and the calls before: then the seconds of its compilation come back.
 
     Args:
         pad_id: Id of padding.
@@ -84,7 +85,8 @@ class DecodingBatches:
             return bool(jit_compile)
         import tensorflow as tf
 
-        return bool(tf.config.list_physical_devices("GPU")) or self._asked[shape] >= PAYS_AFTER
+        pays = shape[0] <= PAYS_UP_TO and self._asked[shape] >= PAYS_AFTER
+        return pays or bool(tf.config.list_physical_devices("GPU"))
 
 
 def fixed_shape(rows: int, length: int, most_rows: int) -> tuple[int, int]:

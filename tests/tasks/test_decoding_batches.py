@@ -85,6 +85,7 @@ def test_a_shape_is_compiled_where_that_pays(monkeypatch):
     assert compiled(1, jit_compile=False) == [False, False]
     assert compiled(2, jit_compile=True) == [True]
     assert [b.compiled for b in DecodingBatches(0, 2)([[5, 2]] * 9, 1)] == [True] * 9
+    assert not any(b.compiled for b in DecodingBatches(0, 2)([[5, 2]] * 180, 9))  # large ones
     assert not any(b.compiled for b in DecodingBatches(0, 2, recurrent=True)([[5, 2]] * 9, 1))
 
 
