@@ -98,6 +98,7 @@ def translator(**config):
     return Translator(tokenizer, {"dim": 8, "num_layers": 1, "num_heads": 2, **config}, 12)
 
 
+@pytest.mark.slow
 def test_a_translator_searches(tmp_path):
     task = translator(intermediate_dim=12)
     sources = [source for source, _ in PAIRS[:3]]
@@ -107,6 +108,7 @@ def test_a_translator_searches(tmp_path):
     assert Translator.load(tmp_path / "int8.task").translate(sources, beams=2) == found
 
 
+@pytest.mark.slow
 def test_a_captioner_with_its_encoder(tmp_path):
     task = captioning_toys.make("transformer")
     task.quantize()
