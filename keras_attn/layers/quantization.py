@@ -108,7 +108,7 @@ def quick_deletions() -> Iterator[None]:
     """Makes it quick to delete weights of many layers.
 
     Keras collects garbage for each of them, among all objects of the process: with TensorFlow that
-    takes a third of a second. Here it looks at new objects alone.
+    takes some tenths of a second. Here it looks at new objects alone.
 
     Yields:
         Nothing.
