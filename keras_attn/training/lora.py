@@ -102,13 +102,20 @@ def enable_lora(
     model = _model(model)
     if _with_lora(model):
         raise ValueError(f"{model.name!r} has LoRA already. Call `merge_lora` on it first.")
-    paths = _projections(model, feed_forward)
+    projections = _projections(model, feed_forward)
+    # A layer that was frozen before it was built has parts that do not know of it.
+    frozen = {
+        id(part)
+        for layer in model._flatten_layers()
+        if not layer.trainable
+        for part in layer._flatten_layers()
+    }
     found = {
         path: layer
         for path, layer in sublayers(model)
         if isinstance(layer, keras.layers.Dense)
-        and layer.trainable
-        and (id(layer) in paths or (also is not None and re.search(also, path)))
+        and id(layer) not in frozen
+        and (id(layer) in projections or (also is not None and re.search(also, path)))
     }
     if not found:
         raise ValueError(
