@@ -31,12 +31,11 @@ def get_layout_map(
         embedding                        E (V, D): rows, a part of the vocabulary on each device
         all others                       whole on each device
 
-    (Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053.) An attention and a feed-forward
-    network need one sum over the devices each. What an optimizer keeps for a weight lies where
-    the weight does. XLA makes the program for the whole model of this (GSPMD), so results are those
+    (Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053.) What an optimizer keeps for a weight
+    lies where the weight does. XLA makes the program for the whole model of this (GSPMD), so results are those
     of one device whatever the layout. One thing differs from Megatron: the columns of `qkv` are
     those of all queries, then keys, then values, and a device's share of them is no whole set of
-    heads, so XLA moves them between devices after the product.
+    heads. That is right in value; XLA may have to move parts of the product between devices.
 
     The names are those of `TransformerEncoderBlock`, `DecoderBlock` and the stacks and models of
     them, and of `MultiHeadSelfAttention`, `MultiHeadAttention` and `FeedForward` named by Keras.
@@ -95,8 +94,7 @@ def model_parallel(
 
     Args:
         model_shards: Parts of a weight. The widths N H and K H of the heads, the intermediate
-            width and the vocabulary must be multiples of it; no data travel within a head where N
-            and K are too.
+            width and the vocabulary must be multiples of it; N and K best are too.
         data_shards: Parts of a batch, whose rows must be a multiple of it; as many as the devices
             allow if None.
         devices: Names such as `"gpu:0"`; all (of all processes) if None.

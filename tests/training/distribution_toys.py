@@ -106,12 +106,10 @@ def commanded(folder, devices):
     with open(data, "w", encoding="utf-8") as file:
         file.write("text,label\n")
         for n in range(60):
-            word = ("dull", "poor", "good", "great")[n % 4]
-            file.write(
-                f"film number {n % 7} of {n % 11} was {word},{'no' if n % 4 < 2 else 'yes'}\n"
-            )
+            word, label = (("dull", "no"), ("great", "yes"))[n % 2]
+            file.write(f"film {n} of {n % 11} was {word},{label}\n")
     settings = {
-        "train": data, "run-dir": run, "device": "cpu", "devices": devices, "epochs": 2,
+        "train": data, "dev": data, "run-dir": run, "device": "cpu", "devices": devices, "epochs": 2,
         "batch-size": 7, "vocabulary-size": 80, "dim": 8, "pair-buckets": 20, "dropout": 0,
         "word-dropout": 0, "learning-rate": 0.03,
     }  # fmt: skip
