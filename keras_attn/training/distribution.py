@@ -32,10 +32,11 @@ def get_layout_map(
         all others                       whole on each device
 
     (Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053.) What an optimizer keeps for a weight
-    lies where the weight does. XLA makes the program for the whole model of this (GSPMD), so results are those
-    of one device whatever the layout. One thing differs from Megatron: the columns of `qkv` are
-    those of all queries, then keys, then values, and a device's share of them is no whole set of
-    heads. That is right in value; XLA may have to move parts of the product between devices.
+    lies where the weight does. XLA makes the program for the whole model of this (GSPMD), so that
+    results are those of one device whatever the layout. One thing differs from Megatron: the
+    columns of `qkv` are those of all queries, then keys, then values, and a device's share of them
+    is no whole set of heads. That is right in value; XLA may have to move parts of the product
+    between devices.
 
     The names are those of `TransformerEncoderBlock`, `DecoderBlock` and the stacks and models of
     them, and of `MultiHeadSelfAttention`, `MultiHeadAttention` and `FeedForward` named by Keras.

@@ -109,9 +109,9 @@ def commanded(folder, devices):
             word, label = (("dull", "no"), ("great", "yes"))[n % 2]
             file.write(f"film {n} of {n % 11} was {word},{label}\n")
     settings = {
-        "train": data, "dev": data, "run-dir": run, "device": "cpu", "devices": devices, "epochs": 2,
-        "batch-size": 7, "vocabulary-size": 80, "dim": 8, "pair-buckets": 20, "dropout": 0,
-        "word-dropout": 0, "learning-rate": 0.03,
+        "train": data, "dev": data, "run-dir": run, "device": "cpu", "devices": devices,
+        "epochs": 2, "batch-size": 7, "vocabulary-size": 80, "dim": 8, "pair-buckets": 20,
+        "dropout": 0, "word-dropout": 0, "learning-rate": 0.03,
     }  # fmt: skip
     try:
         arguments = [f"--{name}={value}" for name, value in settings.items()]
