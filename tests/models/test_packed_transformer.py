@@ -26,7 +26,7 @@ from keras_attn.ops import segment_mask, segment_positions
 def check(found, cases):
     assert len(found) == cases
     for name, difference in found.items():
-        assert difference["loss"] < 2e-6, name
+        assert difference["loss"] < 4e-6, name  # some eight units of the last place
         assert difference["size"] > 0.05, name
         assert difference["gradient"] < 2e-6, name
 
