@@ -49,7 +49,7 @@ def layer_by_layer():
     each = keras.Input((1, None, None), dtype="bool", name="each")
     positions = keras.Input((None,), dtype="int32", name="positions")
     y = layers.PositionalEncoding()(x, positions=positions, mask=mask)
-    y = layers.FeedForward(5)(y)
+    y = layers.Dropout(0.0)(layers.FeedForward(5)(y))
     y, alone = layers.SelfAttention(scale=0.5)(y, mask=mask, return_attention_scores=True)
     y = layers.SelfAttention("shared", units=5)(y, attention_mask=each)
     y = layers.SelfAttention("separate", use_bias=True)(y, use_causal_mask=True)
