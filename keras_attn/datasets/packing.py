@@ -18,6 +18,7 @@ class _Rows(NamedTuple):
     lengths: tuple[int, ...]  # S and T
     rows: int  # rows of each batch
     count: int  # batches
+    examples: int  # rows of each batch that are not there to fill it up
 
     @property
     def size(self) -> int:

@@ -181,6 +181,7 @@ def test_jax(expected_file):
     assert largest["chunked 4096"] <= 2 * largest["chunked 2048"]
 
 
+@pytest.mark.slow
 def test_cudnn(expected_file):
     """What cuDNN is told and what is done around it; JAX's own kernel computes in its place.
 

@@ -132,7 +132,8 @@ def test_fit_changes_what_was_compiled_and_keeps_a_compiled_model():
     assert captioner.model.optimizer is not first  # a new schedule
     captioner.compile(total_steps=9, ema_momentum=0.9, weight_decay=0.1, label_smoothing=0.2)
     mine = captioner.model.optimizer
-    assert (mine.name, mine.use_ema, mine.global_clipnorm) == ("adam_w", True, 1.0)
+    assert isinstance(mine, keras.optimizers.AdamW)
+    assert (mine.use_ema, mine.global_clipnorm) == (True, 1.0)
     captioner.fit(iter(CAPTIONED), epochs=1, batch_size=6, verbose=0)
     assert captioner.model.optimizer is mine
 

@@ -63,7 +63,7 @@ def test_the_kind_of_model_is_chosen(tokenizer):
     default = Translator(tokenizer)
     assert isinstance(default.config, TransformerConfig)
     named = Translator(tokenizer, {"model": "transformer", "dim": 16})
-    assert named.config == TransformerConfig(tokenizer.vocabulary_size, dim=16)
+    assert named.config == TransformerConfig(tokenizer.vocabulary_size, dim=16, right_padding=True)
     config = RecurrentConfig(1, attention="luong-dot", dim=16, units=16)
     for given in (config, {"model": "rnn", "attention": "luong-dot", "dim": 16, "units": 16}):
         made = Translator(tokenizer, given).config

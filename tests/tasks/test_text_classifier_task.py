@@ -156,7 +156,7 @@ def test_fit_changes_what_was_compiled_and_keeps_a_compiled_model():
     classifier.fit(iter(EXAMPLES), epochs=1, batch_size=8, verbose=0)
     assert classifier.model.optimizer is mine
     classifier.compile(total_steps=9, ema_momentum=0.9, weight_decay=0.1)
-    assert (mine := classifier.model.optimizer).name == "adam_w"
+    assert isinstance(mine := classifier.model.optimizer, keras.optimizers.AdamW)
     assert (mine.use_ema, mine.global_clipnorm) == (True, 1.0)
 
 

@@ -196,6 +196,7 @@ def test_alignment_has_a_row_for_each_target_token(translator):
     assert "".join(alignment.target_tokens) == "die▁drei▁und▁sieben</s>"
 
 
+@pytest.mark.slow
 def test_two_vocabularies(tokenizer, tmp_path):
     target = BytePairTokenizer.train([t for _, t in PAIRS], 280)
     translator = Translator(tokenizer, CONFIG, target)

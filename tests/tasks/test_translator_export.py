@@ -486,6 +486,7 @@ def test_the_examples_of_every_export_are_hostile_too():
         assert any(odd in text for text in EXPORT_EXAMPLES), odd
 
 
+@pytest.mark.slow
 def test_the_page_on_serving_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")

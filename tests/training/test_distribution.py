@@ -68,22 +68,26 @@ def check_history(found, expected):
     assert expected["perplexity"][1] < expected["perplexity"][0]
 
 
+@pytest.mark.slow
 def test_parts_of_a_batch(jax_run, tensorflow_run):
     assert jax_run["shards"] == [1, 4, 2]
     assert tensorflow_run["shards"] == [1, 2]
 
 
+@pytest.mark.slow
 def test_data_parallel_trains_as_one_device(jax_run):
     check_history(jax_run["data"], jax_run["one"])
     assert jax_run["data weights"] < 1e-3
     assert jax_run["data parts"] == ["cpu", 4, [[16, 48]]]
 
 
+@pytest.mark.slow
 def test_model_parallel_trains_as_one_device(jax_run):
     check_history(jax_run["model"], jax_run["one"])
     assert jax_run["model weights"] < 1e-3
 
 
+@pytest.mark.slow
 def test_weights_and_what_the_optimizer_keeps_lie_in_parts(jax_run):
     found = jax_run["model parts"]
     cut = {
@@ -100,12 +104,14 @@ def test_weights_and_what_the_optimizer_keeps_lie_in_parts(jax_run):
         assert cut[name] == ((16, 32), [(16, 16)])
 
 
+@pytest.mark.slow
 def test_saved_in_parts_and_reloaded(jax_run):
     assert jax_run["reloaded parts"] == [[16, 24]]
     assert jax_run["alone parts"] == [[16, 48]]
     assert jax_run["alone"] < 1e-3
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_other_devices(jax_run, tensorflow_run):
     """4 batches an epoch; each but the last trains 3."""
     for found in (jax_run, tensorflow_run):
@@ -114,6 +120,7 @@ def test_a_run_goes_on_with_other_devices(jax_run, tensorflow_run):
         assert found["resumed weights"] < 1e-3
 
 
+@pytest.mark.slow
 def test_layout_of_a_transformer(jax_run):
     """Column-parallel, then row-parallel; all that is not named stays whole."""
     found = jax_run["parts"]
@@ -135,6 +142,7 @@ def test_layout_of_a_transformer(jax_run):
     assert cut == expected
 
 
+@pytest.mark.slow
 def test_errors_on_jax(jax_run):
     for message, words in zip(
         jax_run["errors"],
@@ -155,6 +163,7 @@ def test_errors_on_jax(jax_run):
     assert jax_run["errors"][-2] == ""
 
 
+@pytest.mark.slow
 def test_two_replicas_train_as_one(tensorflow_run):
     """With the gradient clipped, and averaged weights."""
     check_history(tensorflow_run["two"], tensorflow_run["one"])
@@ -164,6 +173,7 @@ def test_two_replicas_train_as_one(tensorflow_run):
     assert "`gradient_accumulation` must be 1" in tensorflow_run["accumulated"]
 
 
+@pytest.mark.slow
 def test_two_replicas_with_other_losses(tensorflow_run):
     assert tensorflow_run["chunked"] < 1e-3
     change, difference = tensorflow_run["looked"]
