@@ -95,7 +95,9 @@ def test_keras_own_method_too():
 
 def translator(**config):
     tokenizer = BytePairTokenizer.train([text for pair in PAIRS for text in pair], 290)
-    return Translator(tokenizer, {"dim": 8, "num_layers": 1, "num_heads": 2, **config}, 12)
+    return Translator(
+        tokenizer, {"dim": 8, "num_layers": 1, "num_heads": 2, **config}, max_source_length=12
+    )
 
 
 @pytest.mark.slow

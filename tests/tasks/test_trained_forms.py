@@ -86,7 +86,8 @@ def test_chunks_change_nothing_but_rounding(data, tmp_path):
 @pytest.mark.slow
 def test_pairs_longer_than_a_row_are_told_of(data, tmp_path):
     said = []
-    short = training(batching="packed", tokens_per_row=18, epochs=1)
+    longest = max(max(map(len, data.sources)), max(map(len, data.targets)) + 1)
+    short = training(batching="packed", tokens_per_row=longest - 1, epochs=1)
     assert train_translation(data, tmp_path, MODEL, short, said.append, verbose=0).complete
     assert any("pairs are longer than a row and left out" in line for line in said)
 
