@@ -104,6 +104,7 @@ def test_other_settings_or_another_text_are_refused(place, run, tmp_path):
     assert (run / "settings.toml").read_text() == before
 
 
+@pytest.mark.slow
 def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, tmp_path):
     """The first end is a Ctrl-C, the second comes without a warning; the third process goes on."""
 

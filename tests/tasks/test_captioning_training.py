@@ -175,6 +175,7 @@ def test_a_score_needs_its_package(tmp_path, monkeypatch):
     assert train(tmp_path, training=once, dev=CAPTIONED[:1]).best_score > 0
 
 
+@pytest.mark.slow
 def test_a_frozen_encoder_reads_each_picture_once(place, tmp_path, monkeypatch):
     """From files; broken and missing ones are named and left out; the features are kept."""
 

@@ -271,6 +271,7 @@ def test_files_that_are_no_task_are_refused(translator, tmp_path):
         Translator.load(tmp_path / "newer")
 
 
+@pytest.mark.slow
 def test_saved_model_needs_tensorflow_alone(translator, tmp_path):
     path = tmp_path / "exported"
     translator.export(path)
