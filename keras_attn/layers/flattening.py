@@ -11,7 +11,7 @@ Tensor = Any
 def flat(layer: Any, x: Tensor, **kwargs: Any) -> Tensor:
     """Calls a layer that works on the last axis.
 
-    On JAX's CPU it gets a matrix, one row a vector: XLA takes a third more time there for the
+    On JAX's CPU it gets a matrix, one row a vector: XLA takes more time there for the
     gradients of products of higher ranks, which are sums over several axes.
 
     Args:

@@ -88,7 +88,7 @@ class TransformerEncoder(_Stack):
         num_heads: Number of attention heads N.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         rematerialize: Whether training keeps only what goes into each block, and computes the block
-            again for its gradients: less memory, by about a third more time, the same values.
+            again for its gradients: less memory, one forward pass more, the same values.
         **kwargs: All other arguments of `TransformerEncoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -172,7 +172,7 @@ class TransformerDecoder(_Stack):
         num_heads: Number of attention heads N.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         rematerialize: Whether training keeps only what goes into each block, and computes the block
-            again for its gradients: less memory, by about a third more time, the same values.
+            again for its gradients: less memory, one forward pass more, the same values.
         **kwargs: All other arguments of `DecoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:

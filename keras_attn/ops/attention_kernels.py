@@ -144,11 +144,11 @@ def choose_attention_kernel(
     return choose(call, kernel)
 
 
-def check_kernel(kernel: str, name: str = "kernel") -> None:
+def check_kernel(kernel: str) -> None:
     """Raises a ValueError for a name that is none of a kernel."""
     if kernel not in KERNELS:
         raise ValueError(
-            f"`{name}` must be one of {', '.join(map(repr, KERNELS))}. Received: {kernel!r}."
+            f"`kernel` must be one of {', '.join(map(repr, KERNELS))}. Received: {kernel!r}."
         )
 
 

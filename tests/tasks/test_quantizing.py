@@ -114,10 +114,7 @@ def test_a_translator_searches(tmp_path):
 def test_a_captioner_with_its_encoder(tmp_path):
     task = captioning_toys.make("transformer")
     task.quantize()
-    assert any(
-        path.startswith("image_encoder") or "/" in path
-        for path in quantized_sublayers(task.encoder)
-    )
+    assert quantized_sublayers(task.encoder)
     found = task.caption(captioning_toys.PICTURES[:2], beams=2)
     task.save(tmp_path / "int8.task")
     loaded = Captioner.load(tmp_path / "int8.task")
