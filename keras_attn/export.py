@@ -15,6 +15,7 @@ import keras
 import numpy as np
 
 from keras_attn.files import check_writable
+from keras_attn.ops.compilers import tracing_for
 
 _MARK = "saved_model.pb"
 
@@ -86,7 +87,10 @@ def export_text_functions(
             for name, value in inputs.items()
         }
         # Not attributes of the module: those would be traced a second time.
-        functions = {name: tf.function(f, autograph=False) for name, f in functions.items()}
+        functions = {
+            name: tf.function(tracing_for(xla=False)(f), autograph=False)
+            for name, f in functions.items()
+        }
         signatures = {name: f.get_concrete_function(**specs) for name, f in functions.items()}
         tf.saved_model.save(module, str(folder), signatures=signatures)
         packages = [name.replace("_", "-") for name in requirements]

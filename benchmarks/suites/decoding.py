@@ -5,7 +5,7 @@ end token cannot win. So all must give the same tokens.
 """
 
 from benchmarks.suite import Case, Suite, Target
-from benchmarks.suites.families import CTRANSLATE, KERAS_ATTN, KERAS_HUB, MARIAN
+from benchmarks.suites.families import CTRANSLATE, KERAS_ATTN, KERAS_HUB, MARIAN, PRODUCTS
 
 
 def cases(sizes: dict) -> list[Case]:
@@ -14,7 +14,7 @@ def cases(sizes: dict) -> list[Case]:
         Case(
             f"{'greedy' if beams == 1 else f'beam {beams}'}, batch {batch}",
             "decoding",
-            (KERAS_ATTN, KERAS_HUB, MARIAN, CTRANSLATE),
+            (KERAS_ATTN, KERAS_HUB, MARIAN, CTRANSLATE, PRODUCTS),
             {"beams": beams, "batch": batch},
             unit="sentences",
         )

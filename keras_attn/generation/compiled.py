@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from keras_attn.generation.decoders import integer
+from keras_attn.ops.compilers import tracing_for
 
 Tensor = Any
 
@@ -21,11 +22,11 @@ _KINDS = {
 class CompiledFunction:
     """Compiles `function(ids, max_length, *numbers)` for the current backend.
 
-    TensorFlow: one trace for any batch and length; with `jit_compile` one trace for each
-    `max_length`, and XLA compiles each shape. JAX: `jax.jit`, one compile for each shape and
-    `max_length`. So give XLA few different shapes. PyTorch: without gradients, not compiled.
-    On all of them the present values of the variables are used, also after further training. A
-    batch of no rows gives results of no rows.
+    TensorFlow: one trace for any batch and length; with `jit_compile` one for each `max_length`,
+    and another one for single rows, and XLA compiles each shape. JAX: `jax.jit`, one compile for
+    each shape and `max_length`. So give XLA few different shapes. PyTorch: without gradients, not
+    compiled. On all of them the present values of the variables are used, also after further
+    training. A batch of no rows gives results of no rows.
 
     Instead of ids the function may take regions (`dtype="float32", rank=3`) or pictures
     (`dtype="uint8", rank=4`). Their shape, but for the number of rows, is known while TensorFlow
@@ -143,19 +144,24 @@ class CompiledFunction:
         numbers = [tf.TensorSpec([None], tf.int32)]
         if not self.jit_compile:
             signature = [ids, tf.TensorSpec([], tf.int32), *numbers * count]
-            compiled = tf.function(self.function, input_signature=signature, autograph=False)
+            function = tracing_for(xla=False)(self.function)
+            compiled = tf.function(function, input_signature=signature, autograph=False)
             return lambda ids, length, *more: compiled(ids, tf.constant(length, tf.int32), *more)
 
         @functools.cache
-        def of_length(length):
+        def traced(length, one_row):
+            def function(ids, *more):
+                with tracing_for(True, one_row):
+                    return self.function(ids, length, *more)
+
             return tf.function(
-                lambda ids, *more: self.function(ids, length, *more),
+                function,
                 input_signature=[ids, *numbers * count],
                 autograph=False,
                 jit_compile=True,
             )
 
-        return lambda ids, length, *more: of_length(length)(
+        return lambda ids, length, *more: traced(length, len(ids) == 1)(
             tf.constant(ids), *map(tf.constant, more)
         )
 

@@ -119,6 +119,19 @@ class TokenEmbedding(MaskedLayer):
         x = self.embedding(x)
         return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
 
+    def output_kernel(self) -> Any:
+        """Returns the matrix `(D, V)` of the call with `reverse`: `x @ kernel` are its logits.
+
+        A copy, laid out as products of few rows read it fastest: for loops that decode.
+
+        Returns:
+            The kernel in the dtype of the logits, or None for weights of int8 or int4.
+        """
+        if self.embedding.quantization_mode is not None:
+            return None
+        kernel = ops.cast(self.embedding.embeddings, self.compute_dtype)
+        return ops.transpose(kernel)
+
     def compute_output_shape(self, x_shape):
         """Returns the shape of the embeddings of ids `(B, T)`."""
         return (*x_shape, self.dim)

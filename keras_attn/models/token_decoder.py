@@ -5,6 +5,7 @@ from typing import Any
 from keras import ops
 
 from keras_attn.generation.decoders import repeat
+from keras_attn.ops.compilers import is_one_row, on_cpu
 from keras_attn.ops.masks import token_mask
 
 Tensor = Any
@@ -45,8 +46,19 @@ class TokenDecoder:
         x = self.embedding(ids)
         return x if self.positions is None else self.positions(x, positions=positions)
 
-    def _logits(self, x: Tensor) -> Tensor:
-        return self.embedding(x, reverse=True) if self.head is None else self.head(x)
+    def _kernel(self) -> dict[str, Tensor]:
+        """The matrix of the logits, laid out for few rows, where that makes a difference."""
+        if self.head is not None or not hasattr(self.embedding, "output_kernel") or not on_cpu():
+            return {}
+        kernel = self.embedding.output_kernel()
+        return {} if kernel is None else {"kernel": kernel}
+
+    def _logits(self, x: Tensor, state: dict[str, Any]) -> Tensor:
+        if self.head is not None:
+            return self.head(x)
+        if "kernel" in state:
+            return ops.matmul(x, state["kernel"])
+        return self.embedding(x, reverse=True)
 
     def prefill(
         self,
@@ -76,7 +88,9 @@ class TokenDecoder:
         index = ops.cumsum(ops.ones_like(count), axis=1) - 1
         last = ops.max(ops.where(mask, index, 0), axis=1)
         x = ops.take_along_axis(x, ops.reshape(last, (-1, 1, 1)), axis=1)
-        return self._logits(x[:, 0]), state
+        # One row alone reads the matrix as fast as it lies.
+        state = {"stack": state, **({} if is_one_row(prompt) else self._kernel())}
+        return self._logits(x[:, 0], state), state
 
     def step(
         self, tokens: Tensor, positions: Tensor, state: Any, return_scores: bool = False
@@ -93,13 +107,14 @@ class TokenDecoder:
             `(logits (B, V), state)`, or `(logits, state, scores)`.
         """
         x = self._embed(ops.expand_dims(tokens, 1), ops.expand_dims(positions, 1))
-        x, state, *scores = self.decoder.step(x, state, return_scores)
-        return (self._logits(x[:, 0]), state, *scores)
+        x, stack, *scores = self.decoder.step(x, state["stack"], return_scores)
+        return (self._logits(x[:, 0], state), {**state, "stack": stack}, *scores)
 
     def reorder(self, state: Any, rows: Tensor) -> Any:
         """Takes rows within sentences; what depends on the memory alone stays where it is."""
-        return self.decoder.reorder(state, rows)
+        return {**state, "stack": self.decoder.reorder(state["stack"], rows)}
 
     def repeat(self, state: Any, times: int) -> Any:
         """Repeats rows; what depends on the memory alone is not repeated if the stack shares it."""
-        return repeat(self.decoder, state, times)
+        kernel = self._kernel() if times > 1 and "kernel" not in state else {}
+        return {**state, **kernel, "stack": repeat(self.decoder, state["stack"], times)}

@@ -3,9 +3,11 @@
 import math
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_attn.ops.attention import masked_softmax
+from keras_attn.ops.compilers import compiler
 
 Tensor = Any
 
@@ -49,7 +51,22 @@ def write_cache(cache: Tensor, slot: Tensor, projected: Tensor) -> Tensor:
     """
     new = ops.reshape(projected, (-1, cache.shape[1], 1, cache.shape[3]))
     zero = ops.zeros_like(slot)
-    return ops.slice_update(cache, ops.stack([zero, zero, slot, zero]), new)
+    start = ops.stack([zero, zero, slot, zero])
+    if keras.backend.backend() != "tensorflow" or compiler() != "none":
+        return ops.slice_update(cache, start, new)
+    import tensorflow as tf
+
+    # In its place in a loop. What Keras takes is a program of XLA's, started anew each time, that
+    # copies the whole cache; but XLA has no kernel for this.
+    return tf.raw_ops.TensorStridedSliceUpdate(
+        input=cache,
+        begin=start,
+        end=start + 1,
+        strides=[1, 1, 1, 1],
+        value=new,
+        begin_mask=0b1011,  # only the third axis begins and ends there
+        end_mask=0b1011,
+    )
 
 
 def cached_attention(
