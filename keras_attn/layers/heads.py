@@ -186,7 +186,8 @@ class HeadsLayer(MaskedLayer):
         """Attends with projected `(M, T, N, H)` to a cache `(B, K, L, ...)`."""
         collector = active_collector()
         wanted = return_attention_scores or collector is not None
-        context = cached_attention(query, *cache, visible, bias, self.scale, wanted)
+        shared = role != "self"  # beams share their sentence's memory, not their own past
+        context = cached_attention(query, *cache, visible, bias, self.scale, wanted, shared)
         if wanted:
             context, scores = context
             if collector is not None:

@@ -77,6 +77,7 @@ def cached_attention(
     bias: Tensor | None = None,
     scale: float | None = None,
     return_attention_scores: bool = False,
+    shared: bool = True,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Scaled dot-product attention (Vaswani et al., 2017) of queries to a cache.
 
@@ -96,6 +97,8 @@ def cached_attention(
         bias: Float, `(M | 1, N, T, L)` where M = B, added to the scaled scores.
         scale: Factor of the product, `1 / sqrt(H)` if None.
         return_attention_scores: Whether the weights `(M, N, T, L)` are returned too.
+        shared: Whether rows of queries may share a row of the cache; False: M = B, a promise that
+            saves moving them where B is not known.
 
     Returns:
         The context `(M, T, N, Hv)` in the dtype of `values`, or `(context, weights)`.
@@ -112,7 +115,8 @@ def cached_attention(
     scale = 1.0 / math.sqrt(H) if scale is None else scale
     query = query * ops.cast(scale, query.dtype)
     rows = ops.shape(keys)[0]
-    one = isinstance(T, int) and T == 1 and isinstance(rows, int) and rows == query.shape[0]
+    own = not shared or (isinstance(rows, int) and rows == query.shape[0])
+    one = own and isinstance(T, int) and T == 1
     if one:  # nothing to move: (B, 1, K, G, H) lies as (B, K, G, 1, H)
         query = ops.reshape(query, (-1, K, G, H))
     else:

@@ -1,0 +1,161 @@
+"""What is computed in another way under XLA, without it, for single rows or few: the same."""
+
+import keras
+import numpy as np
+import pytest
+from generation_toys import END, START, small_transformer, sources
+from keras import ops
+
+from keras_attn.generation import CompiledFunction, beam_search, greedy_search
+from keras_attn.generation.greatest import greatest
+from keras_attn.layers import TokenEmbedding
+from keras_attn.models import SequenceDecoder
+from keras_attn.ops.cached_attention import write_cache
+from keras_attn.ops.compilers import compiler, is_one_row, on_cpu, tracing_for
+
+on_tensorflow = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="of graphs of TensorFlow"
+)
+
+
+def test_the_innermost_says_what_compiles():
+    outside = compiler()
+    with tracing_for(xla=True, one_row=True):
+        assert compiler() == "xla"
+        with tracing_for(xla=False):
+            assert compiler() == ("xla" if keras.backend.backend() == "jax" else "none")
+        assert compiler() == "xla"
+    assert compiler() == outside
+
+
+@on_tensorflow
+def test_rows_are_one_where_shapes_or_tracing_say_so():
+    import tensorflow as tf
+
+    found = []
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3])], autograph=False)
+    def function(x):
+        found.append(is_one_row(x))
+        with tracing_for(xla=True, one_row=True):
+            found.append(is_one_row(x))
+        return x
+
+    function(tf.ones((1, 3)))
+    assert found == [False, True]
+
+
+@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("size", [7, 511, 4000, 4001])
+@pytest.mark.parametrize("values", [3, 10**6])
+def test_the_first_of_the_greatest_with_any_compiler(size, values, xla):
+    if xla and keras.backend.backend() == "torch":
+        pytest.skip("XLA compiles nothing of PyTorch")
+    x = np.random.default_rng(size).integers(-values, values, (5, size)).astype("float32")
+    x[0], x[1, :-1] = 0.0, -np.inf
+    with tracing_for(xla=xla):
+        value, index = map(ops.convert_to_numpy, greatest(ops.convert_to_tensor(x)))
+    np.testing.assert_array_equal(value, x.max(-1))
+    np.testing.assert_array_equal(index, x.argmax(-1))
+
+
+@on_tensorflow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("told", [None, False, True])
+def test_caches_are_written_one_slot_at_a_time(told, dtype):
+    """Unknown compilers, which may be XLA, included; nothing else of the cache changes."""
+    import tensorflow as tf
+
+    rng = np.random.default_rng(0)
+    cache = ops.cast(rng.normal(size=(3, 2, 5, 4)), dtype)
+    news = ops.cast(rng.normal(size=(2, 3, 1, 2, 4)), dtype)
+    expected = ops.convert_to_numpy(ops.cast(cache, "float32")).copy()
+    for slot, new in ((1, news[0]), (4, news[1])):
+        expected[:, :, slot] = ops.convert_to_numpy(ops.cast(new, "float32"))[:, 0]
+
+    def written(cache, first, second):
+        cache = write_cache(cache, ops.convert_to_tensor(1), first)
+        return write_cache(cache, ops.convert_to_tensor(4), second)
+
+    traced = written if told is None else tracing_for(xla=told)(written)
+    for jit_compile in {None: (False, True), False: (False,), True: (True,)}[told]:
+        run = tf.function(traced, autograph=False, jit_compile=jit_compile)
+        found = ops.convert_to_numpy(ops.cast(run(cache, *news), "float32"))
+        np.testing.assert_array_equal(found, expected)
+
+
+@on_tensorflow
+@pytest.mark.parametrize("num_beams", [None, 3])
+def test_a_function_of_the_users_own_under_xla(num_beams):
+    """TensorFlow does not tell that XLA compiles: what is traced must suit it all the same."""
+    import tensorflow as tf
+
+    sequences = SequenceDecoder(small_transformer())
+    search = beam_search if num_beams else greedy_search
+    settings = {"num_beams": num_beams} if num_beams else {}
+
+    def translated(ids):
+        memory, mask = sequences.encode(ids)
+        prompt = ops.zeros_like(ids[:, :1]) + START
+        inputs = (sequences.decoder, prompt, None, memory, mask)
+        return search(*inputs, max_length=6, end_id=END, **settings).tokens
+
+    ids = tf.constant(sources([5, 3], 5))
+    plain = tf.function(translated, autograph=False)(ids)
+    compiled = tf.function(translated, autograph=False, jit_compile=True)(ids)
+    np.testing.assert_array_equal(plain, compiled)
+
+
+@pytest.mark.parametrize(
+    ("rows", "num_beams", "jit_compile"),
+    [(1, 1, False), (1, 1, True), (2, 1, True), (1, 3, True), (2, 3, False)],
+)
+def test_logits_of_the_matrix_laid_out_anew(monkeypatch, rows, num_beams, jit_compile):
+    """The searches find what they find with the embedding itself, whatever the rows."""
+    model = small_transformer()
+    sequences = SequenceDecoder(model)
+
+    def translated(ids, max_length):
+        memory, mask = sequences.encode(ids)
+        prompt = ops.zeros_like(ids[:, :1]) + START
+        inputs = (sequences.decoder, prompt, None, memory, mask)
+        return beam_search(*inputs, num_beams=num_beams, max_length=max_length, end_id=END)
+
+    ids = sources([5, 3][:rows], 5)
+    laid_out = []
+    kernel = TokenEmbedding.output_kernel
+    monkeypatch.setattr(
+        TokenEmbedding, "output_kernel", lambda self: laid_out.append(1) or kernel(self)
+    )
+    found = CompiledFunction(translated, model.variables, jit_compile)(ids, 6)
+    backend = keras.backend.backend()
+    known_to_be_one = rows == 1 and (backend == "jax" or jit_compile)
+    assert bool(laid_out) == (on_cpu() and not (known_to_be_one and num_beams == 1))
+    monkeypatch.setattr(TokenEmbedding, "output_kernel", lambda self: None)
+    plain = CompiledFunction(translated, model.variables, jit_compile)(ids, 6)
+    np.testing.assert_array_equal(found.tokens, plain.tokens)
+    np.testing.assert_allclose(found.scores, plain.scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_the_output_kernel_is_the_transposed_embedding(policy):
+    embedding = TokenEmbedding(11, 4, dtype=policy)
+    embedding.build()
+    x = ops.cast(np.random.default_rng(0).normal(size=(3, 4)), embedding.compute_dtype)
+    expected, kernel = embedding(x, reverse=True), embedding.output_kernel()
+    assert tuple(kernel.shape) == (4, 11)
+    assert ops.dtype(expected) == ops.dtype(kernel)
+    found = ops.cast(ops.matmul(x, kernel), "float32")
+    tolerance = 1e-6 if policy == "float32" else 2e-2
+    expected = ops.convert_to_numpy(ops.cast(expected, "float32"))
+    np.testing.assert_allclose(ops.convert_to_numpy(found), expected, atol=tolerance)
+    with_lora = TokenEmbedding(11, 4)
+    with_lora.build()
+    with_lora.embedding.enable_lora(2)
+    with_lora.embedding.lora_embeddings_b.assign(np.ones((2, 4), "float32"))
+    x = ops.cast(x, "float32")
+    expected = ops.convert_to_numpy(with_lora(x, reverse=True))
+    found = ops.convert_to_numpy(ops.matmul(x, with_lora.output_kernel()))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    with_lora.embedding.quantize("int8")
+    assert with_lora.output_kernel() is None
