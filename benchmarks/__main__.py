@@ -77,8 +77,9 @@ def with_sizes(suite: Suite, quick: bool, changes: list[str]) -> dict:
             else:
                 sizes[name] = type(old)(value)
         except ValueError:
+            shown = ",".join(map(str, old)) if isinstance(old, list) else old
             raise ValueError(
-                f"Expected a value such as {name}={old}. Received: {change!r}."
+                f"Expected a value such as {name}={shown}. Received: {change!r}."
             ) from None
     return sizes
 
