@@ -469,6 +469,7 @@ def test_decoder_follows_the_model():
     [{"attention": "additive"}, {"attention": "luong-general", "cell": "lstm"}],
     ids=str,
 )
+@pytest.mark.slow
 def test_it_learns_to_reverse(settings):
     """Sequences of 4 to 8 tokens, reversed; those of the test were never seen."""
     keras.utils.set_random_seed(0)

@@ -83,6 +83,7 @@ def test_it_learns_with_its_encoder(fitted):
     assert fitted.model is fitted.joined
 
 
+@pytest.mark.slow
 def test_it_learns_from_regions_of_a_frozen_encoder(files, tmp_path, monkeypatch):
     captioner = small("transformer")
     before = [np.array(w) for w in captioner.encoder.weights]

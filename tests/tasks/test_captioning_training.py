@@ -232,6 +232,7 @@ def test_a_frozen_encoder_reads_each_picture_once(place, tmp_path, monkeypatch):
         ),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_all_models(model, tmp_path):
     training = changed(TRAINING, epochs=1, precision="mixed_bfloat16", ema=0.5, score="bleu_4")
     found = train(tmp_path, model=model, training=training)

@@ -180,6 +180,7 @@ def test_several_labels(tmp_path):
         (ClassificationModelSettings(dim=6, pair_buckets=0, token_weights="none"), "word_piece"),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_all_models(model, tokenizer, tmp_path):
     data = ClassificationDataSettings(
         tokenizer=tokenizer, vocabulary_size=290, max_length=3, truncation="tail"

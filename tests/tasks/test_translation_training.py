@@ -81,6 +81,7 @@ def test_other_settings_or_data_are_refused(data, tmp_path):
     ).complete
 
 
+@pytest.mark.slow
 def test_a_run_of_a_recurrent_model(data, tmp_path, monkeypatch):
     """It is interrupted, goes on, and ends as one that was not; another attention is refused."""
     rnn = TranslationModelSettings(model="rnn", attention="luong-general", dim=16, units=16)

@@ -185,6 +185,7 @@ def test_two_replicas_with_other_losses(tensorflow_run):
 
 
 @pytest.mark.parametrize("name", ["jax_run", "tensorflow_run"])
+@pytest.mark.slow
 def test_the_command(name, request):
     (code, one), (code_of_two, two) = request.getfixturevalue(name)["commands"]
     assert code == code_of_two == 0
