@@ -1,0 +1,110 @@
+"""Adapts a translator to other texts three ways: not at all, by LoRA, and all of its weights.
+
+    python examples/translation.py
+    python examples/adaptation.py --model runs/translation/translator.task --pairs deu-eng.zip
+
+The pairs are of another kind than those that the translator learned from: here Tatoeba's sentences,
+after the texts of a program. Some are held out, and none of those, nor one like it, is trained
+with. The table says what each way reaches on them, what becomes of what the model could do before
+(`--before`, the test set that the first command writes), how long a step takes, and how large a
+file is that holds the change alone.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+
+from keras_attn.datasets import read_pairs, read_tsv, split_pairs
+from keras_attn.tasks import Translator
+from keras_attn.training import enable_lora, save_lora
+
+WAYS = ("as it was", "LoRA", "all weights")
+
+
+def arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--model", type=Path, required=True, help="a translator's file")
+    add("--pairs", type=Path, required=True, help="pairs to adapt to, as `read_pairs` takes them")
+    add("--before", type=Path, help="test set of before: tab-separated, references in column 2")
+    add("--source", type=int, help="column of the sources in --pairs (as the format has it)")
+    add("--target", type=int, help="column of the targets in --pairs")
+    add("--train-size", type=int, default=5000, help="pairs to train with (%(default)s)")
+    add("--test-size", type=int, default=500, help="pairs held out (%(default)s)")
+    add("--score", default="test", choices=["dev", "test"], help="pairs to score (%(default)s)")
+    add("--epochs", type=int, default=5, help="(%(default)s)")
+    add("--rank", type=int, default=8, help="of LoRA (%(default)s)")
+    add("--lora-learning-rate", type=float, default=1e-2, help="(%(default)s)")
+    add("--learning-rate", type=float, default=1e-3, help="of all weights (%(default)s)")
+    add("--beams", type=int, default=4, help="(%(default)s)")
+    add("--seed", type=int, default=0, help="of everything random (%(default)s)")
+    return parser.parse_args(argv)
+
+
+def adapted(way: str, args: argparse.Namespace, pairs: list) -> tuple[Translator, float, int]:
+    """The translator, the seconds of its training, and the bytes of the change."""
+    keras.utils.set_random_seed(args.seed)
+    translator = Translator.load(args.model)
+    if way == "as it was":
+        return translator, 0.0, 0
+    rate = args.learning_rate
+    if way == "LoRA":
+        report = enable_lora(translator, rank=args.rank)
+        rate = args.lora_learning_rate
+        print(f"{report.trainable:,} weights are trained, {report.frozen:,} are not.")
+    start = time.perf_counter()
+    translator.fit(pairs, epochs=args.epochs, seed=args.seed, verbose=2, learning_rate=rate)
+    seconds = time.perf_counter() - start
+    with tempfile.TemporaryDirectory() as folder:
+        if way == "LoRA":
+            path = Path(folder, "change.npz")
+            save_lora(translator, path)
+        else:
+            path = Path(folder, "change.weights.h5")
+            plain = keras.Model(translator.model.inputs, translator.model.outputs)
+            plain.save_weights(path)  # without the optimizer
+        return translator, seconds, path.stat().st_size
+
+
+def main(argv: list[str] | None = None) -> list[dict]:
+    """Trains, scores, and prints a table."""
+    args = arguments(argv)
+    columns = {k: v for k in ("source", "target") if (v := getattr(args, k)) is not None}
+    pairs = read_pairs(args.pairs, unique=True, on_error="skip", **columns)
+    splits = split_pairs(pairs, args.test_size, args.test_size, seed=args.seed)
+    train = splits.train[: args.train_size]
+    sets = {"new": splits.test if args.score == "test" else splits.validation}
+    if args.before:
+        sets["before"] = read_tsv(args.before, 0, 2, header=True)
+    print(f"{len(train):,} pairs to train with; scored on {args.score}.")
+    rows = []
+    for way in WAYS:
+        print(f"=== {way}")
+        translator, seconds, size = adapted(way, args, train)
+        row = {"way": way, "seconds": seconds, "bytes": size}
+        for name, given in sets.items():
+            row[name] = translator.evaluate(given, beams=args.beams)
+        rows.append(row)
+    print(f"BLEU {rows[0]['new'].bleu_signature}")
+    print(
+        "| weights that change | training, s | bytes of the change |",
+        *(f"BLEU, {n} |" for n in sets),
+    )
+    print("|---|---|---|" + "---|" * len(sets))
+    for row in rows:
+        scores = (f"{row[name].bleu:.1f} |" for name in sets)
+        print(f"| {row['way']} | {row['seconds']:.0f} | {row['bytes']:,} |", *scores)
+    return rows
+
+
+if __name__ == "__main__":
+    main()
