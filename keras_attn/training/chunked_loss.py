@@ -28,8 +28,8 @@ def linear_cross_entropy(
         loss = sum_t w_t l_t / sum_t w_t                                      0 where all w_t are 0
 
     It is `MaskedCrossEntropy` of `hidden kernel^T + bias`, in value and gradient. Logits are made
-    for `chunk_size` tokens at a time, and their part of the gradient at once, from the same logits
-    (as Hsu et al., 2024, do on GPUs: https://arxiv.org/abs/2410.10989): memory is
+    for at most `chunk_size` tokens at a time, and their part of the gradient at once, from the
+    same logits (as Hsu et al., 2024, do on GPUs: https://arxiv.org/abs/2410.10989): memory is
     `O(chunk_size V)` instead of several times `O(N V)`, and nothing is computed twice.
 
     Args:
@@ -39,7 +39,7 @@ def linear_cross_entropy(
         weights: `(N,)` floats.
         label_smoothing: e, from 0 to below 1.
         bias: `(V,)`, or None.
-        chunk_size: Tokens at a time; None: about 4 million logits.
+        chunk_size: Most tokens at a time; None: about 4 million logits.
         gradient: Whether gradients are made. Without, there is a third of the work.
 
     Returns:
@@ -68,13 +68,14 @@ def linear_cross_entropy(
     wrong = ops.any(ops.logical_and(counts, ops.logical_not(known)))
     labels = ops.where(known, labels, 0)
     weights = ops.divide_no_nan(weights, ops.sum(weights))
+    # As many chunks as it takes, all of one size: little is filled up.
     size = ops.shape(hidden)[0]
-    if isinstance(size, int):
-        chunk = min(chunk, max(size, 1))
-    free = -size % chunk
-    number = (size + free) // chunk
-    labels = ops.reshape(ops.pad(labels, [[0, free]]), (-1, chunk))
-    weights = ops.reshape(ops.pad(weights, [[0, free]]), (-1, chunk))
+    least = max if isinstance(size, int) else ops.maximum
+    number = least((size + chunk - 1) // chunk, 1)
+    chunk = least((size + number - 1) // number, 1)
+    free = number * chunk - size
+    labels = ops.reshape(ops.pad(labels, [[0, free]]), (number, chunk))
+    weights = ops.reshape(ops.pad(weights, [[0, free]]), (number, chunk))
 
     def parts(i, h, k, b):
         """Of chunk i: its hidden vectors, labels, weights, float32 logits and their logsumexp."""
@@ -89,7 +90,7 @@ def linear_cross_entropy(
         return ops.sum(ops.where(ops.not_equal(w, 0), loss, 0.0) * w)
 
     def prepared(h, k, b):
-        h = ops.reshape(ops.pad(h, [[0, free], [0, 0]]), (-1, chunk, D))
+        h = ops.reshape(ops.pad(h, [[0, free], [0, 0]]), (number, chunk, D))
         return h, ops.cast(k, h.dtype), ops.cast(b, "float32")
 
     def without_gradient(h, k, b):

@@ -35,7 +35,7 @@ class ChunkedLossModel(keras.Model):
     Args:
         model: A functional model with one output, logits `(B, T, V)` of a `TokenEmbedding` called
             with `reverse=True`, or of a `Dense` without activation.
-        chunk_size: Tokens at a time; None: about 4 million logits.
+        chunk_size: Most tokens at a time; None: about 4 million logits.
         **kwargs: `name` of `keras.Model`.
 
     Raises:
