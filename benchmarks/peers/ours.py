@@ -15,6 +15,7 @@ from keras_attn.layers import (
     DecoderBlock,
     LuongAttention,
     MultiHeadSelfAttention,
+    TransformerEncoder,
     TransformerEncoderBlock,
 )
 from keras_attn.models import (
@@ -143,6 +144,35 @@ def encoder_stack(case: dict, jit: bool) -> Job:
 def decoder_stack(case: dict, jit: bool) -> Job:
     """Steps of decoder blocks with cross-attention."""
     return keras_jobs.stack(lambda x, m: _block(DecoderBlock, case)(x, m), case, jit, memory=True)
+
+
+def deep_stack(
+    case: dict, jit: bool, rematerialize: bool = False, policy: str | None = None
+) -> Job:
+    """A step of a stack of many blocks; the amount is tokens."""
+    x = keras.Input((None, case["dim"]))
+    stack = TransformerEncoder(
+        case["layers"],
+        case["heads"],
+        case["intermediate"],
+        rematerialize=rematerialize,
+        normalize_first=True,
+        dtype=policy,
+    )
+    given, wanted = (v.astype("float32") for v in keras_jobs.vectors(case, *["length"] * 2))
+    amount = case["batch"] * case["length"]
+    return keras_jobs.training(keras.Model(x, stack(x)), "mse", [(given, wanted)], jit, amount)
+
+
+def small_batches(case: dict, jit: bool, at_once: int) -> Job:
+    """An epoch of `fit` over batches that are held; the amount is batches."""
+    x = keras.Input((None, case["dim"]))
+    block = TransformerEncoderBlock(case["heads"], case["intermediate"])
+    model = keras.Model(x, block(x))
+    model.compile("adam", "mse", jit_compile=jit, steps_per_execution=at_once)
+    given = keras_jobs.vectors(case, "length")[0].astype("float32")
+    data = Held([(given, given)] * case["batches"])
+    return Job(lambda: model.fit(data, shuffle=False, verbose=0), case["batches"])
 
 
 def rnn_decoder(case: dict, jit: bool, attention: str) -> Job:

@@ -1,7 +1,7 @@
-"""Greedy and beam search of one translator.
+"""Greedy and beam search of one translator, beside its matrix products alone.
 
-All contenders have the same weights, and decode the same sources for the same number of steps: the
-end token cannot win. So all must give the same tokens.
+All translators have the same weights, and decode the same sources for the same number of steps: the
+end token cannot win. So all must give the same tokens. The products choose none.
 """
 
 from benchmarks.suite import Case, Suite, Target

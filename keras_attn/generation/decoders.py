@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from keras import ops, tree
 
+from keras_attn.ops.compilers import is_one_row
 from keras_attn.ops.masks import token_mask
 
 Tensor = Any
@@ -18,6 +19,8 @@ class Decoder(Protocol):
     Where the beams of a sentence share a part of the state, such as its memory, a decoder may have
     two methods more: `repeat(state, times)`, of which row `i times + j` is the j-th beam of row i,
     and `reorder(state, rows)`, of which row i continues row `rows[i]` of the same sentence.
+    A third one, `laid_out()`, may return a decoder of the same results that is faster for the steps
+    of one search with more than one row.
     """
 
     def prefill(
@@ -59,6 +62,13 @@ def repeat(decoder: Decoder, state: State, times: int) -> State:
     if hasattr(decoder, "repeat"):
         return decoder.repeat(state, times)
     return repeat_rows(state, times)
+
+
+def laid_out(decoder: Decoder, prompt: Tensor, beams: int = 1) -> Decoder:
+    """Returns the decoder for the steps of one search."""
+    if not hasattr(decoder, "laid_out") or (beams == 1 and is_one_row(prompt)):
+        return decoder
+    return decoder.laid_out()
 
 
 def repeat_rows(state: State, times: int) -> State:

@@ -13,8 +13,8 @@ Tensor = Any
 def greatest(x: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the greatest entry of each row and its index, the first of equal ones.
 
-    Not an argmax under XLA, which does not vectorise it: that takes longer than all the rest of a
-    step of a small model. Elsewhere it is the fastest. (On JAX zero is greater than negative zero.)
+    An argmax only where XLA does not compile it, as it does not vectorise it: that takes longer
+    than all the rest of a step of a small model. (On JAX zero is greater than negative zero.)
 
     Args:
         x: Floats `(..., V)`.
@@ -28,7 +28,7 @@ def greatest(x: Tensor) -> tuple[Tensor, Tensor]:
     >>> float(value[0]), int(index[0])
     (3.0, 1)
     """
-    if compiler() != "xla":
+    if keras.backend.backend() == "torch" or compiler() == "none":
         return ops.max(x, axis=-1), _argmax(x)
     size = x.shape[-1]
     if _block_width(size, 1) is not None:  # one pass over the row

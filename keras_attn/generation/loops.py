@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_attn.generation.decoders import Decoder, integer
+from keras_attn.generation.decoders import Decoder, integer, laid_out
 from keras_attn.ops.masks import token_mask
 
 Tensor = Any
@@ -69,8 +69,10 @@ def prefilled(
     memory: Tensor | None,
     memory_mask: Tensor | None,
     max_length: Any,
-) -> tuple[Tensor, Any, Tensor]:
-    """Returns the logits after the prompts, the state, and the prompts' lengths `(B,)`."""
+    beams: int = 1,
+) -> tuple[Decoder, Tensor, Any, Tensor]:
+    """Returns what decodes the steps, the logits after the prompts, the state, and the prompts'
+    lengths `(B,)`."""
     prompt = ops.convert_to_tensor(prompt)
     if len(prompt.shape) != 2 or prompt.shape[1] == 0:
         raise ValueError(
@@ -81,8 +83,9 @@ def prefilled(
     prompt_mask = None if prompt_mask is None else mask
     # The last new token is returned, but never read.
     slots = ops.shape(prompt)[1] + max_length - 1
+    decoder = laid_out(decoder, prompt, beams)
     logits, state = decoder.prefill(prompt, prompt_mask, memory, memory_mask, max_length=slots)
-    return logits, state, ops.sum(ops.cast(mask, "int32"), axis=1)
+    return decoder, logits, state, ops.sum(ops.cast(mask, "int32"), axis=1)
 
 
 def token_rules(

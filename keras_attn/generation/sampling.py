@@ -247,7 +247,7 @@ def sample(
             "`min_length` keeps the end token away, and there is none. Received: "
             f"min_length={min_length}, end_id=None. Leave one of them out."
         )
-    logits, state, lengths = prefilled(
+    decoder, logits, state, lengths = prefilled(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length
     )
     allowed = token_rules(logits.shape[-1], end_id, pad_id, min_length, suppressed_ids)

@@ -90,7 +90,7 @@ def greedy_search(
     (2, 5)
     """
     max_length, min_length = checked_lengths(max_length, min_length)
-    logits, state, lengths = prefilled(
+    decoder, logits, state, lengths = prefilled(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length
     )
     allowed = token_rules(logits.shape[-1], end_id, pad_id, min_length, suppressed_ids)
@@ -172,8 +172,8 @@ def beam_search(
             "`num_return_sequences` must be at most `num_beams`. "
             f"Received: num_return_sequences={R}, num_beams={K}."
         )
-    logits, state, lengths = prefilled(
-        decoder, prompt, prompt_mask, memory, memory_mask, max_length
+    decoder, logits, state, lengths = prefilled(
+        decoder, prompt, prompt_mask, memory, memory_mask, max_length, K
     )
     V = logits.shape[-1]
     most = min(K, V)  # next tokens of one beam that can be among the K best

@@ -125,9 +125,11 @@ class TokenEmbedding(MaskedLayer):
         A copy, laid out as products of few rows read it fastest: for loops that decode.
 
         Returns:
-            The kernel in the dtype of the logits, or None for weights of int8 or int4.
+            The kernel in the dtype of the logits, or None where they are no such product: for
+            weights of int8 or int4, and with a soft cap.
         """
-        if self.embedding.quantization_mode is not None:
+        capped = getattr(self.embedding, "logit_soft_cap", None) is not None
+        if capped or self.embedding.quantization_mode is not None:
             return None
         kernel = ops.cast(self.embedding.embeddings, self.compute_dtype)
         return ops.transpose(kernel)

@@ -1,14 +1,18 @@
 """Decoding of ids with the layers of a model."""
 
+import copy
 from typing import Any
 
 from keras import ops
 
 from keras_attn.generation.decoders import repeat
-from keras_attn.ops.compilers import is_one_row, on_cpu
+from keras_attn.layers import TokenEmbedding
+from keras_attn.ops.compilers import on_cpu
 from keras_attn.ops.masks import token_mask
 
 Tensor = Any
+
+LARGEST_COPY = 2**25  # numbers of an embedding that is copied for a search
 
 
 class TokenDecoder:
@@ -41,24 +45,35 @@ class TokenDecoder:
         self.positions = positions
         self.decoder = decoder
         self.head = head
+        self._kernel = None
 
     def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         x = self.embedding(ids)
         return x if self.positions is None else self.positions(x, positions=positions)
 
-    def _kernel(self) -> dict[str, Tensor]:
-        """The matrix of the logits, laid out for few rows, where that makes a difference."""
-        if self.head is not None or not hasattr(self.embedding, "output_kernel") or not on_cpu():
-            return {}
-        kernel = self.embedding.output_kernel()
-        return {} if kernel is None else {"kernel": kernel}
-
-    def _logits(self, x: Tensor, state: dict[str, Any]) -> Tensor:
+    def _logits(self, x: Tensor) -> Tensor:
         if self.head is not None:
             return self.head(x)
-        if "kernel" in state:
-            return ops.matmul(x, state["kernel"])
+        if self._kernel is not None:
+            return ops.matmul(ops.cast(x, self._kernel.dtype), self._kernel)
         return self.embedding(x, reverse=True)
+
+    def laid_out(self) -> "TokenDecoder":
+        """Returns a decoder of the same results, for one search with more than one row.
+
+        Its logits are products with a copy of the embedding, laid out as those of few rows read it
+        fastest. It is this decoder itself where that makes no difference: on GPUs, where an output
+        of its own makes the logits, and of embeddings so large that the copy would be a burden.
+        """
+        embedding = self.embedding
+        tied = self.head is None and isinstance(embedding, TokenEmbedding)
+        if not tied or type(embedding).call is not TokenEmbedding.call or not on_cpu():
+            return self
+        if embedding.vocabulary_size * embedding.dim > LARGEST_COPY:
+            return self
+        other = copy.copy(self)
+        other._kernel = embedding.output_kernel()
+        return other
 
     def prefill(
         self,
@@ -88,9 +103,7 @@ class TokenDecoder:
         index = ops.cumsum(ops.ones_like(count), axis=1) - 1
         last = ops.max(ops.where(mask, index, 0), axis=1)
         x = ops.take_along_axis(x, ops.reshape(last, (-1, 1, 1)), axis=1)
-        # One row alone reads the matrix as fast as it lies.
-        state = {"stack": state, **({} if is_one_row(prompt) else self._kernel())}
-        return self._logits(x[:, 0], state), state
+        return self._logits(x[:, 0]), state
 
     def step(
         self, tokens: Tensor, positions: Tensor, state: Any, return_scores: bool = False
@@ -107,14 +120,13 @@ class TokenDecoder:
             `(logits (B, V), state)`, or `(logits, state, scores)`.
         """
         x = self._embed(ops.expand_dims(tokens, 1), ops.expand_dims(positions, 1))
-        x, stack, *scores = self.decoder.step(x, state["stack"], return_scores)
-        return (self._logits(x[:, 0], state), {**state, "stack": stack}, *scores)
+        x, state, *scores = self.decoder.step(x, state, return_scores)
+        return (self._logits(x[:, 0]), state, *scores)
 
     def reorder(self, state: Any, rows: Tensor) -> Any:
         """Takes rows within sentences; what depends on the memory alone stays where it is."""
-        return {**state, "stack": self.decoder.reorder(state["stack"], rows)}
+        return self.decoder.reorder(state, rows)
 
     def repeat(self, state: Any, times: int) -> Any:
         """Repeats rows; what depends on the memory alone is not repeated if the stack shares it."""
-        kernel = self._kernel() if times > 1 and "kernel" not in state else {}
-        return {**state, **kernel, "stack": repeat(self.decoder, state["stack"], times)}
+        return repeat(self.decoder, state, times)

@@ -57,7 +57,7 @@ def write_cache(cache: Tensor, slot: Tensor, projected: Tensor) -> Tensor:
     import tensorflow as tf
 
     # In its place in a loop. What Keras takes is a program of XLA's, started anew each time, that
-    # copies the whole cache; but XLA has no kernel for this.
+    # copies the whole cache; but XLA compiles this for slots alone that it knows beforehand.
     return tf.raw_ops.TensorStridedSliceUpdate(
         input=cache,
         begin=start,

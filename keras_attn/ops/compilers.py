@@ -49,7 +49,7 @@ def compiler() -> str | None:
 
 
 def is_one_row(x: Tensor) -> bool:
-    """Returns whether a batch is known to be of one row.
+    """Returns whether a batch as it was given, not repeated or joined, is known to be of one row.
 
     Example:
 
@@ -60,7 +60,7 @@ def is_one_row(x: Tensor) -> bool:
 
 
 def on_cpu() -> bool:
-    """Returns whether TensorFlow or JAX have nothing but CPUs; False on PyTorch.
+    """Returns whether TensorFlow sees nothing but CPUs, or JAX computes on one; False on PyTorch.
 
     Example:
 
@@ -71,9 +71,10 @@ def on_cpu() -> bool:
     if backend == "tensorflow":
         import tensorflow as tf
 
-        return not tf.config.list_physical_devices("GPU")
+        return all(device.device_type == "CPU" for device in tf.config.get_visible_devices())
     if backend == "jax":
         import jax
 
-        return jax.default_backend() == "cpu"
+        device = jax.config.jax_default_device
+        return getattr(device, "platform", device or jax.default_backend()) == "cpu"
     return False

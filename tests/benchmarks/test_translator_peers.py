@@ -42,6 +42,18 @@ def test_tokens(peer, beams, wanted):
     assert job.amount == CASE["batch"]
 
 
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_the_products_alone_stay_finite(beams, jit):
+    """A row a beam, and none of them nothing: products of zeros or NaN may take another time."""
+    from benchmarks.peers import products
+
+    found = products.decoding({**CASE, "beams": beams}, jit).run()
+    assert found.shape == (CASE["batch"] * beams, CASE["dim"])
+    assert np.isfinite(found).all()
+    assert (np.abs(found).max(axis=1) > 1e-6).all()
+
+
 def test_batches_hold_the_same_pairs_and_as_many_tokens():
     """Plain batches and `TokenBatches`: the same tokens, in other batches."""
     from benchmarks.peers import ours

@@ -9,7 +9,7 @@ from keras import ops
 from keras_attn.generation import CompiledFunction, beam_search, greedy_search
 from keras_attn.generation.greatest import greatest
 from keras_attn.layers import TokenEmbedding
-from keras_attn.models import SequenceDecoder
+from keras_attn.models import SequenceDecoder, TokenDecoder
 from keras_attn.ops.cached_attention import write_cache
 from keras_attn.ops.compilers import compiler, is_one_row, on_cpu, tracing_for
 
@@ -128,6 +128,7 @@ def test_logits_of_the_matrix_laid_out_anew(monkeypatch, rows, num_beams, jit_co
         TokenEmbedding, "output_kernel", lambda self: laid_out.append(1) or kernel(self)
     )
     found = CompiledFunction(translated, model.variables, jit_compile)(ids, 6)
+    assert sequences.decoder._kernel is None  # its own stays as it is
     backend = keras.backend.backend()
     known_to_be_one = rows == 1 and (backend == "jax" or jit_compile)
     assert bool(laid_out) == (on_cpu() and not (known_to_be_one and num_beams == 1))
@@ -135,6 +136,51 @@ def test_logits_of_the_matrix_laid_out_anew(monkeypatch, rows, num_beams, jit_co
     plain = CompiledFunction(translated, model.variables, jit_compile)(ids, 6)
     np.testing.assert_array_equal(found.tokens, plain.tokens)
     np.testing.assert_allclose(found.scores, plain.scores, atol=1e-6)
+
+
+class Wrapped:
+    """A decoder that has the two methods alone."""
+
+    def __init__(self, decoder):
+        self.prefill, self.step = decoder.prefill, decoder.step
+
+
+def test_a_decoder_around_another():
+    """States have the batch first: anybody's `repeat` and `reorder` can take rows of them."""
+    sequences = SequenceDecoder(small_transformer())
+    memory, mask = sequences.encode(ops.convert_to_tensor(sources([5, 3], 5)))
+    prompt = ops.full((2, 1), START, dtype="int32")
+    found = [
+        beam_search(decoder, prompt, None, memory, mask, num_beams=3, max_length=6, end_id=END)
+        for decoder in (sequences.decoder, Wrapped(sequences.decoder))
+    ]
+    np.testing.assert_array_equal(*(ops.convert_to_numpy(f.tokens) for f in found))
+
+
+def test_an_embedding_of_the_users_own_makes_the_logits():
+    class Shifted(TokenEmbedding):
+        def call(self, x, reverse=False, mask=None):
+            y = super().call(x, reverse, mask)
+            return y + 100.0 if reverse else y
+
+    embedding = Shifted(11, 8)
+    embedding.build()
+    decoder = TokenDecoder(embedding, None, None)
+    assert decoder.laid_out() is decoder
+    assert float(ops.min(decoder.laid_out()._logits(ops.zeros((2, 8))))) == 100.0
+    head = TokenDecoder(TokenEmbedding(11, 8), None, None, head=keras.layers.Dense(11))
+    assert head.laid_out() is head
+
+
+@pytest.mark.skipif(not on_cpu(), reason="embeddings are not copied elsewhere")
+def test_logits_have_the_dtype_of_the_embedding(monkeypatch):
+    embedding = TokenEmbedding(11, 8, dtype="bfloat16")
+    embedding.build()
+    decoder = TokenDecoder(embedding, None, None)
+    x = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(2, 8)), "float32")
+    assert ops.dtype(decoder.laid_out()._logits(x)) == ops.dtype(decoder._logits(x)) == "bfloat16"
+    monkeypatch.setattr("keras_attn.models.token_decoder.LARGEST_COPY", 87)
+    assert decoder.laid_out() is decoder
 
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
