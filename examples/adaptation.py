@@ -1,13 +1,15 @@
 """Adapts a translator to other texts three ways: not at all, by LoRA, and all of its weights.
 
     python examples/translation.py
-    python examples/adaptation.py --model runs/translation/translator.task --pairs deu-eng.zip
+    python examples/adaptation.py --model runs/translation/translator.task --pairs deu-eng.zip \\
+        --source 0 --target 1 --before runs/translation/unseen_sentences.tsv
 
-The pairs are of another kind than those that the translator learned from: here Tatoeba's sentences,
-after the texts of a program. Some are held out, and none of those, nor one like it, is trained
-with. The table says what each way reaches on them, what becomes of what the model could do before
-(`--before`, the test set that the first command writes), how long a step takes, and how large a
-file is that holds the change alone.
+The pairs are of another kind than those that the translator learned from: here sentences of Tatoeba
+(https://www.manythings.org/anki, English first), after the texts of a program. Some are held out,
+and none of those, nor one like it, is trained with. The table says what each way reaches on them,
+what becomes of what the model could do before (`--before`, a test set that the first command
+writes), how long training takes, and how large a file is that holds the change alone. `--to` keeps
+what was learned.
 """
 
 import argparse
@@ -27,6 +29,11 @@ from keras_attn.training import enable_lora, save_lora
 WAYS = ("as it was", "LoRA", "all weights")
 
 
+def column(text: str) -> int | str:
+    """The number of a column, or a name."""
+    return int(text) if text.isdecimal() else text
+
+
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(
@@ -36,8 +43,9 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     add("--model", type=Path, required=True, help="a translator's file")
     add("--pairs", type=Path, required=True, help="pairs to adapt to, as `read_pairs` takes them")
     add("--before", type=Path, help="test set of before: tab-separated, references in column 2")
-    add("--source", type=int, help="column of the sources in --pairs (as the format has it)")
-    add("--target", type=int, help="column of the targets in --pairs")
+    add("--source", type=column, help="column from 0, key or language of the sources in --pairs")
+    add("--target", type=column, help="that of the targets")
+    add("--to", type=Path, help="folder for the adapted translators and the change of LoRA")
     add("--train-size", type=int, default=5000, help="pairs to train with (%(default)s)")
     add("--test-size", type=int, default=500, help="pairs held out (%(default)s)")
     add("--score", default="test", choices=["dev", "test"], help="pairs to score (%(default)s)")
@@ -64,14 +72,19 @@ def adapted(way: str, args: argparse.Namespace, pairs: list) -> tuple[Translator
     start = time.perf_counter()
     translator.fit(pairs, epochs=args.epochs, seed=args.seed, verbose=2, learning_rate=rate)
     seconds = time.perf_counter() - start
-    with tempfile.TemporaryDirectory() as folder:
+    name = "lora" if way == "LoRA" else "all_weights"
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(args.to or temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         if way == "LoRA":
-            path = Path(folder, "change.npz")
+            path = folder / "lora.npz"
             save_lora(translator, path)
         else:
-            path = Path(folder, "change.weights.h5")
+            path = Path(temporary, "all.weights.h5")
             plain = keras.Model(translator.model.inputs, translator.model.outputs)
             plain.save_weights(path)  # without the optimizer
+        if args.to:
+            translator.save(folder / f"{name}.task")
         return translator, seconds, path.stat().st_size
 
 
@@ -80,6 +93,8 @@ def main(argv: list[str] | None = None) -> list[dict]:
     args = arguments(argv)
     columns = {k: v for k in ("source", "target") if (v := getattr(args, k)) is not None}
     pairs = read_pairs(args.pairs, unique=True, on_error="skip", **columns)
+    if pairs.problems:
+        print(f"{len(pairs.problems)} lines of {args.pairs} give no pair and are left out.")
     splits = split_pairs(pairs, args.test_size, args.test_size, seed=args.seed)
     train = splits.train[: args.train_size]
     sets = {"new": splits.test if args.score == "test" else splits.validation}
@@ -107,4 +122,8 @@ def main(argv: list[str] | None = None) -> list[dict]:
 
 
 if __name__ == "__main__":
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        tf.config.experimental.enable_op_determinism()
     main()

@@ -7,6 +7,7 @@ import pytest
 
 from keras_attn.tasks import Translator
 from keras_attn.text import BytePairTokenizer
+from keras_attn.training import load_lora
 
 PATH = Path(__file__).parents[2] / "examples" / "adaptation.py"
 NUMBERS = "zero one two three four five six seven eight nine".split()
@@ -40,6 +41,7 @@ def test_the_script(example, tmp_path, capsys):
     (tmp_path / "old.tsv").write_text(old, encoding="utf-8")
     options = ["--model", "translator.task", "--pairs", "pairs.tsv", "--before", "old.tsv"]
     options = [str(tmp_path / o) if "." in o else o for o in options]
+    options += ["--source", "0", "--target", "1", "--to", str(tmp_path / "adapted")]
     options += ["--test-size", "9", "--train-size", "60", "--epochs", "30", "--beams", "1"]
     rows = {row["way"]: row for row in example.main(options)}
     assert list(rows) == ["as it was", "LoRA", "all weights"]
@@ -48,6 +50,12 @@ def test_the_script(example, tmp_path, capsys):
     assert len(rows["LoRA"]["before"].translations) == 5
     assert rows["all weights"]["new"].chrf > rows["as it was"]["new"].chrf + 10
     assert (tmp_path / "translator.task").read_bytes() == before
+    adapted = Translator.load(tmp_path / "adapted" / "all_weights.task")
+    assert adapted.translate("one and two", beams=1)
+    loaded = Translator.load(tmp_path / "translator.task")
+    load_lora(loaded, tmp_path / "adapted" / "lora.npz")
+    merged = Translator.load(tmp_path / "adapted" / "lora.task")
+    assert merged.translate(NUMBERS) == loaded.translate(NUMBERS)
     table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     assert len(table) == 5
     assert table[0].endswith("BLEU, new | BLEU, before |")
