@@ -83,8 +83,8 @@ def prefilled(
     prompt_mask = None if prompt_mask is None else mask
     # The last new token is returned, but never read.
     slots = ops.shape(prompt)[1] + max_length - 1
-    decoder = laid_out(decoder, prompt, beams)
     logits, state = decoder.prefill(prompt, prompt_mask, memory, memory_mask, max_length=slots)
+    decoder = laid_out(decoder, prompt, beams)  # not before its layers are built
     return decoder, logits, state, ops.sum(ops.cast(mask, "int32"), axis=1)
 
 

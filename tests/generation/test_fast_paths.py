@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_attn.generation import CompiledFunction, beam_search, greedy_search
 from keras_attn.generation.greatest import greatest
-from keras_attn.layers import TokenEmbedding
+from keras_attn.layers import PositionalEncoding, TokenEmbedding, TransformerDecoder
 from keras_attn.models import SequenceDecoder, TokenDecoder
 from keras_attn.ops.cached_attention import write_cache
 from keras_attn.ops.compilers import compiler, is_one_row, on_cpu, tracing_for
@@ -170,6 +170,15 @@ def test_an_embedding_of_the_users_own_makes_the_logits():
     assert float(ops.min(decoder.laid_out()._logits(ops.zeros((2, 8))))) == 100.0
     head = TokenDecoder(TokenEmbedding(11, 8), None, None, head=keras.layers.Dense(11))
     assert head.laid_out() is head
+
+
+def test_layers_that_the_search_builds():
+    embedding = TokenEmbedding(11, 8)
+    stack = TransformerDecoder(num_layers=1, num_heads=2, intermediate_dim=16)
+    stack.build((None, None, 8))
+    decoder = TokenDecoder(embedding, PositionalEncoding(), stack)
+    prompt = ops.full((2, 1), START, dtype="int32")
+    assert tuple(greedy_search(decoder, prompt, max_length=3, end_id=END).tokens.shape) == (2, 3)
 
 
 @pytest.mark.skipif(not on_cpu(), reason="embeddings are not copied elsewhere")
