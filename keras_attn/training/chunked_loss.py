@@ -70,9 +70,9 @@ def linear_cross_entropy(
     weights = ops.divide_no_nan(weights, ops.sum(weights))
     # As many chunks as it takes, all of one size: little is filled up.
     size = ops.shape(hidden)[0]
-    least = max if isinstance(size, int) else ops.maximum
-    number = least((size + chunk - 1) // chunk, 1)
-    chunk = least((size + number - 1) // number, 1)
+    greater = max if isinstance(size, int) else ops.maximum
+    number = greater((size + chunk - 1) // chunk, 1)
+    chunk = greater((size + number - 1) // number, 1)
     free = number * chunk - size
     labels = ops.reshape(ops.pad(labels, [[0, free]]), (number, chunk))
     weights = ops.reshape(ops.pad(weights, [[0, free]]), (number, chunk))
