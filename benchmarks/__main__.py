@@ -1,9 +1,10 @@
-"""Runs benchmarks, lists them, and draws what they found.
+"""Runs benchmarks, lists them, and draws what they found; and all that a GPU should be asked.
 
     python -m benchmarks list
     python -m benchmarks run --only decoding --cpu-time --output decoding.json
     python -m benchmarks run --only "training/encoder stack*" --set dim=128 length=32
     python -m benchmarks draw decoding.json figures/
+    python -m benchmarks gpu --to FOLDER
 
 Each contender runs in a process of its own, with its framework and its threads, and is told in
 turn to do a round: a machine that slows down slows all of them. A speed is the median of the
@@ -56,7 +57,53 @@ def parser() -> argparse.ArgumentParser:
     draw = commands.add_parser("draw", help="draw figures")
     draw.add_argument("file", type=Path, metavar="FILE.json")
     draw.add_argument("folder", type=Path)
+    gpu = commands.add_parser(
+        "gpu",
+        help="check and measure a GPU, in steps",
+        description=(
+            "Checks and measures keras_attn on a GPU. Steps that have no result in the folder yet "
+            "are done in order of importance, as long as there is time for the next one; the same "
+            "command goes on. Every step is a process of its own. FOLDER/report.md is written "
+            "again after each. The exit status is 1 if a result is wrong."
+        ),
+    )
+    add = gpu.add_argument
+    add("--to", type=Path, required=True, metavar="FOLDER", help="folder of the results")
+    add("--minutes", type=float, default=8.5, help="time for this call (%(default)s)")
+    add(
+        "--only", nargs="+", default=["*"], metavar="PATTERN",
+        help="steps or groups of steps, such as right or 'fast/encoder*'",
+    )  # fmt: skip
+    add("--data", type=Path, metavar="FOLDER", help="prepared data for the trainings")
+    add("--device", choices=("gpu", "cpu"), default="gpu", help="where to compute (%(default)s)")
+    add("--tiny", action="store_true", help="tiny sizes, to see that the steps run")
+    add("--again", action="store_true", help="remove the results of these steps first")
+    add("--list", action="store_true", help="list the steps and their results, and end")
     return made
+
+
+def on_gpu(args: argparse.Namespace) -> int:
+    """Does steps of `benchmarks.gpu`, or lists them; returns the exit status."""
+    from benchmarks.gpu import run as gpu
+    from benchmarks.gpu.steps import steps
+
+    options = gpu.Options(
+        args.to, args.minutes, args.only, args.tiny, args.device, args.data and args.data.resolve()
+    )
+    known = steps()
+    chosen = [step for step in known if options.takes(step.name)]
+    if not chosen:
+        raise ValueError(f"Expected --only to match steps of --list. Received: {args.only}.")
+    if args.list:
+        for step in chosen:
+            print(gpu.line(step, options))
+        return 0
+    if args.device == "gpu" and not machine.gpus():
+        raise ValueError(
+            "Expected a machine with an NVIDIA GPU and its driver. Received: none. "
+            "For a trial there is --device cpu --tiny."
+        )
+    return gpu.run(known, options, say, args.again)
 
 
 def with_sizes(suite: Suite, quick: bool, changes: list[str]) -> dict:
@@ -173,6 +220,8 @@ def main(arguments: list[str] | None = None) -> int:
             show()
         elif args.do == "run":
             run(args)
+        elif args.do == "gpu":
+            return on_gpu(args)
         else:
             from benchmarks.figures import draw
 

@@ -167,6 +167,18 @@ def encoder_stack(case: dict, jit: bool) -> Job:
     return keras_jobs.stack(block, case, jit)
 
 
+def bert_encoder(case: dict, jit: bool) -> Job:
+    """Steps of `fit` of blocks of BERT's kind."""
+
+    def block(x, memory):
+        layer = keras_hub.layers.TransformerEncoder(
+            case["intermediate"], activation="gelu", **_settings(case)
+        )
+        return layer(x)
+
+    return keras_jobs.fitted(block, case, jit)
+
+
 def decoder_stack(case: dict, jit: bool) -> Job:
     """Steps of decoder blocks with cross-attention."""
 

@@ -48,6 +48,33 @@ def stack(block: Callable[[Any, Any], Any], case: dict, jit: bool, memory: bool 
     return training(model, "mse", [batch] * case["steps"], jit, amount)
 
 
+def fitted(block: Callable[[Any, Any], Any], case: dict, jit: bool) -> Job:
+    """Steps of `model.fit`: blocks between an embedding of ids and two classes of their mean.
+
+    The amount is tokens. `policy` is the dtype policy of all layers.
+    """
+    keras.config.set_dtype_policy(case["policy"])
+    ids = keras.Input((case["length"],), dtype="int32")
+    x = keras.layers.Embedding(case["vocabulary"], case["dim"])(ids)
+    for _ in range(case["layers"]):
+        x = block(x, None)
+    x = keras.layers.GlobalAveragePooling1D()(x)
+    model = keras.Model(ids, keras.layers.Dense(2, dtype="float32")(x))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss, jit_compile=jit)
+    given, classes = token_ids(case)
+    settings = {"batch_size": case["batch"], "shuffle": False, "verbose": 0}
+    amount = case["steps"] * case["batch"] * case["length"]
+    return Job(lambda: model.fit(given, classes, **settings), amount)
+
+
+def token_ids(case: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Random ids without padding, and a class for each row."""
+    rng, rows = np.random.default_rng(0), case["steps"] * case["batch"]
+    ids = rng.integers(1, case["vocabulary"], (rows, case["length"]), dtype="int32")
+    return ids, rng.integers(0, 2, rows, dtype="int32")
+
+
 def recurrent(decoder: Callable[[Any, Any], Any], case: dict, jit: bool) -> Job:
     """Steps of a decoder from vectors and a memory; the amount is tokens."""
     x, m = keras.Input((None, case["dim"])), keras.Input((None, case["dim"]))

@@ -141,6 +141,21 @@ def encoder_stack(case: dict, jit: bool) -> Job:
     return keras_jobs.stack(lambda x, m: _block(TransformerEncoderBlock, case)(x), case, jit)
 
 
+def bert_encoder(case: dict, jit: bool, attention_dropout: bool = True) -> Job:
+    """Steps of `fit` of blocks of BERT's kind; dropout of the attention weights is an option."""
+
+    def block(x, memory):
+        return TransformerEncoderBlock(
+            case["heads"],
+            case["intermediate"],
+            dropout=case["dropout"],
+            attention_dropout=case["dropout"] if attention_dropout else 0.0,
+            activation="gelu",
+        )(x)
+
+    return keras_jobs.fitted(block, case, jit)
+
+
 def decoder_stack(case: dict, jit: bool) -> Job:
     """Steps of decoder blocks with cross-attention."""
     return keras_jobs.stack(lambda x, m: _block(DecoderBlock, case)(x, m), case, jit, memory=True)

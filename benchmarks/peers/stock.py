@@ -5,7 +5,7 @@ import keras
 from benchmarks.peers import Job, keras_jobs
 
 
-def encoder_block(case: dict):
+def encoder_block(case: dict, activation: str = "relu"):
     """A function that applies one new post-norm block."""
     dim, heads, rate = case["dim"], case["heads"], case["dropout"]
 
@@ -13,7 +13,7 @@ def encoder_block(case: dict):
         attention = keras.layers.MultiHeadAttention(heads, dim // heads, dropout=rate)
         h = keras.layers.Dropout(rate)(attention(x, x))
         x = keras.layers.LayerNormalization(epsilon=1e-5)(keras.layers.Add()([x, h]))
-        h = keras.layers.Dense(case["intermediate"], activation="relu")(x)
+        h = keras.layers.Dense(case["intermediate"], activation=activation)(x)
         h = keras.layers.Dropout(rate)(keras.layers.Dense(dim)(h))
         return keras.layers.LayerNormalization(epsilon=1e-5)(keras.layers.Add()([x, h]))
 
@@ -23,6 +23,11 @@ def encoder_block(case: dict):
 def encoder_stack(case: dict, jit: bool) -> Job:
     """Steps of encoder blocks."""
     return keras_jobs.stack(encoder_block(case), case, jit)
+
+
+def bert_encoder(case: dict, jit: bool) -> Job:
+    """Steps of `fit` of blocks of BERT's kind."""
+    return keras_jobs.fitted(encoder_block(case, "gelu"), case, jit)
 
 
 def rnn_decoder(case: dict, jit: bool, attention: str | None) -> Job:

@@ -14,16 +14,27 @@ from benchmarks.translator import PAD
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def training(model: nn.Module, batches: Any, loss: Any, amount: float, compiled: bool) -> Job:
+def training(
+    model: nn.Module,
+    batches: Any,
+    loss: Any,
+    amount: float,
+    compiled: bool,
+    policy: str = "float32",
+) -> Job:
     """Adam steps over (inputs, labels) of tensors; `loss` takes the output and the labels."""
     model = model.to(DEVICE).train()
-    adam = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-7)
+    fused = DEVICE == "cuda"
+    adam = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-7, fused=fused)
     step = torch.compile(model) if compiled else model
+    half = policy == "mixed_bfloat16"
 
     def run():
         for inputs, labels in batches:
             adam.zero_grad(set_to_none=True)
-            value = loss(step(*inputs), labels)
+            with torch.autocast(DEVICE, torch.bfloat16, enabled=half):
+                output = step(*inputs)
+            value = loss(output.float(), labels)
             value.backward()
             adam.step()
         return value.item()  # all is done
@@ -54,6 +65,33 @@ def encoder_stack(case: dict, compiled: bool) -> Job:
     batch = ((tensor(*shape),), tensor(*shape, seed=1))
     amount = case["steps"] * case["batch"] * case["length"]
     return training(model, [batch] * case["steps"], F.mse_loss, amount, compiled)
+
+
+class BertEncoder(nn.Module):
+    """Blocks of BERT's kind between an embedding of ids and two classes of their mean."""
+
+    def __init__(self, case: dict):
+        super().__init__()
+        self.embedding = nn.Embedding(case["vocabulary"], case["dim"])
+        layer = nn.TransformerEncoderLayer(**_settings(case), activation="gelu")
+        self.encoder = nn.TransformerEncoder(layer, case["layers"], enable_nested_tensor=False)
+        self.output = nn.Linear(case["dim"], 2)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        return self.output(self.encoder(self.embedding(ids)).mean(1))
+
+
+def bert_encoder(case: dict, compiled: bool) -> Job:
+    """Steps of a loop over ids that are on the device."""
+    rows = case["batch"], case["length"]
+    rng = torch.Generator().manual_seed(0)
+    ids = torch.randint(1, case["vocabulary"], rows, generator=rng).to(DEVICE)
+    classes = torch.randint(0, 2, rows[:1], generator=rng).to(DEVICE)
+    batches = [((ids,), classes)] * case["steps"]
+    amount = case["steps"] * case["batch"] * case["length"]
+    loss = F.cross_entropy
+    return training(BertEncoder(case), batches, loss, amount, compiled, case["policy"])
 
 
 class Translator(nn.Module):
@@ -163,4 +201,5 @@ def attention(case: dict) -> Job:
     """A step of one layer of self-attention."""
     x = tensor(case["batch"], case["length"], case["dim"])
     model = SelfAttention(case["dim"], case["heads"])
-    return training(model, [((x,), x)], F.mse_loss, 1.0, compiled=False)
+    policy = case.get("policy", "float32")
+    return training(model, [((x,), x)], F.mse_loss, 1.0, compiled=False, policy=policy)
