@@ -8,14 +8,18 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Two processes with two threads each would wait for each other on two cores; PyTorch's spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# What XLA compiles here runs once: unoptimised code is ready in half the time.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-import keras
 import pytest
+from processes import Server
 
 
 @pytest.fixture(autouse=True)
 def _seed():
     """Each test begins alike: runs of tasks make TensorFlow deterministic, which refuses XLA."""
+    import keras  # not at the top: the process that hands out the tests needs none
+
     keras.utils.set_random_seed(0)
     if keras.backend.backend() == "tensorflow":
         from tensorflow.python.framework import config
@@ -30,3 +34,9 @@ def _free():
     statm = Path("/proc/self/statm")  # where there is one
     if statm.exists() and int(statm.read_text().split()[1]) * 4096 > 4e9:
         gc.collect()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _end_servers():
+    yield
+    Server.close()

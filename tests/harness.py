@@ -33,7 +33,7 @@ from keras_attn import attention_maps
 
 
 def check_config(case: LayerCase) -> None:
-    layer = case.make()
+    layer = case.layer()
     saved = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
     loaded = keras.saving.deserialize_keras_object(saved, safe_mode=True)
     for other in (type(layer).from_config(layer.get_config()), loaded):
@@ -53,9 +53,9 @@ def check_symbolic(case: LayerCase) -> None:
     for policy in ("float32", "mixed_float16"):
         for with_scores in wanted:
             kwargs = {"return_attention_scores": True} if with_scores else {}
-            eager = case(case.make(dtype=policy), case.arrays(), **kwargs)
+            layer = case.layer(policy)
+            eager = case(layer, case.arrays(), **kwargs)
             for known in (True, False) if policy == "float32" else (False,):
-                layer = case.make(dtype=policy)
                 spec = case(layer, case.symbolic(known), **kwargs)
                 tree.assert_same_structure(spec, eager)
                 for s, e in zip(tree.flatten(spec), tree.flatten(eager), strict=True):
@@ -79,12 +79,9 @@ def check_symbolic(case: LayerCase) -> None:
 
 def check_dtypes(case: LayerCase) -> None:
     for policy in POLICIES:
-        layer = case.make(dtype=policy)
-        outputs, gradients = (
-            values_and_gradients(layer, case, case.arrays(), training=True)
-            if (_takes(layer, "training"))
-            else values_and_gradients(layer, case, case.arrays())
-        )
+        layer = case.layer(policy)
+        training = {"training": True} if _takes(layer, "training") else {}
+        outputs, gradients = values_and_gradients(layer, case, case.arrays(), **training)
         compute = keras.dtype_policies.get(policy).compute_dtype
         assert keras.backend.standardize_dtype(outputs.dtype) == (case.output_dtype or compute)
         assert all(v.dtype == "float32" for v in layer.trainable_variables)
@@ -104,7 +101,7 @@ def _takes(layer: Any, argument: str) -> bool:
 
 def check_accepted_masks(case: LayerCase) -> None:
     """Booleans and 0/1 integers, arrays and tensors, mean the same."""
-    layer, inputs = case.make(), case.arrays()
+    layer, inputs = case.layer(), case.arrays()
     plain = case(layer, inputs)
     forms = [np.asarray, lambda m: m.astype("int32"), lambda m: m.astype("uint8"), tf.constant]
     masks = explicit(case, case.some_masks())
@@ -141,7 +138,7 @@ def check_refused_masks(case: LayerCase) -> None:
         ]
         for mask, received in bad:
             with pytest.raises(ValueError) as error:
-                case(case.make(), case.symbolic(True), **{argument: mask})
+                case(case.layer(), case.symbolic(True), **{argument: mask})
             assert received in str(error.value)
             assert "Received" in str(error.value)
             if mask.dtype == "bool":
@@ -152,12 +149,12 @@ def check_refused_masks(case: LayerCase) -> None:
         for shape in [(S + 1,), (T + 1, S), (T, S + 1), (T, 1), (heads + 1, T, S), (1, 1, T, S)]:
             mask = keras.Input(shape, batch_size=2, dtype="bool")
             with pytest.raises(ValueError) as error:
-                case(case.make(), case.symbolic(True), attention_mask=mask)
+                case(case.layer(), case.symbolic(True), attention_mask=mask)
             assert f"{(2, *shape)}" in str(error.value)
             assert f"{S}" in str(error.value).replace(f"{(2, *shape)}", "")
         with pytest.raises(ValueError, match="float32"):
             mask = keras.Input((T, S), batch_size=2)
-            case(case.make(), case.symbolic(True), attention_mask=mask)
+            case(case.layer(), case.symbolic(True), attention_mask=mask)
 
 
 def check_output_mask(case: LayerCase, output: Any, masks: dict) -> None:
@@ -166,7 +163,7 @@ def check_output_mask(case: LayerCase, output: Any, masks: dict) -> None:
 
 def check_implicit_masks(case: LayerCase) -> None:
     """Keras' masks mean what explicit ones do, are handed on, and are left as they are."""
-    layer, inputs, masks = case.make(), case.arrays(), case.some_masks()
+    layer, inputs, masks = case.layer(), case.arrays(), case.some_masks()
     expected = numpy(case(layer, inputs, **explicit(case, masks)))
     tensors = {name: masked(x, masks.get(name)) for name, x in inputs.items()}
     before = {name: getattr(x, "_keras_mask", None) for name, x in tensors.items()}
@@ -211,7 +208,7 @@ def check_models_masks(case: LayerCase) -> None:
     """In functional models and `Sequential`, run eagerly and by `predict`."""
     if len(case.inputs[case.first]) != 2 or case.as_dict:
         return  # ids: there is nothing to mask before an embedding; `Masking` masks vectors alone
-    layer, inputs, masks = case.make(), case.arrays(), case.some_masks()
+    layer, inputs, masks = case.layer(), case.arrays(), case.some_masks()
     inputs = {
         name: np.where(masks[name][..., None], x, 0) if name in masks else x
         for name, x in inputs.items()
@@ -248,50 +245,61 @@ def check_models_masks(case: LayerCase) -> None:
 
 
 def check_nothing_visible(case: LayerCase) -> None:
-    """Zero weights, finite outputs and gradients: three dtypes, eager, compiled and by XLA."""
+    """Zero weights, finite outputs and gradients: eager in three dtypes, compiled in the worst."""
+    for policy in POLICIES:
+        _nothing_visible(case, policy, "eager")
+    _nothing_visible(case, "mixed_float16", "compiled")
+
+
+def check_nothing_visible_compiled(case: LayerCase) -> None:
+    """The same, compiled in the other dtypes and by XLA in the worst.
+
+    Compiling gradients takes seconds: stacks, which are blocks one after the other, are compiled in
+    the worst dtype alone, and loops by XLA in `test_a_loop_by_xla` alone. `test_ops_attention.py`
+    compiles the function below all of them in each dtype, both ways.
+    """
+    if case.loops or len(case.layer().weights) > 30:
+        return
+    for policy in ("float32", "mixed_bfloat16"):
+        _nothing_visible(case, policy, "compiled")
+    _nothing_visible(case, "mixed_float16", "xla")
+
+
+def _nothing_visible(case: LayerCase, policy: str, how: str) -> None:
     if not case.hides:
         return
-    for policy in POLICIES:
-        layer, inputs = case.make(dtype=policy), case.arrays()
-        masks = {name: np.ones((2, case.length(name)), bool) for name in case.hides}
-        for name in case.hides:
-            masks[name][0] = False
-        masks = explicit(case, masks)
-        case(layer, inputs)
-        kwargs = {**masks, **({"return_attention_scores": True} if case.scores else {})}
+    layer, inputs = case.layer(policy), case.arrays()
+    masks = {name: np.ones((2, case.length(name)), bool) for name in case.hides}
+    for name in case.hides:
+        masks[name][0] = False
+    kwargs = explicit(case, masks)
+    if case.scores:
+        kwargs["return_attention_scores"] = True
+    case(layer, inputs)  # builds it
 
-        def run(layer=layer, inputs=inputs, kwargs=kwargs):
-            return values_and_gradients(layer, case, inputs, **kwargs)
+    def run():
+        return values_and_gradients(layer, case, inputs, **kwargs)
 
-        compiled = tf.function(run, autograph=False)
-        by_xla = tf.function(run, autograph=False, jit_compile=True)
-        # Compiling gradients takes seconds: of layers and blocks by XLA in the worst dtype, and of
-        # stacks, which are blocks one after the other, not by XLA. `test_ops_attention.py` compiles
-        # the function below all of them in each dtype, both ways.
-        worst, stack = policy == "mixed_float16", len(layer.weights) > 30
-        # Loops are compiled by XLA in `test_a_loop_by_xla` alone.
-        stack = stack or case.loops
-        functions = [run] + [compiled] * (worst or not stack) + [by_xla] * (worst and not stack)
-        for function in functions:
-            outputs, gradients = function()
-            for tensor in [*tree.flatten(outputs), *gradients]:
-                tensor = tf.cast(tf.convert_to_tensor(tensor), tf.float32)
-                assert np.isfinite(tensor.numpy()).all()
-            if not case.keeps_mask:
-                assert (numpy(tree.flatten(outputs)[0])[0] == 0).all()
-            for weights in tree.flatten(outputs)[1:]:
-                weights = numpy(weights).astype("float32")
-                assert (weights[0] == 0).all()
-                if not case.normalized:
-                    continue
-                sums = weights[1].sum(-1)
-                assert (sums < 1.02).all()
-                assert (sums > (0 if case.partial_weights else 0.98)).all()
+    if how != "eager":
+        run = tf.function(run, autograph=False, jit_compile=how == "xla")
+    outputs, gradients = run()
+    for tensor in [*tree.flatten(outputs), *gradients]:
+        tensor = tf.cast(tf.convert_to_tensor(tensor), tf.float32)
+        assert np.isfinite(tensor.numpy()).all()
+    if not case.keeps_mask:
+        assert (numpy(tree.flatten(outputs)[0])[0] == 0).all()
+    for weights in tree.flatten(outputs)[1:]:
+        weights = numpy(weights).astype("float32")
+        assert (weights[0] == 0).all()
+        if case.normalized:
+            sums = weights[1].sum(-1)
+            assert (sums < 1.02).all()
+            assert (sums > (0 if case.partial_weights else 0.98)).all()
 
 
 def check_padding(case: LayerCase) -> None:
     """More padding never changes the outputs of tokens, at depth 3 too."""
-    layers = [case.make(name=f"layer_{i}") for i in range(3 if case.repeats else 1)]
+    layer, depth = case.layer(), 3 if case.repeats else 1
     kwargs = case.causal or {}
 
     def run(extra):
@@ -302,7 +310,7 @@ def check_padding(case: LayerCase) -> None:
             inputs[name] = np.pad(x, pad, constant_values=0 if ids else 7)
             masks[name] = None if ids else np.pad(np.ones(x.shape[:2], bool), pad[:2])
         inputs = {name: masked(x, masks[name]) for name, x in inputs.items()}
-        for layer in layers:
+        for _ in range(depth):
             output = case(layer, inputs, **kwargs)
             inputs = {**inputs, case.first: output}
         output = numpy(output)
@@ -319,7 +327,7 @@ def check_scores(case: LayerCase) -> None:
     """Rows of weights sum to 1; collected ones are the same, and change nothing."""
     if not case.scores:
         return
-    layer, inputs, masks = case.make(name="layer"), case.arrays(), case.some_masks()
+    layer, inputs, masks = case.layer(), case.arrays(), case.some_masks()
     masks = explicit(case, masks)
     output = case(layer, inputs, **masks)
     with_scores, *scores = tree.flatten(case(layer, inputs, return_attention_scores=True, **masks))
@@ -370,7 +378,7 @@ def check_causal(case: LayerCase) -> None:
     """The future can be changed without a change of the past, and the present is seen."""
     if case.causal is None:
         return
-    layer, inputs = case.make(), case.arrays()
+    layer, inputs = case.layer(), case.arrays()
     key = case.attention_mask[1] if case.attention_mask else case.first
     before = numpy(case(layer, inputs, **case.causal))
     for position in range(case.length(key)):
@@ -421,6 +429,7 @@ CHECKS: dict[str, Callable] = {
     "implicit_masks": check_implicit_masks,
     "models_masks": check_models_masks,
     "nothing_visible": check_nothing_visible,
+    "nothing_visible_compiled": check_nothing_visible_compiled,
     "padding": check_padding,
     "scores": check_scores,
     "causal": check_causal,
@@ -428,8 +437,16 @@ CHECKS: dict[str, Callable] = {
 }
 
 
-def run_layer_test(case: LayerCase, folder: Any, skip: tuple[str, ...] = ()) -> None:
-    """Runs all checks but the skipped ones; `folder` is for files."""
-    for name, check in CHECKS.items():
+# What a layer's settings can change; of the others one case a class is quick.
+CHECKS_OF_VARIANTS = ("config", "accepted_masks", "padding", "scores", "causal")
+SLOW_CHECKS = ("nothing_visible_compiled",)
+
+
+def run_layer_test(
+    case: LayerCase, folder: Any, skip: tuple[str, ...] = (), only: tuple[str, ...] = tuple(CHECKS)
+) -> None:
+    """Runs the checks of `only` but the skipped ones; `folder` is for files."""
+    for name in only:
         if name not in skip:
+            check = CHECKS[name]
             check(case, folder) if check is check_saving else check(case)

@@ -56,6 +56,13 @@ class LayerCase:
     pools: bool = False
     output_dtype: str | None = None
     loops: bool = False
+    layers: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def layer(self, policy: str = "float32") -> Any:
+        """One layer a dtype policy, shared by the checks: building costs more than calling."""
+        if policy not in self.layers:
+            self.layers[policy] = self.make(dtype=policy, name="layer")
+        return self.layers[policy]
 
     @property
     def first(self) -> str:

@@ -6,7 +6,7 @@ import inspect
 import keras
 import numpy as np
 import pytest
-from harness import CHECKS, check_saving, run_layer_test
+from harness import CHECKS, CHECKS_OF_VARIANTS, SLOW_CHECKS, run_layer_test
 from harness_case import LayerCase
 
 from keras_attn import layers, models
@@ -364,14 +364,23 @@ LOSS_CASES = {
 }
 
 
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("case", CASES)
+def pairs():
+    """All checks for the first case of a class; of its variants the others are slow."""
+    seen = set()
+    for name, case in CASES.items():
+        cls = type(case.make())
+        first = cls not in seen
+        seen.add(cls)
+        for check in CHECKS:
+            quick = (first or check in CHECKS_OF_VARIANTS) and check not in SLOW_CHECKS
+            marks = [] if quick else [pytest.mark.slow]
+            yield pytest.param(name, check, marks=marks, id=f"{name}-{check}")
+
+
+@pytest.mark.parametrize(("case", "check"), list(pairs()))
 def test_contract(case, check, tmp_path, monkeypatch):
     monkeypatch.setattr("keras_attn.ops.chunked_attention.CHUNK", 2)
-    if CHECKS[check] is check_saving:
-        check_saving(CASES[case], tmp_path)
-    else:
-        CHECKS[check](CASES[case])
+    run_layer_test(CASES[case], tmp_path, only=(check,))
 
 
 @pytest.mark.parametrize("case", IMAGE_CASES)
