@@ -1,8 +1,8 @@
-"""A Python process that imports once and forks for each script: `process_server.py PATH MODULE ...`.
+"""A process that imports once and forks for each script: `process_server.py PATH MODULE ...`.
 
-Importing Keras takes five seconds of a processor; a fork of a process that has done it, and nothing
-else, takes milliseconds, and is as fresh: it shares nothing with what ran before. Each line that
-comes in is a request, and each line that goes out is its answer; see `processes.py`.
+Importing Keras takes five seconds of a processor. A fork of a process that has done that and
+nothing else takes milliseconds, and is as fresh: it shares nothing with what ran before. Each line
+that comes in is a request, and each line that goes out is an exit status; see `processes.py`.
 """
 
 import importlib
@@ -22,8 +22,8 @@ def run(request: dict[str, Any]) -> int:
         file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
     sys.stdin = io.StringIO(request["stdin"])
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)
+    sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    sys.stderr = os.fdopen(os.dup(2), "w", encoding="utf-8", buffering=1)
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
     sys.path[:0] = request["path"]

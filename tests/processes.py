@@ -1,7 +1,7 @@
 """Fresh Python processes for tests: of a backend, or with TensorFlow and without our package.
 
-What a script may import is imported once for all of a worker's tests (`process_server.py`). Tests of
-what an import brings start an interpreter of their own.
+What a script may import is imported once for all of a worker's tests (`process_server.py`). Tests
+of what an import brings start an interpreter of their own.
 """
 
 import json
@@ -47,7 +47,7 @@ class Server:
         }
         command = [sys.executable, *(["-I"] if alone else []), str(HERE / "process_server.py")]
         path = "" if alone else os.pathsep.join([str(HERE.parent), str(HERE)])
-        self.errors = tempfile.TemporaryFile()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
             [*command, path, *KINDS[kind]],
             env=environment,
