@@ -25,6 +25,7 @@ HIDING: dict[str, dict[str, Any]] = {
     "window": {"window": True},
     "right padding": {"mask": "right"},
     "left padding": {"mask": "left"},
+    "mask (B,T,S)": {"mask": "BTS"},
     "mask (B,1,T,S)": {"mask": "B1TS"},
     "mask (B,N,T,S)": {"mask": "BNTS"},
     "mask (1,1,T,S)": {"mask": "11TS"},
@@ -78,7 +79,7 @@ def make(case: Case) -> Arrays:
         mask[1, ..., slice(shown, None) if kind == "right" else slice(0, S - shown)] = False
         arrays["mask"] = mask
     elif kind:
-        letters = "B1TS" if kind == "row" else kind
+        letters = "B1TS" if kind in ("row", "BTS") else kind
         arrays["mask"] = rng.random([sizes[letter] for letter in letters]) > 0.3
         if kind == "row":
             arrays["mask"][:, :, T // 2] = False

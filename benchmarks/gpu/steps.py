@@ -1,6 +1,7 @@
 """The steps in order of importance. Nothing heavy is imported here."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,10 +9,13 @@ from benchmarks.suite import Contender, Family
 from benchmarks.suites.families import (
     KERAS_ATTN,
     KERAS_HUB,
+    MARIAN,
+    PRODUCTS,
     STOCK,
     TORCH,
     TORCH_COMPILED,
 )
+from benchmarks.suites.memory import FAMILIES as ATTENTION
 
 
 @dataclass(frozen=True)
@@ -80,17 +84,20 @@ TINY_KERNEL_SIZES = {
 
 
 def kernels(backend: str, kernel: str, seconds: float) -> Step:
-    """A kernel against float64."""
+    """A kernel, or the one that a layer chooses, against float64."""
     settings = {**KERNEL_SIZES, "kernel": kernel}
     if kernel == "flash" and backend == "jax":
         settings |= {"dtypes": ["bfloat16", "float16"], "every": {"float16": 3}}
     if kernel == "chunked":
         settings["chunk"] = 64  # several chunks at these lengths
     tiny = dict(TINY_KERNEL_SIZES)
+    if kernel == "layer":
+        settings["lengths"] = [[128, 128], [129, 129], [127, 256], [1, 128]]
     if backend == "tensorflow":
-        settings["jit"] = [False, True]
+        settings |= {"jit": [False, True], "every": {"float32": 2, "bfloat16": 4, "float16": 8}}
+    which = "cudnn" if (backend, kernel) == ("jax", "flash") else kernel
     return Step(
-        f"right/kernels-{backend}-{'cudnn' if (backend, kernel) == ('jax', 'flash') else kernel}",
+        f"right/layers-{backend}" if kernel == "layer" else f"right/kernels-{backend}-{which}",
         "benchmarks.gpu.kernels:check",
         seconds,
         settings,
@@ -98,6 +105,51 @@ def kernels(backend: str, kernel: str, seconds: float) -> Step:
         backend,
         requires=(backend, "keras"),
         by_parts=True,
+        environment=FULL_PRECISION,
+    )
+
+
+MODELS = (
+    "transformer",
+    "transformer, RMS norm, rotary, gated",
+    "classifier",
+    "GRU, additive attention",
+    "LSTM, Luong's attention",
+    "language model",
+)
+SMALL = {
+    "dim": 64, "layers": 2, "heads": 4, "intermediate": 128, "vocabulary": 300,
+    "source": 24, "target": 24, "batch": 16, "beam": 4, "steps": 20,
+    "longest": 40, "pairs": 32, "sentences": 32, "multiple": 8,
+}  # fmt: skip
+TINY_SMALL = {
+    "dim": 16, "layers": 1, "heads": 2, "intermediate": 16, "vocabulary": 40,
+    "source": 6, "target": 5, "batch": 3, "beam": 2, "steps": 3,
+    "longest": 10, "pairs": 4, "sentences": 4, "multiple": 4,
+}  # fmt: skip
+
+
+def models(backend: str, seconds: float) -> Step:
+    """Small models on the device beside the CPU."""
+    jits = {"tensorflow": [False, True], "jax": [True], "torch": [False]}[backend]
+    settings = {
+        "backend": backend,
+        "models": list(MODELS),
+        "sizes": SMALL,
+        "jits": jits,
+        # XLA does not suit loops over time on TensorFlow: there they are not compiled by it.
+        "without_xla": list(MODELS[3:]) if backend == "tensorflow" else [],
+        "policies": ["float32", "mixed_bfloat16"],
+    }
+    tiny = {"sizes": TINY_SMALL, "policies": ["float32"], "models": list(MODELS[:4:2])}
+    return Step(
+        f"right/models-{backend}",
+        "benchmarks.gpu.models:compare",
+        seconds,
+        settings,
+        tiny,
+        None,
+        requires=(backend, "keras"),
         environment=FULL_PRECISION,
     )
 
@@ -183,17 +235,133 @@ def peak(framework: str) -> Step:
     )
 
 
+DECODING = {
+    "dim": 512, "layers": 6, "heads": 8, "intermediate": 2048, "vocabulary": 8000,
+    "source": 64, "target": 64,
+}  # fmt: skip
+TINY_DECODING = {
+    "dim": 16, "layers": 1, "heads": 2, "intermediate": 32, "vocabulary": 60,
+    "source": 6, "target": 5,
+}  # fmt: skip
+
+
+def decoding(family: Family, group: str, seconds: float) -> Step:
+    """Greedy and beam search with caches, of one sentence and of many."""
+
+    def cases(batches: Sequence[int], beams: Sequence[int]) -> list[dict]:
+        return [
+            {
+                "name": f"{'greedy' if beam == 1 else f'beam {beam}'}, batch {batch}",
+                "function": "decoding",
+                "values": {"batch": batch, "beams": beam},
+                "unit": "sentences",
+            }
+            for beam in beams
+            for batch in batches
+        ]
+
+    contender, many = Contender(family, group), cases((1, 64), (1, 4))
+    few = cases((2,), (1, 2))
+    return measured("decoding", contender, DECODING, TINY_DECODING, many, seconds, few)
+
+
+def memory(family: Family, group: str, seconds: float) -> Step:
+    """A step of one layer of attention over long inputs."""
+
+    def cases(lengths: Sequence[int]) -> list[dict]:
+        return [
+            {
+                "name": f"length {length}",
+                "function": "attention",
+                "values": {"length": length},
+                "unit": None,
+            }
+            for length in lengths
+        ]
+
+    sizes = {"heads": 8, "dim": 512, "batch": 1, "policy": "mixed_bfloat16"}
+    many, few = cases((4096, 8192, 16384, 32768)), cases((8, 16))
+    tiny = {"heads": 2, "dim": 16}
+    return measured("memory", Contender(family, group), sizes, tiny, many, seconds, few)
+
+
+def multi30k(direction: str, seed: int) -> Step:
+    """A translator."""
+    small = ["--epochs", "1", "--dim", "16", "--num-layers", "1", "--intermediate-dim", "16"]
+    return Step(
+        f"good/multi30k-{direction}-{seed}",
+        "benchmarks.gpu.quality:translation",
+        120,  # the least that is worth a slice
+        {"direction": direction, "seed": seed, "backend": "jax", "options": []},
+        {"options": small},
+        None,
+        requires=("jax", "keras", "click", "tokenizers", "sacrebleu"),
+        sliced=True,
+    )
+
+
+def tiny_shakespeare(seed: int) -> Step:
+    """A recurrent language model of characters."""
+    large = ["--num-layers", "2", "--units", "512", "--dropout", "0.4", "--epochs", "30"]
+    small = ["--units", "16", "--epochs", "1", "--sequence-length", "32"]
+    return Step(
+        f"good/tiny-shakespeare-{seed}",
+        "benchmarks.gpu.quality:text_generation",
+        120,
+        {"seed": seed, "backend": "jax", "options": large},
+        {"options": small},
+        None,
+        requires=("jax", "keras", "click"),
+        sliced=True,
+    )
+
+
 def steps() -> list[Step]:
     """All of them, most important first."""
+    auto, plain, chunked, stock, sdpa = ATTENTION
     return [
         kernels("jax", "flash", 60),
         kernels("jax", "plain", 60),
         kernels("jax", "chunked", 90),
+        kernels("jax", "layer", 60),
+        models("jax", 150),
+        models("tensorflow", 240),
+        kernels("tensorflow", "plain", 120),
+        kernels("tensorflow", "chunked", 150),
+        kernels("tensorflow", "layer", 90),
         peak("jax"),
         encoder(32, KERAS_ATTN, "JAX", 90),
         encoder(32, KERAS_HUB, "JAX", 70),
-        peak("torch"),
+        encoder(128, KERAS_ATTN, "JAX", 100),
+        encoder(128, KERAS_HUB, "JAX", 80),
         encoder(32, TORCH_COMPILED, "", 80),
+        memory(auto, "JAX", 60),
+        decoding(KERAS_ATTN, "JAX", 90),
+        decoding(KERAS_HUB, "JAX", 120),
         encoder(32, TORCH, "", 40),
         encoder(32, STOCK, "JAX", 70),
+        encoder(128, TORCH_COMPILED, "", 80),
+        encoder(128, TORCH, "", 50),
+        encoder(128, STOCK, "JAX", 80),
+        memory(sdpa, "", 40),
+        memory(chunked, "JAX", 90),
+        memory(plain, "JAX", 60),
+        memory(stock, "JAX", 60),
+        *(multi30k(direction, seed) for seed in range(3) for direction in ("de-en", "en-de")),
+        *(tiny_shakespeare(seed) for seed in range(1)),
+        encoder(32, KERAS_ATTN, "TensorFlow XLA", 240),
+        encoder(32, KERAS_HUB, "TensorFlow XLA", 200),
+        encoder(32, STOCK, "TensorFlow XLA", 200),
+        decoding(KERAS_ATTN, "TensorFlow XLA", 150),
+        decoding(KERAS_HUB, "TensorFlow XLA", 200),
+        kernels("torch", "flash", 30),
+        kernels("torch", "plain", 30),
+        kernels("torch", "chunked", 40),
+        kernels("torch", "layer", 30),
+        models("torch", 120),
+        peak("torch"),
+        encoder(32, KERAS_ATTN, "PyTorch", 60),
+        encoder(32, KERAS_HUB, "PyTorch", 60),
+        decoding(MARIAN, "", 60),
+        decoding(PRODUCTS, "JAX", 60),
     ]
