@@ -52,7 +52,10 @@ def examples(module):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_run(name):
+def test_examples_run(name, monkeypatch):
+    # Examples train for a step or two: tracing that takes ten times as long as running it.
+    eager = property(lambda model: True, lambda model, value: None)
+    monkeypatch.setattr(keras.Model, "run_eagerly", eager)
     module = importlib.import_module(name)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     runner = doctest.DocTestRunner(optionflags=flags, verbose=False)

@@ -33,7 +33,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
 
     Example:
 
-    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> model = encoder_decoder_transformer(TransformerConfig(50, num_layers=1, dim=16))
     >>> packed = packed_transformer(model)
     >>> packed.compile("adam", MaskedCrossEntropy(), jit_compile=False)
     >>> data = {"sources": [[5, 6, 2], [7, 2]], "targets": [[8], [9]]}

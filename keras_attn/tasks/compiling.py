@@ -180,7 +180,7 @@ def trained_form(
 
     Example:
 
-    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> model = encoder_decoder_transformer(TransformerConfig(50, num_layers=1, dim=16))
     >>> model.compile("adam", MaskedCrossEntropy())
     >>> trained_form(model) is model, trained_form(model, packed=True).name
     (True, 'packed_transformer')

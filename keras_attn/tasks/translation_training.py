@@ -65,7 +65,7 @@ class DevelopmentScore(BestWeights):
     >>> sizes = {"dev_size": 1, "test_size": 1, "vocabulary_size": 280}
     >>> settings = TranslationDataSettings(train=str(folder / "pairs.tsv"), **sizes)
     >>> data = PreparedTranslation.prepare(settings, folder / "prepared")
-    >>> translator = Translator(data.source_tokenizer, {"dim": 8, "intermediate_dim": 8})
+    >>> translator = Translator(data.source_tokenizer, {"dim": 8, "num_layers": 1})
     >>> translator.compile(total_steps=2)
     >>> training = TranslationTrainingSettings(epochs=1)
     >>> score = DevelopmentScore(translator, data, folder / "best.task", training)

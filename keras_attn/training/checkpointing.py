@@ -275,7 +275,7 @@ def fit_resumable(
 
     >>> import tempfile
     >>> from keras_attn.models import TransformerConfig, encoder_decoder_transformer
-    >>> model = encoder_decoder_transformer(TransformerConfig(9, dim=8, intermediate_dim=8))
+    >>> model = encoder_decoder_transformer(TransformerConfig(9, num_layers=1, dim=8))
     >>> model.compile("adam", MaskedCrossEntropy(), jit_compile=False)
     >>> batches = TokenBatches([[5, 6, 7]], [[8, 3]], start_id=1, end_id=2)
     >>> checkpoint = TrainingCheckpoint(os.path.join(tempfile.mkdtemp(), "run.npz"))

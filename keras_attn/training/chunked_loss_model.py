@@ -46,9 +46,9 @@ class ChunkedLossModel(keras.Model):
 
     Example:
 
-    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> model = encoder_decoder_transformer(TransformerConfig(50, num_layers=1, dim=16))
     >>> training = ChunkedLossModel(model)
-    >>> training.compile("adam", MaskedCrossEntropy(label_smoothing=0.1))
+    >>> training.compile("adam", MaskedCrossEntropy(label_smoothing=0.1), jit_compile=False)
     >>> batches = TokenBatches([[5, 6, 7]], [[8, 9]], start_id=1, end_id=2)
     >>> history = training.fit(batches, verbose=0)  # and `model` has learned
     """

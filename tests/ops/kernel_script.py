@@ -1,4 +1,4 @@
-"""What `test_attention_kernels.py` runs in a process of another backend: `kernel_script.py FILE`.
+"""What `test_attention_kernels.py` runs on another backend: `kernel_script.py FILE [EVERY]`.
 
 It computes the cases of the file by every kernel there is and prints as JSON how far they are from
 the expected results, and what JAX's intermediate results are the largest of.
@@ -15,16 +15,14 @@ from keras import ops
 from keras_attn.ops import choose_attention_kernel, dot_product_attention
 
 
-def differences(expected):
-    """Of each case, by kernel; those of chunks twice, with some chunks and with one."""
+def differences(expected, every):
+    """Of cases by kernel, with some chunks and with one; fewer of those that are quick to tell."""
     kernels = {"plain": "plain", "chunked": "chunked", "one chunk": "chunked"}
     if keras.backend.backend() == "torch":
         kernels["flash"] = "flash"
     result = {}
     for name, kernel in kernels.items():
-        step = 1
-        if keras.backend.backend() == "jax":  # which compiles each for a second or two
-            step = 2 if name == "chunked" else 9
+        step = every if name == "chunked" else every * every
         for number in range(len(kernel_cases.CASES))[::step]:
             with kernel_cases.chunks_of(512 if name == "one chunk" else 4):
                 found = kernel_cases.run(number, kernel)
@@ -32,7 +30,7 @@ def differences(expected):
             result[f"{name} {number}"] = difference
     for dtype in ("float16", "bfloat16"):
         for name, kernel in kernels.items():
-            for number in (1, 14):
+            for number in (1, 14)[: 1 if every > 2 else 2]:
                 with kernel_cases.chunks_of(4):
                     found = kernel_cases.run(number, kernel, dtype)
                 difference = kernel_cases.largest_difference(number, found, expected[number])
@@ -63,13 +61,13 @@ def largest_intermediate(kernel, length, **settings):
     return int(max(sizes(jaxpr.jaxpr)))
 
 
-def main(path):
+def main(path, every=1):
     with np.load(path) as file:
         expected = [{} for _ in kernel_cases.CASES]
         for name in file:
             number, of = name.split()
             expected[int(number)][of] = file[name]
-    result = {"differences": differences(expected)}
+    result = {"differences": differences(expected, int(every))}
     x = ops.ones((1, 8, 2, 4))
     result["chosen"] = [
         choose_attention_kernel(x, x, x),
@@ -92,4 +90,4 @@ def main(path):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -1,9 +1,5 @@
 """Masks of dropout: as many as asked for, independent; values and gradients."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import dropout_script
@@ -12,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from processes import answer
 
 from keras_attn.layers import Dropout
 from keras_attn.ops import dropout
@@ -32,13 +29,7 @@ def test_masks():
 
 
 def test_masks_of_jax():
-    script = Path(dropout_script.__file__)
-    env = {**os.environ, "KERAS_BACKEND": "jax"}
-    done = subprocess.run(
-        [sys.executable, script], env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    check(**json.loads(done.stdout.splitlines()[-1]))
+    check(**answer("jax", Path(dropout_script.__file__)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])

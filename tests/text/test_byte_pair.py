@@ -1,9 +1,5 @@
 import json
-import os
-import pathlib
 import random
-import subprocess
-import sys
 import textwrap
 
 import keras
@@ -13,12 +9,11 @@ import tensorflow as tf
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import answer
 
-import keras_attn.text
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.byte_pair import BYTE_ALPHABET, SPLIT_PATTERN
 
-ROOT = pathlib.Path(keras_attn.text.__file__).parents[2]
 SPECIAL = ["<pad>", "<start>", "<end>"]
 TEXTS = [
     "Ein kleines Mädchen klettert in ein Spielhaus aus Holz.",
@@ -300,19 +295,6 @@ def test_graph_encodes_any_batch_with_one_trace(tokenizer):
     assert [row for ids in data for row in ids.to_list()] == tokenizer.encode(TEXTS)
 
 
-def run_python(code, *args, folder, path):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *map(str, args)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(path), "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr.decode("utf-8")
-    return done.stdout.decode("utf-8").strip().splitlines()[-1]
-
-
 def test_saved_model_needs_tensorflow_alone(tokenizer, tmp_path):
     class Server(tf.Module):
         def __init__(self, graph):
@@ -334,28 +316,31 @@ def test_saved_model_needs_tensorflow_alone(tokenizer, tmp_path):
     (tmp_path / "given.json").write_text(json.dumps(given_), encoding="utf-8")
     code = """
         import json, sys
-        sys.modules["keras_attn"] = None  # as if it were not there
         import tensorflow as tf
         given = json.load(open("given.json", encoding="utf-8"))
         model = tf.saved_model.load("moved")
         ids = model.ids(tf.constant([text.encode("utf-8") for text in given["texts"]]))
         none = model.ids(tf.zeros([0], tf.string))
         text = model.text(tf.constant(given["rows"]))
-        assert "tensorflow_text" not in sys.modules and "tokenizers" not in sys.modules
+        assert sys.modules.get("tensorflow_text") is None and "tokenizers" not in sys.modules
         text = [item.decode("utf-8") for item in text.numpy()]
         print(json.dumps([ids.to_list(), none.to_list(), text]))
     """
-    given_back = json.loads(run_python(code, folder=tmp_path, path=tmp_path))
-    assert given_back == [tokenizer.encode(given_["texts"]), [], tokenizer.decode(rows)]
+    assert answer("alone", textwrap.dedent(code), cwd=tmp_path) == [
+        tokenizer.encode(given_["texts"]),
+        [],
+        tokenizer.decode(rows),
+    ]
 
 
-def test_import_is_light(tmp_path):
+def test_import_is_light():
+    """And the tasks, which the process has imported, are too."""
     code = """
         import sys
         import keras_attn.text
         print([n for n in ("tokenizers", "keras_attn.text.byte_pair_graph") if n in sys.modules])
     """
-    assert run_python(code, folder=tmp_path, path=ROOT) == "[]"
+    assert answer("jax", textwrap.dedent(code)) == []
 
 
 def test_config_round_trip(tokenizer):

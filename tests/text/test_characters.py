@@ -1,9 +1,6 @@
 """Characters: ids, files, and the graph against Python on hostile strings."""
 
 import json
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -11,6 +8,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import run_python
 
 from keras_attn.text import CharacterTokenizer
 from keras_attn.text.characters import SPECIAL_TOKENS
@@ -170,27 +168,21 @@ def test_the_graph_decodes(tokenizer, graph):
 def test_the_saved_graph_needs_tensorflow_alone(tokenizer, graph, tmp_path):
     tf.saved_model.save(graph, str(tmp_path / "m"))
     script = (
-        "import sys; sys.modules['keras_attn'] = None; sys.modules['keras'] = None\n"
+        "import sys\n"
         "import tensorflow as tf\n"
         "m = tf.saved_model.load(sys.argv[1])\n"
         "print(m.encode(tf.constant(['be \\U0001F642', 'z'])).to_list())\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "m")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.strip() == str(tokenizer.encode(["be 🙂", "z"]))
+    assert run_python("alone", script, tmp_path / "m").stdout.strip() == str(
+        tokenizer.encode(["be 🙂", "z"])
+    )
 
 
 def test_no_tensorflow_in_python():
     script = (
-        "import sys; sys.modules['tensorflow'] = None\n"
+        "import sys; assert 'tensorflow' not in sys.modules; sys.modules['tensorflow'] = None\n"
         "from keras_attn.text import CharacterTokenizer\n"
         "t = CharacterTokenizer.train(['abc'])\n"
         "print(t.decode(t.encode('cab')))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True,
-        env={**os.environ, "KERAS_BACKEND": "jax"},
-    )  # fmt: skip
-    assert done.stdout.strip() == "cab", done.stderr
+    assert run_python("jax", script).stdout.strip() == "cab"

