@@ -14,6 +14,7 @@ the same cores. The JSON file has both. Peak memory is a process's beyond its im
 """
 
 import argparse
+import signal
 import sys
 from fnmatch import fnmatch
 from pathlib import Path
@@ -103,6 +104,7 @@ def on_gpu(args: argparse.Namespace) -> int:
             "Expected a machine with an NVIDIA GPU and its driver. Received: none. "
             "For a trial there is --device cpu --tiny."
         )
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C
     return gpu.run(known, options, say, args.again)
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -115,18 +116,26 @@ def run(
                 say("  no time left; it begins again in the next call")
                 continue
             keep(step, options, record)
-            report.write(steps, options.folder, options.tiny)
+            tabulate(steps, options, say)
             say(f"  {report.summary(step, record)}")
     except KeyboardInterrupt:
         say("Interrupted. The same command goes on from here.")
         status = 130
-    report.write(steps, options.folder, options.tiny)
+    tabulate(steps, options, say)
     records = [(step, read(options.folder, step)) for step in chosen]
     left = [step.name for step, found in records if not found or found["status"] == "unfinished"]
     say(f"Left: {', '.join(left)}. The same command goes on." if left else "Nothing is left.")
     say(str(options.folder / report.NAME))
     failed = any(step.kind == "right" and found and is_failure(found) for step, found in records)
     return status or int(failed)
+
+
+def tabulate(steps: Sequence[Step], options: Options, say: Callable[[str], None]) -> None:
+    """Writes the report. What goes wrong there must not end the steps: time on a GPU is short."""
+    try:
+        report.write(steps, options.folder, options.tiny)
+    except Exception:
+        say(f"The report could not be written.\n{traceback.format_exc()}")
 
 
 def line(step: Step, options: Options) -> str:
@@ -148,6 +157,7 @@ def keep(step: Step, options: Options, record: dict[str, Any]) -> None:
     record = {
         "name": step.name,
         "backend": step.backend,
+        "seconds": 0.0,
         **record,
         "date": stamp(),
         "command": shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]]),

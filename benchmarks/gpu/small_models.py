@@ -177,7 +177,8 @@ def results(name: str, request: dict[str, Any]) -> dict[str, np.ndarray]:
     keras.config.set_dtype_policy(request["policy"])
     small, jit, sizes = MODELS[name](request["sizes"]), request["jit"], request["sizes"]
     found = {}
-    if small.decode is not None:
+    # In half precision two tokens can be about as likely: what is chosen is not compared.
+    if small.decode is not None and request["policy"] == "float32":
         for beams in (1, sizes["beam"]):
             tokens, scores = small.decode(beams, jit)
             found |= {f"tokens {beams}": tokens, f"scores {beams}": scores}
