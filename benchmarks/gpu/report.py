@@ -256,4 +256,8 @@ def missing(found: Found) -> str:
             lines.append([step.name, "not yet run"])
         elif record["status"] not in ("done", "failed"):
             lines.append([step.name, summary(step, record).replace("|", "/")])
+        for row in record["rows"] if record and step.kind == "fast" else ():
+            if row.get("status", "measured") != "measured":
+                said = " ".join(row.get("message", "").replace("|", "/").split())[:200]
+                lines.append([f"{step.name}: {row['name']}", f"{row['status']}: {said}"])
     return f"## Missing\n\n{table(['step', 'why'], lines)}" if lines else ""

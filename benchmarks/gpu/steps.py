@@ -165,7 +165,7 @@ TINY_ENCODER = {
     "dim": 16, "layers": 1, "heads": 2, "intermediate": 32, "vocabulary": 50,
     "length": 8, "policy": "mixed_bfloat16", "steps": 2, "batch": 2,
 }  # fmt: skip
-STEPS_OF_BATCH = {32: 100, 128: 30}  # of a round: some seconds
+STEPS_OF_BATCH = {32: 60, 128: 20}  # of a round: some seconds
 DROPOUT = 0.1
 
 
