@@ -1,7 +1,7 @@
 """What the tests of encoder-decoder models share."""
 
 import numpy as np
-from keras import ops
+from keras import ops, tree
 
 from keras_attn.generation import beam_search, greedy_search
 from keras_attn.models import SequenceDecoder
@@ -34,6 +34,23 @@ def batch(rows=3, source=5, target=4, vocabulary=11, seed=0):
         tokens = rng.integers(1, vocabulary, size=(rows, width))
         ids[name] = np.where(np.arange(width) < own[:, None], tokens, 0).astype("int32")
     return ids
+
+
+def compiled(model):
+    """The model in one TensorFlow function of inputs of any shape, which follows its weights.
+
+    Eager loops over positions take longer than tracing them once.
+    """
+    import tensorflow as tf
+
+    specs = tree.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), model.input)
+    return tf.function(model, input_signature=[specs], autograph=False)
+
+
+def compile_for(model, optimizer, loss, **settings):
+    """`model.compile`, with the optimizer's variables: made in `fit`, they are traced twice."""
+    model.compile(optimizer, loss, **{"jit_compile": False, **settings})
+    model.optimizer.build(model.trainable_variables)
 
 
 def search(model, source_ids, num_beams=None, **settings):

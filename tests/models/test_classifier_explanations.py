@@ -1,5 +1,7 @@
 """What classifiers looked at: which have attention, what is refused, gradients of all kinds."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -37,9 +39,12 @@ CONFIGS = {
 IDS = np.array([[5, 3, 9, 3, 1, 12], [7, 7, 2, 0, 0, 0], [4, 0, 0, 0, 0, 0], [0] * 6], "int32")
 TOKEN = IDS != 0
 EACH = pytest.mark.parametrize("name", CONFIGS)
+QUICK = ("bag", "rnn", "transformer, first")
 
 
+@functools.cache
 def make(name, dtype=None):
+    """Shared: a test that changes weights gives them back."""
     model = text_classifier(CONFIGS[name][0], dtype)
     randomize(model)
     return model
@@ -67,7 +72,9 @@ def test_attention_where_there_is_some(name):
     assert not maps
 
 
-@EACH
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CONFIGS]
+)
 def test_gradients(name):
     model = make(name)
     ask = gradient_function(model)
@@ -102,13 +109,29 @@ def test_gradients(name):
 def test_large_logits_have_finite_gradients():
     model = make("transformer")
     head = model.get_layer("head")
-    head.kernel.assign(numpy(head.kernel) * 1e6)
+    former = numpy(head.kernel)
+    head.kernel.assign(former * 1e6)
     weights = numpy(gradient_function(model)(IDS, np.full(4, -1, "int32"))[1])
+    head.kernel.assign(former)
     assert np.isfinite(weights).all()
 
 
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "float16"])
-@pytest.mark.parametrize("name", ["bag", "rnn", "transformer"])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("bag", "float16"),
+        ("rnn", "mixed_bfloat16"),
+        ("transformer", "float16"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("bag", "mixed_bfloat16"),
+                ("rnn", "float16"),
+                ("transformer", "mixed_bfloat16"),
+            ]
+        ),
+    ],
+)
 def test_half_precision(name, dtype):
     exact, model = make(name), make(name, dtype)
     model.set_weights(exact.get_weights())

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from model_toys import compile_for
 
 from keras_attn import attention_maps
 from keras_attn.datasets import DownloadError
@@ -130,7 +131,8 @@ def test_it_learns_where_something_is(name):
     colors = np.array([[0, 0, 255], [255, 0, 0]], "uint8")[red]
     pictures = colors.repeat(4, axis=1).repeat(4, axis=2)
     model = keras.Sequential([encoder, keras.layers.Dense(1)])
-    model.compile(keras.optimizers.Adam(0.02), keras.losses.BinaryCrossentropy(from_logits=True))
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    compile_for(model, keras.optimizers.Adam(0.02), loss)
     model.fit(pictures, red.reshape(32, -1, 1), epochs=20, batch_size=16, verbose=0)
     logits = model.predict(pictures, verbose=0)[..., 0]
     assert ((logits > 0) == red.reshape(32, -1)).mean() > 0.85

@@ -1,15 +1,12 @@
 """Rows of several pairs: the losses and gradients of rows of their own."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
-from packed_script import everything, pairs
+from packed_script import CASES, everything, pairs
+from processes import answer
 
 from keras_attn.datasets import PackedBatches
 from keras_attn.layers import DecoderBlock
@@ -24,7 +21,7 @@ from keras_attn.ops import segment_mask, segment_positions
 
 
 def check(found, cases):
-    assert len(found) == cases
+    assert set(found) == set(cases)
     for name, difference in found.items():
         assert difference["loss"] < 4e-6, name  # some eight units of the last place
         assert difference["size"] > 0.05, name
@@ -32,25 +29,31 @@ def check(found, cases):
 
 
 def test_same_loss_and_gradients():
-    check(everything(), 4)
+    cases = set(CASES) - {"causal encoder"}  # which PyTorch tries below
+    check(everything(cases), cases)
 
 
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_same_loss_and_gradients_elsewhere(backend):
-    pytest.importorskip(backend)
+@pytest.mark.parametrize(
+    ("backend", "cases"),
+    [
+        ("jax", ["encoder-decoder"]),  # which compiles for seconds
+        ("torch", ["encoder-decoder", "causal encoder"]),
+        pytest.param("jax", CASES, marks=pytest.mark.slow),
+        pytest.param("torch", CASES, marks=pytest.mark.slow),
+    ],
+    ids=["jax", "torch", "jax, all", "torch, all"],
+)
+def test_same_loss_and_gradients_elsewhere(backend, cases):
     script = Path(__file__).parent / "packed_script.py"
-    environment = {**os.environ, "KERAS_BACKEND": backend}
-    result = subprocess.run(
-        [sys.executable, script], env=environment, capture_output=True, text=True
-    )
-    assert result.returncode == 0, result.stderr
-    check(json.loads(result.stdout.splitlines()[-1]), 2 if backend == "jax" else 4)
+    check(answer(backend, script, *cases), cases)
 
 
 @pytest.fixture(scope="module")
 def model():
     keras.utils.set_random_seed(0)
-    return encoder_decoder_transformer(TransformerConfig(40, dim=16, intermediate_dim=32))
+    return encoder_decoder_transformer(
+        TransformerConfig(40, num_layers=1, dim=16, num_heads=2, intermediate_dim=32)
+    )
 
 
 def test_nothing_leaks_from_one_pair_to_another(model):
