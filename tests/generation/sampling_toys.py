@@ -145,7 +145,7 @@ def everything():
         mask = ops.not_equal(ids, PAD)
         toy = (TableDecoder(), ids, mask, ops.convert_to_tensor(table))
         large = (decoder, ids, mask)
-        inputs = {"plain": large, "filters": toy, "repeats": toy, "all": large}
+        inputs = {"plain": toy, "filters": toy, "repeats": toy, "all": large}
         found = {}
         for name, settings in SETTINGS.items():
             end_id = END if inputs[name] is large else None

@@ -1,14 +1,12 @@
 """One compiled function: traces, shapes, variables, errors; the same on all backends."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 from generation_toys import everything, randomize, small_transformer, sources, translate
+from processes import run_python
 
 from keras_attn.generation import CompiledFunction
 
@@ -61,6 +59,8 @@ def test_one_trace_for_any_batch_and_length(compiled, num_beams):
         result = generate(sources([width] * rows, width), length)
         assert result.tokens.shape == (rows, *inner, length)
         assert result.scores.shape == (rows, *inner)
+        assert result.lengths.shape == result.finished.shape == (rows, *inner)
+        assert result.tokens.dtype == "int32"
     assert len(calls) == 1
 
 
@@ -73,15 +73,6 @@ def test_xla_gives_the_same(model, compiled, num_beams):
         ids = sources([5, 2, 3][:rows], 5)
         assert_equal(compiled[num_beams][0](ids, 6), xla(ids, 6))
     assert calls == [6]
-
-
-@pytest.mark.parametrize("num_beams", [None, 3])
-def test_no_rows(compiled, num_beams):
-    result = compiled[num_beams][0](np.zeros((0, 4), "int32"), 5)
-    inner = (3,) if num_beams else ()
-    assert result.tokens.shape == (0, *inner, 5)
-    assert result.scores.shape == result.lengths.shape == result.finished.shape == (0, *inner)
-    assert result.tokens.dtype == "int32"
 
 
 @pytest.mark.parametrize("num_beams", [None, 3])
@@ -112,7 +103,8 @@ def test_sees_training(model, compiled):
     ids = sources([4, 4], 4)
     generate, _ = compiled[None]
     before = generate(ids, 5)
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("sgd", loss, run_eagerly=True)
     target = np.array([[3, 4, 5], [6, 7, 8]])
     model.fit({"source_ids": ids, "target_ids": target}, target, verbose=0)
     assert not np.allclose(before.scores, generate(ids, 5).scores)
@@ -229,26 +221,13 @@ def here():
     return everything()
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+@pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_all_backends_give_the_same(backend, here, tmp_path):
-    if backend == keras.backend.backend():
-        pytest.skip("this process")
-    pytest.importorskip(backend)
     script = (
         "import numpy as np; from generation_toys import everything; "
         "np.savez('there.npz', **everything())"
     )
-    path = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": path}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_python(backend, script, cwd=tmp_path, path=[HERE])
     there = np.load(tmp_path / "there.npz")
     assert set(there) == set(here)
     for name, value in here.items():

@@ -1,9 +1,5 @@
 """Sampling: each filter against NumPy, noise, frequencies, rows, backends."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
@@ -11,6 +7,7 @@ import numpy as np
 import pytest
 from generation_toys import END, GROWTH, PAD, START, TableDecoder, tables
 from keras import ops
+from processes import answer
 from sampling_toys import (
     PROMPTS,
     SEEDS,
@@ -434,20 +431,7 @@ def here():
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_the_same_on_other_backends(backend, here):
-    done = subprocess.run(
-        [sys.executable, str(HERE / "sampling_toys.py")],
-        env={
-            **os.environ,
-            "KERAS_BACKEND": backend,
-            "OMP_NUM_THREADS": "1",  # PyTorch's threads wait for each other on a busy machine
-            "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), str(HERE)]),
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout.splitlines()[-1])
+    result = answer(backend, HERE / "sampling_toys.py", path=[HERE])
     assert result.pop("backend") == backend
     assert result.keys() == here.keys()
     for name, value in here.items():

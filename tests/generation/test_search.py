@@ -1,5 +1,6 @@
 """Greedy and beam search over small language models, against plain Python."""
 
+import itertools
 import math
 
 import numpy as np
@@ -175,7 +176,7 @@ def test_vocabulary_of_one():
 # Against plain Python, 60 random models at a time
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("alpha", [0.6, *(pytest.param(a, marks=pytest.mark.slow) for a in (0, 1))])
 @pytest.mark.parametrize(
     "rules",
     [{}, {"min_length": 3}, {"suppressed": (PAD, 3)}, {"min_length": 4, "suppressed": (1,)}],
@@ -198,8 +199,16 @@ def test_wide_beam_is_exhaustive_search(alpha, rules):
         assert_same(result, row, expected)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("width", [1, 2, 3, 5])
+QUICK = [(1, 0.6), (2, 1.0), (3, 0.0), (5, 0.6)]
+
+
+@pytest.mark.parametrize(
+    ("width", "alpha"),
+    [
+        case if case in QUICK else pytest.param(*case, marks=pytest.mark.slow)
+        for case in itertools.product([1, 2, 3, 5], [0.0, 0.6, 1.0])
+    ],
+)
 def test_beam_search_against_plain_python(width, alpha):
     """The reference never stops early, so the stop changes nothing."""
     for seed, (V, length, rules) in enumerate(
@@ -323,16 +332,16 @@ def test_impossible_logits():
 @pytest.mark.parametrize("width", [None, 1, 3])
 def test_rows_do_not_depend_on_each_other(width):
     """Prompts of different lengths, and rows that end early beside rows that do not."""
-    table = tables(8, 6)
+    table = tables(5, 6)
     rng = np.random.default_rng(3)
-    lengths = rng.integers(1, 5, size=8)
+    lengths = rng.integers(1, 5, size=5)
     mask = np.arange(4) < lengths[:, None]
-    prompt = np.where(mask, rng.integers(1, 6, size=(8, 4)), PAD).astype("int32")
-    limits = rng.integers(1, 8, size=8).astype("int32")
+    prompt = np.where(mask, rng.integers(1, 6, size=(5, 4)), PAD).astype("int32")
+    limits = rng.integers(1, 8, size=5).astype("int32")
     settings = {"num_beams": width, **({"alpha": 1.0} if width else {})}
     for max_lengths in (None, limits):
         together = search(table, prompt, mask, max_length=7, max_lengths=max_lengths, **settings)
-        for row in range(8):
+        for row in range(5):
             most = 7 if max_lengths is None else int(limits[row])
             alone = search(
                 table[row : row + 1],

@@ -65,8 +65,11 @@ class AtSecondEpoch(keras.callbacks.Callback):
             self.action()
 
 
-def make_model(vocabulary=30, dim=8, **optimizer):
-    """A bag of the source's words and the last target word; with dropout."""
+def make_model(vocabulary=30, dim=8, build=True, **optimizer):
+    """A bag of the source's words and the last target word; with dropout.
+
+    What the optimizer makes in `fit` is traced twice, so it is built here, for all but one.
+    """
     seed_everything(3)
     ids = {
         name: keras.Input((None,), dtype="int32", name=name)
@@ -83,6 +86,8 @@ def make_model(vocabulary=30, dim=8, **optimizer):
         jit_compile=False,
         weighted_metrics=[MaskedAccuracy(name="accuracy")],
     )
+    if build:
+        model.optimizer.build(model.trainable_variables)
     return model
 
 
@@ -120,6 +125,14 @@ def run_until_done(path, ends, steps_per_execution=1):
         positions.append(checkpoint.position)
         assert complete == (end is None)
     return losses.losses, variables(model), positions
+
+
+@pytest.fixture(autouse=True)
+def _heeded():
+    """Ctrl-C raises, also where the tests were begun with it ignored: `&` in a script, `nohup`."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
 
 
 def kill():
@@ -166,6 +179,28 @@ def test_signal_handlers_are_given_back(tmp_path):
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
+def test_what_is_ignored_stays_so_and_the_rest_ends_the_run(uninterrupted, tmp_path):
+    """A run begun by a script with `&`, or by `nohup`, takes no Ctrl-C; SIGTERM ends it well."""
+
+    def both():
+        interrupt()
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        terminate()
+
+    path = tmp_path / "c.npz"
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    checkpoint = TrainingCheckpoint(path, 4)
+    callbacks = [Losses(), At(3, both)]
+    assert not fit_resumable(make_model(), make_batches(), checkpoint, EPOCHS, callbacks, 0)
+    assert checkpoint.interrupted == signal.SIGTERM
+    assert checkpoint.position == (0, 3)
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    losses, weights, _ = run_until_done(path, [])
+    assert losses == uninterrupted[0]
+    for ours, theirs in zip(weights, uninterrupted[1], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_a_complete_run_is_loaded_and_not_trained_again(tmp_path):
     checkpoint = TrainingCheckpoint(tmp_path / "c.npz")
     model, losses = make_model(), Losses()
@@ -188,7 +223,7 @@ def test_an_interrupted_model_is_what_the_file_holds(tmp_path):
     callbacks = [ended, At(2, interrupt)]
     assert not fit_resumable(model, make_batches(), checkpoint, 1, callbacks, verbose=0)
     assert ended.ends == 1
-    other = make_model()
+    other = make_model(build=False)
     other.test_on_batch(*make_batches()[0])
     load_training_state(tmp_path / "c.npz", other)
     for ours, theirs in zip(variables(other), variables(model), strict=True):

@@ -1,15 +1,12 @@
 """The losses, metrics and schedules in `fit`, saved, on other backends and on two replicas."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 import torch
+from processes import answer
 
 from keras_attn.training import (
     InverseSquareRootSchedule,
@@ -19,10 +16,10 @@ from keras_attn.training import (
     WarmupCosineSchedule,
 )
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
 
 
-def make_model(schedule, v=9):
+def make_model(schedule, jit_compile, v=9):
     keras.utils.set_random_seed(0)
     model = keras.Sequential(
         [keras.Input((None,)), keras.layers.Embedding(v, 6, mask_zero=True), keras.layers.Dense(v)]
@@ -31,7 +28,9 @@ def make_model(schedule, v=9):
         keras.optimizers.Adam(schedule),
         MaskedCrossEntropy(0.1),
         weighted_metrics=[MaskedAccuracy(), Perplexity()],
+        jit_compile=jit_compile,
     )
+    model.optimizer.build(model.trainable_variables)  # `fit` would trace that twice
     return model
 
 
@@ -44,10 +43,14 @@ def make_data(v=9):
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning")
 @pytest.mark.parametrize(
-    "schedule", [InverseSquareRootSchedule.noam(16, 10), WarmupCosineSchedule(0.05, 5, 60)]
+    ("schedule", "jit_compile"),
+    [
+        (InverseSquareRootSchedule.noam(16, 10), False),
+        pytest.param(WarmupCosineSchedule(0.05, 5, 60), True, marks=pytest.mark.slow),
+    ],
 )
-def test_fit_evaluate_save_and_go_on(schedule, tmp_path):
-    model = make_model(schedule)
+def test_fit_evaluate_save_and_go_on(schedule, jit_compile, tmp_path):
+    model = make_model(schedule, jit_compile)
     x, y = make_data()
     before = model.evaluate(x, y, batch_size=16, verbose=0, return_dict=True)
     # Evaluate's own numbers, by torch: labels count, whatever the mask of the embedding.
@@ -77,26 +80,12 @@ def test_fit_evaluate_save_and_go_on(schedule, tmp_path):
     assert float(again.optimizer.learning_rate) == pytest.approx(float(schedule(16)))
 
 
-def run(script, **environment):
-    done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", script],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
 BACKEND_SCRIPT = """
 import sys, json
 import numpy as np, keras
 from keras_attn.training import *
 from keras_attn.datasets import TokenBatches
 assert ("tensorflow" in sys.modules) == (keras.backend.backend() == "tensorflow")
-sys.path.insert(0, TESTS)
 from test_losses import make_batch, value_and_grad
 labels, logits = make_batch()
 result = {"backend": keras.backend.backend()}
@@ -137,9 +126,7 @@ print(json.dumps(result))
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_the_same_numbers_on_other_backends(backend):
-    result = run(
-        f"TESTS = {str(Path(__file__).parent)!r}\n" + BACKEND_SCRIPT, KERAS_BACKEND=backend
-    )
+    result = answer(backend, BACKEND_SCRIPT, path=[HERE], errors=["UserWarning"])
     assert result["backend"] == backend
     rng = np.random.default_rng(0)
     logits = rng.normal(scale=3, size=(3, 5, 7)).astype("float32")
@@ -190,7 +177,7 @@ print(json.dumps([losses, of_two, float(np.abs(weights - weights_of_two).max()),
 
 
 def test_two_replicas_train_as_one():
-    losses, of_two, difference, size = run(REPLICA_SCRIPT, KERAS_BACKEND="tensorflow")
+    losses, of_two, difference, size = answer("tensorflow", REPLICA_SCRIPT, errors=["UserWarning"])
     np.testing.assert_allclose(of_two, losses, rtol=1e-5)
     assert losses[2] < losses[0]
     assert losses[5] < losses[3]

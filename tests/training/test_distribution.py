@@ -10,6 +10,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+from processes import answer
 
 from keras_attn.datasets import TextBatches, TextWindows, TokenBatches
 from keras_attn.tasks import TranslationTrainingSettings
@@ -43,7 +44,7 @@ def start(script, *arguments, **environment):
 
 
 def result(process):
-    out, errors = process.communicate(timeout=600)
+    out, errors = process.communicate()
     assert process.returncode == 0, errors[-3000:]
     return json.loads(out.strip().splitlines()[-1])
 
@@ -52,13 +53,13 @@ def result(process):
 def jax_run(tmp_path_factory):
     flags = f"--xla_force_host_platform_device_count=4 {FAST_COMPILING}"
     folder = tmp_path_factory.mktemp("jax")
-    return result(start("distribution_script.py", folder, KERAS_BACKEND="jax", XLA_FLAGS=flags))
+    return answer("jax", HERE / "distribution_script.py", folder, XLA_FLAGS=flags)
 
 
 @pytest.fixture(scope="module")
 def tensorflow_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tensorflow")
-    return result(start("replica_script.py", folder, KERAS_BACKEND="tensorflow"))
+    return answer("tensorflow", HERE / "replica_script.py", folder)
 
 
 def check_history(found, expected):
