@@ -3,15 +3,12 @@
 import contextlib
 import csv
 import io
-import os
-import subprocess
-import sys
 
 import numpy as np
+from processes import run_python
 
 from keras_attn.cli import main
 
-RUN = "import sys; from keras_attn.cli import main; main(sys.argv[1:])"
 # A signal comes when the checkpoint was written so often.
 RUN_TO_SIGNAL = """
 import os, sys
@@ -29,6 +26,22 @@ def save_and_send(*arguments):
 
 checkpointing.save_training_state = save_and_send
 main(sys.argv[3:])
+"""
+# It ends when it has written the so manieth file, and not yet put it in its place.
+RUN_TO_KILL = """
+import os, signal, sys
+from keras_attn.cli import main
+left, replace = int(sys.argv[1]), os.replace
+
+def replace_or_end(*paths):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(*paths)
+
+os.replace = replace_or_end
+main(sys.argv[2:])
 """
 # Several commands, as on a machine that has no TensorFlow.
 RUN_WITHOUT = """
@@ -55,25 +68,11 @@ def run_command(*arguments):
     raise AssertionError("it always exits")
 
 
-def start(*arguments, backend="tensorflow", script=RUN, **pipes):
-    """Runs it in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        env={
-            **os.environ,
-            "KERAS_BACKEND": backend,
-            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compiles in half the time
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **pipes,
-    )
-
-
-def wait(process, code=0, given=None):
-    out, err = process.communicate(given, timeout=300)
-    assert process.returncode == code, err.decode()[-3000:]
-    return out.decode(), err.decode()
+def run_elsewhere(script, *arguments, kind="tensorflow", code=0):
+    """Runs a script in a process of its own; returns standard output and error."""
+    ended = run_python(kind, script, *arguments, check=False)
+    assert ended.returncode == code, ended.stderr[-3000:]
+    return ended.stdout, ended.stderr
 
 
 def end_of(run):

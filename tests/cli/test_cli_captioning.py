@@ -15,16 +15,16 @@ from command_runs import (
     assert_same_end,
     end_of,
     run_command,
-    start,
-    wait,
+    run_elsewhere,
 )
 from PIL import Image
 
 sys.path.append(str(Path(__file__).parents[1] / "tasks"))
-from captioning_toys import CAPTIONS, NAMES, PICTURES, draw, file_bytes
+from captioning_toys import CAPTIONS, NAMES, PICTURES, draw, file_bytes, small
+from tracing import eagerly
 
 from keras_attn.datasets import load_image
-from keras_attn.tasks import Caption, Captioner
+from keras_attn.tasks import Caption, Captioner, captioning_training
 from keras_attn.training import read_training_notes
 
 SETTINGS = """
@@ -160,17 +160,17 @@ def test_other_settings_or_pictures_are_refused(place, run, tmp_path):
 def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, tmp_path):
     """The first end is a Ctrl-C, the second comes without a warning; the third process goes on."""
 
-    def start_to(number, writings):
+    def run_to(number, writings, code):
         fit = ("captioning", *fit_arguments(place, tmp_path))
-        return start(int(number), writings, *fit, script=RUN_TO_SIGNAL)
+        return run_elsewhere(RUN_TO_SIGNAL, int(number), writings, *fit, code=code)
 
-    _, err = wait(start_to(signal.SIGINT, 1), 130)
+    _, err = run_to(signal.SIGINT, 1, 130)
     assert "goes on from here" in err
     checkpoint = tmp_path / "checkpoint.npz"
     notes = read_training_notes(checkpoint)
     assert (notes["epoch"], notes["batch"]) == (0, 2)
     assert not (tmp_path / "best.task").exists()
-    wait(start_to(signal.SIGKILL, 2), -signal.SIGKILL)
+    run_to(signal.SIGKILL, 2, -signal.SIGKILL)
     notes = read_training_notes(checkpoint)
     assert (notes["epoch"], notes["batch"]) == (1, 2)
     code, out, err = command(*fit_arguments(place, tmp_path))
@@ -361,7 +361,7 @@ def test_jax_needs_no_tensorflow(place, tmp_path):
     predict = ("predict", "--model", best, *config, "--to", tmp_path / "o.jsonl", picture)
     explain = ("explain", "--model", best, *config, "--to", tmp_path / "page.html", picture)
     commands = [["captioning", *map(str, part)] for part in (fit, evaluate, predict, explain)]
-    out, _ = wait(start(json.dumps(commands), backend="jax", script=RUN_WITHOUT))
+    out, _ = run_elsewhere(RUN_WITHOUT, json.dumps(commands), kind="jax")
     assert ", epoch 1" in out
     here = Captioner.load(best)
     expected = here.caption(picture, 2, return_attention=True)
@@ -399,9 +399,10 @@ def test_broken_pictures_are_named(place, tmp_path):
     assert code == 1
     assert "cut.png" in err or "huge.png" in err
     write(table, [*rows, *broken])
-    code, out, err = command(
-        *arguments, "--on-error", "skip", "--score", "perplexity", "--dev-share", 0.3
-    )
+    with eagerly():
+        code, out, err = command(
+            *arguments, "--on-error", "skip", "--score", "perplexity", "--dev-share", 0.3
+        )
     assert code == 0, err
     for name in ("nowhere.png", "cut.png", "huge.png"):
         assert name in out
@@ -428,7 +429,7 @@ def test_data_that_cannot_be_learnt_from(place, content, message, tmp_path):
     assert message in err
 
 
-def test_features_of_another_encoder_are_refused(place, tmp_path):
+def test_features_of_another_encoder_are_refused(place, tmp_path, monkeypatch):
     folder = tmp_path / "features"
     folder.mkdir()
     header = {
@@ -436,15 +437,13 @@ def test_features_of_another_encoder_are_refused(place, tmp_path):
         "identity": "file", "shape": [4, 8],
     }  # fmt: skip
     (folder / "cache.json").write_text(json.dumps(header))
-    frozen = write(tmp_path / "settings.toml", [])
+    frozen = tmp_path / "settings.toml"
     frozen.write_text(
         "[data]\nimage = 'photo'\ncaption = 'text'\n[model]\nencoder = 'mobilenetv2'\n"
-        f"encoder_weights = '{tmp_path / 'w.weights.h5'}'\nimage_size = 32\n"
+        "image_size = 16\n"
     )
-    from keras import applications
-
-    network = applications.MobileNetV2(weights=None, include_top=False, input_shape=(32, 32, 3))
-    network.save_weights(tmp_path / "w.weights.h5")
+    encoder = small("soft").encoder
+    monkeypatch.setattr(captioning_training, "applications_encoder", lambda *_: encoder)
     code, _, err = command(
         "fit", "--config", frozen, "--train", place / "train/captions.csv",
         "--run-dir", tmp_path / "r", "--cache-dir", folder,

@@ -13,8 +13,7 @@ from command_runs import (
     assert_same_end,
     end_of,
     run_command,
-    start,
-    wait,
+    run_elsewhere,
 )
 
 from keras_attn.tasks import TextClassifier
@@ -122,17 +121,17 @@ def test_other_settings_or_texts_are_refused(place, run, tmp_path):
 def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, tmp_path):
     """The first end is a Ctrl-C, the second comes without a warning; the third process goes on."""
 
-    def start_to(number, writings):
+    def run_to(number, writings, code):
         fit = ("sentiment", *fit_arguments(place, tmp_path))
-        return start(int(number), writings, *fit, script=RUN_TO_SIGNAL)
+        return run_elsewhere(RUN_TO_SIGNAL, int(number), writings, *fit, code=code)
 
-    _, err = wait(start_to(signal.SIGINT, 3), 130)
+    _, err = run_to(signal.SIGINT, 3, 130)
     assert "goes on from here" in err
     checkpoint = tmp_path / "checkpoint.npz"
     notes = read_training_notes(checkpoint)
     assert (notes["epoch"], notes["batch"]) == (0, 6)
     assert not (tmp_path / "best.task").exists()
-    wait(start_to(signal.SIGKILL, 6), -signal.SIGKILL)
+    run_to(signal.SIGKILL, 6, -signal.SIGKILL)
     notes = read_training_notes(checkpoint)
     assert notes["epoch"] == 1
     assert notes["batch"] > 0
@@ -294,7 +293,7 @@ def test_jax_needs_no_tensorflow(place, tmp_path):
         tmp_path / "lines.txt",
     )  # fmt: skip
     commands = [["sentiment", *map(str, part)] for part in (fit, evaluate, predict, explain)]
-    out, _ = wait(start(json.dumps(commands), backend="jax", script=RUN_WITHOUT))
+    out, _ = run_elsewhere(RUN_WITHOUT, json.dumps(commands), kind="jax")
     assert "epoch 1; temperature" in out
     assert "gradient x input" in (tmp_path / "page.html").read_text(encoding="utf-8")
     found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]

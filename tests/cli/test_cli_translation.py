@@ -1,41 +1,37 @@
 """The command: from raw pairs to a SavedModel, with its exit codes; killed and gone on with."""
 
-import contextlib
-import csv
-import io
 import json
 import os
-import random
-import resource
-import shutil
 import signal
-import subprocess
 import sys
-import time
+from pathlib import Path
 
 import click
-import numpy as np
 import pytest
 import tensorflow as tf
 from click.testing import CliRunner
+from command_runs import (
+    RUN_TO_KILL,
+    RUN_TO_SIGNAL,
+    RUN_WITHOUT,
+    assert_same_end,
+    run_elsewhere,
+)
+from command_runs import run_command as command
+
+sys.path.append(str(Path(__file__).parents[1] / "tasks"))
+from translation_toys import PAIRS
 
 from keras_attn.cli import keras_attn_command, main
 from keras_attn.cli.translation import translation
 from keras_attn.tasks import Translator
 from keras_attn.training import read_training_notes
 
-NUMBERS = "zero one two three four five six seven eight nine".split()
-ZAHLEN = "null eins zwei drei vier fünf sechs sieben acht neun".split()
-PAIRS = [
-    (f"the {NUMBERS[i]} and {NUMBERS[j]}", f"die {ZAHLEN[i]} und {ZAHLEN[j]}")
-    for i in range(10)
-    for j in range(10)
-]
 SETTINGS = """
 [data]
 dev_size = 10
 test_size = 10
-vocabulary_size = 300
+vocabulary_size = 332
 
 [model]
 num_layers = 1
@@ -54,37 +50,6 @@ checkpoint_steps = 2
 [decoding]
 beams = 2
 """
-RUN = "import sys; from keras_attn.cli import main; main(sys.argv[1:])"
-# As on a machine that has no TensorFlow.
-RUN_WITHOUT = "import sys; sys.modules['tensorflow'] = None; " + RUN.removeprefix("import sys; ")
-
-
-def command(*arguments):
-    """Runs it in this process; returns the exit code, standard output and error."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main([str(a) for a in arguments])
-        except SystemExit as stop:
-            return stop.code, out.getvalue(), err.getvalue()
-    raise AssertionError("it always exits")
-
-
-def start(*arguments, backend="tensorflow", script=RUN, **kwargs):
-    """Runs it in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        env={**os.environ, "KERAS_BACKEND": backend},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **kwargs,
-    )
-
-
-def wait(process, code=0):
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == code, err.decode()[-3000:]
-    return out.decode(), err.decode()
 
 
 @pytest.fixture(scope="module")
@@ -118,23 +83,6 @@ def run(place):
     return place / "run"
 
 
-def end_of(run):
-    """All that a run came to, but for the times."""
-    with np.load(run / "checkpoint.npz") as arrays:
-        state = {name: arrays[name] for name in arrays.files if name != "header"}
-    with open(run / "log.csv", newline="") as file:
-        rows = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
-    return state, rows
-
-
-def assert_same_end(run, other):
-    (state, rows), (expected, expected_rows) = end_of(run), end_of(other)
-    assert rows == expected_rows
-    assert state.keys() == expected.keys()
-    for name, value in state.items():
-        np.testing.assert_array_equal(value, expected[name], err_msg=name)
-
-
 def test_settings_are_beside_the_weights(place, run):
     text = (run / "settings.toml").read_text()
     assert "epochs = 3  #" in text
@@ -149,57 +97,45 @@ def test_settings_are_beside_the_weights(place, run):
 
 
 @pytest.mark.slow
-def test_it_is_killed_at_random_moments_and_loses_nothing(place, run, tmp_path):
-    seed = random.randrange(10**6)
-    print("seed", seed)
-    moments = random.Random(seed)
+def test_it_is_killed_and_loses_nothing(place, run, tmp_path):
+    """Each time with a file that is written, and not yet in its place."""
     other = tmp_path / "run"
-    kills, within = 0, 0
-    while kills < 3:
-        process = start(*fit_arguments(place, other), start_new_session=True)
-        # From the moment when it trains; that is what takes days in earnest.
-        while process.poll() is None and b"Epoch" not in process.stdout.readline():
-            pass
-        time.sleep(moments.uniform(0.0, 2.0))
-        os.killpg(process.pid, signal.SIGKILL)
-        _, err = process.communicate()
-        if process.returncode == 0:  # it was faster: from the beginning
-            shutil.rmtree(other)
-            continue
-        assert process.returncode == -signal.SIGKILL, err.decode()
-        kills += 1
+    fit = fit_arguments(place, other)
+    within = 0
+    for files in (3, 4, 6):
+        run_elsewhere(RUN_TO_KILL, files, *fit, code=-signal.SIGKILL)
+        assert [name for name in os.listdir(other) if name.startswith(".partial")]
         if (other / "checkpoint.npz").exists():
             notes = read_training_notes(other / "checkpoint.npz")  # always whole
             within += notes["batch"] > 0
-    print("killed within an epoch:", within)
-    wait(start(*fit_arguments(place, other)))
+    assert within > 0
+    assert command(*fit)[0] == 0
     assert_same_end(other, run)
     assert not [name for name in os.listdir(other) if name.startswith(".partial")]
+
+
+# No file can become longer than that.
+RUN_WITHOUT_ROOM = """
+import resource, sys
+from keras_attn.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+main(sys.argv[2:])
+"""
 
 
 @pytest.mark.slow
 def test_signals_and_a_full_disk(place, run, tmp_path):
     other = tmp_path / "run"
-
-    def interrupt(number, code):
-        process = start(*fit_arguments(place, other))
-        while b"Epoch" not in process.stdout.readline():
-            pass
-        process.send_signal(number)
-        _, err = wait(process, code)
-        assert "The same command goes on from here." in err
-
-    interrupt(signal.SIGINT, 130)
+    fit = fit_arguments(place, other)
+    _, err = run_elsewhere(RUN_TO_SIGNAL, int(signal.SIGINT), 1, *fit, code=130)
+    assert "The same command goes on from here." in err
     good = (other / "checkpoint.npz").read_bytes()
-
-    def no_room():  # no file can become longer than this
-        resource.setrlimit(resource.RLIMIT_FSIZE, (len(good) // 2, len(good) // 2))
-
-    _, err = wait(start(*fit_arguments(place, other), preexec_fn=no_room), 1)
+    _, err = run_elsewhere(RUN_WITHOUT_ROOM, len(good) // 2, *fit, code=1)
     assert "still good: make room, and run the same again" in err
     assert (other / "checkpoint.npz").read_bytes() == good
-    interrupt(signal.SIGTERM, 143)
-    wait(start(*fit_arguments(place, other)))
+    _, err = run_elsewhere(RUN_TO_SIGNAL, int(signal.SIGTERM), 1, *fit, code=143)
+    assert "The same command goes on from here." in err
+    assert command(*fit)[0] == 0
     assert_same_end(other, run)
 
 
@@ -207,35 +143,35 @@ def test_signals_and_a_full_disk(place, run, tmp_path):
 def test_without_tensorflow(place, tmp_path, backend):
     """Prepare, fit, be killed, go on and predict where TensorFlow is not there."""
 
-    def here(*arguments, **kwargs):
-        return start(*arguments, backend=backend, script=RUN_WITHOUT, **kwargs)
+    def here(*commands):
+        commands = [[*map(str, arguments)] for arguments in commands]
+        return run_elsewhere(RUN_WITHOUT, json.dumps(commands), kind=backend)
 
-    data = place / "data"
-    if backend == "jax":
-        data = tmp_path / "data"
-        arguments = ("--config", place / "settings.toml", "--train", place / "pairs.tsv")
-        wait(here("translation", "prepare", *arguments, "--to", data))
+    data = tmp_path / "data"
+    prepare = (
+        "translation", "prepare", "--config", place / "settings.toml",
+        "--train", place / "pairs.tsv", "--to", data,
+    )  # fmt: skip
     fit = (
         "translation", "fit", "--config", place / "settings.toml", "--data", data, "--epochs", 2,
         "--tensorboard", "--run-dir",
     )  # fmt: skip
-    wait(here(*fit, tmp_path / "whole"))
-    process = here(*fit, tmp_path / "parts")
-    while b"Epoch" not in process.stdout.readline():
-        pass
-    while not (tmp_path / "parts" / "checkpoint.npz").exists():  # there is something to lose
-        time.sleep(0.01)
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    wait(here(*fit, tmp_path / "parts"))
-    assert_same_end(tmp_path / "parts", tmp_path / "whole")
+    here(prepare, (*fit, tmp_path / "whole"))
+    without = 'import sys; sys.modules["tensorflow"] = None'
+    killed = (int(signal.SIGKILL), 3, *fit, tmp_path / "parts")
+    run_elsewhere(without + RUN_TO_SIGNAL, *killed, kind=backend, code=-signal.SIGKILL)
+    notes = read_training_notes(tmp_path / "parts" / "checkpoint.npz")
+    assert (notes["epoch"], notes["batch"]) != (0, 0)  # there is something to lose
+    (tmp_path / "lines").write_text("the one and two\n")
     best = tmp_path / "parts" / "best.task"
-    process = here("translation", "predict", "--model", best, stdin=subprocess.PIPE)
-    out, _ = process.communicate(b"the one and two\n", timeout=300)
+    predict = (
+        "translation", "predict", "--model", best, "--to", tmp_path / "out", tmp_path / "lines"
+    )  # fmt: skip
+    here((*fit, tmp_path / "parts"), predict)
+    assert_same_end(tmp_path / "parts", tmp_path / "whole")
     # What one backend has learnt another one says.
     expected = " ".join(Translator.load(best).translate("the one and two").split())
-    assert out.decode() == expected + "\n"
+    assert (tmp_path / "out").read_text(encoding="utf-8") == expected + "\n"
 
 
 def test_evaluate(place, run, tmp_path):
@@ -302,12 +238,20 @@ def test_predict_keeps_the_order_of_lines(place, run, tmp_path):
     assert pictures == [f"{i + 1:06d}.png" for i, text in enumerate(expected) if text]
 
 
-def test_predict_reads_standard_input(run):
-    process = start("translation", "predict", "--model", run / "best.task", stdin=subprocess.PIPE)
-    out, err = process.communicate(b"the one and two\n\nthe six and nine", timeout=300)
-    assert process.returncode == 0, err.decode()
-    assert len(out.decode().split("\n")) == 4
-    assert out.decode().split("\n")[1] == ""
+def test_predict_reads_standard_input(run, tmp_path, capfd):
+    (tmp_path / "given").write_bytes(b"the one and two\n\nthe six and nine")
+    former = os.dup(0)
+    try:
+        with open(tmp_path / "given", "rb") as file:
+            os.dup2(file.fileno(), 0)
+            code, _, err = command("translation", "predict", "--model", run / "best.task")
+    finally:
+        os.dup2(former, 0)
+        os.close(former)
+    assert code == 0, err
+    out = capfd.readouterr().out.split("\n")
+    assert len(out) == 4
+    assert out[1] == ""
 
 
 def test_predict_may_replace_what_it_reads_and_write_to_devices(run, tmp_path):

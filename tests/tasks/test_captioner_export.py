@@ -4,8 +4,9 @@ import io
 import json
 import os
 import subprocess
-import sys
+from pathlib import Path
 
+import captioning_toys
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,17 +14,16 @@ from captioning_toys import (
     BEAMS,
     CAPTIONED,
     CAPTIONS,
-    MORE,
     PICTURES,
     SIZE,
     R,
     draw,
     file_bytes,
     make,
-    on,
     small,
 )
 from PIL import Image
+from processes import answer
 
 from keras_attn import export
 from keras_attn.datasets import load_image
@@ -56,12 +56,13 @@ NEAR = {
     "large png": file_bytes(LARGE),
     "small png": file_bytes(PICTURES[4][4:12, 3:11]),
 }
-CALLS = [list(SAME.values()), [SAME["png"]], [], list(NEAR.values())]
+NEW = [file_bytes(draw("blue", "dark", seed)) for seed in (8, 9)]
+CALLS = [list(SAME.values()), [SAME["png"]], [], list(NEAR.values()), NEW]
 BROKEN = [SAME["png"], SAME["another png"][:60]]
 
 SERVE = """
 import base64, json, sys
-sys.modules['keras_attn'] = sys.modules['keras'] = sys.modules['tensorflow_text'] = None
+assert sys.modules['keras_attn'] is sys.modules['keras'] is sys.modules['tensorflow_text'] is None
 import tensorflow as tf
 signatures, found = tf.saved_model.load(sys.argv[1]).signatures, []
 def call(name, files):
@@ -84,9 +85,7 @@ print(json.dumps(found, default=bytes.decode))
 
 @pytest.fixture(scope="module")
 def fitted():
-    captioner = small("soft")
-    captioner.fit([*CAPTIONED, *MORE], epochs=30, batch_size=3, learning_rate=0.01, verbose=0)
-    return captioner
+    return captioning_toys.fitted()
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +100,7 @@ def serve(path):
     import base64
 
     given = [[base64.b64encode(raw).decode() for raw in files] for files in (*CALLS, BROKEN)]
-    done = subprocess.run(
-        [sys.executable, "-c", SERVE, str(path)],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer("alone", SERVE, path, stdin=json.dumps(given))
 
 
 @pytest.fixture(scope="module")
@@ -175,10 +167,23 @@ def test_no_pictures(served):
 
 def test_one_broken_picture_fails_its_batch_and_no_other(fitted, served):
     """A graph cannot catch errors; in Python the rest is captioned."""
-    assert "DecodePng" in served[4]
-    assert served[5]["caption"][2] == CAPTIONS[:1]
+    assert "DecodePng" in served[5]
+    assert served[6]["caption"][2] == CAPTIONS[:1]
     with pytest.warns(UserWarning, match="1 of 2"):
         assert fitted.caption(BROKEN, BEAMS, on_error="skip") == [CAPTIONS[0], None]
+
+
+def test_the_exported_functions_of_a_transformer(unsaved, eager, tmp_path):
+    """What stands in the SavedModel, without one."""
+    captioner = make("transformer", max_length=5)
+    captioner.export(tmp_path / "model", BEAMS, num_return_sequences=R)
+    files = [SAME["png"], SAME["grey png"], SAME["gif"]]
+    results = captioner.caption_n_best(files, R, BEAMS)
+    found = {k: v.numpy() for k, v in unsaved[0]["details"](tf.constant(files)).items()}
+    expected = stacked(results, (2, 2))
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        check_equal(name, found[name], values, 1e-4)
 
 
 @pytest.mark.slow
@@ -200,7 +205,7 @@ def test_export_from_another_backend(tmp_path):
     made = {case: make(case) for case in ("soft", "transformer")}
     for case, captioner in made.items():
         captioner.save(tmp_path / f"{case}.task")
-    on("jax", tmp_path, tmp_path / "model")
+    answer("jax", Path(captioning_toys.__file__), tmp_path, tmp_path / "model")
     found = serve(tmp_path / "model")
     assert found[0][0]["caption"][2] == made["transformer"].caption(CALLS[0], BEAMS)
     results = made["transformer"].caption_n_best(CALLS[0], R, BEAMS)
@@ -229,7 +234,10 @@ def test_what_is_there_is_left(fitted, folder, tmp_path, monkeypatch):
 
 
 def test_an_export_that_says_something_else_is_refused(fitted, tmp_path, monkeypatch):
-    monkeypatch.setattr(fitted._search, "best", lambda regions, *a: [[5, 6]] * len(regions))
+    def functions(search, tf, *settings):
+        return {"serving_default": lambda image: {"caption": tf.fill([tf.size(image)], "a")}}, []
+
+    monkeypatch.setattr(captioning_export, "graph_functions", functions)
     with pytest.raises(RuntimeError, match="another `serving_default: caption`"):
         fitted.export(tmp_path / "model", BEAMS, num_return_sequences=R)
     assert list(tmp_path.iterdir()) == []
@@ -266,11 +274,8 @@ def test_the_child_process_gets_all_arguments(fitted, tmp_path, monkeypatch):
     assert os.fspath(tmp_path / "model") in command
 
 
-def test_new_pictures_in_the_saved_model(folder):
-    signature = tf.saved_model.load(str(folder)).signatures["serving_default"]
-    files = [file_bytes(draw("blue", "dark", seed)) for seed in (8, 9)]
-    found = signature(image=tf.constant(files))["caption"].numpy()
-    assert [caption.decode() for caption in found] == ["a blue box on dark ground"] * 2
+def test_new_pictures_in_the_saved_model(served):
+    assert served[4][0]["caption"][2] == ["a blue box on dark ground"] * 2
 
 
 @pytest.mark.parametrize("colors", [2, 4, 16, 200])

@@ -1,8 +1,6 @@
 """Quantized tasks: used, saved, loaded and exported as others."""
 
 import json
-import subprocess
-import sys
 import zipfile
 
 import captioning_toys
@@ -10,6 +8,7 @@ import numpy as np
 import pytest
 import text_classification_toys as classification
 import text_generation_toys as generation
+from processes import answer
 from translation_toys import PAIRS
 
 from keras_attn.cli import main
@@ -19,7 +18,7 @@ from keras_attn.text import BytePairTokenizer
 
 SERVE = """
 import json, sys
-sys.modules['keras_attn'] = sys.modules['keras'] = None
+assert sys.modules['keras_attn'] is sys.modules['keras'] is None
 import tensorflow as tf
 serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']
 inputs = {name: tf.constant(value) for name, value in json.loads(sys.argv[2]).items()}
@@ -30,12 +29,7 @@ print(json.dumps({n: v.numpy().tolist() for n, v in outputs.items()}, default=by
 
 def served(path, **inputs):
     """What the SavedModel gives in a process without our package."""
-    done = subprocess.run(
-        [sys.executable, "-c", SERVE, path, json.dumps(inputs)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return answer("alone", SERVE, path, json.dumps(inputs))
 
 
 def header(path):

@@ -1,16 +1,14 @@
 """The text generator: learning, scores, samples, files, the SavedModel, backends."""
 
-import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import text_generation_toys
+from processes import answer
 from text_generation_toys import (
     FILTERS,
     PROMPTS,
@@ -25,8 +23,6 @@ from keras_attn.models import RecurrentLanguageModelConfig
 from keras_attn.tasks import TextGenerator, Translator
 from keras_attn.tasks.text_generation_export import EXPORT_PROMPTS
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
-
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -272,19 +268,15 @@ def test_the_saved_model_needs_tensorflow_alone(random_weights, served):
     generator, _ = random_weights
     script = (
         "import json, sys\n"
-        "sys.modules['keras_attn'] = sys.modules['keras'] = None\n"
+        "assert sys.modules['keras_attn'] is sys.modules['keras'] is None\n"
         "import tensorflow as tf\n"
         "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
         "out = serve(prompt=tf.constant(['to']), seed=tf.constant([5]),\n"
         "            num_characters=tf.constant(20))\n"
         "print(json.dumps(out['text'].numpy()[0].decode()))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(served.path)], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
     expected = generator.generate(["to"], 20, seed=[5], **FILTERS)[0]
-    assert json.loads(done.stdout.splitlines()[-1]) == expected
+    assert answer("alone", script, served.path) == expected
 
 
 def test_export_leaves_what_is_there(random_weights, served, tmp_path, monkeypatch):
@@ -300,20 +292,7 @@ def test_export_leaves_what_is_there(random_weights, served, tmp_path, monkeypat
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_the_same_on_other_backends(random_weights, expected, backend):
     _, path = random_weights
-    done = subprocess.run(
-        [sys.executable, str(HERE / "text_generation_toys.py"), str(path)],
-        env={
-            **os.environ,
-            "KERAS_BACKEND": backend,
-            "OMP_NUM_THREADS": "1",  # PyTorch's threads wait for each other on a busy machine
-            "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), str(HERE)]),
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    result = json.loads(done.stdout.splitlines()[-1])
+    result = answer(backend, Path(text_generation_toys.__file__), path)
     assert result["backend"] == backend
     assert result["texts"] == expected["texts"]
     assert result["bits"] == pytest.approx(expected["bits"], rel=1e-5)

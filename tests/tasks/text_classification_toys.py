@@ -88,10 +88,13 @@ def everything(classifier, methods):
 
 
 if __name__ == "__main__":
+    folder, *cases = sys.argv[1:]
+    place = cases.pop() if "--export" in cases else None
     results = {
-        case: everything(TextClassifier.load(Path(sys.argv[1]) / f"{case}.task"), METHODS[case])
-        for case in CASES
+        case: everything(TextClassifier.load(Path(folder) / f"{case}.task"), METHODS[case])
+        for case in cases
+        if case in CASES
     }
-    if len(sys.argv) > 2:
-        TextClassifier.load(Path(sys.argv[1]) / "rnn.task").export(sys.argv[2])
+    if place:
+        TextClassifier.load(Path(folder) / "rnn.task").export(place)
     print(json.dumps({"backend": keras.backend.backend(), "found": results}))

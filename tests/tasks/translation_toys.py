@@ -1,5 +1,12 @@
 """A language that is learnt in seconds."""
 
+import functools
+
+import keras
+
+from keras_attn.tasks import Translator
+from keras_attn.text import BytePairTokenizer
+
 NUMBERS = "zero one two three four five six seven eight nine".split()
 ZAHLEN = "null eins zwei drei vier fünf sechs sieben acht neun".split()
 PAIRS = [
@@ -7,6 +14,24 @@ PAIRS = [
     for i in range(10)
     for j in range(10)
 ]
+CONFIG = {"dim": 32, "num_layers": 1, "num_heads": 2, "intermediate_dim": 64, "dropout": 0.0}
+
+
+@functools.cache
+def tokenizer():
+    """Of a token for each word, so that all pairs are of one shape: a step is traced once."""
+    return BytePairTokenizer.train([text for pair in PAIRS for text in pair], 332)
+
+
+@functools.cache
+def fitted():
+    """A Transformer that has learned the pairs; nobody changes it."""
+    keras.utils.set_random_seed(0)
+    translator = Translator(tokenizer(), CONFIG, max_source_length=24)
+    translator.fit(
+        PAIRS, epochs=20, tokens_per_batch=128, learning_rate=1e-2, label_smoothing=0.0, verbose=0
+    )
+    return translator
 
 
 def write_pairs(path, pairs=PAIRS):
