@@ -39,8 +39,15 @@ LLAMA = {
     "positions": "rotary", "num_kv_heads": 2, "normalize_first": True, "rotary_base": 50.0,
 }  # fmt: skip
 CASES = [  # settings of the stack, memory, prompt
-    *(
-        ({"normalize_first": first, "num_kv_heads": heads}, memory, prompt)
+    *(  # half of these so that any three of the four settings are tried together
+        pytest.param(
+            {"normalize_first": first, "num_kv_heads": heads},
+            memory,
+            prompt,
+            marks=()
+            if (first + memory + bool(heads) + (prompt == "left")) % 2
+            else pytest.mark.slow,
+        )
         for first, heads, memory, prompt in itertools.product(
             [True, False], [None, 2], [True, False], ["right", "left"]
         )
@@ -276,20 +283,20 @@ def test_greedy_is_a_beam_of_one_and_recomputing():
     """Over many random models: the compiled functions follow the weights."""
     model = small_transformer(num_layers=2)
     forward = compiled(model)
-    source = sources([5, 2, 1, 4, 3, 5, 5, 2, 4], 5)
-    greedy, beam = translate(model, **RULES), translate(model, 1, **RULES)
+    source = sources([5, 2, 1, 4, 3, 5] * 3, 5)
+    greedy, beam = translate(model, **RULES), translate(model, 1, **RULES).function
     recompute = RecomputeDecoder(
         lambda ids, source_ids, mask: forward({"source_ids": source_ids, "target_ids": ids})
     )
-    prompt, settings = np.full((9, 1), START, "int32"), {"max_length": 6, "end_id": END, **RULES}
+    prompt, settings = np.full((18, 1), START, "int32"), {"max_length": 6, "end_id": END, **RULES}
     different = set()
-    for seed in range(8):
+    for seed in range(4):
         randomize(model, seed)
-        one, two = greedy(source, 6), beam(source, 6)
+        one, two = greedy(source, 6), beam(ops.convert_to_tensor(source), 6)
         three = greedy_search(recompute, prompt, None, ops.convert_to_tensor(source), **settings)
         for field in one._fields:
             value = getattr(one, field)
-            np.testing.assert_allclose(getattr(two, field)[:, 0], value, atol=1e-5)
+            np.testing.assert_allclose(numpy(getattr(two, field))[:, 0], value, atol=1e-5)
             np.testing.assert_allclose(numpy(getattr(three, field)), value, atol=1e-5)
         different |= {tuple(row) for row in one.tokens.tolist()}
     assert len(different) > 15
@@ -298,12 +305,16 @@ def test_greedy_is_a_beam_of_one_and_recomputing():
 @pytest.mark.parametrize(
     ("side", "positions"),
     [
-        ("left", None),
         ("right", "rotary"),
         ("left", "alibi"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
-            for case in [("right", None), ("left", "rotary"), ("right", "alibi")]
+            for case in [
+                ("right", None),
+                ("left", None),
+                ("left", "rotary"),
+                ("right", "alibi"),
+            ]
         ),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_attn import layers, models
-from keras_attn.layers.quantization import sublayers
+from keras_attn.layers.quantization import quick_deletions, sublayers
 from keras_attn.tasks import TextGenerator
 from keras_attn.text import CharacterTokenizer
 from keras_attn.training import (
@@ -24,6 +24,13 @@ IDS = np.random.default_rng(0).integers(1, V, (4, 5)).astype("int32")
 INPUTS = {"source_ids": IDS, "target_ids": IDS}
 TRANSFORMER = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 12, "dropout": 0.0}
 RECURRENT = {"dim": 8, "units": 12, "dropout": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def _quickly():
+    """Keras collects garbage for each weight that it deletes."""
+    with quick_deletions():
+        yield
 
 
 def numpy(x):
