@@ -1,7 +1,8 @@
-"""What `test_backends.py` runs in one fresh process a backend: `backend_script.py FOLDER`.
+"""What `test_backends.py` runs in one fresh process a backend: `backend_script.py FOLDER HOW`.
 
 It loads what TensorFlow saved, compares, differentiates and trains, and prints what it found as
-JSON in its last line.
+JSON in its last line. HOW is "whole", or "quick": all models once (compiled on JAX, which would
+compile each operation of each shape otherwise), and those of `CLOSELY` layer by layer and trained.
 """
 
 import json
@@ -9,18 +10,14 @@ import sys
 from pathlib import Path
 
 import keras
+import numpy as np
+from keras import ops, tree
 
-BEFORE = set(sys.modules)
-import keras_attn  # noqa: E402
-
-IMPORTED = set(sys.modules) - BEFORE
-
-import numpy as np  # noqa: E402
-from keras import ops, tree  # noqa: E402
-
-from keras_attn import layers, models  # noqa: E402
+import keras_attn
+from keras_attn import layers, models
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+CLOSELY = ("pooled", "translator")
 HEAVY = ("tensorflow", "tensorflow_text", "tokenizers", "matplotlib", "sacrebleu", "keras_hub")
 
 
@@ -42,16 +39,20 @@ def loaded(folder, name):
     return model, inputs, outputs, trained
 
 
-def train(model, inputs):
-    """Outputs before and after one step of gradient descent, compiled where the backend can."""
+def predicted(model, inputs):
+    """Outputs, compiled where the backend can."""
     size = len(tree.flatten(model.outputs))
     # TensorFlow by XLA would take most of the time; the harness does that.
     jit_compile = False if keras.backend.backend() == "tensorflow" else "auto"
     model.compile(keras.optimizers.SGD(0.1), ["mse"] * size, jit_compile=jit_compile)
-    before = numpy(model.predict_on_batch(inputs))
-    targets = [np.full(y.shape, 0.3, "float32") for y in before]
-    model.train_on_batch(inputs, targets if size > 1 else targets[0])
-    return before, numpy(model.predict_on_batch(inputs))
+    return numpy(model.predict_on_batch(inputs))
+
+
+def train(model, inputs):
+    """Outputs after one step of gradient descent."""
+    targets = [np.full(y.shape, 0.3, "float32") for y in predicted(model, inputs)]
+    model.train_on_batch(inputs, targets if len(targets) > 1 else targets[0])
+    return numpy(model.predict_on_batch(inputs))
 
 
 def nothing_visible():
@@ -132,40 +133,47 @@ def symbolic(policy):
     return [list(y.shape), list(z.shape), list(scores.shape), [key.role for key in maps]]
 
 
-def main(folder):
+def main(folder, how):
+    import imported
+
     result = {
         "backend": keras.backend.backend(),
-        "imported": [name for name in HEAVY if name in IMPORTED],
+        "imported": [name for name in HEAVY if name in imported.by["keras_attn"]],
         "outputs": {},
         "predicted": {},
         "trained": {},
         "maps": {},
         "split": {},
     }
+    whole = how == "whole"
     for policy in POLICIES:
         keras.config.set_dtype_policy(policy)
-        if result["backend"] != "tensorflow":  # where the harness has done it
+        # On TensorFlow the harness has done it.
+        if result["backend"] != "tensorflow" and (whole or policy == "mixed_float16"):
             result[f"nothing visible {policy}"] = nothing_visible()
         result[f"symbolic {policy}"] = symbolic(policy)
     keras.config.set_dtype_policy("float32")
     # Keras itself imports it, where it is installed, in `load_model` and `set_random_seed`.
     result["without tensorflow"] = "tensorflow" not in sys.modules
-    result["rematerialized"] = rematerialized()
+    if whole or result["backend"] == "torch":
+        result["rematerialized"] = rematerialized()
     for path in sorted(folder.glob("*.keras")):
         name = path.stem
         model, inputs, outputs, trained = loaded(folder, name)
+        model.load_weights(folder / f"{name}.weights.h5")
+        found = predicted(model, inputs) if result["backend"] == "jax" else numpy(model(inputs))
+        result["predicted"][name] = distance(found, outputs)
+        if not (whole or name in CLOSELY):
+            continue
         result["maps"][name] = collected(model, inputs)
         result["outputs"][name] = distance(numpy(model(inputs)), outputs)
         if "token_ids" in inputs:  # a text classifier
             embed, rest = models.embedding_and_rest(model)
             ids = ops.convert_to_tensor(inputs["token_ids"])
             result["split"][name] = distance(numpy(rest([*embed(ids), ids])), outputs)
-        model.load_weights(folder / f"{name}.weights.h5")
-        before, after = train(model, inputs)
-        result["predicted"][name] = distance(before, outputs)
-        result["trained"][name] = distance(after, trained)
+        result["trained"][name] = distance(train(model, inputs), trained)
     print(json.dumps(result))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

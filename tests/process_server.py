@@ -12,6 +12,7 @@ import os
 import runpy
 import sys
 import traceback
+import types
 import warnings
 from typing import Any
 
@@ -51,11 +52,15 @@ def run(request: dict[str, Any]) -> int:
 def main(path: str, *modules: str) -> None:
     """Imports, then answers until there are no more requests."""
     sys.path[:0] = [part for part in path.split(os.pathsep) if part]
+    imported = sys.modules["imported"] = types.ModuleType("imported", "What each import brought.")
+    imported.by = {}
     for module in modules:
         if module.startswith("no "):
             sys.modules[module.removeprefix("no ")] = None
         else:
+            before = set(sys.modules)
             importlib.import_module(module)
+            imported.by[module] = set(sys.modules) - before
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)

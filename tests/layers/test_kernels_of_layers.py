@@ -195,7 +195,7 @@ def test_saved_and_exported(tmp_path):
     np.testing.assert_allclose(served(one), model(one), atol=1e-6)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_training(jit_compile):
     """One step of `fit` moves the weights as the plain kernel does."""
     model, inputs = model_of_two()

@@ -398,7 +398,7 @@ def test_a_layer_that_adds_a_loss(case, tmp_path):
 TRANSFORMER = models.TransformerConfig(
     11, num_layers=1, dim=D, num_heads=N, intermediate_dim=12, normalize_first=False
 )
-RECURRENT = models.RecurrentConfig(11, dim=D, units=6, num_layers=2, cell="lstm")
+RECURRENT = models.RecurrentConfig(11, dim=D, units=6)
 
 
 @pytest.mark.parametrize("config", [TRANSFORMER, RECURRENT], ids=["transformer", "rnn"])
