@@ -1,7 +1,10 @@
 """Settings of all tests."""
 
+import contextlib
+import ctypes
 import gc
 import os
+import time
 from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -27,13 +30,45 @@ def _seed():
         config.disable_op_determinism()
 
 
+# Files of a few tests that take long begin first, or they are what all others wait for.
+FIRST = ("test_backends.py", "test_layer_contracts.py")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--minutes", type=float, help="skip the tests that have not begun after so many minutes"
+    )
+
+
+def pytest_configure(config):
+    config.began = time.monotonic()
+
+
+def pytest_collection_modifyitems(items):
+    order = {name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()  # what was imported stays: the collector need not look at it again and again
+
+
+def pytest_runtest_setup(item):
+    minutes = item.config.getoption("--minutes")
+    if minutes and time.monotonic() - item.config.began > 60 * minutes:
+        pytest.skip(f"the {minutes:g} minutes of --minutes are over")
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _free():
     """Models are cycles that hold compiled functions: gigabytes, if all wait for the collector."""
     yield
     statm = Path("/proc/self/statm")  # where there is one
-    if statm.exists() and int(statm.read_text().split()[1]) * 4096 > 4e9:
+    if statm.exists() and int(statm.read_text().split()[1]) * 4096 > 1.5e9:
         gc.collect()
+        with contextlib.suppress(OSError, AttributeError):  # where the C library has it
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 @pytest.fixture(autouse=True, scope="session")

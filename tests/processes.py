@@ -24,6 +24,13 @@ KINDS = {
 }
 
 
+def package_folder() -> str:
+    """Where the package is imported from here: the tree, or where it is installed."""
+    import keras_attn  # not at the top: the process that hands out the tests needs none
+
+    return str(Path(keras_attn.__file__).parents[1])
+
+
 class Ended(NamedTuple):
     """A process that has ended."""
 
@@ -46,7 +53,7 @@ class Server:
             **({} if alone else {"KERAS_BACKEND": kind}),
         }
         command = [sys.executable, *(["-I"] if alone else []), str(HERE / "process_server.py")]
-        path = "" if alone else os.pathsep.join([str(HERE.parent), str(HERE)])
+        path = "" if alone else os.pathsep.join([package_folder(), str(HERE)])
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
             [*command, path, *KINDS[kind]],

@@ -44,7 +44,7 @@ def test_five_layers_at_the_top():
         assert getattr(keras_attn, name) is getattr(keras_attn.layers, name)
 
 
-@pytest.mark.slow
+@pytest.mark.by_hand
 def test_wheel_in_a_clean_environment_passes_the_quick_tests(tmp_path):
     """Builds a wheel, installs it where the tree is not on the path, and runs the tests."""
     subprocess.run(
