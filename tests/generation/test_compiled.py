@@ -65,7 +65,7 @@ def test_one_trace_for_any_batch_and_length(compiled, num_beams):
 
 
 @on_tensorflow
-@pytest.mark.parametrize("num_beams", [None, 3])
+@pytest.mark.parametrize("num_beams", [pytest.param(None, marks=pytest.mark.slow), 3])
 def test_xla_gives_the_same(model, compiled, num_beams):
     xla = translate(model, num_beams, jit_compile=True, **SETTINGS[num_beams])
     calls = count_calls(xla)

@@ -108,17 +108,25 @@ def test_a_function_of_the_users_own_under_xla(num_beams):
 
 
 @pytest.mark.parametrize(
-    ("rows", "num_beams", "jit_compile"),
+    ("rows", "num_beams", "how"),
     [
-        pytest.param(1, 1, False, marks=pytest.mark.slow),
-        (1, 1, True),
-        (2, 3, False),
-        # XLA compiles for long; `test_compiled.py` compares it where rows and beams are several.
-        pytest.param(2, 1, True, marks=pytest.mark.slow),
-        pytest.param(1, 3, True, marks=pytest.mark.slow),
+        (2, 3, "eager"),
+        (1, 1, "as for one row of XLA"),
+        # Compiling takes long; `test_step_by_step.py` and `test_compiled.py` compare what is
+        # compiled, by XLA too, with whole models.
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                (1, 1, "graph"),
+                (2, 3, "graph"),
+                (1, 1, "XLA"),
+                (2, 1, "XLA"),
+                (1, 3, "XLA"),
+            ]
+        ),
     ],
 )
-def test_logits_of_the_matrix_laid_out_anew(monkeypatch, rows, num_beams, jit_compile):
+def test_logits_of_the_matrix_laid_out_anew(monkeypatch, rows, num_beams, how):
     """The searches find what they find with the embedding itself, whatever the rows."""
     model = small_transformer()
     sequences = SequenceDecoder(model)
@@ -129,21 +137,29 @@ def test_logits_of_the_matrix_laid_out_anew(monkeypatch, rows, num_beams, jit_co
         inputs = (sequences.decoder, prompt, None, memory, mask)
         return beam_search(*inputs, num_beams=num_beams, max_length=max_length, end_id=END)
 
-    ids = sources([5, 3][:rows], 5)
+    def run():
+        ids = sources([5, 3][:rows], 5)
+        if how == "eager":
+            return keras.tree.map_structure(ops.convert_to_numpy, translated(ids, 6))
+        if how == "as for one row of XLA":
+            with tracing_for(xla=True, one_row=True):
+                return translated(ids, 6)
+        return CompiledFunction(translated, model.variables, how == "XLA")(ids, 6)
+
     laid_out = []
     kernel = TokenEmbedding.output_kernel
     monkeypatch.setattr(
         TokenEmbedding, "output_kernel", lambda self: laid_out.append(1) or kernel(self)
     )
-    found = CompiledFunction(translated, model.variables, jit_compile)(ids, 6)
+    found = run()
     assert sequences.decoder._kernel is None  # its own stays as it is
     backend = keras.backend.backend()
-    known_to_be_one = rows == 1 and (backend == "jax" or jit_compile)
+    known_to_be_one = rows == 1 and (backend == "jax" or how != "graph")
     assert bool(laid_out) == (on_cpu() and not (known_to_be_one and num_beams == 1))
     if not laid_out:
         return  # it is the embedding itself
     monkeypatch.setattr(TokenEmbedding, "output_kernel", lambda self: None)
-    plain = CompiledFunction(translated, model.variables, jit_compile)(ids, 6)
+    plain = run()
     np.testing.assert_array_equal(found.tokens, plain.tokens)
     np.testing.assert_allclose(found.scores, plain.scores, atol=1e-6)
 

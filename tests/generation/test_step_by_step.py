@@ -168,18 +168,29 @@ def test_a_block_without_positions_given():
     np.testing.assert_allclose(numpy(output)[:, 0], full[:, 3], atol=1e-5)
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["pre-norm", "post-norm"])
-def model(request):
-    model = small_transformer(num_layers=2, normalize_first=request.param)
+@functools.cache
+def translator(normalize_first):
+    model = small_transformer(num_layers=2, normalize_first=normalize_first)
     return model, compiled(model)
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-def test_token_decoder_of_a_model(model, prompt):
+@pytest.mark.parametrize(
+    ("normalize_first", "prompt"),
+    [
+        (True, "one token"),
+        (True, "right"),
+        (True, "left"),
+        *(
+            pytest.param(first, prompt, marks=pytest.mark.slow)
+            for first, prompt in [(True, "equal"), *((False, prompt) for prompt in PROMPTS)]
+        ),
+    ],
+)
+def test_token_decoder_of_a_model(normalize_first, prompt):
     """Ids: logits and weights of steps == those of the whole functional model."""
     lengths, side = PROMPTS[prompt]
     rng = np.random.default_rng(0)
-    model, forward = model
+    model, forward = translator(normalize_first)
     sequences = SequenceDecoder(model)
     source = sources([5, 2, 4], 5)
     width = max(lengths)
