@@ -2,12 +2,14 @@
 
 import contextlib
 import csv
+import inspect
 import io
 
 import numpy as np
 from processes import run_python
 
 from keras_attn.cli import main
+from keras_attn.export import check_place
 
 # A signal comes when the checkpoint was written so often.
 RUN_TO_SIGNAL = """
@@ -66,6 +68,27 @@ def run_command(*arguments):
         except SystemExit as stop:
             return stop.code, out.getvalue(), err.getvalue()
     raise AssertionError("it always exits")
+
+
+def note_exports(monkeypatch, task):
+    """Has the method `export` of a task leave the mark of a SavedModel, and nothing else.
+
+    Returns:
+        A list that gets the place and the further arguments, by name, of each call.
+    """
+    given, signature = [], inspect.signature(task.export)
+
+    def export(*values, **named):
+        bound = signature.bind(*values, **named)
+        bound.apply_defaults()
+        _, path, *rest = bound.arguments.values()
+        folder = check_place(path, bound.arguments["overwrite"])
+        folder.mkdir(exist_ok=True)
+        (folder / "saved_model.pb").touch()
+        given.append((path, dict(zip([*bound.arguments][2:], rest, strict=True))))
+
+    monkeypatch.setattr(task, "export", export)
+    return given
 
 
 def run_elsewhere(script, *arguments, kind="tensorflow", code=0):

@@ -14,6 +14,7 @@ from command_runs import (
     RUN_WITHOUT,
     assert_same_end,
     end_of,
+    note_exports,
     run_command,
     run_elsewhere,
 )
@@ -332,7 +333,25 @@ def test_explain(run, captioner, tmp_path, monkeypatch):
     assert [path.name for path in odd.iterdir()] == ["000001-a.png"]
 
 
-def test_export(run, captioner, tmp_path):
+def test_export(run, captioner, tmp_path, monkeypatch):
+    given = note_exports(monkeypatch, Captioner)
+    arguments = ("export", "--model", run / "best.task", "--to", tmp_path / "m", "--beams", 2)
+    code, out, err = command(*arguments, "--num-return-sequences", 1)
+    assert code == 0, err
+    assert str(tmp_path / "m") in out
+    code, _, err = command(*arguments)
+    assert code == 1
+    assert "--overwrite" in err
+    assert command(*arguments, "--alpha", 0.5, "--overwrite")[0] == 0
+    settings = [
+        {"beams": 2, "alpha": 1.0, "num_return_sequences": 1, "overwrite": False},
+        {"beams": 2, "alpha": 0.5, "num_return_sequences": None, "overwrite": True},
+    ]
+    assert given == [(tmp_path / "m", named) for named in settings]
+
+
+@pytest.mark.slow
+def test_the_exported_model(run, captioner, tmp_path):
     arguments = ("export", "--model", run / "best.task", "--to", tmp_path / "m", "--beams", 2)
     code, out, err = command(*arguments, "--num-return-sequences", 1)
     assert code == 0, err
@@ -342,9 +361,6 @@ def test_export(run, captioner, tmp_path):
     found = signatures["serving_default"](image=tf.constant(files))["caption"].numpy()
     assert [caption.decode() for caption in found] == captioner.caption(PICTURES, 2)
     assert signatures["details"](image=tf.constant(files))["captions"].shape == (6, 1)
-    code, _, err = command(*arguments)
-    assert code == 1
-    assert "--overwrite" in err
 
 
 @pytest.mark.slow

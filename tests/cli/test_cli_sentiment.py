@@ -12,6 +12,7 @@ from command_runs import (
     RUN_WITHOUT,
     assert_same_end,
     end_of,
+    note_exports,
     run_command,
     run_elsewhere,
 )
@@ -257,7 +258,24 @@ def test_explain(run, classifier, tmp_path):
     assert page.read_bytes() == before
 
 
-def test_export(run, classifier, tmp_path):
+def test_export(run, classifier, tmp_path, monkeypatch):
+    given = note_exports(monkeypatch, TextClassifier)
+    arguments = ("export", "--model", run / "best.task", "--to", tmp_path / "m")
+    code, out, err = command(*arguments, "--method", "gradient")
+    assert code == 0, err
+    assert str(tmp_path / "m") in out
+    code, _, err = command(*arguments)
+    assert code == 1
+    assert "--overwrite" in err
+    assert command(*arguments, "--overwrite")[0] == 0
+    settings = [
+        {"method": "gradient", "overwrite": False}, {"method": None, "overwrite": True}
+    ]  # fmt: skip
+    assert given == [(tmp_path / "m", named) for named in settings]
+
+
+@pytest.mark.slow
+def test_the_exported_model(run, classifier, tmp_path):
     arguments = ("export", "--model", run / "best.task", "--to", tmp_path / "m")
     code, out, err = command(*arguments, "--method", "gradient")
     assert code == 0, err
@@ -269,19 +287,19 @@ def test_export(run, classifier, tmp_path):
     ]
     expected = classifier.explain(TEST[1][0], "gradient").weights
     np.testing.assert_allclose(outputs["weights"][1][: len(expected)], expected, atol=1e-5)
-    code, _, err = command(*arguments)
-    assert code == 1
-    assert "--overwrite" in err
 
 
-def test_jax_needs_no_tensorflow(place, tmp_path):
+@pytest.mark.parametrize("model", ["bag", pytest.param("rnn", marks=pytest.mark.slow)])
+def test_jax_needs_no_tensorflow(place, model, tmp_path):
     """From the training to a page, and predictions as TensorFlow has them."""
     best = tmp_path / "run/best.task"
     (tmp_path / "lines.txt").write_text("A great film\nDull\n")
-    (tmp_path / "rnn.toml").write_text(SETTINGS.replace("pair_buckets = 30", "model = 'rnn'"))
+    rnn = "model = 'rnn'\nunits = 8"
+    settings = SETTINGS if model == "bag" else SETTINGS.replace("pair_buckets = 30", rnn)
+    (tmp_path / "jax.toml").write_text(settings)
     fit = fit_arguments(
-        place, tmp_path / "run", "--epochs", 1, "--units", 8,
-        "--config", tmp_path / "rnn.toml", "--tokenizer", "byte_pair", "--vocabulary-size", 280,
+        place, tmp_path / "run", "--epochs", 1,
+        "--config", tmp_path / "jax.toml", "--tokenizer", "byte_pair", "--vocabulary-size", 280,
     )  # fmt: skip
     evaluate = (
         "evaluate", "--model", best, "--data", place / "test.csv", "--config",

@@ -15,11 +15,13 @@ from command_runs import (
     RUN_TO_SIGNAL,
     RUN_WITHOUT,
     assert_same_end,
+    note_exports,
     run_elsewhere,
 )
 from command_runs import run_command as command
 
 sys.path.append(str(Path(__file__).parents[1] / "tasks"))
+from tracing import eagerly
 from translation_toys import PAIRS
 
 from keras_attn.cli import keras_attn_command, main
@@ -81,6 +83,23 @@ def run(place):
     assert code == 0, err
     assert "Best on the development set: BLEU" in out
     return place / "run"
+
+
+@pytest.fixture(scope="module")
+def translator(run):
+    return Translator.load(run / "best.task")
+
+
+@pytest.fixture(autouse=True)
+def loaded(request, monkeypatch):
+    """Commands take a translator that is compiled already, where it is that of the run."""
+    if "translator" not in request.fixturenames:
+        return
+    run, translator = (request.getfixturevalue(name) for name in ("run", "translator"))
+    load = Translator.load
+    monkeypatch.setattr(
+        Translator, "load", lambda path: translator if path == run / "best.task" else load(path)
+    )
 
 
 def test_settings_are_beside_the_weights(place, run):
@@ -154,7 +173,7 @@ def test_without_tensorflow(place, tmp_path, backend):
     )  # fmt: skip
     fit = (
         "translation", "fit", "--config", place / "settings.toml", "--data", data, "--epochs", 2,
-        "--tensorboard", "--run-dir",
+        "--tensorboard", "--score-epochs", 2, "--run-dir",
     )  # fmt: skip
     here(prepare, (*fit, tmp_path / "whole"))
     without = 'import sys; sys.modules["tensorflow"] = None'
@@ -170,11 +189,12 @@ def test_without_tensorflow(place, tmp_path, backend):
     here((*fit, tmp_path / "parts"), predict)
     assert_same_end(tmp_path / "parts", tmp_path / "whole")
     # What one backend has learnt another one says.
-    expected = " ".join(Translator.load(best).translate("the one and two").split())
+    with eagerly():
+        expected = " ".join(Translator.load(best).translate("the one and two").split())
     assert (tmp_path / "out").read_text(encoding="utf-8") == expected + "\n"
 
 
-def test_evaluate(place, run, tmp_path):
+def test_evaluate(place, run, translator, tmp_path):
     model = ("--model", run / "best.task", "--config", place / "settings.toml")
     code, out, err = command(
         "translation", "evaluate", *model, "--data", place / "data", "--to", tmp_path / "s.json"
@@ -204,7 +224,7 @@ def test_evaluate(place, run, tmp_path):
     assert (code, "a folder" in err) == (1, True)
 
 
-def test_predict_keeps_the_order_of_lines(place, run, tmp_path):
+def test_predict_keeps_the_order_of_lines(place, run, translator, tmp_path):
     lines = [s for s, _ in PAIRS[:5]] + ["", "  ", "caf\u00e9\u2028x\u0085y", "nine"]
     (tmp_path / "a").write_text("\n".join(lines[:4]) + "\n", encoding="utf-8")
     (tmp_path / "b").write_bytes("\r\n".join(lines[4:]).encode() + b"\r\nbad \xff byte")
@@ -215,7 +235,6 @@ def test_predict_keeps_the_order_of_lines(place, run, tmp_path):
     )  # fmt: skip
     assert code == 0, err
     assert "1 lines are no UTF-8" in err
-    translator = Translator.load(run / "best.task")
     # As training reads them: white space of any kind is a space.
     texts = [" ".join(line.split()) for line in [*lines, "bad \ufffd byte"]]
     expected = [
@@ -238,7 +257,7 @@ def test_predict_keeps_the_order_of_lines(place, run, tmp_path):
     assert pictures == [f"{i + 1:06d}.png" for i, text in enumerate(expected) if text]
 
 
-def test_predict_reads_standard_input(run, tmp_path, capfd):
+def test_predict_reads_standard_input(run, translator, tmp_path, capfd):
     (tmp_path / "given").write_bytes(b"the one and two\n\nthe six and nine")
     former = os.dup(0)
     try:
@@ -254,29 +273,44 @@ def test_predict_reads_standard_input(run, tmp_path, capfd):
     assert out[1] == ""
 
 
-def test_predict_may_replace_what_it_reads_and_write_to_devices(run, tmp_path):
+def test_predict_may_replace_what_it_reads_and_write_to_devices(run, translator, tmp_path):
     path = tmp_path / "sentences"
     path.write_text("\ufeffthe one and two\n", encoding="utf-8")
     for output in (os.devnull, path):
         arguments = ("predict", "--model", run / "best.task", "--to", output, path)
         assert command("translation", *arguments)[0] == 0
     assert not os.path.isfile(os.devnull)
-    expected = " ".join(Translator.load(run / "best.task").translate("the one and two").split())
+    expected = " ".join(translator.translate("the one and two").split())
     assert path.read_text(encoding="utf-8") == expected + "\n"
 
 
-def test_export(run, tmp_path):
+def test_export(run, translator, tmp_path, monkeypatch):
+    given = note_exports(monkeypatch, Translator)
+    arguments = ("translation", "export", "--model", run / "best.task", "--to", tmp_path / "out")
+    code, out, err = command(*arguments, "--beams", 2)
+    assert code == 0, err
+    assert str(tmp_path / "out") in out
+    code, _, err = command(*arguments)
+    assert code == 1
+    assert "--overwrite" in err
+    more = ("--alpha", 0.5, "--num-return-sequences", 3, "--overwrite")
+    assert command(*arguments, *more)[0] == 0
+    settings = [
+        {"beams": 2, "alpha": 1.0, "num_return_sequences": None, "overwrite": False},
+        {"beams": 4, "alpha": 0.5, "num_return_sequences": 3, "overwrite": True},
+    ]
+    assert given == [(tmp_path / "out", named) for named in settings]
+
+
+@pytest.mark.slow
+def test_the_exported_model(run, translator, tmp_path):
     arguments = ("translation", "export", "--model", run / "best.task", "--to", tmp_path / "out")
     code, _, err = command(*arguments, "--beams", 2)
     assert code == 0, err
     serve = tf.saved_model.load(str(tmp_path / "out")).signatures["serving_default"]
     texts = [s for s, _ in PAIRS[:4]]
     served = serve(text=tf.constant(texts))["translation"].numpy().tolist()
-    assert [t.decode() for t in served] == Translator.load(run / "best.task").translate(texts, 2)
-    code, _, err = command(*arguments)
-    assert code == 1
-    assert "--overwrite" in err
-    assert command(*arguments, "--overwrite")[0] == 0
+    assert [t.decode() for t in served] == translator.translate(texts, 2)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from keras_attn.text import BytePairTokenizer
 from keras_attn.visualize import attention_viewer
 
 TOKENIZER = BytePairTokenizer.train(["the one and two", "die eins und zwei"] * 3, 275)
+pytestmark = pytest.mark.usefixtures("eager")
 SMALL = {"dim": 16, "intermediate_dim": 16, "num_layers": 2, "num_heads": 2}
 
 
@@ -32,7 +33,7 @@ def test_all_attention_of_a_transformer():
 
 
 def test_its_own_translation():
-    translator = Translator(TOKENIZER, SMALL)
+    translator = Translator(TOKENIZER, {**SMALL, "num_layers": 1})
     view = translation_view(translator, "the one")
     assert view.title == f"the one → {translator.translate('the one')}"
     assert view.parts[0].queries == tuple(translator.align("the one").target_tokens)

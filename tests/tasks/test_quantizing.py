@@ -6,9 +6,11 @@ import zipfile
 import captioning_toys
 import numpy as np
 import pytest
+import tensorflow as tf
 import text_classification_toys as classification
 import text_generation_toys as generation
 from processes import answer
+from tracing import eagerly
 from translation_toys import PAIRS
 
 from keras_attn.cli import main
@@ -37,7 +39,7 @@ def header(path):
         return json.loads(archive.read("task.json"))
 
 
-def test_a_classifier(tmp_path):
+def test_a_classifier(tmp_path, unsaved):
     classifier = classification.make("rnn")
     texts = classification.HOSTILE
     plain = classifier.predict_probabilities(texts)  # compiled for the floats
@@ -45,18 +47,30 @@ def test_a_classifier(tmp_path):
     assert classifier.quantize() is classifier
     found = classifier.predict_probabilities(texts)
     assert 0 < np.abs(found - plain).max() < 0.1
-    explained = classification.everything(classifier, ["attention", "gradient"])
+    with eagerly():
+        explained = classification.everything(classifier, ["attention", "gradient"])
     classifier.save(tmp_path / "int8.task")
     assert header(tmp_path / "float.task")["format_version"] == 1
     assert header(tmp_path / "int8.task")["format_version"] == 2
     loaded = TextClassifier.load(tmp_path / "int8.task")
     assert quantized_sublayers(loaded.model) == quantized_sublayers(classifier.model)
-    assert classification.everything(loaded, ["attention", "gradient"]) == explained
+    with eagerly():
+        assert classification.everything(loaded, ["attention", "gradient"]) == explained
     half = TextClassifier.load(tmp_path / "int8.task", dtype="mixed_bfloat16")
     assert half.model.get_layer("head").dtype_policy.name == "int8_from_mixed_bfloat16"
-    loaded.export(tmp_path / "model", "gradient")
-    outputs = served(tmp_path / "model", text=texts[:1])
+    loaded.export(tmp_path / "model", "attention")
+    outputs = unsaved[0]["serving_default"](tf.constant(texts[:1]))
     np.testing.assert_allclose(outputs["probabilities"], found[:1], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_exported_classifier(tmp_path):
+    classifier = classification.make("rnn").quantize()
+    texts = classification.HOSTILE
+    classifier.export(tmp_path / "model", "gradient")
+    outputs = served(tmp_path / "model", text=texts[:1])
+    found = classifier.predict_probabilities(texts[:1])
+    np.testing.assert_allclose(outputs["probabilities"], found, atol=1e-5)
 
 
 def test_a_generator_and_some_of_its_layers(tmp_path):

@@ -133,7 +133,7 @@ def test_what_cannot_be_trained_leaves_no_run(more, message, tmp_path):
     assert {p.name for p in tmp_path.iterdir()} <= {".lock"}
 
 
-def test_uneven_classes_are_named(tmp_path):
+def test_uneven_classes_are_named(tmp_path, eager):
     texts = [("fine film", "good")] * 21 + [("dull film", "bad")] * 2
     once = ClassificationTrainingSettings(epochs=1)
     dev = [("fine", "good"), ("dull", "bad")]

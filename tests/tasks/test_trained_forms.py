@@ -30,7 +30,7 @@ def training(**values):
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     settings = TranslationDataSettings(
-        train=write_pairs(folder / "pairs.tsv"), dev_size=10, test_size=10, vocabulary_size=300
+        train=write_pairs(folder / "pairs.tsv"), dev_size=10, test_size=10, vocabulary_size=332
     )
     return PreparedTranslation.prepare(settings, folder / "prepared")
 
