@@ -197,12 +197,12 @@ def test_some_layers_with_settings_of_their_own_and_the_rest_later(tmp_path):
 
 
 def test_clones_and_weights_files(tmp_path):
-    model = quantize(make("additive"))
+    model = quantize(make("bag"))
     clone = keras.models.clone_model(model)
     clone.set_weights(model.get_weights())
     np.testing.assert_array_equal(call(clone), call(model))
     model.save_weights(tmp_path / "model.weights.h5")
-    other = quantize(MODELS["additive"]())
+    other = quantize(MODELS["bag"]())
     other.load_weights(tmp_path / "model.weights.h5")
     np.testing.assert_array_equal(call(other), call(model))
 

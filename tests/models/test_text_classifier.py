@@ -255,7 +255,9 @@ def decided(rows, length=24, seed=0):
     return np.where(np.arange(length) < lengths[:, None], ids, 0), labels
 
 
-@pytest.mark.parametrize("kind", TEXT_CLASSIFIERS)
+@pytest.mark.parametrize(
+    "kind", ["bag", "rnn", pytest.param("transformer", marks=pytest.mark.slow)]
+)
 def test_a_token_far_from_the_end_decides(kind, tmp_path):
     """Fits in seconds, and finds the token."""
     config = {
