@@ -147,6 +147,7 @@ def quick(folder, *arguments):
     return json.loads((folder / "a.json").read_text()), done
 
 
+@pytest.mark.slow
 def test_a_quick_run(tmp_path):
     found, done = quick(
         tmp_path, "--only", "scaling/width 16", "--contenders", "keras_attn*", "--backend",

@@ -2,8 +2,6 @@
 
 import hashlib
 import os
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 from PIL import Image
+from processes import run_python
 
 from keras_attn.datasets import (
     CachedRegions,
@@ -380,14 +379,5 @@ def test_the_same_on_all_backends(backend):
         "import sys, test_caption_batches; print(test_caption_batches.digest(), "
         "'tensorflow' in sys.modules)"
     )
-    path = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": path}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_python(backend, script, path=[HERE])
     assert done.stdout.split() == [digest(), str(backend == "tensorflow")]

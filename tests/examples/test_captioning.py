@@ -6,14 +6,13 @@ import io
 import itertools
 import json
 import os
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from processes import run_python
 
 from keras_attn.datasets import draw_shapes, save_drawn_shapes
 
@@ -30,13 +29,7 @@ def script():
 
 
 def run(*arguments, cwd, **environment):
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-    )
+    return run_python("tensorflow", SCRIPT, *arguments, cwd=cwd, check=False, **environment)
 
 
 def write_shapes(folder, count):

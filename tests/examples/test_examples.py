@@ -2,23 +2,17 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(script, *arguments, backend="tensorflow", cwd):
-    return subprocess.run(
-        [sys.executable, str(ROOT / "examples" / script), *map(str, arguments)],
-        env={**os.environ, "KERAS_BACKEND": backend, "PYTHONPATH": str(ROOT)},
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-    )
+    return run_python(backend, ROOT / "examples" / script, *arguments, cwd=cwd, check=False)
 
 
 def code_block(page, number=0):
@@ -27,7 +21,8 @@ def code_block(page, number=0):
     return blocks[number].split("```")[0]
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_stack_layers(backend, tmp_path):
     size = (5, 4096) if backend == "tensorflow" else (1, 256)
     done = run(
@@ -61,6 +56,7 @@ def test_the_page_on_decoding_runs(capsys):
     assert capsys.readouterr().out.startswith("(2, 2, 20) ")
 
 
+@pytest.mark.slow
 def test_the_page_on_translation_runs(capsys):
     exec(code_block("docs/translation.md"), {})
     assert "train: 6, dev: 1, test: 1" in capsys.readouterr().out
@@ -122,19 +118,11 @@ def test_translation_from_a_file_to_a_saved_model(tmp_path):
 
 def test_translation_without_network_names_the_other_choices(tmp_path):
     """pip is made to fail by an index that is not there."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples/translation.py"), "--cache-dir", "cache"],
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PIP_CONFIG_FILE": os.devnull,
-            "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
-            "PIP_RETRIES": "0",
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    no_index = {"PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+    done = run_python(
+        "tensorflow", ROOT / "examples/translation.py", "--cache-dir", "cache",
+        cwd=tmp_path, check=False, PIP_RETRIES="0", **no_index,
+    )  # fmt: skip
     assert done.returncode != 0
     assert "tab-separated file" in done.stderr
     assert "wheel=" in done.stderr

@@ -32,6 +32,9 @@ nbformat.write(notebook, sys.argv[3])
 """
 
 
+pytestmark = pytest.mark.slow  # it is one run of a kernel
+
+
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory):
     folder = tmp_path_factory.mktemp("notebook")

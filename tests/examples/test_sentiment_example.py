@@ -4,11 +4,10 @@ import importlib.util
 import itertools
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples/sentiment.py"
@@ -25,13 +24,7 @@ def script():
 
 
 def run(*arguments, cwd, **environment):
-    return subprocess.run(
-        [sys.executable, str(SCRIPT), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-    )
+    return run_python("tensorflow", SCRIPT, *arguments, cwd=cwd, check=False, **environment)
 
 
 @pytest.mark.slow
@@ -134,6 +127,7 @@ def test_without_network_it_names_the_other_choice(tmp_path):
     assert "--data FILE" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_page_on_sentiment_runs(tmp_path, monkeypatch, capsys):
     """Its first block of Python, and the second with what the first made."""
     page = (ROOT / "docs/sentiment.md").read_text(encoding="utf-8")

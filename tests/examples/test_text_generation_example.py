@@ -3,11 +3,10 @@
 import dataclasses
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 from keras_attn.tasks import (
     TextDataSettings,
@@ -20,13 +19,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments, cwd, **environment):
-    return subprocess.run(
-        [sys.executable, str(ROOT / "examples/text_generation.py"), *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-    )
+    script = ROOT / "examples/text_generation.py"
+    return run_python("tensorflow", script, *arguments, cwd=cwd, check=False, **environment)
 
 
 @pytest.mark.slow
@@ -68,6 +62,7 @@ def test_without_network_it_names_the_other_choices(tmp_path):
     assert "--archive FILE" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_page_runs(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs/text_generation.md").read_text(encoding="utf-8")
     blocks = [block.split("```")[0] for block in page.split("```python\n")[1:]]
