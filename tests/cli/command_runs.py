@@ -11,6 +11,11 @@ from processes import run_python
 from keras_attn.cli import main
 from keras_attn.export import check_place
 
+# To the bit, as in this process (see `tracing.py`).
+AS_HERE = """
+import tensorflow
+tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+"""
 # A signal comes when the checkpoint was written so often.
 RUN_TO_SIGNAL = """
 import os, sys
@@ -93,6 +98,7 @@ def note_exports(monkeypatch, task):
 
 def run_elsewhere(script, *arguments, kind="tensorflow", code=0):
     """Runs a script in a process of its own; returns standard output and error."""
+    script = AS_HERE + script if kind == "tensorflow" else script
     ended = run_python(kind, script, *arguments, check=False)
     assert ended.returncode == code, ended.stderr[-3000:]
     return ended.stdout, ended.stderr
