@@ -466,7 +466,7 @@ def test_searches(variant):
     rules = {"suppressed_ids": (PAD,)}
     beams = {**rules, "num_beams": 3, "num_return_sequences": 3, "alpha": 0.6}
     different = set()
-    for seed in (1, 0):
+    for seed in (6, 0):
         randomize(model, seed)
         greedy, one, several = (
             search(model, source, width, **rules, **more)
