@@ -363,12 +363,13 @@ def test_dropout_of_cells_is_one_mask_for_all_steps(jit_compile):
     assert cell._dropout_mask is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "attention",
     [
-        pytest.param(lambda: AdditiveAttention(5, normalize=True), marks=pytest.mark.slow),
+        lambda: AdditiveAttention(5, normalize=True),
         lambda: LuongAttention("concat", window="predictive"),
-        pytest.param(lambda: LuongAttention("scaled", window="monotonic"), marks=pytest.mark.slow),
+        lambda: LuongAttention("scaled", window="monotonic"),
     ],
 )
 def test_fit_by_xla(attention):
@@ -453,6 +454,7 @@ def test_weights_are_collected_once_for_all_steps():
 # --- training, saving
 
 
+@pytest.mark.slow
 def test_it_learns_to_copy_and_survives_a_new_process(tmp_path):
     """Reversed words: found by the attention, saved, and loaded where nothing was built."""
     keras.utils.set_random_seed(0)

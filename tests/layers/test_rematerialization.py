@@ -55,8 +55,13 @@ def run(make, rematerialize, compiled=False, training=True, scores=False, steps=
     return results, seeds, stack
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize("make", [encoder, decoder])
-@pytest.mark.parametrize("compiled", [False, "graph", "xla"])
+@pytest.mark.parametrize(
+    "compiled", [False, pytest.param("graph", marks=SLOW), pytest.param("xla", marks=SLOW)]
+)
 def test_values_gradients_and_noise(make, compiled):
     results, seeds, _ = run(make, True, compiled, **NOISE)
     expected, expected_seeds, stack = run(make, False, compiled, **NOISE)
