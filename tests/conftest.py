@@ -30,6 +30,28 @@ def _seed():
         config.disable_op_determinism()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _quick_graphs():
+    """A graph here runs a few times: what Grappler does to it, and Keras twice, takes longer."""
+    import keras
+
+    if keras.backend.backend() != "tensorflow":
+        return
+    import tensorflow as tf
+    from keras.src.backend.tensorflow.trainer import TensorFlowTrainer as Trainer
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    make = Trainer.make_train_function
+
+    def build_and_make(self, force=False):
+        # Else the first step makes the variables of the optimizer, and is traced again without.
+        if self.built and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        return make(self, force)
+
+    Trainer.make_train_function = build_and_make
+
+
 # Files of a few tests that take long begin first, or they are what all others wait for.
 FIRST = ("test_backends.py", "test_layer_contracts.py")
 

@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "tasks"))
-from tracing import _quick_graphs, eager  # noqa: F401
+from tracing import eager  # noqa: F401

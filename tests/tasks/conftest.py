@@ -1,3 +1,3 @@
 """Settings of the tests of tasks."""
 
-from tracing import _quick_graphs, eager, unsaved  # noqa: F401
+from tracing import eager, unsaved  # noqa: F401

@@ -1,40 +1,12 @@
-"""How the tests of tasks and of the command have TensorFlow run: graphs are made once, and as is.
-
-A graph here runs a few times. What Grappler does to it, and what Keras does twice, takes longer.
-"""
+"""What the tests of tasks and of the command need no graphs for, and no files."""
 
 import contextlib
 import warnings
 
-import keras
 import pytest
 
 from keras_attn import export
 from keras_attn.ops.compilers import tracing_for
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _quick_graphs():
-    if keras.backend.backend() != "tensorflow":
-        yield
-        return
-    import tensorflow as tf
-    from keras.src.backend.tensorflow.trainer import TensorFlowTrainer as Trainer
-
-    former = tf.config.optimizer.get_experimental_options().get("disable_meta_optimizer", False)
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    make = Trainer.make_train_function
-
-    def build_and_make(self, force=False):
-        # Else the first step makes the variables of the optimizer, and is traced again without.
-        if self.built and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
-        return make(self, force)
-
-    Trainer.make_train_function = build_and_make
-    yield
-    Trainer.make_train_function = make
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": former})
 
 
 @contextlib.contextmanager
