@@ -49,10 +49,10 @@ ATTENTIONS = {
     "fixed context": lambda units: (None, "bahdanau"),
     "additive, Bahdanau's order": lambda units: (AdditiveAttention(units), "bahdanau"),
     "additive, Luong's order": lambda units: (AdditiveAttention(units), "luong"),
-    "luong-dot": lambda units: (LuongAttention("dot"), "luong"),
-    "luong-general": lambda units: (LuongAttention("general"), "luong"),
+    "luong-dot": lambda units: (LuongAttention(score="dot"), "luong"),
+    "luong-general": lambda units: (LuongAttention(score="general"), "luong"),
     "luong-general, local-p": lambda units: (
-        LuongAttention("general", window="predictive"),
+        LuongAttention(score="general", window="predictive"),
         "luong",
     ),
 }
@@ -67,7 +67,7 @@ def decoder_model(name, args):
         model = keras.Model([x, memory], keras.layers.RNN(cell, return_sequences=True)(x))
     else:
         attention, order = ATTENTIONS[name](args.units)
-        decoder = AttentionDecoder(cell, attention, order, attention_units=args.units)
+        decoder = AttentionDecoder(cell, attention, order=order, attention_units=args.units)
         model = keras.Model([x, memory], decoder(x, memory))
     model.compile("adam", "mse", jit_compile=args.jit if BACKEND == "tensorflow" else "auto")
     return model

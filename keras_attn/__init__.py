@@ -11,26 +11,12 @@ from keras_attn import (
     training,
     visualize,
 )
-from keras_attn.layers import (
-    AdditiveAttention,
-    DecoderBlock,
-    MultiHeadSelfAttention,
-    PositionalEncoding,
-    TransformerEncoderBlock,
-    attention_maps,
-    collect_attention,
-)
+from keras_attn.layers import *  # noqa: F403  each layer is `keras_attn.X` too
 from keras_attn.version import __version__
 
 __all__ = [
-    "AdditiveAttention",
-    "DecoderBlock",
-    "MultiHeadSelfAttention",
-    "PositionalEncoding",
-    "TransformerEncoderBlock",
+    *layers.__all__,
     "__version__",
-    "attention_maps",
-    "collect_attention",
     "datasets",
     "generation",
     "layers",

@@ -61,9 +61,11 @@ def nothing_visible():
     mask = keras.Input((4, 4), dtype="bool", name="mask")
     memory_mask = keras.Input((5,), dtype="bool", name="memory_mask")
     scored = {"return_attention_scores": True}
-    h, head = layers.SelfAttention("separate", use_bias=True)(x, attention_mask=mask, **scored)
+    h, head = layers.SelfAttention(projection="separate", use_bias=True)(
+        x, attention_mask=mask, **scored
+    )
     c, additive = layers.AdditiveAttention(3)(h, memory, value_mask=memory_mask, **scored)
-    y, own, cross = layers.TransformerDecoder(1, 2, 8, value_rank=3)(
+    y, own, cross = layers.TransformerDecoder(1, 2, intermediate_dim=8, value_rank=3)(
         c, memory, attention_mask=mask, memory_mask=memory_mask, **scored
     )
     scores = [additive, ops.expand_dims(head, 1), *own, *cross]
@@ -100,10 +102,12 @@ def rematerialized():
         keras.utils.set_random_seed(1)
         inputs = keras.Input((4, 8)), keras.Input((4, 8)), keras.Input((4,), dtype="bool")
         settings = {"dropout": 0.3, "attention_dropout": 0.2, "seed": 3, "rematerialize": again}
-        hidden = layers.TransformerEncoder(2, 2, 8, positions="rotary", **settings)(
-            inputs[0], padding_mask=inputs[2]
+        hidden = layers.TransformerEncoder(
+            2, 2, intermediate_dim=8, positions="rotary", **settings
+        )(inputs[0], padding_mask=inputs[2])
+        stack = layers.TransformerDecoder(
+            1, 2, intermediate_dim=8, normalize_first=True, **settings
         )
-        stack = layers.TransformerDecoder(1, 2, 8, normalize_first=True, **settings)
         model = keras.Model(inputs, stack(inputs[1], hidden, memory_mask=inputs[2]))
         first = numpy(model.trainable_weights)
         jit_compile = False if keras.backend.backend() == "tensorflow" else "auto"

@@ -19,27 +19,45 @@ from processes import Server
 
 
 @pytest.fixture(autouse=True)
-def _seed():
+def _seed(monkeypatch):
     """Each test begins alike: runs of tasks make TensorFlow deterministic, which refuses XLA."""
     import keras  # not at the top: the process that hands out the tests needs none
 
-    keras.utils.set_random_seed(0)
-    if keras.backend.backend() == "tensorflow":
-        from tensorflow.python.framework import config
+    if keras.backend.backend() != "tensorflow":
+        keras.utils.set_random_seed(0)
+        return
+    from tensorflow import random
+    from tensorflow.python.framework import config
 
-        config.disable_op_determinism()
+    with monkeypatch.context() as patch:
+        # It would have TensorFlow make its kernels again for each test: a tenth of the whole time.
+        patch.setattr(random, "set_seed", lambda seed: None)
+        keras.utils.set_random_seed(0)
+    config.disable_op_determinism()
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _quick_graphs():
-    """A graph here runs a few times: what Grappler does to it, and Keras twice, takes longer."""
+def _quick_keras():
+    """What pays where a graph runs often and a process holds one model costs more than it gives."""
     import keras
 
+    delete = keras.Layer.__delattr__
+
+    def without_collecting(self, name):
+        # Quantizing deletes weights, and Keras looks for garbage each time: a second among all
+        # that tests leave.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gc, "collect", lambda: 0)
+            delete(self, name)
+
+    keras.Layer.__delattr__ = without_collecting
     if keras.backend.backend() != "tensorflow":
         return
     import tensorflow as tf
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer as Trainer
 
+    tf.random.set_seed(0)
+    # A graph here runs a few times: Grappler takes longer than it saves.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     make = Trainer.make_train_function
 

@@ -133,10 +133,12 @@ def check_attention_mask(case: LayerCase) -> None:
     hidden = np.ones((2, S), bool)
     hidden[1, 1:3] = False
     whole = np.broadcast_to(hidden[:, None, None], (2, heads, T, S))
-    expected = numpy(case(layer, inputs, attention_mask=hidden))
+    expected = numpy(case(layer, inputs, attention_mask=whole[:, 0]))
     assert np.abs(expected - numpy(case(layer, inputs))).max() > 1e-4
-    for mask in (hidden.astype("int64"), whole[:, 0], whole[:, :1], whole.astype("int32")):
+    for mask in (whole[:, 0].astype("int64"), whole[:, :1], whole.astype("int32")):
         assert_equal(case(layer, inputs, attention_mask=mask), expected)
+    if key in case.masks:
+        assert_equal(case(layer, inputs, **{case.masks[key]: hidden}), expected)
 
 
 def check_refused_masks(case: LayerCase) -> None:
@@ -158,7 +160,15 @@ def check_refused_masks(case: LayerCase) -> None:
     if case.attention_mask is not None:
         query, key, heads = case.attention_mask
         T, S = case.length(query), case.length(key)
-        for shape in [(S + 1,), (T + 1, S), (T, S + 1), (T, 1), (heads + 1, T, S), (1, 1, T, S)]:
+        for mask in (np.ones((2, S), bool), keras.Input((S,), batch_size=2, dtype="bool")):
+            with pytest.raises(ValueError) as error:  # padding, or a triangle?
+                symbolic = keras.backend.is_keras_tensor(mask)
+                inputs = case.symbolic(True) if symbolic else case.arrays()
+                case(case.layer(), inputs, attention_mask=mask)
+            padding = f"padding as `{case.masks.get(key, 'value_mask')}`"
+            for part in (f"{(2, S)}", padding, "`attention_mask=mask[None]`"):
+                assert part in str(error.value)
+        for shape in [(T + 1, S), (T, S + 1), (T, 1), (heads + 1, T, S), (1, 1, T, S)]:
             mask = keras.Input(shape, batch_size=2, dtype="bool")
             with pytest.raises(ValueError) as error:
                 case(case.layer(), case.symbolic(True), attention_mask=mask)

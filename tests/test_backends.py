@@ -21,11 +21,11 @@ def translator():
     target = keras.Input((None,), dtype="int32", name="target")
     embed = layers.TokenEmbedding(11, D, name="embed")
     settings = {"normalize_first": True, "num_kv_heads": 1, "activation": "gelu"}
-    memory = layers.TransformerEncoder(1, N, F, **settings)(
+    memory = layers.TransformerEncoder(1, N, intermediate_dim=F, **settings)(
         layers.PositionalEncoding()(embed(source))
     )
     y = layers.LearnedPositionalEncoding(9)(embed(target))
-    y, own, cross = layers.TransformerDecoder(1, N, F, **settings)(
+    y, own, cross = layers.TransformerDecoder(1, N, intermediate_dim=F, **settings)(
         y, memory, return_attention_scores=True
     )
     model = keras.Model(
@@ -48,8 +48,8 @@ def layer_by_layer():
     y = layers.PositionalEncoding()(x, positions=positions, mask=mask)
     y = layers.Dropout(0.0)(layers.FeedForward(5)(y))
     y, alone = layers.SelfAttention(scale=0.5)(y, mask=mask, return_attention_scores=True)
-    y = layers.SelfAttention("shared", units=5)(y, attention_mask=each)
-    y = layers.SelfAttention("separate", use_bias=True)(y, use_causal_mask=True)
+    y = layers.SelfAttention(projection="shared", units=5)(y, attention_mask=each)
+    y = layers.SelfAttention(projection="separate", use_bias=True)(y, use_causal_mask=True)
     y, own = layers.MultiHeadSelfAttention(N, key_dim=3, output_dim=D)(
         y, attention_mask=each, use_causal_mask=True, return_attention_scores=True
     )
@@ -57,16 +57,16 @@ def layer_by_layer():
         y, memory, value_mask=memory_mask, return_attention_scores=True
     )
     y, additive = layers.AdditiveAttention(5, use_bias=True)(
-        y, memory, attention_mask=memory_mask, return_attention_scores=True
+        y, memory, value_mask=memory_mask, return_attention_scores=True
     )
     y = keras.layers.Dense(D)(y)
-    y = layers.TransformerEncoderBlock(N, F)(y, padding_mask=mask)
-    y = layers.DecoderBlock(N, F, value_rank=3)(
+    y = layers.TransformerEncoderBlock(N, intermediate_dim=F)(y, padding_mask=mask)
+    y = layers.DecoderBlock(N, intermediate_dim=F, value_rank=3)(
         y, memory, memory_mask=memory_mask, padding_mask=mask
     )
-    y = layers.DecoderBlock(N, F)(y)
-    y = layers.TransformerEncoder(1, N, F, value_rank=2)(y, attention_mask=each)
-    y = layers.TransformerDecoder(1, N, F)(y)
+    y = layers.DecoderBlock(N, intermediate_dim=F)(y)
+    y = layers.TransformerEncoder(1, N, intermediate_dim=F, value_rank=2)(y, attention_mask=each)
+    y = layers.TransformerDecoder(1, N, intermediate_dim=F)(y)
     inputs = [x, memory, mask, memory_mask, each, positions]
     rng = np.random.default_rng(0)
     visible = rng.random((2, 1, 4, 4)) > 0.4
@@ -99,8 +99,8 @@ def recurrent():
     y, two = layers.AttentionDecoder(
         [keras.layers.GRUCell(5), keras.layers.LSTMCell(6)],
         [
-            layers.LuongAttention("scaled", window="monotonic", window_size=2),
-            layers.LuongAttention("concat", window="predictive", window_size=3),
+            layers.LuongAttention(score="scaled", window="monotonic", window_size=2),
+            layers.LuongAttention(score="concat", window="predictive", window_size=3),
         ],
     )(y, memory, return_attention_scores=True)
     model = keras.Model({"source": source, "target": target}, [y, *one, *two])
@@ -124,7 +124,7 @@ def pooled():
     context, attention = layers.AttentionPooling(5)(x, return_attention_scores=True)
     vectors = [
         layers.MaskedAveragePooling()(x),
-        layers.MaskedAveragePooling("sqrtn")(y),
+        layers.MaskedAveragePooling(combiner="sqrtn")(y),
         layers.MaskedMaxPooling()(y),
         layers.FirstTokenPooling()(x),
         layers.FinalStatesPooling()(x),
@@ -146,12 +146,12 @@ def bag():
 def pictures():
     """Channel and spatial attention with their gates, and two encoders of pictures."""
     images = keras.Input((None, None, 3), name="images")
-    x = layers.ImagePreprocessing((5, 8), "torch")(images)
-    x, channel = layers.ChannelAttention(1, pools=("max", "average"))(
+    x = layers.ImagePreprocessing((5, 8), scaling="torch")(images)
+    x, channel = layers.ChannelAttention(reduction=1, pools=("max", "average"))(
         x, return_attention_scores=True
     )
-    x, spatial = layers.SpatialAttention(3)(x, return_attention_scores=True)
-    x, what, where = layers.CBAM(2, 5)(x, return_attention_scores=True)
+    x, spatial = layers.SpatialAttention(kernel_size=3)(x, return_attention_scores=True)
+    x, what, where = layers.CBAM(reduction=2, kernel_size=5)(x, return_attention_scores=True)
     cnn = models.small_cnn_encoder(8, (4, 4), "cbam", reduction=2, kernel_size=3)
     patches = models.patch_encoder(
         8, 4, num_layers=1, dim=D, num_heads=N, intermediate_dim=F, dropout=0.0
@@ -189,16 +189,22 @@ def modern():
     embed = layers.TokenEmbedding(11, D, name="embed")
     settings = {"normalization": "rms_norm", "gated": True, "use_bias": False, "num_kv_heads": 1}
     memory = layers.TransformerEncoder(
-        1, N, F, positions="rotary", normalize_first=True, activation="silu", **settings
+        1,
+        N,
+        intermediate_dim=F,
+        positions="rotary",
+        normalize_first=True,
+        activation="silu",
+        **settings,
     )(embed(source))
     y = embed(target)
-    y = layers.DecoderBlock(N, F, positions="rotary")(y, positions=positions)
+    y = layers.DecoderBlock(N, intermediate_dim=F, positions="rotary")(y, positions=positions)
     y, own, cross = layers.TransformerDecoder(
-        1, N, F, positions="alibi", rematerialize=True, **settings
+        1, N, intermediate_dim=F, positions="alibi", rematerialize=True, **settings
     )(y, memory, positions=positions, return_attention_scores=True)
     y = layers.MultiHeadSelfAttention(N, positions="alibi")(layers.RMSNormalization()(y))
-    y = layers.FeedForward(F, "gelu", gated=True)(y)
-    heads = layers.RotaryEmbedding(100.0)(keras.ops.expand_dims(y, 2), positions)
+    y = layers.FeedForward(F, activation="gelu", gated=True)(y)
+    heads = layers.RotaryEmbedding(base=100.0)(keras.ops.expand_dims(y, 2), positions)
     given = {"source": source, "target": target, "positions": positions}
     inputs = {
         "source": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32"),
@@ -324,7 +330,7 @@ class Model(keras.Model):
         super().__init__()
         self.embed = layers.TokenEmbedding(9, 4)
         self.positions = layers.LearnedPositionalEncoding(6)
-        self.block = layers.TransformerEncoderBlock(2, 8)
+        self.block = layers.TransformerEncoderBlock(2, intermediate_dim=8)
     def call(self, inputs):
         x = self.positions(self.embed(inputs["ids"]), positions=inputs["positions"])
         return self.block(x, padding_mask=inputs["mask"])

@@ -147,7 +147,7 @@ def bert_encoder(case: dict, jit: bool, attention_dropout: bool = True) -> Job:
     def block(x, memory):
         return TransformerEncoderBlock(
             case["heads"],
-            case["intermediate"],
+            intermediate_dim=case["intermediate"],
             dropout=case["dropout"],
             attention_dropout=case["dropout"] if attention_dropout else 0.0,
             activation="gelu",
@@ -169,7 +169,7 @@ def deep_stack(
     stack = TransformerEncoder(
         case["layers"],
         case["heads"],
-        case["intermediate"],
+        intermediate_dim=case["intermediate"],
         rematerialize=rematerialize,
         normalize_first=True,
         dtype=policy,
@@ -182,7 +182,7 @@ def deep_stack(
 def small_batches(case: dict, jit: bool, at_once: int) -> Job:
     """An epoch of `fit` over batches that are held; the amount is batches."""
     x = keras.Input((None, case["dim"]))
-    block = TransformerEncoderBlock(case["heads"], case["intermediate"])
+    block = TransformerEncoderBlock(case["heads"], intermediate_dim=case["intermediate"])
     model = keras.Model(x, block(x))
     model.compile("adam", "mse", jit_compile=jit, steps_per_execution=at_once)
     given = keras_jobs.vectors(case, "length")[0].astype("float32")
@@ -197,9 +197,9 @@ def rnn_decoder(case: dict, jit: bool, attention: str) -> Job:
         if attention == "additive":
             layer, order = AdditiveAttention(case["dim"]), "bahdanau"
         else:
-            layer, order = LuongAttention("dot"), "luong"
+            layer, order = LuongAttention(score="dot"), "luong"
         cell = keras.layers.GRUCell(case["dim"])
-        return AttentionDecoder(cell, layer, order, attention_units=case["dim"])(x, memory)
+        return AttentionDecoder(cell, layer, order=order, attention_units=case["dim"])(x, memory)
 
     return keras_jobs.recurrent(decoder, case, jit)
 

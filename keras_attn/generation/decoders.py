@@ -1,5 +1,6 @@
 """What the search loops decode with: anything that can `prefill` and `step`."""
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -7,7 +8,8 @@ from typing import Any, Protocol
 from keras import ops, tree
 
 from keras_attn.ops.compilers import is_one_row
-from keras_attn.ops.masks import token_mask
+from keras_attn.ops.masks import static_shape, token_mask
+from keras_attn.ops.padding import known_value
 
 Tensor = Any
 State = Any
@@ -83,7 +85,9 @@ class RecomputeDecoder:
 
     Args:
         function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`, causal: the
-            logits at a position must not depend on later ids.
+            logits at a position must not depend on later ids. If it has an argument `padding_mask`
+            it gets that too, boolean `(B, L)`, True for tokens. A model that takes an id for
+            padding needs it: a search may produce that id, and the token counts.
         pad_id: What fills the ids after the last token.
 
     Example:
@@ -98,6 +102,7 @@ class RecomputeDecoder:
     def __init__(self, function: Callable[..., Tensor], pad_id: int = 0):
         self.function = function
         self.pad_id = pad_id
+        self._takes_mask = "padding_mask" in inspect.signature(function).parameters
 
     def prefill(
         self,
@@ -116,13 +121,13 @@ class RecomputeDecoder:
         order = ops.argsort(ops.where(mask, index, index + length), axis=1)
         ids = ops.take_along_axis(ops.where(mask, prompt, self.pad_id), order, axis=1)
         ids = ops.pad(ids, [[0, 0], [0, max_length - length]], constant_values=self.pad_id)
-        state = {"ids": ids}
+        count = ops.sum(ops.cast(mask, "int32"), axis=1)
+        state = {"ids": ids, "visible": _index(ids) < ops.expand_dims(count, 1)}
         if memory is not None:
             state["memory"] = memory
         if memory_mask is not None:
             state["memory_mask"] = memory_mask
-        last = ops.sum(ops.cast(mask, "int32"), axis=1) - 1
-        return self._at(state, ops.maximum(last, 0)), state
+        return self._at(state, ops.maximum(count - 1, 0)), state
 
     def step(
         self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
@@ -133,12 +138,27 @@ class RecomputeDecoder:
                 "RecomputeDecoder has no attention scores: it knows nothing of the model. "
                 "Received: return_scores=True. Use `keras_attn.attention_maps(model, inputs)`."
             )
-        index = ops.cumsum(ops.ones_like(state["ids"]), axis=1) - 1
-        here = ops.equal(index, ops.cast(ops.expand_dims(positions, 1), index.dtype))
+        last, length = known_value(positions), static_shape(state["ids"])[1]
+        if last is not None and length is not None and last.max(initial=0) >= length:
+            raise ValueError(
+                f"There is room for {length} tokens, those of the prompt included. Received: "
+                f"position {int(last.max())}. Give `prefill` a greater `max_length`."
+            )
+        here = ops.equal(_index(state["ids"]), ops.cast(ops.expand_dims(positions, 1), "int32"))
         tokens = ops.cast(ops.expand_dims(tokens, 1), state["ids"].dtype)
-        state = {**state, "ids": ops.where(here, tokens, state["ids"])}
+        state = {
+            **state,
+            "ids": ops.where(here, tokens, state["ids"]),
+            "visible": ops.logical_or(state["visible"], here),
+        }
         return self._at(state, positions), state
 
     def _at(self, state: State, positions: Tensor) -> Tensor:
-        logits = self.function(state["ids"], state.get("memory"), state.get("memory_mask"))
+        more = {"padding_mask": state["visible"]} if self._takes_mask else {}
+        logits = self.function(state["ids"], state.get("memory"), state.get("memory_mask"), **more)
         return ops.take_along_axis(logits, ops.reshape(positions, (-1, 1, 1)), axis=1)[:, 0]
+
+
+def _index(ids: Tensor) -> Tensor:
+    """Positions `0 ... L-1` of each row, int32 `(B, L)`."""
+    return ops.cumsum(ops.ones_like(ids, dtype="int32"), axis=1) - 1

@@ -34,7 +34,7 @@ class AdditiveAttention(SequenceAttention):
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
-    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` `(B, S)`, `(B, T, S)` or
+    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` `(B, T, S)` or
     `(B, 1, T, S)` does so for each query; boolean or 0/1 integers, True: may be attended. Where no
     mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it is
     the mask of the output. A query that sees no key gets zero weights and a zero context.
@@ -57,8 +57,9 @@ class AdditiveAttention(SequenceAttention):
         query_mask: `(B, T)` mask of the output.
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
-        attention_mask: `(B, S)`, `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: What `project_key(key)` returned, where many queries read one memory.
+        attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
+        projected_key: What `project_key(key)` returned, where many queries read one memory. NaN
+            in its padding, or in that of `value`, is then not taken out.
         positions: `(B, T)`: positions of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
@@ -81,6 +82,7 @@ class AdditiveAttention(SequenceAttention):
     def __init__(
         self,
         units: int,
+        *,
         use_bias: bool = False,
         attention_dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
@@ -91,7 +93,12 @@ class AdditiveAttention(SequenceAttention):
         **kwargs,
     ):
         super().__init__(
-            window, window_size, attention_dropout, kernel_initializer, seed=seed, **kwargs
+            window=window,
+            window_size=window_size,
+            attention_dropout=attention_dropout,
+            kernel_initializer=kernel_initializer,
+            seed=seed,
+            **kwargs,
         )
         check_positive("AdditiveAttention", units=units)
         self.units = units

@@ -10,6 +10,7 @@ from keras_attn.layers.masked_layer import (
     check_positive,
     check_rank,
     check_rate,
+    check_same_batch,
     sequence_mask,
 )
 from keras_attn.layers.recurrent_cells import (
@@ -129,11 +130,13 @@ class AttentionDecoder(RecurrentLoop):
 
     _query_mask_name = "padding_mask"
     _key_mask_name = "memory_mask"
+    _needed_masks = (("x", ("padding_mask", "mask", "x_mask")), ("memory", ("memory_mask",)))
 
     def __init__(
         self,
         cell: Any,
         attention: Any = None,
+        *,
         order: str | None = None,
         input_feeding: bool | None = None,
         attention_units: int | None = None,
@@ -288,6 +291,7 @@ class AttentionDecoder(RecurrentLoop):
         self,
         x,
         memory=None,
+        *,
         memory_mask=None,
         padding_mask=None,
         initial_state=None,
@@ -305,6 +309,8 @@ class AttentionDecoder(RecurrentLoop):
                 f"Received: dtype {keras.backend.standardize_dtype(x.dtype)}."
             )
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        check_same_batch(x=x, memory=memory)
+        x = self._clean(x, padding_mask)
         if return_attention_scores and not self.attention:
             raise ValueError(
                 "Without `attention` there are no scores. Received: return_attention_scores=True."

@@ -70,6 +70,7 @@ class AttentionPooling(PoolingLayer):
     def __init__(
         self,
         units: int | None = None,
+        *,
         score: str = "additive",
         attention_dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
@@ -115,10 +116,11 @@ class AttentionPooling(PoolingLayer):
             shape=(width, 1), initializer=cloned(self.kernel_initializer), name="query"
         )
 
-    def call(self, x, mask=None, return_attention_scores=False, x_mask=None, training=None):
+    def call(self, x, *, mask=None, return_attention_scores=False, x_mask=None, training=None):
         """Scores, normalises and averages."""
         check_rank(x, "x", shape="(B, S, D)")
         mask = sequence_mask(x, mask, x_mask, name="mask")
+        x = self._clean(x, mask)
         hidden = x * ops.cast(x.shape[-1] ** -0.5, x.dtype)
         if self.hidden_dense is not None:
             hidden = self.hidden_dense(x)

@@ -32,6 +32,7 @@ class TransformerBlock(MaskedLayer):
     def __init__(
         self,
         num_heads: int,
+        *,
         intermediate_dim: int,
         key_dim: int | None = None,
         value_dim: int | None = None,
@@ -98,6 +99,7 @@ class TransformerBlock(MaskedLayer):
             positions=self.positions,
             rotary_base=self.rotary_base,
         )
+        self.self_attention._cleans_padding = False  # the block does
         self.self_attention.build(x_shape)
         self.self_attention_norm = self._norm(x_shape, "self_attention_norm")
         self.feed_forward = FeedForward(

@@ -48,6 +48,7 @@ class CBAM(ImageGate):
 
     def __init__(
         self,
+        *,
         reduction: int = 16,
         kernel_size: int = 7,
         data_format: str | None = None,
@@ -56,9 +57,11 @@ class CBAM(ImageGate):
         super().__init__(data_format=data_format, **kwargs)
         settings = {"data_format": self.data_format, "dtype": self.dtype_policy}
         self.channel_attention = ChannelAttention(
-            reduction, pools=("average", "max"), name="channel_attention", **settings
+            reduction=reduction, pools=("average", "max"), name="channel_attention", **settings
         )
-        self.spatial_attention = SpatialAttention(kernel_size, name="spatial_attention", **settings)
+        self.spatial_attention = SpatialAttention(
+            kernel_size=kernel_size, name="spatial_attention", **settings
+        )
 
     def build(self, x_shape):
         """Makes the weights of both."""
@@ -66,7 +69,7 @@ class CBAM(ImageGate):
         self.channel_attention.build(x_shape)
         self.spatial_attention.build(x_shape)
 
-    def call(self, x, return_attention_scores=False):
+    def call(self, x, *, return_attention_scores=False):
         """Applies one after the other."""
         x, what = self.channel_attention(x, return_attention_scores=True)
         x, where = self.spatial_attention(x, return_attention_scores=True)

@@ -61,6 +61,7 @@ class ChannelAttention(ImageGate):
 
     def __init__(
         self,
+        *,
         reduction: int = 16,
         activation: Any = "relu",
         pools: Sequence[str] = ("average",),
@@ -110,7 +111,7 @@ class ChannelAttention(ImageGate):
             name=name,
         )
 
-    def call(self, x, return_attention_scores=False):
+    def call(self, x, *, return_attention_scores=False):
         """Pools, makes the gates and multiplies by them."""
         logits = []
         for pool in self.pools:

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_attn.layers.block import TransformerBlock, with_scores
-from keras_attn.layers.masked_layer import check_rank, sequence_mask
+from keras_attn.layers.masked_layer import check_rank, check_same_batch, sequence_mask
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 
 Tensor = Any
@@ -64,7 +64,7 @@ class DecoderBlock(TransformerBlock):
         memory: `(B, S, Dm)`, or None for a block without cross-attention.
         memory_mask: `(B, S)`.
         padding_mask: `(B, T)`.
-        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1|N, T, T)`.
+        attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
@@ -91,6 +91,15 @@ class DecoderBlock(TransformerBlock):
 
     _query_mask_name = "padding_mask"
     _key_mask_name = "padding_mask"
+    _constructor_hint = (
+        "KerasHub's order is `intermediate_dim, num_heads`; here it is "
+        "DecoderBlock(num_heads, intermediate_dim=...)."
+    )
+    _call_hint = (
+        "KerasHub's `decoder_padding_mask` is `padding_mask` here, its `encoder_padding_mask` is "
+        "`memory_mask`."
+    )
+    _needed_masks = (("x", ("padding_mask", "mask", "x_mask")), ("memory", ("memory_mask",)))
 
     def build(self, x_shape, memory_shape=None):
         """Makes the sublayers; cross-attention where there is a memory."""
@@ -98,6 +107,7 @@ class DecoderBlock(TransformerBlock):
         self.cross_attention = None
         if memory_shape is not None:
             self.cross_attention = self._attention(MultiHeadAttention, "cross_attention")
+            self.cross_attention._cleans_padding = False  # the block does
             self.cross_attention.build(x_shape, memory_shape)
             self.cross_attention_norm = self._norm(x_shape, "cross_attention_norm")
 
@@ -105,6 +115,7 @@ class DecoderBlock(TransformerBlock):
         self,
         x,
         memory=None,
+        *,
         memory_mask=None,
         padding_mask=None,
         attention_mask=None,
@@ -120,6 +131,11 @@ class DecoderBlock(TransformerBlock):
         check_rank(x, "x")
         self._check_memory(memory, memory_mask, cross_attention_mask)
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        x = self._clean(x, padding_mask)
+        if memory is not None:
+            check_same_batch(x=x, memory=memory)
+            memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
+            memory = self._clean(memory, memory_mask)
 
         def attend_self(h):
             result = self.self_attention(
@@ -147,7 +163,6 @@ class DecoderBlock(TransformerBlock):
         x, scores = self._residual(x, self.self_attention_norm, attend_self, training)
         scores = (scores,)
         if memory is not None:
-            memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
             x, cross = self._residual(x, self.cross_attention_norm, attend_memory, training)
             scores = (*scores, cross)
         x = self._feed_forward(x, training)
@@ -201,6 +216,8 @@ class DecoderBlock(TransformerBlock):
             The output `(B, P, D)` and `{"cache": ..., "memory": ...}`.
         """
         self._check_memory(memory, memory_mask)
+        x = self._clean(x, padding_mask)
+        memory = None if memory is None else self._clean(memory, memory_mask)
         state = {}
 
         def attend_self(h):

@@ -83,6 +83,7 @@ class DoublyStochasticLoss(MaskedLayer):
         self,
         x,
         attention_weights=None,
+        *,
         padding_mask=None,
         memory_mask=None,
         mask=None,

@@ -47,7 +47,7 @@ class Dropout(MaskedLayer):
     _query_mask_name = "mask"
     _key_mask_name = "mask"
 
-    def __init__(self, rate: float, seed: int | None = None, **kwargs):
+    def __init__(self, rate: float, *, seed: int | None = None, **kwargs):
         super().__init__(**kwargs)
         check_rate("Dropout", rate=rate)
         self.rate = rate
@@ -55,7 +55,7 @@ class Dropout(MaskedLayer):
         self.seed_generator = keras.random.SeedGenerator(seed) if rate else None
         self.built = True
 
-    def call(self, x, mask=None, training=None):
+    def call(self, x, *, mask=None, training=None):
         """Drops units while training."""
         if mask is not None:
             check_mask(mask, x)

@@ -65,6 +65,7 @@ class FeedForward(MaskedLayer):
     def __init__(
         self,
         intermediate_dim: int,
+        *,
         activation: Any = "relu",
         dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
@@ -114,7 +115,7 @@ class FeedForward(MaskedLayer):
             name=name,
         )
 
-    def call(self, x, mask=None, training=None):
+    def call(self, x, *, mask=None, training=None):
         """Applies the network to each position."""
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - 1)

@@ -34,13 +34,29 @@ def flat(layer: Any, x: Tensor, **kwargs: Any) -> Tensor:
     if len(x.shape) < 3 or not _matrices_are_faster():
         return layer(x, **kwargs)
     y = layer(ops.reshape(x, (-1, x.shape[-1])), **kwargs)
-    return ops.reshape(y, (*_lengths(x), y.shape[-1]))
+    return ops.reshape(y, (*lengths(x), y.shape[-1]))
 
 
-def _lengths(x: Tensor) -> tuple:
-    """All axes but the last; one that is not known needs no look at the tensor."""
-    known = tuple(-1 if length is None else length for length in x.shape[:-1])
-    return known if known.count(-1) <= 1 else tuple(ops.shape(x)[:-1])
+def lengths(x: Tensor, axes: int | None = None) -> tuple:
+    """Returns the sizes of the first axes, to reshape by: -1 for one that is not known.
+
+    Args:
+        x: A tensor.
+        axes: How many axes; all but the last if None.
+
+    Returns:
+        Integers, and for more than one that is not known, or an empty axis, scalar tensors.
+
+    Example:
+
+    >>> lengths(ops.ones((2, 5, 4)))
+    (2, 5)
+    """
+    shape = x.shape[: len(x.shape) - 1 if axes is None else axes]
+    known = tuple(-1 if length is None else length for length in shape)
+    if known.count(-1) == 0 or (known.count(-1) == 1 and 0 not in known):
+        return known
+    return tuple(ops.shape(x)[: len(known)])
 
 
 def _matrices_are_faster() -> bool:

@@ -49,7 +49,7 @@ class GridPositionalEncoding(MaskedLayer):
 
     _query_mask_name = "x_mask"
 
-    def __init__(self, columns: int, max_wavelength: float = 10000.0, **kwargs):
+    def __init__(self, columns: int, *, max_wavelength: float = 10000.0, **kwargs):
         super().__init__(**kwargs)
         check_positive("GridPositionalEncoding", columns=columns)
         if max_wavelength <= 1:
@@ -67,7 +67,7 @@ class GridPositionalEncoding(MaskedLayer):
                 f"Received: shape {tuple(x_shape)}."
             )
 
-    def call(self, x, mask=None, x_mask=None):
+    def call(self, x, *, mask=None, x_mask=None):
         """Adds the positions."""
         check_rank(x, "x", shape="(B, R, D)")
         sequence_mask(x, mask, x_mask, name="mask")

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers.collect import active_collector
-from keras_attn.layers.flattening import flat
+from keras_attn.layers.flattening import flat, lengths
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_choice,
@@ -17,6 +17,7 @@ from keras_attn.layers.masked_layer import (
 from keras_attn.ops import combine_masks, dot_product_attention
 from keras_attn.ops.attention_kernels import KERNELS
 from keras_attn.ops.cached_attention import cached_attention
+from keras_attn.ops.padding import check_right_padding
 
 Tensor = Any
 
@@ -28,6 +29,7 @@ class HeadsLayer(MaskedLayer):
         self,
         num_heads: int,
         key_dim: int | None = None,
+        *,
         value_dim: int | None = None,
         num_kv_heads: int | None = None,
         output_dim: int | None = None,
@@ -132,7 +134,7 @@ class HeadsLayer(MaskedLayer):
         )
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
-        return ops.reshape(x, (-1, ops.shape(x)[1], heads, x.shape[2] // heads))
+        return ops.reshape(x, (*lengths(x), heads, x.shape[2] // heads))
 
     def _attend(
         self,
@@ -170,7 +172,7 @@ class HeadsLayer(MaskedLayer):
             if collector is not None:
                 collector._add(self, role, scores)
         width = self.num_heads * self._value_head_dim
-        context = ops.reshape(context, (-1, ops.shape(context)[1], width))
+        context = ops.reshape(context, (*lengths(context, 2), width))
         output = flat(self.output_dense, context)
         return (output, scores) if return_attention_scores else output
 
@@ -193,7 +195,7 @@ class HeadsLayer(MaskedLayer):
             if collector is not None:
                 collector._add(self, role, scores)
         width = self.num_heads * self._value_head_dim
-        context = ops.reshape(context, (-1, ops.shape(context)[1], width))
+        context = ops.reshape(context, (*lengths(context, 2), width))
         output = flat(self.output_dense, context)
         return (output, scores) if return_attention_scores else output
 
@@ -210,6 +212,7 @@ class HeadsLayer(MaskedLayer):
         """The `mask` of `_attend`, and `key_lengths` in the place of a mask of right padding."""
         lengths = None
         if self.right_padding and key_mask is not None:
+            check_right_padding(key_mask, "mask")
             lengths, key_mask = ops.sum(ops.cast(key_mask, "int32"), axis=1), None
         mask = self._combined_mask(query, key, attention_mask, key_mask)
         return {"mask": mask, "key_lengths": lengths}

@@ -61,7 +61,7 @@ class ImagePreprocessing(keras.layers.Layer):
     [-1.0, -0.5, 0.5, 1.0]
     """
 
-    def __init__(self, image_size: int | Sequence[int], scaling: str = "none", **kwargs):
+    def __init__(self, image_size: int | Sequence[int], *, scaling: str = "none", **kwargs):
         super().__init__(autocast=False, **kwargs)  # resizing is done in float32
         self.image_size = as_image_size(image_size, "ImagePreprocessing")
         if scaling not in SCALINGS:

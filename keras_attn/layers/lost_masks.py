@@ -17,40 +17,48 @@ _ATTENTIONS = (
 )
 
 
-def check_mask_kept(memory: Tensor | None, memory_mask: Tensor | None) -> None:
-    """Raises a ValueError where a symbolic memory has no mask, but was made of what had one.
+def check_mask_kept(name: str, x: Tensor | None, mask_name: str, mask: Tensor | None) -> None:
+    """Raises a ValueError where a symbolic input has no mask, but was made of what had one.
 
-    Operators and many layers drop Keras' masks silently; padding would be attended to.
+    Operators and many layers drop Keras' masks silently; padding would be taken for tokens.
 
     Args:
-        memory: `(B, S, Dm)`. Only a symbolic tensor knows what it was made of.
-        memory_mask: Its mask; with one, nothing is wrong.
+        name: The argument's name.
+        x: `(B, S, D)`. Only a symbolic tensor knows what it was made of.
+        mask_name: The argument that says what is padding.
+        mask: What was given for it; with a mask, nothing is wrong.
 
     Raises:
         ValueError: Naming the layer that dropped the mask.
+
+    Example:
+
+    >>> ids = keras.Input((None,), dtype="int32")
+    >>> x = TokenEmbedding(vocabulary_size=10, dim=4)(ids)
+    >>> check_mask_kept("x", x, "padding_mask", None)
     """
-    if memory is None or memory_mask is not None or not keras.backend.is_keras_tensor(memory):
+    if x is None or mask is not None or not keras.backend.is_keras_tensor(x):
         return
-    if getattr(memory, "_keras_mask", None) is not None:  # Keras will fill it in
+    if getattr(x, "_keras_mask", None) is not None:  # Keras will fill it in
         return
-    seen, queue = set(), [memory]
+    seen, queue = set(), [x]
     while queue:
         tensor = queue.pop(0)
         if id(tensor) in seen:
             continue
         seen.add(id(tensor))
         for source, operation in _sources(tensor):
-            lengths = {static_shape(t)[1] for t in (source, memory) if len(t.shape) > 1}
+            lengths = {static_shape(t)[1] for t in (source, x) if len(t.shape) > 1}
             if len(source.shape) < 3 or len(lengths - {None}) > 1:
                 continue  # ids, one vector for all, or another length: not these positions
             if getattr(source, "_keras_mask", None) is None:
                 queue.append(source)
                 continue
             raise ValueError(
-                f"`memory` has lost its mask: the input of {operation.name!r} has one, its output "
-                "has not, and padding would be attended to. Pass `memory_mask`: the mask (B, S), "
-                "or ones where all of the memory may be seen. Received: memory of shape "
-                f"{tuple(memory.shape)} without a mask."
+                f"`{name}` has lost its mask: the input of {operation.name!r} has one, its output "
+                f"has not, and padding would be taken for tokens. Pass `{mask_name}`: the mask "
+                f"(B, S), or ones where all of `{name}` is to be seen. Received: {name} of shape "
+                f"{tuple(x.shape)} without a mask."
             )
 
 

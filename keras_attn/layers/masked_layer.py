@@ -7,11 +7,13 @@ from typing import Any
 
 import keras
 
+from keras_attn.layers.arguments import check_call
 from keras_attn.layers.collect import calling_as
 from keras_attn.layers.lost_masks import check_mask_kept
 from keras_attn.layers.quantization import CompositeLayer
 from keras_attn.ops import as_boolean_mask, check_padding_mask
-from keras_attn.ops.masks import builds_across_replicas, static_shape
+from keras_attn.ops.masks import builds_across_replicas, check_not_rank_2, static_shape
+from keras_attn.ops.padding import without_nan_in_padding
 
 Tensor = Any
 
@@ -27,14 +29,22 @@ class MaskedLayer(CompositeLayer):
     Keras fills `mask` when a layer is called with one tensor and `<argument>_mask` when it is
     called with several, and sends on the mask of the first argument. This class adds what is
     missing: a mask given explicitly, by position or keyword, wins over the implicit one, is
-    checked, and becomes the mask of the output too. A `(B, S)` `attention_mask` is a padding mask.
+    checked, and becomes the mask of the output too. An `attention_mask` of rank 2 is refused.
 
     Subclasses name the explicit argument that describes their first input in `_query_mask_name`
-    and the one that describes the attended sequence in `_key_mask_name`.
+    and the one that describes the attended sequence in `_key_mask_name`. `_needed_masks` has the
+    inputs whose padding would change the result, each with the arguments that may say what of it
+    is padding. NaN and infinity in padding are set to zero where they enter, unless the layer that
+    this one belongs to has done so: then `_cleans_padding` is False.
     """
 
     _query_mask_name: str | None = None
     _key_mask_name: str | None = None
+    _needed_masks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    _cleans_padding = True
+
+    def _clean(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        return without_nan_in_padding(x, mask) if self._cleans_padding else x
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -42,28 +52,18 @@ class MaskedLayer(CompositeLayer):
 
     def __call__(self, *args, **kwargs):
         """Sorts the masks, then calls as any layer."""
+        check_call(self, args, kwargs)
         names = _call_arguments(type(self))
-        if len(args) > len(names):
-            raise TypeError(
-                f"{type(self).__name__} takes at most {len(names)} arguments: {', '.join(names)}. "
-                f"Received: {len(args)}."
-            )
-        for name, value in zip(names[1:], args[1:], strict=False):
-            if name in kwargs:
-                raise TypeError(
-                    f"{type(self).__name__} received the argument `{name}` twice, by position and "
-                    "by keyword. Pass it once."
-                )
-            kwargs[name] = value
+        kwargs.update(zip(names[1:], args[1:], strict=False))
         args = args[:1]
-        given = kwargs.get("attention_mask")
-        if given is not None:
-            given = kwargs["attention_mask"] = as_boolean_mask(given, "attention_mask")
-            if len(given.shape) == 2:
-                self._merge(kwargs, self._key_mask_name, kwargs.pop("attention_mask"))
+        padding = {"attention_mask": self._key_mask_name, "cross_attention_mask": "memory_mask"}
         for name in [n for n in kwargs if n == "mask" or n.endswith("_mask")]:
-            if kwargs[name] is not None and name not in ("use_causal_mask", "attention_mask"):
-                kwargs[name] = as_boolean_mask(kwargs[name], name)
+            if kwargs[name] is None or name == "use_causal_mask":
+                continue
+            kwargs[name] = as_boolean_mask(kwargs[name], name)
+            if name in padding:
+                causal = name == "attention_mask" and "use_causal_mask" in names
+                check_not_rank_2(kwargs[name], name, padding[name], causal)
         first = args[0] if args else kwargs.get(names[0])
         explicit = first_mask(
             *(kwargs.get(n) for n in (self._query_mask_name, "mask", f"{names[0]}_mask") if n)
@@ -74,20 +74,16 @@ class MaskedLayer(CompositeLayer):
         with calling_as("self" if kwargs.get("value") is first else "cross"):
             return super().__call__(*args, **kwargs)
 
-    @staticmethod
-    def _merge(kwargs: dict, name: str, mask: Tensor) -> None:
-        other = kwargs.get(name)
-        if other is not None:
-            mask = keras.ops.logical_and(as_boolean_mask(other, name), mask)
-        kwargs[name] = mask
-
     def compute_output_shape(self, x_shape, *other_shapes):
         """Returns the shape of the output: that of the first input, unless a subclass says more."""
         return tuple(x_shape)
 
     def compute_output_spec(self, *args, **kwargs):
         """Traces `call`, so that symbolic outputs are what eager ones are, errors included."""
-        check_mask_kept(kwargs.get("memory"), kwargs.get("memory_mask"))
+        names = _call_arguments(type(self))
+        for name, masks in self._needed_masks:
+            x = args[0] if args and name == names[0] else kwargs.get(name)
+            check_mask_kept(name, x, masks[0], first_mask(*(kwargs.get(m) for m in masks)))
         args, kwargs = keras.tree.map_structure(_dense, (args, kwargs))
         return keras.Operation.compute_output_spec(self, *args, **kwargs)
 
@@ -137,6 +133,17 @@ def check_same_length(key: Tensor, value: Tensor) -> None:
             "`key` and `value` must have one length. Received: key of shape "
             f"{static_shape(key)}, value of shape {static_shape(value)}."
         )
+
+
+def check_same_batch(**inputs: Tensor | None) -> None:
+    """Raises a ValueError where inputs are known to have different numbers of rows."""
+    rows = {name: static_shape(x)[0] for name, x in inputs.items() if x is not None}
+    if len(set(rows.values()) - {None}) > 1:
+        names = " and ".join(f"`{name}`" for name in rows)
+        shapes = ", ".join(
+            f"{name} of shape {static_shape(x)}" for name, x in inputs.items() if x is not None
+        )
+        raise ValueError(f"{names} must have one batch size. Received: {shapes}.")
 
 
 def check_positions(positions: Tensor, x: Tensor) -> Tensor:

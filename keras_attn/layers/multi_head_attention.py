@@ -8,7 +8,12 @@ from keras import ops
 from keras_attn.layers.collect import current_role
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.heads import HeadsLayer
-from keras_attn.layers.masked_layer import check_rank, check_same_length, sequence_mask
+from keras_attn.layers.masked_layer import (
+    check_rank,
+    check_same_batch,
+    check_same_length,
+    sequence_mask,
+)
 from keras_attn.ops import as_boolean_mask
 from keras_attn.ops.cached_attention import to_cache
 
@@ -34,10 +39,10 @@ class MultiHeadAttention(HeadsLayer):
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
-    Masking: `value_mask` and `key_mask` `(B, S)` hide keys, `attention_mask` `(B, S)`, `(B, T, S)`
+    Masking: `value_mask` and `key_mask` `(B, S)` hide keys, `attention_mask` `(B, T, S)`
     or `(B, 1|N, T, S)` does so for each query; all are boolean or 0/1 integers, True: may be
     attended. Where `value_mask` is not given the Keras mask of `value` is used, where `key_mask` is
-    not given that of `key`; both are combined. A `(B, S)` `attention_mask` is a `value_mask`. The
+    not given that of `key`; both are combined. The
     caller's tensors and their masks are never changed. `query_mask` hides nothing: it is the mask
     of the output. A query that sees no key gets a zero context (so its output is the output bias)
     and zero weights. A causal mask is aligned bottom-right: the last query sees every key.
@@ -68,7 +73,7 @@ class MultiHeadAttention(HeadsLayer):
         query_mask: `(B, T)` mask of the output.
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
-        attention_mask: `(B, S)`, `(B, T, S)` or `(B, 1|N, T, S)`.
+        attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`.
         use_causal_mask: Whether later keys are hidden from earlier queries.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
@@ -90,6 +95,7 @@ class MultiHeadAttention(HeadsLayer):
 
     _query_mask_name = "query_mask"
     _key_mask_name = "value_mask"
+    _needed_masks = (("value", ("value_mask", "key_mask")), ("key", ("key_mask", "value_mask")))
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         """Makes the four projections."""
@@ -121,6 +127,7 @@ class MultiHeadAttention(HeadsLayer):
         query,
         value=None,
         key=None,
+        *,
         query_mask=None,
         value_mask=None,
         key_mask=None,
@@ -141,13 +148,16 @@ class MultiHeadAttention(HeadsLayer):
         if key is not None:
             check_rank(key, "key", shape="(B, S, Dk)")
             check_same_length(key, value)
-        sequence_mask(query, query_mask, mask, name="query_mask")
+        check_same_batch(query=query, value=value, key=key)
+        query = self._clean(query, sequence_mask(query, query_mask, mask, name="query_mask"))
         value_mask = sequence_mask(value, value_mask, name="value_mask")
         key_mask = sequence_mask(value, key_mask, name="key_mask")
         if value_mask is not None and key_mask is not None:
             value_mask = ops.logical_and(value_mask, key_mask)
         elif value_mask is None:
             value_mask = key_mask
+        value = self._clean(value, value_mask)
+        key = None if key is None else self._clean(key, value_mask)
         return self._attend(
             self._split(flat(self.query_dense, query), self.num_heads),
             *self._project(value, key),

@@ -48,8 +48,7 @@ class MultiHeadSelfAttention(HeadsLayer):
     Shapes: x `(B, T, D)`.
 
     Masking: the Keras mask of `x`, or `mask` `(B, T)` in its place, hides keys. `attention_mask`
-    `(B, T)` takes the place of the Keras mask and is combined with `mask`; `(B, T, T)` or
-    `(B, 1|N, T, T)` is combined with either. Masks are boolean or 0/1 integers, True: may be
+    `(B, T, T)` or `(B, 1|N, T, T)` hides more. Masks are boolean or 0/1 integers, True: may be
     attended. The mask of the output is that of `x`, or the explicit one. A query that sees no key
     gets a zero context (so its output is the output bias) and zero weights; a padded query that
     sees keys is computed as any other.
@@ -77,7 +76,7 @@ class MultiHeadSelfAttention(HeadsLayer):
 
     Call arguments:
         x: `(B, T, D)`.
-        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1|N, T, T)`.
+        attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         mask: `(B, T)` padding mask.
@@ -102,40 +101,19 @@ class MultiHeadSelfAttention(HeadsLayer):
 
     _query_mask_name = "mask"
     _key_mask_name = "mask"
+    _needed_masks = (("x", ("mask", "x_mask")),)
+    _call_hint = "It attends from `x` to itself; MultiHeadAttention takes `query, value, key`."
 
     def __init__(
         self,
         num_heads: int,
         key_dim: int | None = None,
-        value_dim: int | None = None,
-        num_kv_heads: int | None = None,
-        output_dim: int | None = None,
-        attention_dropout: float = 0.0,
-        use_bias: bool = True,
-        scale: float | None = None,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        seed: int | None = None,
-        value_rank: int | None = None,
+        *,
         positions: str | None = None,
         rotary_base: float = 10000.0,
         **kwargs,
     ):
-        super().__init__(
-            num_heads,
-            key_dim,
-            value_dim,
-            num_kv_heads,
-            output_dim,
-            attention_dropout,
-            use_bias,
-            scale,
-            kernel_initializer,
-            bias_initializer,
-            seed,
-            value_rank,
-            **kwargs,
-        )
+        super().__init__(num_heads, key_dim, **kwargs)
         check_choice("MultiHeadSelfAttention", POSITIONS, positions=positions)
         check_rotary_base(rotary_base)
         self.positions = positions
@@ -167,6 +145,7 @@ class MultiHeadSelfAttention(HeadsLayer):
     def call(
         self,
         x,
+        *,
         attention_mask=None,
         use_causal_mask=False,
         return_attention_scores=False,
@@ -178,6 +157,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         """Projects, attends and projects back."""
         check_rank(x, "x")
         mask = sequence_mask(x, mask, x_mask, name="mask")
+        x = self._clean(x, mask)
         positions = self._positions_of(x, positions)
         return self._attend(
             *self.project(x, positions),

@@ -16,6 +16,8 @@ COMBINERS = ("mean", "sqrtn")
 class PoolingLayer(MaskedLayer):
     """`(B, S, D)` to `(B, D)`: what comes out has no positions, and so no mask."""
 
+    _needed_masks = (("x", ("mask", "x_mask")),)
+
     def compute_output_shape(self, x_shape):
         """Returns the shape of the output."""
         return (x_shape[0], x_shape[-1])
@@ -24,10 +26,11 @@ class PoolingLayer(MaskedLayer):
         """Returns None."""
         return None
 
-    def call(self, x, mask=None, x_mask=None):
+    def call(self, x, *, mask=None, x_mask=None):
         """Pools."""
         check_rank(x, "x", shape="(B, S, D)")
-        return self._pool(x, sequence_mask(x, mask, x_mask, name="mask"))
+        mask = sequence_mask(x, mask, x_mask, name="mask")
+        return self._pool(self._clean(x, mask), mask)
 
     def _pool(self, x: Tensor, mask: Tensor | None) -> Tensor:
         raise NotImplementedError
@@ -68,7 +71,7 @@ class MaskedAveragePooling(PoolingLayer):
     [[2.0]]
     """
 
-    def __init__(self, combiner: str = "mean", **kwargs):
+    def __init__(self, *, combiner: str = "mean", **kwargs):
         super().__init__(**kwargs)
         if combiner not in COMBINERS:
             raise ValueError(

@@ -15,6 +15,7 @@ from keras_attn.layers.masked_layer import (
 )
 from keras_attn.ops import sinusoids, token_positions
 from keras_attn.ops.masks import static_shape
+from keras_attn.ops.positions import no_negative
 
 Tensor = Any
 
@@ -31,7 +32,7 @@ class _AddPositions(MaskedLayer):
                 f"Received: shape {x_shape}."
             )
 
-    def call(self, x, positions=None, mask=None, x_mask=None):
+    def call(self, x, *, positions=None, mask=None, x_mask=None):
         check_rank(x, "x")
         if "float" not in keras.backend.standardize_dtype(x.dtype):
             raise ValueError(
@@ -82,7 +83,7 @@ class PositionalEncoding(_AddPositions):
     [0.0, 1.0, 0.0, 1.0]
     """
 
-    def __init__(self, max_wavelength: float = 10000.0, **kwargs):
+    def __init__(self, *, max_wavelength: float = 10000.0, **kwargs):
         super().__init__(**kwargs)
         if max_wavelength <= 1:
             raise ValueError(
@@ -134,7 +135,7 @@ class LearnedPositionalEncoding(_AddPositions):
     (2, 5, 4)
     """
 
-    def __init__(self, sequence_length: int, embeddings_initializer: Any = "uniform", **kwargs):
+    def __init__(self, sequence_length: int, *, embeddings_initializer: Any = "uniform", **kwargs):
         super().__init__(**kwargs)
         check_positive("LearnedPositionalEncoding", sequence_length=sequence_length)
         self.sequence_length = sequence_length
@@ -152,7 +153,7 @@ class LearnedPositionalEncoding(_AddPositions):
         )
         self.embedding.build()
 
-    def __call__(self, x, positions=None, *args, **kwargs):
+    def __call__(self, x, *args, positions=None, **kwargs):
         """Checks the length, then calls as any layer."""
         # Not in `call`: JAX and PyTorch put a length of their own there for an unknown one.
         length = x.shape[1] if positions is None and len(x.shape) == 3 else None
@@ -162,10 +163,10 @@ class LearnedPositionalEncoding(_AddPositions):
                 f"tokens (`sequence_length`). Received: x of shape {static_shape(x)}. Shorten the "
                 "input, make a longer table, or use PositionalEncoding, which has no limit."
             )
-        return super().__call__(x, positions, *args, **kwargs)
+        return super().__call__(x, *args, positions=positions, **kwargs)
 
     def _encode(self, positions, shape):
-        return self.embedding(positions)
+        return self.embedding(no_negative(positions, self.sequence_length))
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import keras
 
+from keras_attn.layers.arguments import check_constructor
+
 
 def sublayers(layer: keras.layers.Layer, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Goes through all layers within a layer or a model, however deep, each of them once.
@@ -165,7 +167,17 @@ class CompositeLayer(keras.layers.Layer):
     be floats again, into which int8 weights cannot be loaded. The config of this class has a
     further entry, `quantization`, where sublayers are quantized; the constructor takes it back, and
     `build` is followed by quantizing them. It is Keras' part to load the weights.
+
+    `_constructor_hint` and `_call_hint` are sentences for errors about arguments.
     """
+
+    _constructor_hint = ""
+    _call_hint = ""
+
+    def __new__(cls, *args, **kwargs):
+        """Checks the names and numbers of arguments, before they are lost in base classes."""
+        check_constructor(cls, args, kwargs, cls._constructor_hint)
+        return super().__new__(cls, *args, **kwargs)
 
     def __init__(self, quantization: dict[str, dict[str, Any]] | None = None, **kwargs):
         super().__init__(**kwargs)

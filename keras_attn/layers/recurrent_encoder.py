@@ -69,10 +69,12 @@ class RecurrentEncoder(MaskedLayer):
     """
 
     _query_mask_name = "padding_mask"
+    _needed_masks = (("x", ("padding_mask", "mask", "x_mask")),)
 
     def __init__(
         self,
         units: int,
+        *,
         num_layers: int = 1,
         cell: str = "gru",
         bidirectional: bool = True,
@@ -131,10 +133,11 @@ class RecurrentEncoder(MaskedLayer):
         """Returns the shape of the output."""
         return (*x_shape[:-1], self.units * (1 + self.bidirectional))
 
-    def call(self, x, padding_mask=None, mask=None, x_mask=None, training=None):
+    def call(self, x, *, padding_mask=None, mask=None, x_mask=None, training=None):
         """Runs in both directions."""
         check_rank(x, "x", shape="(B, S, D)")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        x = self._clean(x, padding_mask)
         if padding_mask is not None:
             to_front, to_back, reverse = _moves(padding_mask)
             x = _moved(x, to_front)

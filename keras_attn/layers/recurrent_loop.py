@@ -46,6 +46,7 @@ class RecurrentLoop(MaskedLayer):
             return {}
         check_rank(memory, "memory", shape="(B, S, Dm)")
         memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
+        memory = self._clean(memory, memory_mask)
         source = {}
         if self._summarizes:
             source["summary"] = summarize(memory, memory_mask, self.summary)
@@ -245,6 +246,7 @@ class RecurrentLoop(MaskedLayer):
         x = ops.cast(x, self.compute_dtype)
         memory = None if memory is None else ops.cast(memory, self.compute_dtype)
         padding_mask = None if padding_mask is None else sequence_mask(x, padding_mask)
+        x = self._clean(x, padding_mask)
         source = self._source(memory, memory_mask)
         states = self._initial(x, source, initial_state)
         output, states = self._run(x, padding_mask, states, source, False, False)

@@ -43,7 +43,7 @@ class RMSNormalization(MaskedLayer):
     [0.8485, 1.1314]
     """
 
-    def __init__(self, epsilon: float = 1e-6, **kwargs):
+    def __init__(self, *, epsilon: float = 1e-6, **kwargs):
         super().__init__(**kwargs)
         if not epsilon > 0:
             raise ValueError(
@@ -60,7 +60,7 @@ class RMSNormalization(MaskedLayer):
             )
         self.scale = self.add_weight(name="scale", shape=x_shape[-1:], initializer="ones")
 
-    def call(self, x, mask=None):
+    def call(self, x, *, mask=None):
         """Normalizes each position."""
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - 1)

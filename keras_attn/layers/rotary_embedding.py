@@ -58,12 +58,12 @@ class RotaryEmbedding(MaskedLayer):
 
     _query_mask_name = "x_mask"
 
-    def __init__(self, base: float = 10000.0, **kwargs):
+    def __init__(self, *, base: float = 10000.0, **kwargs):
         super().__init__(**kwargs)
         check_rotary_base(base, "base")
         self.base = base
 
-    def call(self, x, positions=None, mask=None, x_mask=None):
+    def call(self, x, *, positions=None, mask=None, x_mask=None):
         """Rotates the heads."""
         check_rank(x, "x", rank=4, shape="(B, T, N, H)")
         sequence_mask(x, mask, x_mask, name="mask")

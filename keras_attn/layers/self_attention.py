@@ -41,8 +41,7 @@ class SelfAttention(MaskedLayer):
     Shapes: x `(B, T, D)`; U is `units`, or D.
 
     Masking: the Keras mask of `x`, or `mask` `(B, T)` in its place, hides keys. `attention_mask`
-    `(B, T)` takes the place of the Keras mask and is combined with `mask`; `(B, T, T)` or
-    `(B, 1, T, T)` is combined with either. Masks are boolean or 0/1 integers, True: may be
+    `(B, T, T)` or `(B, 1, T, T)` hides more. Masks are boolean or 0/1 integers, True: may be
     attended. The mask of the output is that of `x`, or the explicit one. A query that sees no key
     gets a zero output and zero weights; a padded query that sees keys is computed as any other.
 
@@ -59,7 +58,7 @@ class SelfAttention(MaskedLayer):
 
     Call arguments:
         x: `(B, T, D)`.
-        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1, T, T)`.
+        attention_mask: `(B, T, T)` or `(B, 1, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         mask: `(B, T)` padding mask.
@@ -77,16 +76,18 @@ class SelfAttention(MaskedLayer):
     >>> output, weights = SelfAttention()(x, return_attention_scores=True)
     >>> tuple(output.shape), tuple(weights.shape)
     ((2, 5, 16), (2, 5, 5))
-    >>> two = SelfAttention("shared", units=8), SelfAttention("separate", units=8)
+    >>> two = [SelfAttention(projection=kind, units=8) for kind in ("shared", "separate")]
     >>> [(tuple(layer(x).shape), layer.count_params()) for layer in two]
     [((2, 5, 8), 128), ((2, 5, 8), 384)]
     """
 
     _query_mask_name = "mask"
     _key_mask_name = "mask"
+    _needed_masks = (("x", ("mask", "x_mask")),)
 
     def __init__(
         self,
+        *,
         projection: str | None = None,
         units: int | None = None,
         use_bias: bool = False,
@@ -165,6 +166,7 @@ class SelfAttention(MaskedLayer):
     def call(
         self,
         x,
+        *,
         attention_mask=None,
         use_causal_mask=False,
         return_attention_scores=False,
@@ -175,6 +177,7 @@ class SelfAttention(MaskedLayer):
         """Projects and attends."""
         check_rank(x, "x")
         mask = sequence_mask(x, mask, x_mask, name="mask")
+        x = self._clean(x, mask)
         query, key, value = (ops.expand_dims(part, 2) for part in self.project(x))  # one head
         context, scores = dot_product_attention(
             query,

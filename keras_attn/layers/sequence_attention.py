@@ -11,6 +11,7 @@ from keras_attn.layers.masked_layer import (
     check_positive,
     check_rank,
     check_rate,
+    check_same_batch,
     check_same_length,
     cloned,
     sequence_mask,
@@ -62,8 +63,9 @@ class SequenceAttention(MaskedLayer):
         query_mask: `(B, T)` mask of the output.
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
-        attention_mask: `(B, S)`, `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: What `project_key(key)` returned, where many queries read one memory.
+        attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
+        projected_key: What `project_key(key)` returned, where many queries read one memory. NaN
+            in its padding, or in that of `value`, is then not taken out.
         positions: `(B, T)`: positions of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
@@ -88,9 +90,11 @@ class SequenceAttention(MaskedLayer):
 
     _query_mask_name = "query_mask"
     _key_mask_name = "value_mask"
+    _needed_masks = (("value", ("value_mask", "key_mask")), ("key", ("key_mask", "value_mask")))
 
     def __init__(
         self,
+        *,
         window: str | None = None,
         window_size: int | None = None,
         attention_dropout: float = 0.0,
@@ -182,6 +186,7 @@ class SequenceAttention(MaskedLayer):
         query,
         value=None,
         key=None,
+        *,
         query_mask=None,
         value_mask=None,
         key_mask=None,
@@ -203,12 +208,15 @@ class SequenceAttention(MaskedLayer):
             )
         check_rank(query, "query", shape="(B, T, Dq)")
         check_rank(value, "value", shape="(B, S, Dv)")
-        sequence_mask(query, query_mask, mask, name="query_mask")
+        check_same_batch(query=query, value=value, key=key)
+        query = self._clean(query, sequence_mask(query, query_mask, mask, name="query_mask"))
         value_mask = sequence_mask(value, value_mask, name="value_mask")
         key_mask = sequence_mask(value, key_mask, name="key_mask")
         if key_mask is not None:
             value_mask = key_mask if value_mask is None else ops.logical_and(value_mask, key_mask)
-        if projected_key is None:
+        if projected_key is None:  # else the memory of a loop, cleaned before it
+            value = self._clean(value, value_mask)
+            key = None if key is None else self._clean(key, value_mask)
             projected_key = self.project_key(value if key is None else key)
         check_same_length(projected_key if key is None else key, value)
         visible = combine_masks(

@@ -55,6 +55,7 @@ class SpatialAttention(ImageGate):
 
     def __init__(
         self,
+        *,
         kernel_size: int = 7,
         use_bias: bool = False,
         kernel_initializer: Any = "glorot_uniform",
@@ -90,7 +91,7 @@ class SpatialAttention(ImageGate):
         rows, columns = (x_shape[axis] for axis in self.axes)
         self.convolution.build((x_shape[0], rows, columns, 2))
 
-    def call(self, x, return_attention_scores=False):
+    def call(self, x, *, return_attention_scores=False):
         """Pools, makes the gates and multiplies by them."""
         average = ops.mean(x, axis=self.channel_axis)
         maps = ops.stack([average, ops.max(x, axis=self.channel_axis)], axis=-1)

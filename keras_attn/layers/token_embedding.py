@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.masked_layer import MaskedLayer, check_mask, check_positive
+from keras_attn.ops.positions import no_negative
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -36,8 +37,8 @@ class TokenEmbedding(MaskedLayer):
     Call arguments:
         x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`. float32 ids are taken too, as a
             `Sequential` model without an `Input` makes them. Ids are not known when a model is
-            built: one outside of the vocabulary fails on a CPU (TensorFlow, PyTorch); on
-            accelerators and on JAX it gives an undefined row. Check ids where they are made.
+            built: one outside of the vocabulary, or below 0, fails on a CPU (TensorFlow, PyTorch);
+            on accelerators and on JAX it gives an undefined row. Check ids where they are made.
         reverse: Whether to project back to logits.
         mask: Mask of the output.
 
@@ -60,6 +61,7 @@ class TokenEmbedding(MaskedLayer):
         self,
         vocabulary_size: int,
         dim: int,
+        *,
         scale: bool = True,
         mask_zero: bool = True,
         embeddings_initializer: Any = None,
@@ -88,16 +90,16 @@ class TokenEmbedding(MaskedLayer):
         """Makes the matrix."""
         self.embedding.build()
 
-    def __call__(self, x, reverse=False, mask=None, **kwargs):
+    def __call__(self, x, *, reverse=False, mask=None, **kwargs):
         """Takes ids as integers, then calls as any layer."""
         dtype = keras.backend.standardize_dtype(getattr(x, "dtype", "int32"))
         # Keras casts ids to float32 in a Sequential model without an Input, and to float64 where
         # it builds a model across replicas. Both hold ids exactly; 16 bits would not.
         if not reverse and dtype in ("float32", "float64") and len(x.shape) <= 2:
             x = ops.cast(x, "int32")
-        return super().__call__(x, reverse, mask, **kwargs)
+        return super().__call__(x, reverse=reverse, mask=mask, **kwargs)
 
-    def call(self, x, reverse=False, mask=None):
+    def call(self, x, *, reverse=False, mask=None):
         """Embeds ids, or projects back."""
         dtype = keras.backend.standardize_dtype(x.dtype)
         if mask is not None:
@@ -116,7 +118,7 @@ class TokenEmbedding(MaskedLayer):
                 "Use keras.Input(shape, dtype='int32'), as first layer of a Sequential model too; "
                 "pass `reverse=True` for logits."
             )
-        x = self.embedding(x)
+        x = self.embedding(no_negative(x, self.vocabulary_size))
         return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
 
     def output_kernel(self) -> Any:

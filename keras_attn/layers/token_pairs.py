@@ -58,7 +58,7 @@ class HashedTokenPairs(MaskedLayer):
     [348, 966, 348, 0, 0]
     """
 
-    def __init__(self, num_buckets: int, seed: int = 0, **kwargs):
+    def __init__(self, num_buckets: int, *, seed: int = 0, **kwargs):
         super().__init__(**kwargs)
         check_positive("HashedTokenPairs", num_buckets=num_buckets)
         if num_buckets < 2 or num_buckets > 2**30:
@@ -73,7 +73,7 @@ class HashedTokenPairs(MaskedLayer):
         """Returns None."""
         return None
 
-    def call(self, token_ids, mask=None):
+    def call(self, token_ids, *, mask=None):
         """Hashes."""
         token_ids = integer_ids(token_ids, self.name)
         mask = sequence_mask(token_ids, mask, name="mask")

@@ -82,6 +82,7 @@ class TokenWeighting(MaskedLayer):
     def __init__(
         self,
         vocabulary_size: int,
+        *,
         initial: Any = None,
         activation: str | None = None,
         **kwargs,
@@ -157,11 +158,12 @@ class TokenWeighting(MaskedLayer):
             self.build()
         self.table.assign(before)
 
-    def call(self, x, token_ids, mask=None, return_attention_scores=False, x_mask=None):
+    def call(self, x, token_ids, *, mask=None, return_attention_scores=False, x_mask=None):
         """Multiplies."""
         check_rank(x, "x", shape="(B, S, D)")
         check_mask(token_ids, x, name="token_ids")
         mask = sequence_mask(x, mask, x_mask, name="mask")
+        x = self._clean(x, mask)
         weights = self.token_weights(token_ids, mask)
         output = x * ops.expand_dims(ops.cast(weights, x.dtype), 2)
         collector = active_collector()

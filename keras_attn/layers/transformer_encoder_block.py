@@ -19,8 +19,8 @@ class TransformerEncoderBlock(TransformerBlock):
     Shapes: x `(B, T, D)` to `(B, T, D)`, D divisible by `num_heads` unless `key_dim` is given.
 
     Masking: `padding_mask` `(B, T)`, or the Keras mask of `x` where it is not given, hides keys and
-    is the mask of the output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides more; a
-    `(B, T)` one is a padding mask. Masks are boolean or 0/1 integers, True: may be attended.
+    is the mask of the output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides more.
+    Masks are boolean or 0/1 integers, True: may be attended.
     Padding never changes the output of real tokens, at any depth.
 
     Args:
@@ -54,7 +54,7 @@ class TransformerEncoderBlock(TransformerBlock):
     Call arguments:
         x: `(B, T, D)`.
         padding_mask: `(B, T)`.
-        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1|N, T, T)`.
+        attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
@@ -78,6 +78,11 @@ class TransformerEncoderBlock(TransformerBlock):
 
     _query_mask_name = "padding_mask"
     _key_mask_name = "padding_mask"
+    _constructor_hint = (
+        "KerasHub's order is `intermediate_dim, num_heads`; here it is "
+        "TransformerEncoderBlock(num_heads, intermediate_dim=...)."
+    )
+    _needed_masks = (("x", ("padding_mask", "mask", "x_mask")),)
 
     def build(self, x_shape):
         """Makes the sublayers."""
@@ -86,6 +91,7 @@ class TransformerEncoderBlock(TransformerBlock):
     def call(
         self,
         x,
+        *,
         padding_mask=None,
         attention_mask=None,
         use_causal_mask=False,
@@ -98,6 +104,7 @@ class TransformerEncoderBlock(TransformerBlock):
         """Applies both sublayers."""
         check_rank(x, "x")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        x = self._clean(x, padding_mask)
 
         def attend(h):
             result = self.self_attention(

@@ -11,6 +11,7 @@ from keras_attn.layers.decoder_block import DecoderBlock
 from keras_attn.layers.masked_layer import (
     check_positions,
     check_positive,
+    check_rank,
     cloned,
     first_mask,
     sequence_mask,
@@ -18,6 +19,8 @@ from keras_attn.layers.masked_layer import (
 from keras_attn.layers.rematerialization import rematerialized
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 from keras_attn.ops import token_positions
+from keras_attn.ops.masks import static_shape
+from keras_attn.ops.padding import known_value
 
 Tensor = Any
 
@@ -33,6 +36,7 @@ class _Stack(TransformerBlock):
         self,
         num_layers: int,
         num_heads: int,
+        *,
         intermediate_dim: int,
         rematerialize: bool = False,
         **kwargs,
@@ -51,6 +55,7 @@ class _Stack(TransformerBlock):
             settings["kernel_initializer"] = cloned(self.kernel_initializer)
             settings["bias_initializer"] = cloned(self.bias_initializer)
             block = self._block_class(**settings, name=f"block_{i}", dtype=self.dtype_policy)
+            block._cleans_padding = False  # the stack does
             block.build(x_shape, *memory_shape)
             self.blocks.append(block)
         self.norm = self._norm(x_shape, "norm") if self.normalize_first else None
@@ -94,7 +99,7 @@ class TransformerEncoder(_Stack):
     Call arguments:
         x: `(B, T, D)`.
         padding_mask: `(B, T)`.
-        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1|N, T, T)`.
+        attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
@@ -116,6 +121,12 @@ class TransformerEncoder(_Stack):
     """
 
     _block_class = TransformerEncoderBlock
+    _needed_masks = TransformerEncoderBlock._needed_masks
+    _constructor_hint = (
+        "It is a stack of blocks: TransformerEncoder(num_layers, num_heads, intermediate_dim=...). "
+        "One block, as KerasHub's layer of this name, is TransformerEncoderBlock(num_heads, "
+        "intermediate_dim=...)."
+    )
 
     def build(self, x_shape):
         """Makes the blocks."""
@@ -124,6 +135,7 @@ class TransformerEncoder(_Stack):
     def call(
         self,
         x,
+        *,
         padding_mask=None,
         attention_mask=None,
         use_causal_mask=False,
@@ -134,7 +146,9 @@ class TransformerEncoder(_Stack):
         positions=None,
     ):
         """Applies the blocks in turn."""
+        check_rank(x, "x")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        x = self._clean(x, padding_mask)
         scores = []
         for block in self.blocks:
             x = self._apply(
@@ -180,7 +194,7 @@ class TransformerDecoder(_Stack):
         memory: `(B, S, Dm)`, or None for a decoder without cross-attention.
         memory_mask: `(B, S)`.
         padding_mask: `(B, T)`.
-        attention_mask: `(B, T)`, `(B, T, T)` or `(B, 1|N, T, T)`, for self-attention.
+        attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`, for self-attention.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
@@ -203,6 +217,13 @@ class TransformerDecoder(_Stack):
     """
 
     _block_class = DecoderBlock
+    _needed_masks = DecoderBlock._needed_masks
+    _constructor_hint = (
+        "It is a stack of blocks: TransformerDecoder(num_layers, num_heads, intermediate_dim=...). "
+        "One block, as KerasHub's layer of this name, is DecoderBlock(num_heads, "
+        "intermediate_dim=...)."
+    )
+    _call_hint = DecoderBlock._call_hint
 
     def build(self, x_shape, memory_shape=None):
         """Makes the blocks; with cross-attention where there is a memory."""
@@ -212,6 +233,7 @@ class TransformerDecoder(_Stack):
         self,
         x,
         memory=None,
+        *,
         memory_mask=None,
         padding_mask=None,
         attention_mask=None,
@@ -223,7 +245,13 @@ class TransformerDecoder(_Stack):
         cross_attention_mask=None,
     ):
         """Applies the blocks in turn."""
+        check_rank(x, "x")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
+        x = self._clean(x, padding_mask)
+        if memory is not None:
+            check_rank(memory, "memory", shape="(B, S, Dm)")
+            memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
+            memory = self._clean(memory, memory_mask)
         own, cross = [], []
         inputs = [] if memory is None else [memory]
         for block in self.blocks:
@@ -274,6 +302,12 @@ class TransformerDecoder(_Stack):
         padding_mask = first_mask(padding_mask, getattr(x, "_keras_mask", None))
         memory_mask = first_mask(memory_mask, getattr(memory, "_keras_mask", None))
         x = ops.convert_to_tensor(x)
+        if len(x.shape) != 3:
+            raise ValueError(
+                f"`x` must be embeddings (B, P, D). Received: shape {tuple(x.shape)}. For ids join "
+                "the stack with its embedding: "
+                "keras_attn.models.TokenDecoder(embedding, positions, stack)."
+            )
         memory = None if memory is None else ops.convert_to_tensor(memory)
         length = ops.shape(x)[1]
         max_length = length + 1 if max_length is None else max_length
@@ -283,7 +317,10 @@ class TransformerDecoder(_Stack):
                 f"{max_length}, a prompt of shape {tuple(x.shape)}."
             )
         ones = ops.ones_like(x[:, :, 0], dtype="bool")
-        visible = ones if padding_mask is None else sequence_mask(x, padding_mask)
+        if padding_mask is not None:
+            padding_mask = sequence_mask(x, padding_mask)
+            x = self._clean(x, padding_mask)
+        visible = ones if padding_mask is None else padding_mask
         state = {
             "visible": ops.pad(visible, [[0, 0], [0, max_length - length]]),
             "slot": ops.sum(ops.cast(ones, "int32"), axis=1),
@@ -297,6 +334,7 @@ class TransformerDecoder(_Stack):
                 memory_mask = ops.ones_like(memory[:, :, 0], dtype="bool")
             else:
                 memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
+                memory = self._clean(memory, memory_mask)
             state["memory_mask"] = memory_mask
         blocks = []
         for block in self.blocks:
@@ -322,8 +360,17 @@ class TransformerDecoder(_Stack):
         Returns:
             `(output (B, 1, D), state)`, or `(output, state, scores)`: with scores
             `{"self": [(B, N, 1, L), ...], "cross": [(B, N, 1, S), ...]}`.
+
+        Raises:
+            ValueError: If the cache is full, where that is known: not in a graph.
         """
         slot = ops.max(state["slot"])
+        used, length = known_value(slot), static_shape(state["visible"])[1]
+        if used is not None and length is not None and used >= length:
+            raise ValueError(
+                f"The cache of {self.name} is full: it has {length} slots, for the prompt and all "
+                f"steps. Received: step {int(used) + 1}. Give `prefill` a greater `max_length`."
+            )
         here = ops.cumsum(ops.ones_like(state["visible"], dtype="int32"), axis=1) - 1 == slot
         positions = state.get("positions")
         if positions is not None:

@@ -139,7 +139,9 @@ def _embedding_layers(
             TokenWeighting(vocabulary_size, activation="softplus", dtype=dtype, name=name)
         )
     layers += make_word_dropout(config.word_dropout, dtype, prefix)
-    layers.append(MaskedAveragePooling(config.combiner, dtype=dtype, name=f"{prefix}pooling"))
+    layers.append(
+        MaskedAveragePooling(combiner=config.combiner, dtype=dtype, name=f"{prefix}pooling")
+    )
     return layers
 
 

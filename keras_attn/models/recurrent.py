@@ -165,8 +165,8 @@ def recurrent_encoder_decoder(
     dropout = Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
     encoder = RecurrentEncoder(
         config.units // 2,
-        config.num_layers,
-        config.cell,
+        num_layers=config.num_layers,
+        cell=config.cell,
         dropout=config.dropout,
         recurrent_dropout=config.recurrent_dropout,
         dtype=dtype,
@@ -217,6 +217,6 @@ def _attention(config: RecurrentConfig, dtype: Any) -> SequenceAttention | None:
     if config.attention == "none":
         return None
     if config.attention.startswith("luong-"):
-        return LuongAttention(config.attention.removeprefix("luong-"), **settings)
+        return LuongAttention(score=config.attention.removeprefix("luong-"), **settings)
     normalize = config.attention == "additive-normalized"
     return AdditiveAttention(config.units, use_bias=True, normalize=normalize, **settings)

@@ -110,8 +110,8 @@ def recurrent_classifier(
         keras.layers.SpatialDropout1D(config.dropout, dtype=dtype, name="embedding_dropout"),
         RecurrentEncoder(
             config.units // 2,
-            config.num_layers,
-            config.cell,
+            num_layers=config.num_layers,
+            cell=config.cell,
             dropout=config.dropout,
             recurrent_dropout=config.recurrent_dropout,
             dtype=dtype,

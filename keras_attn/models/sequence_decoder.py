@@ -70,25 +70,36 @@ class SequenceDecoder:
         stack = self.decoder.decoder
         return len(stack.attention if isinstance(stack, AttentionDecoder) else stack.blocks)
 
-    def encode(self, source_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the memory `(B, S, D)` and its mask `(B, S)`."""
-        mask = ops.not_equal(source_ids, 0)
+    def encode(
+        self, source_ids: Tensor, source_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the memory `(B, S, D)` and its mask `(B, S)`: `source_mask`, or `ids != 0`."""
+        mask = ops.not_equal(source_ids, 0) if source_mask is None else source_mask
         x = self.source_embedding(source_ids)
         x = x if self.positions is None else self.positions(x)
         return self.encoder(x, padding_mask=mask), mask
 
-    def align(self, memory: Tensor, memory_mask: Tensor, target_ids: Tensor) -> Tensor:
+    def align(
+        self,
+        memory: Tensor,
+        memory_mask: Tensor,
+        target_ids: Tensor,
+        target_mask: Tensor | None = None,
+    ) -> Tensor:
         """Runs the decoder over whole targets, and returns where it looked.
 
         Args:
             memory: `(B, S, D)`.
             memory_mask: `(B, S)`.
-            target_ids: `(B, T)`: what the decoder reads, the start token first; 0 is padding.
+            target_ids: `(B, T)`: what the decoder reads, the start token first.
+            target_mask: `(B, T)`, True for tokens; `target_ids != 0` if None.
 
         Returns:
             float32 `(B, T, S)`: the mean over the heads of the last cross-attention; zeros for a
             model without attention.
         """
+        if target_mask is None:
+            target_mask = ops.not_equal(target_ids, 0)
         x = self.decoder.embedding(target_ids)
         x = x if self.positions is None else self.positions(x)
         if not self.num_attentions:
@@ -98,7 +109,7 @@ class SequenceDecoder:
             x,
             memory,
             memory_mask=memory_mask,
-            padding_mask=ops.not_equal(target_ids, 0),
+            padding_mask=target_mask,
             return_attention_scores=True,
             training=False,
         )
@@ -124,12 +135,14 @@ class SequenceDecoder:
         count = tokens.shape[1]
         start = ops.zeros_like(tokens[:, :, :1]) + start_id
         inputs = ops.concatenate([start, tokens[:, :, :-1]], axis=2)
+        slots = ops.cumsum(ops.ones_like(tokens), axis=2)
+        is_token = slots <= ops.expand_dims(found.lengths, 2)
+        width = ops.shape(tokens)[2]
         weights = self.align(
             ops.repeat(memory, count, axis=0),
             ops.repeat(memory_mask, count, axis=0),
-            ops.reshape(inputs, (-1, ops.shape(tokens)[2])),  # (B R, T)
+            ops.reshape(inputs, (-1, width)),  # (B R, T)
+            ops.reshape(ops.logical_or(is_token, slots == 1), (-1, width)),
         )
-        shape = (-1, count, ops.shape(tokens)[2], ops.shape(memory)[1])
-        slots = ops.cumsum(ops.ones_like(tokens), axis=2)
-        is_token = ops.cast(slots <= ops.expand_dims(found.lengths, 2), "float32")
-        return ops.reshape(weights, shape) * ops.expand_dims(is_token, 3)
+        weights = ops.reshape(weights, (-1, count, width, ops.shape(memory)[1]))
+        return weights * ops.cast(ops.expand_dims(is_token, 3), "float32")

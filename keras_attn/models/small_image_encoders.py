@@ -112,11 +112,11 @@ def _attend(
 ) -> Tensor:
     settings = {"dtype": dtype, "name": name}
     if attention == "channel":
-        return ChannelAttention(reduction, **settings)(x)
+        return ChannelAttention(reduction=reduction, **settings)(x)
     if attention == "spatial":
-        return SpatialAttention(kernel_size, **settings)(x)
+        return SpatialAttention(kernel_size=kernel_size, **settings)(x)
     if attention == "cbam":
-        return CBAM(reduction, kernel_size, **settings)(x)
+        return CBAM(reduction=reduction, kernel_size=kernel_size, **settings)(x)
     return x
 
 
@@ -188,7 +188,7 @@ def patch_encoder(
     x = TransformerEncoder(
         num_layers,
         num_heads,
-        intermediate_dim,
+        intermediate_dim=intermediate_dim,
         dropout=dropout,
         attention_dropout=attention_dropout,
         activation=activation,

@@ -142,7 +142,7 @@ def transformer_classifier(
         TransformerEncoder(
             config.num_layers,
             config.num_heads,
-            config.intermediate_dim,
+            intermediate_dim=config.intermediate_dim,
             dropout=config.dropout,
             attention_dropout=config.attention_dropout,
             activation=config.activation,

@@ -109,6 +109,34 @@ def check_padding_mask(
     return mask
 
 
+def check_not_rank_2(mask: Tensor, name: str, padding_name: str, causal: bool = False) -> None:
+    """Refuses an attention mask of rank 2, which may be padding or a triangle.
+
+    `(B, S)` and `(T, S)` cannot be told apart where B is T, and a triangle that is read as padding
+    shows the future.
+
+    Args:
+        mask: The mask.
+        name: Its name, for the error.
+        padding_name: The argument that takes padding masks.
+        causal: Whether there is `use_causal_mask` for a triangle.
+
+    Raises:
+        ValueError: For a mask of rank 2: what to pass in its place.
+
+    Example:
+
+    >>> check_not_rank_2(ops.ones((1, 3, 3), "bool"), "attention_mask", "mask")
+    """
+    if len(mask.shape) == 2:
+        raise ValueError(
+            f"`{name}` must have rank 3 or 4: (B, T, S) or (B, 1 or N, T, S). "
+            f"Received: shape {static_shape(mask)}, which may be a padding mask (B, S) or one mask "
+            f"(T, S) for all rows. Pass padding as `{padding_name}`, one mask for all rows as "
+            f"`{name}=mask[None]`{', a triangle as `use_causal_mask=True`' if causal else ''}."
+        )
+
+
 def token_mask(prompt: Tensor, prompt_mask: Tensor | None) -> Tensor:
     """Returns the checked mask of a prompt `(B, P)` as booleans; all True if None."""
     if prompt_mask is None:
@@ -132,8 +160,8 @@ def combine_masks(
         query_shape: Shape `(B, T, ...)` of the queries; None where unknown.
         key_shape: Shape `(B, S, ...)` of the keys.
         num_heads: Number of query heads N.
-        attention_mask: `(B, S)`, `(B, T, S)` or `(B, 1|N, T, S)`, boolean or 0/1 integers. An axis
-            of size 1 is broadcast, but never that of the keys.
+        attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, boolean or 0/1 integers. An axis of size 1
+            is broadcast, but never that of the keys.
         key_mask: `(B, S)` padding mask of the keys.
         causal_mask: What `causal_mask()` returns.
 
@@ -156,22 +184,21 @@ def combine_masks(
         parts.append(ops.expand_dims(ops.expand_dims(key_mask, 1), 1))
     if attention_mask is not None:
         mask = as_boolean_mask(attention_mask, "attention_mask")
+        check_not_rank_2(mask, "attention_mask", "key_mask")
         shape = static_shape(mask)
-        wanted = {2: (B, S), 3: (B, T, S), 4: (B, num_heads, T, S)}.get(len(shape))
+        wanted = {3: (B, T, S), 4: (B, num_heads, T, S)}.get(len(shape))
         if (
             wanted is None
             or any(_differ(a, b, broadcast=True) for a, b in zip(shape, wanted, strict=True))
             or _differ(shape[-1], S)
         ):
             raise ValueError(
-                "`attention_mask` must have shape (B, S), (B, T, S) or (B, 1 or N, T, S), here "
-                f"{(B, S)}, {(B, T, S)} or {(B, f'1 or {num_heads}', T, S)}. "
+                "`attention_mask` must have shape (B, T, S) or (B, 1 or N, T, S), here "
+                f"{(B, T, S)} or {(B, f'1 or {num_heads}', T, S)}. "
                 f"Received: shape {shape}, with queries of shape {tuple(query_shape)} and keys of "
                 f"shape {tuple(key_shape)}."
             )
-        if len(shape) == 2:
-            mask = ops.expand_dims(ops.expand_dims(mask, 1), 1)
-        elif len(shape) == 3:
+        if len(shape) == 3:
             mask = ops.expand_dims(mask, 1)
         parts.append(mask)
     if causal_mask is not None:

@@ -28,6 +28,26 @@ def token_positions(x: Tensor) -> Tensor:
     return ops.cumsum(ops.ones_like(x, dtype="int32"), axis=1) - 1
 
 
+def no_negative(index: Tensor, size: int) -> Tensor:
+    """Moves negative indices of a table beyond its end, where they fail as those too large do.
+
+    `ops.take` would count them from the end.
+
+    Args:
+        index: Integers of any shape.
+        size: Number of rows of the table.
+
+    Returns:
+        The indices, `size` in the place of negative ones.
+
+    Example:
+
+    >>> ops.convert_to_numpy(no_negative(ops.array([2, -1]), 3)).tolist()
+    [2, 3]
+    """
+    return ops.where(index < 0, ops.cast(size, index.dtype), index)
+
+
 def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> Tensor:
     """Sinusoidal encodings of positions (Vaswani et al., 2017, section 3.5).
 

@@ -145,7 +145,7 @@ def decode_picture(tf: Any, raw: Any, size: tuple[int, int]) -> Any:
         default=lambda: plain(tf.io.decode_image, expand_animations=False),
     )
     pixels = tf.ensure_shape(pixels, [None, None, 3])
-    resized = ImagePreprocessing(size, "none", dtype="float32")(tf.round(pixels)[None])[0]
+    resized = ImagePreprocessing(size, scaling="none", dtype="float32")(tf.round(pixels)[None])[0]
     return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), "uint8")
 
 

@@ -110,7 +110,7 @@ def table_logits(table, growth):
 def transformer(V=9, D=8):
     """A decoder-only Transformer of random weights."""
     embedding = TokenEmbedding(V, D)
-    stack = TransformerDecoder(1, 2, 16)
+    stack = TransformerDecoder(1, 2, intermediate_dim=16)
     embedding.build()
     stack.build((None, None, D))
     randomize(embedding, 1)

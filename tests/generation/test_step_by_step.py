@@ -89,7 +89,7 @@ def test_transformer_decoder(settings, with_memory, prompt):
     """Vectors: outputs and weights, with slots to spare and garbage in them."""
     lengths, side = PROMPTS[prompt]
     rng = np.random.default_rng(0)
-    stack = TransformerDecoder(2, 4, 16, **settings)
+    stack = TransformerDecoder(2, 4, intermediate_dim=16, **settings)
     x = rng.normal(size=(3, max(lengths) + STEPS, DIM)).astype("float32")
     memory = rng.normal(size=(3, 5, DIM)).astype("float32") if with_memory else None
     memory_mask = np.arange(5) < np.array([[5], [2], [3]]) if with_memory else None
@@ -144,7 +144,7 @@ def test_transformer_decoder(settings, with_memory, prompt):
 def test_steps_count_on_from_given_positions(positions):
     """A prompt that begins at 40 in one row, and skips positions in the other."""
     given = np.array([[40, 41, 42, 43, 44], [3, 7, 8, 9, 10]])
-    stack = TransformerDecoder(2, 2, 16, positions=positions)
+    stack = TransformerDecoder(2, 2, intermediate_dim=16, positions=positions)
     x = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(2, 5, DIM)).astype("float32"))
     stack(x)
     randomize(stack, 1)
@@ -159,7 +159,7 @@ def test_steps_count_on_from_given_positions(positions):
 
 def test_a_block_without_positions_given():
     """Slots are positions then."""
-    block = DecoderBlock(2, 16, positions="alibi")
+    block = DecoderBlock(2, intermediate_dim=16, positions="alibi")
     x = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(2, 4, DIM)).astype("float32"))
     full = numpy(block(x))
     output, state = block.prefill(x[:, :3], max_length=6)
@@ -225,7 +225,9 @@ def language_model(seed=0, positions=None):
     ids = keras.Input((None,), dtype="int32")
     embedding = TokenEmbedding(9, DIM, mask_zero=False)
     learned = LearnedPositionalEncoding(8) if positions is None else None
-    stack = TransformerDecoder(2, 2, 16, num_kv_heads=1, normalize_first=True, positions=positions)
+    stack = TransformerDecoder(
+        2, 2, intermediate_dim=16, num_kv_heads=1, normalize_first=True, positions=positions
+    )
     head = keras.layers.Dense(9)
     x = embedding(ids) if learned is None else learned(embedding(ids))
     model = keras.Model(ids, head(stack(x)))

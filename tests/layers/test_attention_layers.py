@@ -161,7 +161,7 @@ def test_projected_memory():
 
 def test_initial_kernels_differ():
     """No two projections start the same, nor do blocks of a stack."""
-    decoder = TransformerDecoder(2, 2, 12)
+    decoder = TransformerDecoder(2, 2, intermediate_dim=12)
     decoder.build((None, None, D), (None, None, D))
     kernels = [w.numpy() for w in decoder.weights if w.name == "kernel"]
     for i, a in enumerate(kernels):
@@ -171,7 +171,9 @@ def test_initial_kernels_differ():
 
 def test_any_initializer():
     """Functions too, and constants that are then the same everywhere."""
-    block = DecoderBlock(2, 12, kernel_initializer=lambda shape, dtype=None: ops.ones(shape, dtype))
+    block = DecoderBlock(
+        2, intermediate_dim=12, kernel_initializer=lambda shape, dtype=None: ops.ones(shape, dtype)
+    )
     block(normal(B, T, D), normal(B, S, D))
     assert all((w.numpy() == 1).all() for w in block.weights if w.name == "kernel")
 
@@ -179,11 +181,11 @@ def test_any_initializer():
 @pytest.mark.parametrize("rate", ["dropout", "attention_dropout"])
 def test_dropout_is_of_training_only(rate):
     x = normal(B, T, D)
-    encoder = TransformerEncoder(2, 2, 12, seed=1, **{rate: 0.5})
+    encoder = TransformerEncoder(2, 2, intermediate_dim=12, seed=1, **{rate: 0.5})
     a, b = encoder(x, training=True), encoder(x, training=True)
     assert np.abs(a - b).max() > 1e-3
     np.testing.assert_array_equal(encoder(x), encoder(x, training=False))
-    again = TransformerEncoder(2, 2, 12, seed=1, **{rate: 0.5})
+    again = TransformerEncoder(2, 2, intermediate_dim=12, seed=1, **{rate: 0.5})
     again.build(x.shape)
     again.set_weights(encoder.get_weights())
     np.testing.assert_allclose(again(x, training=True), a, atol=1e-6)
@@ -193,26 +195,24 @@ def test_dropout_is_of_training_only(rate):
 
 
 def test_blocks_of_a_seeded_stack_drop_different_units():
-    encoder = TransformerEncoder(2, 2, 12, seed=1, dropout=0.5)
+    encoder = TransformerEncoder(2, 2, intermediate_dim=12, seed=1, dropout=0.5)
     encoder.build((None, None, D))
     assert [b.dropout_layer.seed for b in encoder.blocks] == [1, 2]
 
 
-def test_a_two_dimensional_attention_mask_is_a_padding_mask():
-    x, mask = normal(B, T, D), np.arange(T) < [[2], [4]]
-    encoder = TransformerEncoder(2, 2, 12)
-    expected = encoder(x, padding_mask=mask)
-    output = encoder(x, attention_mask=mask)
-    np.testing.assert_array_equal(output, expected)
-    np.testing.assert_array_equal(output._keras_mask, mask)
-    # It takes the place of the implicit one, and is combined with an explicit one.
-    np.testing.assert_array_equal(
-        encoder(masked(x, ~mask), attention_mask=mask.astype("int32")), expected
-    )
-    other = np.arange(T) < [[3], [1]]
-    np.testing.assert_array_equal(
-        encoder(x, attention_mask=mask, padding_mask=other), encoder(x, padding_mask=mask & other)
-    )
+def test_a_triangle_is_never_read_as_padding():
+    """Of a square shape it would fit as well, and show the future."""
+    x, triangle = normal(T, T, D), np.tri(T, dtype=bool)
+    encoder = TransformerEncoder(2, 2, intermediate_dim=12)
+    expected = encoder(x, use_causal_mask=True)
+    advice = r"padding as `padding_mask`.*mask\[None\]`, a triangle as `use_causal_mask=True`"
+    with pytest.raises(ValueError, match=advice):
+        encoder(x, attention_mask=triangle)
+    np.testing.assert_allclose(encoder(x, attention_mask=triangle[None]), expected, atol=1e-6)
+    decoder = DecoderBlock(2, intermediate_dim=12)
+    for name, padding in (("attention_mask", "padding_mask"), ("cross_attention_mask", "memory")):
+        with pytest.raises(ValueError, match=rf"`{name}` must have rank 3 .* as `{padding}"):
+            decoder(x, x, **{name: triangle})
 
 
 def test_memory_masks_reach_every_block():
@@ -220,7 +220,7 @@ def test_memory_masks_reach_every_block():
     x, memory = normal(B, T, D), normal(B, S, D)
     mask = np.arange(S) < [[3], [4]]
     changed = np.where(mask[..., None], memory, 50.0).astype("float32")
-    blocks = [DecoderBlock(2, 12) for _ in range(3)]
+    blocks = [DecoderBlock(2, intermediate_dim=12) for _ in range(3)]
 
     def run(memory, **kwargs):
         y = x
@@ -240,7 +240,7 @@ def test_left_padding(normalize_first):
     """With positions that count tokens, padding on the left changes nothing, step by step too."""
     embed = TokenEmbedding(9, D)
     positions = PositionalEncoding()
-    stack = TransformerDecoder(3, 2, 12, normalize_first=normalize_first)
+    stack = TransformerDecoder(3, 2, intermediate_dim=12, normalize_first=normalize_first)
 
     def run(ids):
         count = ops.cumsum(ops.cast(ids != 0, "int32"), axis=1)
@@ -262,7 +262,9 @@ def test_step_by_step(normalize_first, with_memory, left):
     mask = np.ones((B, T + left), bool)
     mask[0, :left] = False
     memory_mask = np.arange(S) < [[3], [5]]
-    stack = TransformerDecoder(2, 4, 12, num_kv_heads=2, key_dim=3, normalize_first=normalize_first)
+    stack = TransformerDecoder(
+        2, 4, intermediate_dim=12, num_kv_heads=2, key_dim=3, normalize_first=normalize_first
+    )
     extra = {"memory": memory, "memory_mask": memory_mask} if with_memory else {}
     expected, own, cross = stack(x, padding_mask=mask, return_attention_scores=True, **extra)
     set_biases(stack)
@@ -309,7 +311,7 @@ def test_masks_reach_losses():
         [
             TokenEmbedding(9, D),
             PositionalEncoding(),
-            TransformerEncoder(2, 2, 12, normalize_first=True),
+            TransformerEncoder(2, 2, intermediate_dim=12, normalize_first=True),
             FeedForward(4),
             keras.layers.Dense(1),
         ]
@@ -324,7 +326,7 @@ def test_masks_reach_losses():
 
 def test_in_tf_function_of_unknown_shapes():
     """One trace for all batches and lengths, masks included."""
-    stack = TransformerDecoder(2, 2, 12)
+    stack = TransformerDecoder(2, 2, intermediate_dim=12)
     x, memory = normal(B, T, D), normal(B, S, D)
     traces = []
 

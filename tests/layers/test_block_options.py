@@ -49,7 +49,7 @@ def compare(actual, expected, atol=1e-5):
 @pytest.mark.parametrize("epsilon", [1e-6, 0.3])
 @pytest.mark.parametrize("shape", [(3, D), (B, T, D)])
 def test_rms_normalization(epsilon, shape):
-    layer = layers.RMSNormalization(epsilon)
+    layer = layers.RMSNormalization(epsilon=epsilon)
     layer.build(shape)
     randomise(layer)
     x = normal(*shape)
@@ -92,7 +92,7 @@ ACTIVATIONS = {  # (Shazeer, 2020): SwiGLU, GEGLU, ReGLU, GLU, Bilinear
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("use_bias", [True, False])
 def test_gated_feed_forward(activation, use_bias):
-    layer = layers.FeedForward(F, activation, gated=True, use_bias=use_bias)
+    layer = layers.FeedForward(F, activation=activation, gated=True, use_bias=use_bias)
     layer.build((B, T, D))
     randomise(layer)
     kernel, biases = layer.hidden_dense.kernel.numpy(), [0.0, 0.0, 0.0]
@@ -123,11 +123,11 @@ def test_two_thirds_of_the_width_cost_the_same():
 
 
 def test_configs_from_before_gates():
-    config = layers.FeedForward(F, "gelu", 0.1).get_config()
+    config = layers.FeedForward(F, activation="gelu", dropout=0.1).get_config()
     assert (config.pop("gated"), config.pop("use_bias")) == (False, True)
     assert (
         layers.FeedForward.from_config(config).get_config()
-        == layers.FeedForward(F, "gelu", 0.1, name=config["name"]).get_config()
+        == layers.FeedForward(F, activation="gelu", dropout=0.1, name=config["name"]).get_config()
     )
 
 
@@ -209,7 +209,7 @@ OPTIONS = [
 @pytest.mark.parametrize("cls", [layers.TransformerEncoderBlock, layers.DecoderBlock])
 @pytest.mark.parametrize("given", [False, True])
 def test_blocks(settings, cls, given):
-    block = cls(N, F, **settings)
+    block = cls(N, intermediate_dim=F, **settings)
     block.build((B, T, D))
     randomise(block)
     mask = np.arange(T) < [[3], [T]]
@@ -226,7 +226,7 @@ def test_blocks(settings, cls, given):
 
 
 def test_no_biases_at_all():
-    block = layers.DecoderBlock(N, F, **LLAMA)
+    block = layers.DecoderBlock(N, intermediate_dim=F, **LLAMA)
     block.build((B, T, D), (B, S, D))
     names = {w.path.rpartition("/")[2] for w in block.weights}
     assert names == {"kernel", "scale"}
@@ -236,7 +236,7 @@ def test_no_biases_at_all():
 @pytest.mark.parametrize("cls", [layers.TransformerEncoder, layers.TransformerDecoder])
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
 def test_only_distances_count(cls, positions):
-    stack = cls(2, N, F, positions=positions)
+    stack = cls(2, N, intermediate_dim=F, positions=positions)
     x = normal(B, T, D)
     stack(x)
     randomise(stack)
@@ -246,7 +246,7 @@ def test_only_distances_count(cls, positions):
     assert np.abs(stack(x, positions=9 * np.arange(T)) - plain).max() > 1e-2
     # Without positions the order of what is seen changes nothing for the last token.
     turned = x[:, [2, 0, 1, 3, 4]]
-    bare = cls(2, N, F)
+    bare = cls(2, N, intermediate_dim=F)
     bare(x)
     bare.set_weights(stack.get_weights())
     assert np.abs(stack(turned)[:, -1] - plain[:, -1]).max() > 1e-3
@@ -257,7 +257,7 @@ def test_only_distances_count(cls, positions):
 @pytest.mark.parametrize("positions", ["rotary", "alibi"])
 def test_left_padding(positions):
     """With positions that count real tokens, or any that go on by one."""
-    stack = layers.TransformerEncoder(2, N, F, positions=positions)
+    stack = layers.TransformerEncoder(2, N, intermediate_dim=F, positions=positions)
     x = normal(B, T, D)
     stack(x)
     randomise(stack)
@@ -277,18 +277,18 @@ def test_positions_are_for_those_who_have_them():
     x = normal(B, T, D)
     for layer in (
         layers.MultiHeadSelfAttention(N),
-        layers.TransformerEncoderBlock(N, F),
-        layers.TransformerDecoder(1, N, F),
+        layers.TransformerEncoderBlock(N, intermediate_dim=F),
+        layers.TransformerDecoder(1, N, intermediate_dim=F),
     ):
         with pytest.raises(ValueError, match=r'no use for `positions`.*\(5,\).*"rotary"'):
             layer(x, positions=np.arange(T))
-    layer = layers.TransformerEncoder(1, N, F, positions="rotary")
+    layer = layers.TransformerEncoder(1, N, intermediate_dim=F, positions="rotary")
     with pytest.raises(ValueError, match=r"\(T,\), \(1, T\) or \(B, T\), here \(2, 5\).*\(1, 4\)"):
         layer(x, positions=np.arange(4))
     with pytest.raises(ValueError, match=r"integers.*float32"):
         layer(x, positions=np.arange(T, dtype="float32"))
     with pytest.raises(ValueError, match=r"even. Received: width 3.*`key_dim`"):
-        layers.TransformerEncoderBlock(N, F, key_dim=3, positions="rotary")(x)
+        layers.TransformerEncoderBlock(N, intermediate_dim=F, key_dim=3, positions="rotary")(x)
 
 
 def test_the_bias_is_not_repeated(monkeypatch):
@@ -302,7 +302,7 @@ def test_the_bias_is_not_repeated(monkeypatch):
     module = __import__("keras_attn.layers.heads", fromlist=["heads"])
     attend = module.dot_product_attention
     monkeypatch.setattr(module, "dot_product_attention", seen)
-    layer = layers.DecoderBlock(N, F, positions="alibi")
+    layer = layers.DecoderBlock(N, intermediate_dim=F, positions="alibi")
     x = normal(B, T, D)
     layer(x, x, padding_mask=np.arange(T) < [[3], [T]])
     layer(x, x, positions=np.add(range(T), [[1], [2]]))
@@ -312,17 +312,17 @@ def test_the_bias_is_not_repeated(monkeypatch):
 @pytest.mark.parametrize("cls", [layers.TransformerEncoderBlock, layers.DecoderBlock])
 def test_configs_from_before(cls):
     """What was saved without the options is what has none of them."""
-    config = cls(N, F).get_config()
+    config = cls(N, intermediate_dim=F).get_config()
     new = {"normalization": "layer_norm", "gated": False, "use_bias": True, "positions": None}
     for name, value in {**new, "rotary_base": 10000.0}.items():
         assert config.pop(name) == value
     block = cls.from_config(config)
     block.build((B, T, D))
-    assert block.get_config() == cls(N, F, name=block.name).get_config()
+    assert block.get_config() == cls(N, intermediate_dim=F, name=block.name).get_config()
     assert type(block.feed_forward_norm) is keras.layers.LayerNormalization
     config = layers.MultiHeadSelfAttention(N).get_config()
     assert (config.pop("positions"), config.pop("rotary_base")) == (None, 10000.0)
     assert layers.MultiHeadSelfAttention.from_config(config).positions is None
-    config = layers.TransformerEncoder(1, N, F).get_config()
+    config = layers.TransformerEncoder(1, N, intermediate_dim=F).get_config()
     assert config.pop("rematerialize") is False
     assert not layers.TransformerEncoder.from_config(config).rematerialize

@@ -27,8 +27,8 @@ def translator():
     source = keras.Input((None,), dtype="int32", name="source")
     target = keras.Input((None,), dtype="int32", name="target")
     embed = TokenEmbedding(9, D, name="embed")
-    memory = TransformerEncoder(2, 2, 12, name="encoder")(embed(source))
-    output = TransformerDecoder(2, 2, 12, name="decoder")(embed(target), memory)
+    memory = TransformerEncoder(2, 2, intermediate_dim=12, name="encoder")(embed(source))
+    output = TransformerDecoder(2, 2, intermediate_dim=12, name="decoder")(embed(target), memory)
     return keras.Model({"source": source, "target": target}, embed(output, reverse=True))
 
 
@@ -188,7 +188,7 @@ def test_attention_maps_wants_attention():
 def test_attention_maps_without_dropout():
     """`training` is False for a model, whatever is given to the layers."""
     x = keras.Input((None, D))
-    block = DecoderBlock(2, 12, dropout=0.9, attention_dropout=0.9)
+    block = DecoderBlock(2, intermediate_dim=12, dropout=0.9, attention_dropout=0.9)
     model = keras.Model(x, block(block(x)))
     x = np.random.default_rng(0).normal(size=(1, 4, D))
     first, second = attention_maps(model, x), attention_maps(model, x)

@@ -40,7 +40,7 @@ def test_numbers_and_masks():
         added(X, WEIGHTS, padding_mask=TOKENS),
         added(X, WEIGHTS, mask=TOKENS),
         added(masked(X, TOKENS), WEIGHTS),
-        added(masked(X, ~TOKENS), WEIGHTS, TOKENS),
+        added(masked(X, ~TOKENS), WEIGHTS, padding_mask=TOKENS),
     ):
         np.testing.assert_allclose(loss, expected(0.7), rtol=1e-6)
     places = np.broadcast_to(np.arange(S) < 3, (B, S))

@@ -55,7 +55,7 @@ def test_a_hidden_unit_can_be_off():
 
 @pytest.mark.parametrize("pools", [("average",), ("max",), ("average", "max")])
 def test_channel_attention_in_numpy(pools):
-    layer = ChannelAttention(3, activation="tanh", pools=pools)
+    layer = ChannelAttention(reduction=3, activation="tanh", pools=pools)
     layer(X)
     w1, b1, w2, b2 = (w.astype("float64") for w in randomize(layer).get_weights())
     assert w1.shape == (8, 2)  # 8 // 3
@@ -103,7 +103,7 @@ def cbam_in_torch(x, weights):
 
 @pytest.mark.parametrize("kernel_size", [3, 7])
 def test_cbam_is_that_of_an_implementation_in_torch(kernel_size):
-    layer = CBAM(4, kernel_size)
+    layer = CBAM(reduction=4, kernel_size=kernel_size)
     layer(X)
     randomize(layer)
     expected = cbam_in_torch(torch.tensor(X).permute(0, 3, 1, 2), layer.get_weights())
@@ -114,9 +114,9 @@ def test_cbam_is_that_of_an_implementation_in_torch(kernel_size):
 
 
 MAKERS = {
-    "channel": lambda **kwargs: ChannelAttention(2, pools=("average", "max"), **kwargs),
-    "spatial": lambda **kwargs: SpatialAttention(3, **kwargs),
-    "cbam": lambda **kwargs: CBAM(4, 3, **kwargs),
+    "channel": lambda **kwargs: ChannelAttention(reduction=2, pools=("average", "max"), **kwargs),
+    "spatial": lambda **kwargs: SpatialAttention(kernel_size=3, **kwargs),
+    "cbam": lambda **kwargs: CBAM(reduction=4, kernel_size=3, **kwargs),
 }
 
 
@@ -138,7 +138,7 @@ def test_channels_first(name):
 def test_data_format_is_that_of_keras():
     keras.config.set_image_data_format("channels_first")
     try:
-        layer = CBAM(2)
+        layer = CBAM(reduction=2)
     finally:
         keras.config.set_image_data_format("channels_last")
     assert layer.channel_attention.data_format == layer.spatial_attention.data_format
@@ -165,7 +165,7 @@ def test_symbolic_gates_and_what_stays_as_it_was(name, policy):
 
 
 def test_sums_over_a_picture_do_not_overflow_in_float16():
-    layer = ChannelAttention(1, dtype="float16")
+    layer = ChannelAttention(reduction=1, dtype="float16")
     layer.build((1, 64, 64, 1))
     set_weights(layer, [[0.01]], [0.0], [[1.0]], [0.0])
     x = np.full((1, 64, 64, 1), 200.0, "float16")  # their sum is 819200
@@ -176,19 +176,19 @@ def test_sums_over_a_picture_do_not_overflow_in_float16():
 def test_keras_warns_of_masks():
     x = keras.layers.Masking()(np.ones((1, 2, 2, 2), "float32"))
     with pytest.warns(UserWarning, match="does not support masking"):
-        ChannelAttention(1)(x)
+        ChannelAttention(reduction=1)(x)
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ChannelAttention(0), "`reduction` of ChannelAttention.*positive.*0"),
+        (lambda: ChannelAttention(reduction=0), "`reduction` of ChannelAttention.*positive.*0"),
         (lambda: ChannelAttention(pools=()), r"`pools` of ChannelAttention.*\(\)"),
         (lambda: ChannelAttention(pools="max"), "`pools`.*'max'"),
         (lambda: ChannelAttention(pools=("max", "max")), "`pools`.*'max', 'max'"),
         (lambda: ChannelAttention(pools=("mean",)), "`pools`.*'mean'"),
-        (lambda: SpatialAttention(4), "odd.*4"),
-        (lambda: SpatialAttention(7.0), r"`kernel_size` of SpatialAttention.*7\.0"),
+        (lambda: SpatialAttention(kernel_size=4), "odd.*4"),
+        (lambda: SpatialAttention(kernel_size=7.0), r"`kernel_size` of SpatialAttention.*7\.0"),
         (lambda: CBAM(data_format="last"), "`data_format` of CBAM.*channels_first.*'last'"),
         (lambda: CBAM(kernel_size=2), "odd.*2"),
         (lambda: ChannelAttention()(X), "`reduction`.*at most.*reduction=16, 8 channels"),
@@ -206,7 +206,7 @@ def test_errors(make, message):
 
 
 def test_another_number_of_channels():
-    layer = ChannelAttention(2)
+    layer = ChannelAttention(reduction=2)
     layer(X)
     with pytest.raises(ValueError, match="expected axis"):
         layer(X[..., :4])

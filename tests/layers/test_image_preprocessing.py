@@ -34,12 +34,12 @@ def test_scalings_are_those_of_keras(scaling):
     expected = keras.applications.imagenet_utils.preprocess_input(
         PICTURES.astype("float32"), mode=scaling
     )
-    ours = numpy(ImagePreprocessing((11, 7), scaling)(PICTURES))
+    ours = numpy(ImagePreprocessing((11, 7), scaling=scaling)(PICTURES))
     np.testing.assert_allclose(ours, expected, atol=1e-4)
 
 
 def test_integers_and_floats_of_any_size_in_one_graph():
-    layer = ImagePreprocessing((5, 4), "torch")
+    layer = ImagePreprocessing((5, 4), scaling="torch")
     signature = tf.TensorSpec((None, None, None, 3))
     for jit_compile in (False, True):
         compiled = tf.function(layer.__call__, input_signature=[signature], jit_compile=jit_compile)
@@ -51,8 +51,8 @@ def test_integers_and_floats_of_any_size_in_one_graph():
 
 
 def test_half_precision_begins_after_the_scaling():
-    layer = ImagePreprocessing((4, 4), "tf", dtype="mixed_bfloat16")
-    exact = numpy(ImagePreprocessing((4, 4), "tf")(PICTURES))
+    layer = ImagePreprocessing((4, 4), scaling="tf", dtype="mixed_bfloat16")
+    exact = numpy(ImagePreprocessing((4, 4), scaling="tf")(PICTURES))
     ours = layer(PICTURES.astype("float32"))
     assert ours.dtype == tf.bfloat16
     np.testing.assert_array_equal(
@@ -67,7 +67,7 @@ def test_half_precision_begins_after_the_scaling():
         (lambda: ImagePreprocessing((2, 3, 4)), r"rows, columns.*\(2, 3, 4\)"),
         (lambda: ImagePreprocessing("ab"), "rows, columns.*'ab'"),
         (lambda: ImagePreprocessing((2, 2.5)), r"2\.5"),
-        (lambda: ImagePreprocessing(4, "imagenet"), "`scaling`.*'caffe'.*'imagenet'"),
+        (lambda: ImagePreprocessing(4, scaling="imagenet"), "`scaling`.*'caffe'.*'imagenet'"),
         (lambda: ImagePreprocessing(4)(PICTURES[0]), r"\(B, H, W, 3\).*\(11, 7, 3\)"),
         (lambda: ImagePreprocessing(4)(keras.Input((4, 4, 1))), r"\(None, 4, 4, 1\)"),
     ],

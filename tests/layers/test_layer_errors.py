@@ -77,7 +77,7 @@ def test_wrong_settings(make, settings, word):
         (lambda: layers.MultiHeadSelfAttention(2)(keras.Input((4, None))), ["None"]),
         (lambda: block()(keras.Input((4,))), ["(None, 4)"]),
         (lambda: layers.SelfAttention()(keras.Input((4,))), ["(None, 4)"]),
-        (lambda: layers.SelfAttention("shared")(keras.Input((4, None))), ["None"]),
+        (lambda: layers.SelfAttention(projection="shared")(keras.Input((4, None))), ["None"]),
         (lambda: layers.MultiHeadSelfAttention(2, value_rank=9)(x()), ["at most 8", "=9"]),
         (
             lambda: layers.MultiHeadSelfAttention(4, num_kv_heads=1, value_rank=3)(x()),
@@ -92,7 +92,7 @@ def test_wrong_settings(make, settings, word):
         (lambda: layers.RotaryEmbedding()(x()), ["(B, T, N, H)", "(2, 4, 8)"]),
         (lambda: layers.RotaryEmbedding()(keras.Input((4, 2, 5))), ["even width", "2, 5)"]),
         (
-            lambda: layers.RotaryEmbedding()(keras.Input((4, 2, 6)), np.arange(5)),
+            lambda: layers.RotaryEmbedding()(keras.Input((4, 2, 6)), positions=np.arange(5)),
             ["(T,), (1, T) or (B, T)", "(1, 5)"],
         ),
         (lambda: layers.RMSNormalization()(keras.Input((4, None))), ["must be known", "None"]),
@@ -129,7 +129,7 @@ def test_wrong_calls(call, words):
     [
         (layers.MultiHeadSelfAttention(2), [x()]),
         (layers.MultiHeadAttention(2), [x(), x(5)]),
-        (layers.SelfAttention("separate"), [x()]),
+        (layers.SelfAttention(projection="separate"), [x()]),
         (layers.AdditiveAttention(3), [x(), x(5)]),
         (layers.PositionalEncoding(), [x()]),
         (layers.FeedForward(3), [x()]),
@@ -164,9 +164,9 @@ def test_a_decoder_block_is_with_or_without_memory():
 def test_arguments_twice_or_too_many():
     layer = block()
     mask = np.ones((2, 4), bool)
-    with pytest.raises(TypeError, match="`padding_mask` twice"):
-        layer(ops.ones((2, 4, 8)), mask, padding_mask=mask)
-    with pytest.raises(TypeError, match="at most"):
+    with pytest.raises(TypeError, match="`x` twice"):
+        layer(ops.ones((2, 4, 8)), x=mask)
+    with pytest.raises(TypeError, match="2 arguments by position|by position. All else"):
         layer(ops.ones((2, 4, 8)), *[None] * 12)
     with pytest.raises(TypeError):
         layer(ops.ones((2, 4, 8)), paddingmask=mask)

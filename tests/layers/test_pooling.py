@@ -30,7 +30,7 @@ MASK = np.array(
 )
 POOLINGS = {
     "average": (MaskedAveragePooling(), lambda rows: rows.mean(0)),
-    "sqrtn": (MaskedAveragePooling("sqrtn"), lambda rows: rows.sum(0) / len(rows) ** 0.5),
+    "sqrtn": (MaskedAveragePooling(combiner="sqrtn"), lambda rows: rows.sum(0) / len(rows) ** 0.5),
     "max": (MaskedMaxPooling(), lambda rows: rows.max(0)),
     "first": (FirstTokenPooling(), lambda rows: rows[0]),
     "final": (FinalStatesPooling(), lambda rows: np.concatenate([rows[-1, :2], rows[0, 2:]])),
@@ -135,7 +135,7 @@ def test_errors():
         with pytest.raises(ValueError, match=r"\(B, S, D\).*Received: shape \(2, 3\)"):
             cls()(keras.Input((3,), batch_size=2))
     with pytest.raises(ValueError, match=r"mean.*sqrtn.*Received: 'sum'"):
-        MaskedAveragePooling("sum")
+        MaskedAveragePooling(combiner="sum")
     with pytest.raises(ValueError, match="even width"):
         FinalStatesPooling()(keras.Input((None, 3)))
     with pytest.raises(ValueError, match=r"additive.*dot.*Received: 'luong'"):

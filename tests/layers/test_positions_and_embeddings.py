@@ -51,9 +51,9 @@ def test_explicit_positions(cls):
     for positions in ([3, 0, 5, 5], [[3, 0, 5, 5]], [[3, 0, 5, 5], [0, 1, 2, 3]]):
         expected = np.broadcast_to(table[np.array(positions)], (2, 4, 3))
         np.testing.assert_allclose(layer(x, positions=np.array(positions)), expected, atol=1e-6)
-        # By position, too, and with a mask.
+        # With a mask too.
         mask = np.ones((2, 4), bool)
-        output = layer(masked(x.numpy(), mask), np.array(positions))
+        output = layer(masked(x.numpy(), mask), positions=np.array(positions))
         np.testing.assert_allclose(output, expected, atol=1e-6)
         np.testing.assert_array_equal(output._keras_mask, mask)
     for wrong in ([1, 2, 3], [[1], [2]], [[0, 1, 2, 3]] * 3, [[[0, 1, 2, 3]]]):

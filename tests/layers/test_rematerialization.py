@@ -19,14 +19,20 @@ def normal(*shape, seed=0):
 
 
 def encoder(rematerialize, **settings):
-    stack = TransformerEncoder(3, N, F, rematerialize=rematerialize, **settings)
+    stack = TransformerEncoder(3, N, intermediate_dim=F, rematerialize=rematerialize, **settings)
     mask = tf.constant(np.arange(T) < [[3], [T]])
     return stack, lambda x, m, **kwargs: stack(x, padding_mask=mask, **kwargs)
 
 
 def decoder(rematerialize, **settings):
     stack = TransformerDecoder(
-        2, N, F, rematerialize=rematerialize, normalize_first=True, positions="alibi", **settings
+        2,
+        N,
+        intermediate_dim=F,
+        rematerialize=rematerialize,
+        normalize_first=True,
+        positions="alibi",
+        **settings,
     )
     hidden = tf.constant(np.arange(S) < [[S], [2]])
     return stack, lambda x, m, **kwargs: stack(x, m, memory_mask=hidden, **kwargs)
@@ -133,7 +139,7 @@ def test_maps_are_collected(make):
 def test_fit():
     """A functional model, saved and loaded; `fit` with gradients of some batches added up."""
     x = keras.Input((None, D))
-    stack = TransformerEncoder(2, N, F, rematerialize=True, **NOISE)
+    stack = TransformerEncoder(2, N, intermediate_dim=F, rematerialize=True, **NOISE)
     model = keras.Model(x, keras.layers.Dense(1)(stack(x)))
     model.compile(keras.optimizers.Adam(0.01, gradient_accumulation_steps=2), "mse")
     data = normal(16, T, D)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import torch
-from harness_case import masked, set_biases
+from harness_case import set_biases
 
 from keras_attn import attention_maps
 from keras_attn.layers import MultiHeadSelfAttention, SelfAttention
@@ -53,7 +53,7 @@ def test_without_weights_by_hand():
 
 def test_a_shared_projection_by_hand():
     """x W = [[1, 1], [0, 1]], its products [[2, 1], [1, 1]]; e / (e + 1) = 0.7310586."""
-    layer = SelfAttention("shared", scale=1.0)
+    layer = SelfAttention(projection="shared", scale=1.0)
     layer.build((1, 2, 2))
     layer.set_weights([np.array([[1, 1], [0, 1]])])
     output, weights = run(layer, [[1, 0], [0, 1]])
@@ -76,7 +76,7 @@ def test_a_shared_projection_by_hand():
     ],
 )  # fmt: skip
 def test_separate_projections_by_hand(scale, kwargs, expected_weights, expected):
-    layer = SelfAttention("separate", scale=scale)
+    layer = SelfAttention(projection="separate", scale=scale)
     layer.build((1, 2, 2))
     layer.set_weights(np.array([[[0, 2], [2, 0]], [[1, 0], [0, 1]], [[1, 2], [3, 4]]]))
     assert [w.path.split("/")[-2] for w in layer.weights] == ["query", "key", "value"]
@@ -159,7 +159,7 @@ def test_torch(settings, masks):
 def test_each_step_holds_the_one_before():
     """The identity for W is no weights; three times the same W is a shared one."""
     x = normal(B, T, D)
-    bare, shared, separate = (SelfAttention(p) for p in (None, "shared", "separate"))
+    bare, shared, separate = (SelfAttention(projection=p) for p in (None, "shared", "separate"))
     expected = bare(x).numpy()
     shared(x)
     shared.set_weights([np.eye(D)])
@@ -201,7 +201,9 @@ def test_number_of_weights(settings, count):
 
 
 def test_projections_start_different():
-    layer = SelfAttention("separate", kernel_initializer=keras.initializers.GlorotUniform())
+    layer = SelfAttention(
+        projection="separate", kernel_initializer=keras.initializers.GlorotUniform()
+    )
     layer.build((None, None, D))
     a, b, c = (w.numpy() for w in layer.weights)
     assert min(np.abs(a - b).max(), np.abs(b - c).max(), np.abs(a - c).max()) > 1e-3
@@ -209,27 +211,18 @@ def test_projections_start_different():
 
 def test_dropout_is_of_training_only():
     x = normal(B, T, D)
-    layer = SelfAttention("separate", attention_dropout=0.5, seed=1)
+    layer = SelfAttention(projection="separate", attention_dropout=0.5, seed=1)
     assert np.abs(layer(x, training=True) - layer(x, training=True)).max() > 1e-3
     np.testing.assert_array_equal(layer(x), layer(x, training=False))
     _, weights = layer(x, training=True, return_attention_scores=True)
     np.testing.assert_allclose(weights.numpy().sum(-1), np.ones((B, T)), atol=1e-5)
 
 
-@pytest.mark.parametrize("layer", [SelfAttention("separate"), MultiHeadSelfAttention(2)])
-def test_two_explicit_masks_are_combined(layer):
-    """A `(B, T)` attention mask and a mask; the implicit one is not counted then."""
-    x, mask, other = normal(B, T, D), np.arange(T) < [[2], [4]], np.arange(T) > [[0], [1]]
-    output = layer(masked(x, ~mask), mask=mask, attention_mask=other)
-    np.testing.assert_array_equal(output, layer(x, mask=mask & other))
-    np.testing.assert_array_equal(output._keras_mask, mask & other)
-    output = layer(masked(x, mask), attention_mask=other)
-    np.testing.assert_array_equal(output, layer(x, mask=other))
-
-
 def test_one_map_a_call():
     x = keras.Input((None, D))
-    model = keras.Model(x, SelfAttention("shared", name="second")(SelfAttention(name="first")(x)))
+    model = keras.Model(
+        x, SelfAttention(projection="shared", name="second")(SelfAttention(name="first")(x))
+    )
     maps = attention_maps(model, normal(B, T, D))
     assert [(key.path, key.role, m.shape) for key, m in maps.items()] == [
         ("first", "self", (B, T, T)),

@@ -92,7 +92,7 @@ def test_additive_is_that_of_the_papers(window, normalize):
 @pytest.mark.parametrize("kind", ["dot", "general", "concat", "scaled"])
 def test_luong_is_that_of_the_paper(kind, window):
     name, size = window or (None, None)
-    layer = LuongAttention(kind, window=name, window_size=size)
+    layer = LuongAttention(score=kind, window=name, window_size=size)
     check(layer, luong(kind), key_width=5 if kind in ("dot", "scaled") else 3, window=window)
 
 
@@ -100,7 +100,7 @@ def test_numbers_by_hand():
     """Scores 1 and 0 (dot); e / (e + 1) = .7311. Twice that by the factor 2: .8808."""
     query, memory = np.array([[[1.0, 0.0]]]), np.array([[[1.0, 0.0], [0.0, 4.0]]])
     for score, weight in [("dot", 0.7310586), ("scaled", 0.8807971)]:
-        layer = LuongAttention(score)
+        layer = LuongAttention(score=score)
         layer.build((1, 1, 2), (1, 2, 2))
         if score == "scaled":
             assert float(layer.gain) == pytest.approx(2**-0.5)
@@ -111,7 +111,7 @@ def test_numbers_by_hand():
         expected = [weight, 4 * (1 - weight)]
         np.testing.assert_allclose(ops.convert_to_numpy(context)[0, 0], expected, 1e-5)
     # general with W = diag(3, 5): key (1, 0) gives 3, key (0, 4) gives 0; e^3 / (e^3 + 1) = .9526.
-    layer = LuongAttention("general")
+    layer = LuongAttention(score="general")
     layer.build((1, 1, 2), (1, 2, 2))
     layer.key_dense.kernel.assign([[3.0, 0.0], [0.0, 5.0]])
     _, weights = layer(query, memory, return_attention_scores=True)
@@ -142,12 +142,12 @@ def test_normalized_begins_with_length_one_over_root_of_units():
 def test_a_window_by_hand():
     """D = 1, keys 0..3 that score alike; local-p at 1.5 sees 1 and 2 with exp(-.25 / .5)."""
     query, memory = np.zeros((1, 3, 2)), np.ones((1, 4, 2))
-    _, weights = LuongAttention("dot", window="monotonic", window_size=1)(
+    _, weights = LuongAttention(score="dot", window="monotonic", window_size=1)(
         query, memory, return_attention_scores=True
     )
     expected = [[1 / 2, 1 / 2, 0, 0], [1 / 3, 1 / 3, 1 / 3, 0], [0, 1 / 3, 1 / 3, 1 / 3]]
     np.testing.assert_allclose(ops.convert_to_numpy(weights)[0], expected, atol=1e-6)
-    _, weights = LuongAttention("dot", window="predictive", window_size=1)(
+    _, weights = LuongAttention(score="dot", window="predictive", window_size=1)(
         query, np.ones((1, 3, 2)), return_attention_scores=True
     )  # a query of zeros: 3 sigmoid(0) = 1.5
     expected = [0, np.exp(-0.5) / 2, np.exp(-0.5) / 2]
@@ -155,7 +155,7 @@ def test_a_window_by_hand():
 
 
 def test_a_monotonic_window_can_be_told_where_it_is():
-    layer = LuongAttention("dot", window="monotonic", window_size=1)
+    layer = LuongAttention(score="dot", window="monotonic", window_size=1)
     query, memory = numbers(2, 5, 3), numbers(2, 8, 3)
     whole = ops.convert_to_numpy(layer(query, memory))
     for t in range(5):
@@ -191,7 +191,10 @@ def test_the_backward_pass_is_that_of_the_formula():
 
 
 def test_projected_keys_are_the_keys():
-    for layer in (AdditiveAttention(4), *(LuongAttention(k) for k in ("general", "concat", "dot"))):
+    for layer in (
+        AdditiveAttention(4),
+        *(LuongAttention(score=k) for k in ("general", "concat", "dot")),
+    ):
         query, memory = numbers(2, 3, 5), numbers(2, 4, 5)
         whole = layer(query, memory)
         again = layer(query, memory, projected_key=layer.project_key(ops.convert_to_tensor(memory)))
@@ -205,25 +208,31 @@ def test_projected_keys_are_the_keys():
     [("dot", 4, 0), ("scaled", 4, 1), ("general", 6, 24), ("concat", 6, 4 * 4 + 6 * 4 + 4)],
 )
 def test_numbers_of_weights(score, width, count):
-    layer = LuongAttention(score)
+    layer = LuongAttention(score=score)
     layer.build((None, None, 4), (None, None, width))
     assert layer.count_params() == count
-    layer = LuongAttention(score, window="predictive")
+    layer = LuongAttention(score=score, window="predictive")
     layer.build((None, None, 4), (None, None, width))
     assert layer.count_params() == count + 4 * 4 + 4
 
 
 def test_errors():
     bad = [
-        (lambda: LuongAttention("cosine"), r"'dot', 'general', 'concat', 'scaled'.*'cosine'"),
-        (lambda: LuongAttention("dot", window="local"), r"'monotonic', 'predictive'.*'local'"),
-        (lambda: LuongAttention("dot", window="monotonic", window_size=0), "positive integer.*0"),
+        (lambda: LuongAttention(score="cosine"), r"'dot', 'general', 'concat', 'scaled'.*'cosine'"),
+        (
+            lambda: LuongAttention(score="dot", window="local"),
+            r"'monotonic', 'predictive'.*'local'",
+        ),
+        (
+            lambda: LuongAttention(score="dot", window="monotonic", window_size=0),
+            "positive integer.*0",
+        ),
         (lambda: AdditiveAttention(3, window="predictive", window_size=-1), "positive integer"),
-        (lambda: LuongAttention("dot", window_size=3), "belongs to a `window`"),
-        (lambda: LuongAttention("dot", units=3), "belongs to score='concat'"),
-        (lambda: LuongAttention("concat", units=0), "positive integer"),
-        (lambda: LuongAttention("dot")(numbers(1, 2, 3), numbers(1, 2, 4)), "one width"),
-        (lambda: LuongAttention("scaled")(numbers(1, 2, 3), numbers(1, 2, 4)), "one width"),
+        (lambda: LuongAttention(score="dot", window_size=3), "belongs to a `window`"),
+        (lambda: LuongAttention(score="dot", units=3), "belongs to score='concat'"),
+        (lambda: LuongAttention(score="concat", units=0), "positive integer"),
+        (lambda: LuongAttention(score="dot")(numbers(1, 2, 3), numbers(1, 2, 4)), "one width"),
+        (lambda: LuongAttention(score="scaled")(numbers(1, 2, 3), numbers(1, 2, 4)), "one width"),
         (lambda: LuongAttention()(numbers(1, 2, 3)), "needs a `value`"),
         (lambda: LuongAttention()(numbers(1, 2, 3), numbers(1, 3)), "expand_dims|must have shape"),
         (
@@ -274,7 +283,7 @@ def test_a_score_of_ones_own():
     "make",
     [
         lambda: AdditiveAttention(7, normalize=True, window="predictive", dtype="float64"),
-        lambda: LuongAttention("concat", window="monotonic", dtype="float64"),
+        lambda: LuongAttention(score="concat", window="monotonic", dtype="float64"),
     ],
 )
 def test_float64_is_float64(make):

@@ -161,7 +161,9 @@ def test_multi_head_attention(widths, masked):
 @pytest.mark.parametrize("masks", ["none", "padding", "causal"])
 def test_encoder_block(normalize_first, activation, masks):
     (x,) = arrays((B, T, D))
-    block = TransformerEncoderBlock(N, F, normalize_first=normalize_first, activation=activation)
+    block = TransformerEncoderBlock(
+        N, intermediate_dim=F, normalize_first=normalize_first, activation=activation
+    )
     block.build(x.shape)
     randomise(block)
     target = torch.nn.TransformerEncoderLayer(
@@ -183,7 +185,9 @@ def test_encoder_block(normalize_first, activation, masks):
 @pytest.mark.parametrize("masked", [False, True])
 def test_decoder_block(normalize_first, activation, masked):
     x, memory = arrays((B, T, D), (B, S, D))
-    block = DecoderBlock(N, F, normalize_first=normalize_first, activation=activation)
+    block = DecoderBlock(
+        N, intermediate_dim=F, normalize_first=normalize_first, activation=activation
+    )
     block.build(x.shape, memory.shape)
     randomise(block)
     target = torch.nn.TransformerDecoderLayer(
@@ -213,8 +217,8 @@ def test_stacks(normalize_first):
     x, y = arrays((B, S, D), (B, T, D))
     settings = {"normalize_first": normalize_first}
     encoder, decoder = (
-        TransformerEncoder(3, N, F, **settings),
-        TransformerDecoder(3, N, F, **settings),
+        TransformerEncoder(3, N, intermediate_dim=F, **settings),
+        TransformerDecoder(3, N, intermediate_dim=F, **settings),
     )
     encoder.build(x.shape)
     decoder.build(y.shape, x.shape)

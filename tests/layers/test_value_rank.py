@@ -129,17 +129,17 @@ def test_when_it_saves(rank, fewer):
 
 def test_configs_from_before():
     """A config without `value_rank` is one of a full rank."""
-    for layer in (MultiHeadAttention(2), MultiHeadSelfAttention(2), DecoderBlock(2, 12),
-                  TransformerDecoder(2, 2, 12)):  # fmt: skip
+    blocks = DecoderBlock(2, intermediate_dim=12), TransformerDecoder(2, 2, intermediate_dim=12)
+    for layer in (MultiHeadAttention(2), MultiHeadSelfAttention(2), *blocks):
         config = layer.get_config()
         assert config.pop("value_rank") is None
         assert type(layer).from_config(config).value_rank is None
 
 
 def test_every_attention_of_a_stack_has_it():
-    encoder = TransformerEncoder(2, 2, 12, value_rank=3)
+    encoder = TransformerEncoder(2, 2, intermediate_dim=12, value_rank=3)
     encoder.build((None, None, D))
-    decoder = TransformerDecoder(2, 2, 12, value_rank=3)
+    decoder = TransformerDecoder(2, 2, intermediate_dim=12, value_rank=3)
     decoder.build((None, None, D), (None, None, DV))
     attentions = [b.self_attention for b in (*encoder.blocks, *decoder.blocks)]
     for layer in attentions:
@@ -158,8 +158,8 @@ def test_step_by_step(policy, atol, with_memory):
     """The cache gives what the call on the whole does; in half precision, what float32 gives."""
     x, memory = ops.convert_to_tensor(normal(B, T, D)), ops.convert_to_tensor(normal(B, S, DV))
     settings = {"num_kv_heads": 2, "key_dim": 3, "value_dim": 5, "value_rank": 2}
-    stack = TransformerDecoder(2, 4, 12, **settings, dtype=policy)
-    exact = TransformerDecoder(2, 4, 12, **settings)
+    stack = TransformerDecoder(2, 4, intermediate_dim=12, **settings, dtype=policy)
+    exact = TransformerDecoder(2, 4, intermediate_dim=12, **settings)
     memory_mask = np.arange(S) < [[3], [5]]
     extra = {"memory": memory, "memory_mask": memory_mask} if with_memory else {}
     for layer in (stack, exact):
@@ -182,7 +182,7 @@ def test_step_by_step(policy, atol, with_memory):
 
 def test_a_block_step_by_step():
     x, memory = ops.convert_to_tensor(normal(B, T, D)), ops.convert_to_tensor(normal(B, S, DV))
-    block = DecoderBlock(2, 12, value_rank=3)
+    block = DecoderBlock(2, intermediate_dim=12, value_rank=3)
     block(x, memory)
     set_biases(block)
     expected = block(x, memory).numpy()

@@ -91,7 +91,7 @@ def test_a_recurrent_model_is_refused():
 
 
 def test_a_mask_of_the_memory_needs_a_memory():
-    block = DecoderBlock(2, 16)
+    block = DecoderBlock(2, intermediate_dim=16)
     with pytest.raises(ValueError, match=r"`cross_attention_mask` of shape .* but no `memory`"):
         block(np.ones((1, 2, 8), "float32"), cross_attention_mask=np.ones((1, 2, 3), "bool"))
 

@@ -208,13 +208,13 @@ def test_clones_and_weights_files(tmp_path):
 
 
 def test_a_float_layer_says_nothing_of_it():
-    layer = layers.TransformerEncoder(1, 2, 8)
+    layer = layers.TransformerEncoder(1, 2, intermediate_dim=8)
     layer.build((None, None, 8))
     assert "quantization" not in layer.get_config()
 
 
 def test_what_does_not_fit_is_refused():
-    layer = layers.TransformerEncoder(2, 2, 8)
+    layer = layers.TransformerEncoder(2, 2, intermediate_dim=8)
     layer.build((None, None, 8))
     quantize_sublayers(layer, {"block_1/feed_forward/hidden": {"mode": "int8", "config": None}})
     config = {**layer.get_config(), "num_layers": 1}
@@ -227,7 +227,7 @@ def test_what_does_not_fit_is_refused():
 
 def test_equal_names_and_shared_layers():
     """Two attentions of one name; an embedding that two models within a model have."""
-    same = [layers.LuongAttention("general", name="same") for _ in range(2)]
+    same = [layers.LuongAttention(score="general", name="same") for _ in range(2)]
     decoder = layers.AttentionDecoder(keras.layers.GRUCell(4), same, attention_units=4)
     decoder(np.zeros((1, 2, 4), "float32"), np.zeros((1, 3, 4), "float32"))
     for layer in same:
@@ -245,7 +245,7 @@ def test_equal_names_and_shared_layers():
 
 
 def test_gradients_reach_the_inputs():
-    layer = layers.TransformerEncoderBlock(2, 12)
+    layer = layers.TransformerEncoderBlock(2, intermediate_dim=12)
     x = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(2, 4, 8)).astype("float32"))
 
     def gradient():

@@ -55,15 +55,24 @@ def test_combined():
     for b, n, t, s in np.ndindex(B, N, T, S):
         assert visible[b, n, t, s] == (each[b, n, t, s] and padding[b, s] and s <= t + S - T)
     assert combine_masks((B, T), (B, S), N) is None
-    for shape in [(B, S), (B, T, S), (1, T, S), (B, 1, T, S), (B, N, T, S), (1, 1, T, S)]:
+    for shape in [(B, T, S), (1, T, S), (B, 1, T, S), (B, N, T, S), (1, 1, T, S)]:
         mask = combine_masks((B, T), (B, S), N, np.ones(shape, bool))
         np.broadcast_to(mask, (B, N, T, S))
         assert len(mask.shape) == 4
 
 
-@pytest.mark.parametrize("shape", [(5,), (2, 4), (2, 4, 4), (2, 3, 5), (2, 2, 4, 5), (2, 4, 1)])
+@pytest.mark.parametrize("shape", [(5,), (2, 4, 4), (2, 3, 5), (2, 2, 4, 5), (2, 4, 1)])
 def test_wrong_attention_masks(shape):
     with pytest.raises(ValueError) as error:
         combine_masks((2, 4, 8), (2, 5, 8), 3, np.ones(shape, bool))
     assert str(shape) in str(error.value)
     assert "(2, 4, 5)" in str(error.value)
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (4, 5), (5, 5)])
+def test_attention_masks_of_rank_2_are_refused(shape):
+    with pytest.raises(
+        ValueError, match=r"rank 3 or 4.*padding as `key_mask`.*mask\[None\]"
+    ) as error:
+        combine_masks((2, 4, 8), (2, 5, 8), 3, np.ones(shape, bool))
+    assert str(shape) in str(error.value)

@@ -37,7 +37,7 @@ def tiny_model():
     target = keras.Input((None,), dtype="int32", name="target_ids")
     embed = TokenEmbedding(24, 16)
     if keras.backend.backend() == "jax":
-        y = DecoderBlock(4, 32, use_bias=False)(embed(target), embed(source))
+        y = DecoderBlock(4, intermediate_dim=32, use_bias=False)(embed(target), embed(source))
     else:
         y = MultiHeadAttention(4, use_bias=False)(embed(target), embed(source))
     return keras.Model({"source_ids": source, "target_ids": target}, embed(y, reverse=True))

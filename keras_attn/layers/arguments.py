@@ -1,0 +1,167 @@
+"""Checks of the arguments that constructors and calls of layers get."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+
+# What Keras, KerasHub and PyTorch call it, and what it is here.
+_CONSTRUCTOR_HINTS = {
+    "dropout": "`attention_dropout` drops attention weights",
+    "output_shape": "`output_dim` is the width of the output",
+    "attention_axes": "attention runs over the second axis of (B, T, D)",
+    "flash_attention": '`attention_kernel="flash"` asks for the fused kernel',
+    "use_scale": '`LuongAttention(score="scaled")` learns a scale, `scale` fixes one',
+    "score_mode": '`LuongAttention(score="dot")` and `AdditiveAttention` are the two',
+    "head_dim": "`key_dim` is the width of a head",
+    "num_query_heads": "`num_heads` is the number of query heads",
+    "num_key_value_heads": "`num_kv_heads` is the number of key and value heads",
+    "embed_dim": "the width is that of the input; `key_dim` is the width of a head",
+    "hidden_dim": "`intermediate_dim` is the width of the feed-forward network",
+    "norm_first": "`normalize_first=True` is pre-norm",
+    "input_dim": "`vocabulary_size` is the number of ids",
+    "output_dim": "`dim` is the width of the embeddings",
+    "embedding_dim": "`dim` is the width of the embeddings",
+    "tie_weights": "`layer(x, reverse=True)` projects back with the same matrix",
+    "num_layers": "this is one block; `TransformerEncoder` and `TransformerDecoder` are stacks",
+}
+_CALL_HINTS = {
+    "inputs": "the first argument is passed by position",
+    "decoder_sequence": "`x` is the sequence of the decoder, the first argument",
+    "encoder_sequence": "`memory` is the output of the encoder, the second argument",
+    "decoder_padding_mask": "`padding_mask` is the padding mask of `x`",
+    "encoder_padding_mask": "`memory_mask` is the padding mask of `memory`",
+    "decoder_attention_mask": "`attention_mask` restricts self-attention",
+    "encoder_attention_mask": "`cross_attention_mask` restricts cross-attention",
+    "key_padding_mask": "`value_mask` or `mask` hides padding; True is a token",
+    "self_attention_cache": "`prefill` and `step` decode with a cache",
+    "memory_key_padding_mask": "`memory_mask` is the padding mask of `memory`; True is a token",
+}
+
+
+@functools.cache
+def by_position(function: Callable) -> tuple[str, ...]:
+    """Names of the arguments that a method takes by position, without `self`.
+
+    Args:
+        function: The method, as an attribute of its class.
+
+    Returns:
+        The names, in their order.
+
+    Example:
+
+    >>> by_position(MultiHeadAttention.call)
+    ('query', 'value', 'key')
+    """
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+
+
+@functools.cache
+def _named(cls: type, method: str) -> Mapping[str, inspect.Parameter]:
+    """Parameters of a method, with those of the base classes where it hands on `**kwargs`."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in cls.__mro__:
+        if base is keras.layers.Layer:
+            break
+        function = vars(base).get(method)
+        if function is None:
+            continue
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        for parameter in parameters:
+            found.setdefault(parameter.name, parameter)
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            break
+    return {name: p for name, p in found.items() if p.kind is not p.VAR_KEYWORD}
+
+
+def check_constructor(cls: type, args: tuple, kwargs: dict[str, Any], hint: str = "") -> None:
+    """Refuses arguments by position that are no sizes, and names that belong to other packages.
+
+    Args:
+        cls: A class of layers.
+        args: Arguments by position.
+        kwargs: Arguments by keyword.
+        hint: A sentence for whoever takes the layer for another one.
+
+    Raises:
+        TypeError: With what the layer takes.
+
+    Example:
+
+    >>> RotaryEmbedding(10000.0)
+    Traceback (most recent call last):
+        ...
+    TypeError: RotaryEmbedding takes by position: nothing. All else is by keyword. Received: \
+1 arguments by position, (10000.0,).
+    """
+    named = _named(cls, "__init__")
+    names = by_position(cls.__init__)
+    kind, hint = cls.__name__, hint and f" {hint}"
+    if len(args) > len(names):
+        raise TypeError(
+            f"{kind} takes by position: {', '.join(names) or 'nothing'}. All else is by keyword. "
+            f"Received: {len(args)} arguments by position, {args!r}.{hint}"
+        )
+    for name in kwargs:
+        if name not in named and name in _CONSTRUCTOR_HINTS:
+            raise TypeError(
+                f"{kind} has no argument `{name}`: {_CONSTRUCTOR_HINTS[name]}. "
+                f"Received: {name}={kwargs[name]!r}."
+            )
+    given = {*names[: len(args)], *kwargs}
+    missing = [n for n, p in named.items() if p.default is p.empty and n not in given]
+    if missing and (args or kwargs):  # a layer that is copied is made of nothing
+        raise TypeError(
+            f"{kind} needs {', '.join(f'`{name}`' for name in missing)}. "
+            f"Received: {', '.join(sorted(given))}.{hint}"
+        )
+
+
+def check_call(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Refuses calls whose arguments would be taken for others.
+
+    Args:
+        layer: The layer that is called; its `_call_hint` is a sentence for the error.
+        args: Arguments by position.
+        kwargs: Arguments by keyword.
+
+    Raises:
+        TypeError: With what the layer takes.
+
+    Example:
+
+    >>> check_call(MultiHeadSelfAttention(num_heads=2), (1, 2, 3), {})
+    Traceback (most recent call last):
+        ...
+    TypeError: MultiHeadSelfAttention is called with x by position. All else is by keyword. \
+Received: 3 arguments by position. It attends from `x` to itself; MultiHeadAttention takes \
+`query, value, key`.
+    """
+    cls = type(layer)
+    names, kind = by_position(cls.call), cls.__name__
+    hint = f" {layer._call_hint}" if layer._call_hint else ""
+    if len(args) > len(names):
+        raise TypeError(
+            f"{kind} is called with {', '.join(names)} by position. All else is by keyword. "
+            f"Received: {len(args)} arguments by position.{hint}"
+        )
+    for name in names[: len(args)]:
+        if name in kwargs:
+            raise TypeError(
+                f"{kind} received the argument `{name}` twice, by position and by keyword. "
+                "Pass it once."
+            )
+    first = args[0] if args else None
+    if isinstance(first, list | tuple) and first and all(hasattr(x, "shape") for x in first):
+        raise TypeError(
+            f"{kind} is called with tensors as arguments of their own: layer({', '.join(names)}). "
+            f"Received: a {type(first).__name__} of {len(first)} tensors.{hint}"
+        )
+    named = inspect.signature(cls.call).parameters
+    for name in kwargs:
+        if name not in named and name in _CALL_HINTS:
+            raise TypeError(f"The call of {kind} has no argument `{name}`: {_CALL_HINTS[name]}.")

@@ -1,0 +1,102 @@
+"""Padding taken out of what is computed, and values that can be looked at."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+Tensor = Any
+
+
+def without_nan_in_padding(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Sets NaN and infinity at padded positions to zero.
+
+        output[b, s, d] = x[b, s, d] where mask[b, s] or x[b, s, d] is finite, else 0
+
+    A weight of zero does not hide them: `0 * NaN` is NaN, in the output and in gradients. Finite
+    values stay: padded queries are computed as any other.
+
+    Args:
+        x: `(B, S, ...)`.
+        mask: Boolean `(B, S)`, True for tokens; None: nothing is padding.
+
+    Returns:
+        A tensor of the shape and dtype of `x`.
+
+    Example:
+
+    >>> x, mask = ops.array([[[1.0], [float("nan")]]]), ops.array([[True, False]])
+    >>> ops.convert_to_numpy(without_nan_in_padding(x, mask)).tolist()
+    [[[1.0], [0.0]]]
+    """
+    if mask is None:
+        return x
+    for _ in range(len(x.shape) - 2):
+        mask = ops.expand_dims(mask, -1)
+    return ops.where(ops.logical_or(mask, ops.isfinite(x)), x, ops.zeros((), x.dtype))
+
+
+def known_value(x: Tensor) -> np.ndarray | None:
+    """Returns the value of a tensor that is at hand, or None.
+
+    A tensor within a graph, a trace or a symbolic call has no value yet. That of a PyTorch tensor
+    on a GPU is not asked for: it would keep every step waiting.
+
+    Args:
+        x: A tensor or array.
+
+    Returns:
+        The value as an array, or None.
+
+    Example:
+
+    >>> known_value(ops.array([1, 2])).tolist(), known_value(keras.Input((2,)))
+    ([1, 2], None)
+    """
+    if isinstance(x, np.ndarray):
+        return x
+    if not ops.is_tensor(x) or keras.backend.is_keras_tensor(x):
+        return None
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return x.numpy() if tf.executing_eagerly() else None
+    if backend == "jax":
+        import jax
+
+        return None if isinstance(x, jax.core.Tracer) else np.asarray(x)
+    import torch
+
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
+        return None
+    return x.detach().numpy()
+
+
+def check_right_padding(mask: Tensor, name: str) -> None:
+    """Checks a promise of right padding, where the mask is at hand.
+
+    Args:
+        mask: Boolean `(B, S)`.
+        name: Name of the mask, for the error.
+
+    Raises:
+        ValueError: If a row has a token after padding.
+
+    Example:
+
+    >>> check_right_padding(ops.array([[True, True, False]]), "mask")
+    """
+    value = known_value(mask)
+    if value is None or value.shape[1] < 2:
+        return
+    wrong = (value[:, 1:] & ~value[:, :-1]).any(axis=1)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"`right_padding=True` promises that `{name}` hides the end of each row alone. "
+            f"Received: row {row} with a token after padding, "
+            f"{value[row].astype(int).tolist()[:20]}. Pad on the right, or leave "
+            "`right_padding` out."
+        )
