@@ -341,6 +341,84 @@ def check_padding(case: LayerCase) -> None:
     assert_equal(run(3), run(0), atol=1e-5)
 
 
+def check_dirty_padding(case: LayerCase) -> None:
+    """NaN and infinity in padding reach no token, and no gradient."""
+    if not case.hides:
+        return
+    layer, clean, masks = case.layer(), case.arrays(), case.some_masks()
+    vectors = [name for name in masks if len(case.inputs[name]) > 1]
+    if not vectors:
+        return
+    dirty = {name: np.array(x) for name, x in clean.items()}
+    for name in vectors:
+        values = np.resize([np.nan, np.inf, -np.inf], dirty[name].shape[-1])
+        dirty[name][~masks[name]] = values
+
+    def run(inputs):
+        inputs = {name: tf.constant(x) for name, x in inputs.items()}
+        watched = [inputs[name] for name in vectors]
+        with tf.GradientTape() as tape:
+            tape.watch(watched)
+            output = tree.flatten(case(layer, inputs, **explicit(case, masks)))[0]
+            counted = tf.ones_like(output)
+            if case.keeps_mask and case.first in masks:
+                real = masks[case.first]
+                counted = real.reshape((*real.shape, *[1] * (len(output.shape) - 2)))
+            loss = tf.reduce_sum(tf.where(counted > 0, tf.sin(output), 0.0))
+        gradients = tape.gradient(loss, [*watched, *(v.value for v in layer.trainable_variables)])
+        of_inputs = [
+            numpy(gradient)[masks[name]]
+            for name, gradient in zip(vectors, gradients, strict=False)
+            if gradient is not None
+        ]
+        rest = [numpy(g) for g in gradients[len(vectors) :] if g is not None]
+        counted = np.broadcast_to(counted > 0, output.shape)
+        return [numpy(output)[counted], *of_inputs, *rest]
+
+    for a, b in zip(run(dirty), run(clean), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def check_empty(case: LayerCase) -> None:
+    """Empty in, empty out; nothing to attend to is nothing visible."""
+    if case.as_dict or case.loops:  # Keras' recurrent layers cannot
+        return
+    layer, arrays = case.layer(), case.arrays()
+    case(layer, arrays)
+    for empty in [*([name] for name in arrays), list(arrays)]:
+        inputs = {name: x[:, :0] if name in empty else x for name, x in arrays.items()}
+        lengths = {case.length(name) for name in arrays}
+        if len(arrays) > 1 and len(lengths) == 1 and len(empty) == 1:
+            continue  # two inputs of the same positions
+        output = tree.flatten(case(layer, inputs, **(case.causal or {})))[0]
+        shape = numpy(case(layer, arrays)).shape
+        if case.pools:
+            assert output.shape == shape
+            assert not numpy(output).any()
+        else:
+            assert output.shape[1] == inputs[case.first].shape[1]
+            assert (output.shape[0], *output.shape[2:]) == (shape[0], *shape[2:])
+            assert np.isfinite(numpy(output)).all()
+
+
+def check_lost_masks(case: LayerCase) -> None:
+    """A functional model whose masks were lost before they arrived is not built."""
+    if not case.hides:
+        return
+    layer = case.layer()
+    for name in case.hides:
+        if len(case.inputs[name]) == 1:
+            continue
+        symbols = case.symbolic(False)
+        others = {n: keras.layers.Masking()(x) if case.inputs[n][1:] else x
+                  for n, x in symbols.items()}  # fmt: skip
+        lost = {**others, name: others[name] * 2.0}
+        with pytest.raises(ValueError, match=f"`{name}` has lost its mask.*multiply.*Pass"):
+            case(layer, lost)
+        mask = keras.Input((None,), dtype="bool")
+        case(layer, lost, **{case.masks[name]: mask})
+
+
 # --- contract 4
 
 
@@ -453,6 +531,9 @@ CHECKS: dict[str, Callable] = {
     "nothing_visible": check_nothing_visible,
     "nothing_visible_compiled": check_nothing_visible_compiled,
     "padding": check_padding,
+    "dirty_padding": check_dirty_padding,
+    "empty": check_empty,
+    "lost_masks": check_lost_masks,
     "scores": check_scores,
     "causal": check_causal,
     "saving": check_saving,

@@ -17,6 +17,7 @@ from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.feed_forward import FeedForward
 from keras_attn.layers.grid_positional_encoding import GridPositionalEncoding
 from keras_attn.layers.image_preprocessing import ImagePreprocessing
+from keras_attn.layers.input_embedding import InputEmbedding
 from keras_attn.layers.luong_attention import LuongAttention
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
@@ -56,6 +57,7 @@ __all__ = [
     "GridPositionalEncoding",
     "HashedTokenPairs",
     "ImagePreprocessing",
+    "InputEmbedding",
     "LearnedPositionalEncoding",
     "LuongAttention",
     "MaskedAveragePooling",

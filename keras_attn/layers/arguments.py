@@ -41,6 +41,34 @@ _CALL_HINTS = {
 }
 
 
+def output_spec(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """Traces `call` with symbolic inputs; an error is the one that `call` raised.
+
+    Keras puts three sentences of its own before it, which say that the layer is incorrect.
+
+    Args:
+        layer: The layer.
+        args: Arguments by position.
+        kwargs: Arguments by keyword.
+
+    Returns:
+        The symbolic outputs.
+
+    Example:
+
+    >>> output_spec(MaskedAveragePooling(), (keras.KerasTensor((2, 5, 8)),), {}).shape
+    (2, 8)
+    """
+    try:
+        return keras.Operation.compute_output_spec(layer, *args, **kwargs)
+    except Exception as error:
+        ours = error.__context__
+        if ours is None or not str(error).endswith(str(ours)):
+            raise
+        ours._keras_call_info_injected = True  # else Keras begins with what it was calling
+        raise ours.with_traceback(error.__traceback__) from None
+
+
 @functools.cache
 def by_position(function: Callable) -> tuple[str, ...]:
     """Names of the arguments that a method takes by position, without `self`.

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_attn.layers.arguments import output_spec
 from keras_attn.layers.quantization import CompositeLayer
 
 DATA_FORMATS = ("channels_last", "channels_first")
@@ -45,7 +46,7 @@ class ImageGate(CompositeLayer):
 
     def compute_output_spec(self, *args, **kwargs):
         """Traces `call`, so that symbolic outputs are what eager ones are, gates included."""
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+        return output_spec(self, args, kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_attn.layers.arguments import check_call
+from keras_attn.layers.arguments import check_call, output_spec
 from keras_attn.layers.collect import calling_as
 from keras_attn.layers.lost_masks import check_mask_kept
 from keras_attn.layers.quantization import CompositeLayer
@@ -85,7 +85,7 @@ class MaskedLayer(CompositeLayer):
             x = args[0] if args and name == names[0] else kwargs.get(name)
             check_mask_kept(name, x, masks[0], first_mask(*(kwargs.get(m) for m in masks)))
         args, kwargs = keras.tree.map_structure(_dense, (args, kwargs))
-        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+        return output_spec(self, args, kwargs)
 
 
 def _dense(x: Any) -> Any:

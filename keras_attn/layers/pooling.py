@@ -30,6 +30,9 @@ class PoolingLayer(MaskedLayer):
         """Pools."""
         check_rank(x, "x", shape="(B, S, D)")
         mask = sequence_mask(x, mask, x_mask, name="mask")
+        if x.shape[1] == 0:  # as a row without a token
+            x = ops.pad(x, [[0, 0], [0, 1], [0, 0]])
+            mask = ops.zeros_like(x[:, :, 0], dtype="bool")
         return self._pool(self._clean(x, mask), mask)
 
     def _pool(self, x: Tensor, mask: Tensor | None) -> Tensor:

@@ -155,14 +155,8 @@ class LearnedPositionalEncoding(_AddPositions):
 
     def __call__(self, x, *args, positions=None, **kwargs):
         """Checks the length, then calls as any layer."""
-        # Not in `call`: JAX and PyTorch put a length of their own there for an unknown one.
-        length = x.shape[1] if positions is None and len(x.shape) == 3 else None
-        if isinstance(length, int) and length > self.sequence_length:
-            raise ValueError(
-                f"{self.name} has positions for sequences of at most {self.sequence_length} "
-                f"tokens (`sequence_length`). Received: x of shape {static_shape(x)}. Shorten the "
-                "input, make a longer table, or use PositionalEncoding, which has no limit."
-            )
+        if positions is None and len(x.shape) == 3:
+            check_longest(self.name, x, self.sequence_length)
         return super().__call__(x, *args, positions=positions, **kwargs)
 
     def _encode(self, positions, shape):
@@ -175,3 +169,17 @@ class LearnedPositionalEncoding(_AddPositions):
             "sequence_length": self.sequence_length,
             "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
         }
+
+
+def check_longest(name: str, x: Any, sequence_length: int) -> None:
+    """Raises a ValueError where `x` `(B, T, ...)` is known to be longer than a table of positions.
+
+    Not for use in `call`: JAX and PyTorch put a length of their own there for an unknown one.
+    """
+    length = x.shape[1]
+    if isinstance(length, int) and length > sequence_length:
+        raise ValueError(
+            f"{name} has positions for sequences of at most {sequence_length} tokens "
+            f"(`sequence_length`). Received: x of shape {static_shape(x)}. Shorten the input, make "
+            "a longer table, or use sinusoids, which have no limit."
+        )

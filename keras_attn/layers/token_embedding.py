@@ -92,11 +92,7 @@ class TokenEmbedding(MaskedLayer):
 
     def __call__(self, x, *, reverse=False, mask=None, **kwargs):
         """Takes ids as integers, then calls as any layer."""
-        dtype = keras.backend.standardize_dtype(getattr(x, "dtype", "int32"))
-        # Keras casts ids to float32 in a Sequential model without an Input, and to float64 where
-        # it builds a model across replicas. Both hold ids exactly; 16 bits would not.
-        if not reverse and dtype in ("float32", "float64") and len(x.shape) <= 2:
-            x = ops.cast(x, "int32")
+        x = x if reverse else ids_as_integers(x)
         return super().__call__(x, reverse=reverse, mask=mask, **kwargs)
 
     def call(self, x, *, reverse=False, mask=None):
@@ -158,3 +154,15 @@ class TokenEmbedding(MaskedLayer):
             "mask_zero": self.mask_zero,
             "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
         }
+
+
+def ids_as_integers(x: Any) -> Any:
+    """Returns ids `(B, T)` that Keras has cast to floats as integers, all else as it is.
+
+    Keras casts ids to float32 in a `Sequential` model without an `Input`, and to float64 where it
+    builds a model across replicas. Both hold ids exactly; 16 bits would not.
+    """
+    dtype = keras.backend.standardize_dtype(getattr(x, "dtype", "int32"))
+    if dtype in ("float32", "float64") and len(x.shape) <= 2:
+        return ops.cast(x, "int32")
+    return x

@@ -79,6 +79,8 @@ class TokenWeighting(MaskedLayer):
     [[3.0, 3.0], [1.0, 1.0], [0.0, 0.0]]
     """
 
+    _needed_masks = (("x", ("mask", "x_mask")),)
+
     def __init__(
         self,
         vocabulary_size: int,

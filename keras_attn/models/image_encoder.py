@@ -133,7 +133,9 @@ def begin_encoder(
         )
     image_size = as_image_size(image_size, owner)
     images = keras.Input((None, None, 3), dtype="float32", name="images")
-    return images, ImagePreprocessing(image_size, scaling=scaling, dtype=dtype, name=_PREPROCESS)(images)
+    return images, ImagePreprocessing(image_size, scaling=scaling, dtype=dtype, name=_PREPROCESS)(
+        images
+    )
 
 
 def as_regions(features: Tensor, dtype: Any = None) -> Tensor:

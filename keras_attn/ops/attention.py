@@ -163,6 +163,10 @@ def dot_product_attention(
 def _plain(call: Call, scale: float, seed: Any) -> Tensor | tuple[Tensor, Tensor]:
     query, key, value = call[:3]
     N, K, H = query.shape[2], key.shape[2], query.shape[3]
+    if K != N and 0 in (query.shape[1], key.shape[1]):
+        # No backend can infer the batch from a tensor that is empty; there is nothing to repeat.
+        key, value = (ops.repeat(x, N // K, axis=2) for x in (key, value))
+        K = N
     T, S = ops.shape(query)[1], ops.shape(key)[1]
     query = query * ops.convert_to_tensor(scale, query.dtype)
     if K == N:

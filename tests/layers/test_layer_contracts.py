@@ -275,6 +275,19 @@ CASES = {
     "dropout": plain(layers.Dropout, rate=0.3, seed=1),
     "rms_normalization": plain(layers.RMSNormalization, epsilon=1e-5),
     "rotary": plain(layers.RotaryEmbedding, {"x": ("T", 3, 6)}, base=100.0),
+    "input_embedding": LayerCase(
+        make(layers.InputEmbedding, vocabulary_size=11, dim=8, num_segments=2, sequence_length=9),
+        {"x": ("T",)},
+        masks={"x": "mask"},
+    ),
+    "input_embedding_sinusoidal": LayerCase(
+        make(
+            layers.InputEmbedding, vocabulary_size=11, dim=8, positions="sinusoidal",
+            normalize=False, scale=True,
+        ),
+        {"x": ("T",)},
+        masks={"x": "mask"},
+    ),
     "embedding": LayerCase(
         make(layers.TokenEmbedding, vocabulary_size=11, dim=6), {"x": ("T",)}, masks={"x": "mask"}
     ),

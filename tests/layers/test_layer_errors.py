@@ -166,7 +166,7 @@ def test_arguments_twice_or_too_many():
     mask = np.ones((2, 4), bool)
     with pytest.raises(TypeError, match="`x` twice"):
         layer(ops.ones((2, 4, 8)), x=mask)
-    with pytest.raises(TypeError, match="2 arguments by position|by position. All else"):
+    with pytest.raises(TypeError, match=r"13 arguments by position"):
         layer(ops.ones((2, 4, 8)), *[None] * 12)
     with pytest.raises(TypeError):
         layer(ops.ones((2, 4, 8)), paddingmask=mask)

@@ -1,0 +1,226 @@
+"""Embeddings of tokens, segments and positions, added."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers.dropout import Dropout
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_choice,
+    check_mask,
+    check_positive,
+    check_rate,
+    cloned,
+)
+from keras_attn.layers.positional_encoding import (
+    LearnedPositionalEncoding,
+    PositionalEncoding,
+    check_longest,
+)
+from keras_attn.layers.token_embedding import TokenEmbedding, ids_as_integers
+from keras_attn.ops import token_positions
+from keras_attn.ops.positions import no_negative
+
+POSITIONS = (None, "learned", "sinusoidal")
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class InputEmbedding(MaskedLayer):
+    """Adds embeddings of tokens, segments and positions (BERT: Devlin et al., 2019), and keeps the
+    mask.
+
+        x[b, t] = E[ids[b, t]] + S[segments[b, t]] + P[positions[b, t]]
+        output  = dropout(norm(x))                                          (B, T, D)
+
+    `tokens + positions` or `keras.layers.Add` over a masked and an unmasked tensor lose the mask of
+    the tokens, and padding is attended to. This layer does not.
+
+    Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to logits `(..., V)`.
+
+    Masking: as `TokenEmbedding`: with `mask_zero` the output carries the mask `ids != 0`, or the
+    explicit `mask` in its place.
+
+    Args:
+        vocabulary_size: Number V of tokens.
+        dim: Width D.
+        num_segments: Number of segments; None: there are none.
+        positions: "learned", "sinusoidal", or None where the attention has positions of its own.
+        sequence_length: Greatest length, for learned positions.
+        scale: Whether token embeddings are multiplied by `sqrt(D)`.
+        mask_zero: Whether id 0 is padding.
+        normalize: Whether the sum is normalised.
+        layer_norm_epsilon: Epsilon of the norm.
+        dropout: Dropout of the result.
+        embeddings_initializer: Initializer of all tables; normal with deviation 0.02 if None.
+        seed: Seed of the dropout.
+        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+
+    Call arguments:
+        x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`.
+        segment_ids: Integers `(B, T)` below `num_segments`; all 0 if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
+        reverse: Whether to project back to logits with the table of the tokens.
+        mask: Mask of the output.
+        training: Whether dropout is active.
+
+    Returns:
+        Embeddings `(B, T, D)`, or logits `(..., V)`.
+
+    Raises:
+        ValueError: For wrong settings, ranks or lengths, segments where there are none, ids that
+            are no integers, or a mask of floats.
+
+    Example:
+
+    >>> layer = InputEmbedding(100, 16, num_segments=2, sequence_length=32)
+    >>> x = layer(ops.array([[5, 7, 9, 0]]), ops.array([[0, 0, 1, 0]]))
+    >>> tuple(x.shape), tuple(layer(x, reverse=True).shape)
+    ((1, 4, 16), (1, 4, 100))
+    """
+
+    _query_mask_name = "mask"
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        dim: int,
+        *,
+        num_segments: int | None = None,
+        positions: str | None = "learned",
+        sequence_length: int = 512,
+        scale: bool = False,
+        mask_zero: bool = True,
+        normalize: bool = True,
+        layer_norm_epsilon: float = 1e-12,
+        dropout: float = 0.0,
+        embeddings_initializer: Any = None,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_positive("InputEmbedding", vocabulary_size=vocabulary_size, dim=dim)
+        if num_segments is not None:
+            check_positive("InputEmbedding", num_segments=num_segments)
+        check_choice("InputEmbedding", POSITIONS, positions=positions)
+        check_positive("InputEmbedding", sequence_length=sequence_length)
+        check_rate("InputEmbedding", dropout=dropout)
+        self.vocabulary_size = vocabulary_size
+        self.dim = dim
+        self.num_segments = num_segments
+        self.positions = positions
+        self.sequence_length = sequence_length
+        self.scale = scale
+        self.mask_zero = mask_zero
+        self.normalize = normalize
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.dropout = dropout
+        if embeddings_initializer is None:
+            embeddings_initializer = keras.initializers.RandomNormal(stddev=0.02)
+        self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.seed = seed
+
+    def build(self, x_shape=None, segment_ids_shape=None):
+        """Makes the tables and the norm."""
+        policy, shape = self.dtype_policy, (None, None, self.dim)
+        self.token_embedding = TokenEmbedding(
+            self.vocabulary_size,
+            self.dim,
+            scale=self.scale,
+            mask_zero=self.mask_zero,
+            embeddings_initializer=cloned(self.embeddings_initializer),
+            dtype=policy,
+            name="tokens",
+        )
+        self.token_embedding.build()
+        self.segment_embedding = self.position_layer = self.norm = None
+        if self.num_segments is not None:
+            self.segment_embedding = keras.layers.Embedding(
+                self.num_segments,
+                self.dim,
+                embeddings_initializer=cloned(self.embeddings_initializer),
+                dtype=policy,
+                name="segments",
+            )
+            self.segment_embedding.build()
+        if self.positions == "learned":
+            self.position_layer = LearnedPositionalEncoding(
+                self.sequence_length,
+                embeddings_initializer=cloned(self.embeddings_initializer),
+                dtype=policy,
+                name="positions",
+            )
+            self.position_layer.build(shape)
+        elif self.positions == "sinusoidal":
+            self.position_layer = PositionalEncoding(dtype=policy, name="positions")
+        if self.normalize:
+            self.norm = keras.layers.LayerNormalization(
+                epsilon=self.layer_norm_epsilon, dtype=policy, name="norm"
+            )
+            self.norm.build(shape)
+        self.dropout_layer = Dropout(self.dropout, seed=self.seed, dtype=policy, name="dropout")
+
+    def __call__(self, x, *args, reverse=False, positions=None, **kwargs):
+        """Takes ids as integers and checks the length, then calls as any layer."""
+        if not reverse:
+            x = ids_as_integers(x)
+            if self.positions == "learned" and positions is None and len(x.shape) == 2:
+                check_longest(self.name, x, self.sequence_length)
+        return super().__call__(x, *args, reverse=reverse, positions=positions, **kwargs)
+
+    def call(self, x, segment_ids=None, *, positions=None, reverse=False, mask=None, training=None):
+        """Embeds and adds, or projects back."""
+        if reverse:
+            return self.token_embedding(x, reverse=True)
+        if segment_ids is not None and self.segment_embedding is None:
+            raise ValueError(
+                f"{self.name} has no segments. Received: segment_ids of shape "
+                f"{tuple(segment_ids.shape)}. Make it with `num_segments`, or leave them out."
+            )
+        if positions is not None and self.position_layer is None:
+            raise ValueError(
+                f"{self.name} has no positions. Received: `positions`. Make it with "
+                'positions="learned" or "sinusoidal", or leave them out.'
+            )
+        if mask is not None:
+            check_mask(mask, x)
+        ids = x
+        x = self.token_embedding(ids)
+        if self.segment_embedding is not None:
+            if segment_ids is None:
+                segment_ids = ops.zeros_like(ids)
+            check_mask(segment_ids, ids, name="segment_ids")
+            x = x + self.segment_embedding(no_negative(segment_ids, self.num_segments))
+        if self.position_layer is not None:
+            positions = token_positions(x[:1]) if positions is None else positions
+            x = self.position_layer(x, positions=positions)
+        if self.norm is not None:
+            x = self.norm(x)
+        return self.dropout_layer(x, training=training)
+
+    def compute_output_shape(self, x_shape, segment_ids_shape=None):
+        """Returns the shape of the embeddings of ids `(B, T)`."""
+        return (*x_shape, self.dim)
+
+    def compute_mask(self, x, previous_mask=None):
+        """Returns the explicit mask, or `ids != 0`."""
+        return self.token_embedding.compute_mask(x, previous_mask)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns what `from_config` needs."""
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "dim": self.dim,
+            "num_segments": self.num_segments,
+            "positions": self.positions,
+            "sequence_length": self.sequence_length,
+            "scale": self.scale,
+            "mask_zero": self.mask_zero,
+            "normalize": self.normalize,
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "dropout": self.dropout,
+            "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+            "seed": self.seed,
+        }

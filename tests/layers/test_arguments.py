@@ -1,0 +1,149 @@
+"""Arguments that would be taken for others, and names that other packages have for them."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from processes import answer
+
+import keras_attn
+from keras_attn import layers
+
+X = np.ones((2, 4, 8), "float32")
+MASK = np.ones((2, 4), bool)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        # KerasHub: TransformerEncoder(intermediate_dim, num_heads), one block
+        (lambda: layers.TransformerEncoderBlock(64, 4), r"position: num_heads\..*KerasHub's order"),
+        (lambda: layers.DecoderBlock(64, 4), "KerasHub's order is `intermediate_dim, num_heads`"),
+        (lambda: layers.TransformerEncoder(2, 4, 64), r"num_layers, num_heads\..*\(2, 4, 64\)"),
+        (
+            lambda: layers.TransformerEncoder(intermediate_dim=64, num_heads=4),
+            "TransformerEncoder needs `num_layers`.*stack.*TransformerEncoderBlock",
+        ),
+        (lambda: layers.TransformerDecoder(64), "`num_heads`, `intermediate_dim`.*DecoderBlock"),
+        (lambda: layers.TransformerEncoderBlock(4), "needs `intermediate_dim`"),
+        # Keras
+        (lambda: layers.MultiHeadAttention(2, 4, 4), "num_heads, key_dim.*3 arguments"),
+        (lambda: layers.MultiHeadAttention(2, 4, dropout=0.1), "`dropout`: `attention_dropout`"),
+        (lambda: layers.MultiHeadAttention(2, output_shape=4), "`output_shape`: `output_dim`"),
+        (lambda: layers.TokenEmbedding(input_dim=9, output_dim=4), "`vocabulary_size`"),
+        (lambda: layers.TokenEmbedding(9, embedding_dim=4), "`embedding_dim`: `dim`"),
+        (lambda: layers.TokenEmbedding(9, 4, False), "vocabulary_size, dim"),
+        (lambda: layers.AdditiveAttention(3, use_scale=True), "`use_scale`"),
+        (lambda: layers.LuongAttention("dot"), "takes by position: nothing"),
+        (lambda: layers.MultiHeadSelfAttention(num_query_heads=2), "`num_heads`"),
+        (lambda: layers.TransformerEncoderBlock(2, intermediate_dim=8, num_layers=2), "stacks"),
+    ],
+)
+def test_constructors(make, words):
+    with pytest.raises(TypeError, match=words):
+        make()
+
+
+def block(cls=layers.DecoderBlock):
+    return cls(2, intermediate_dim=8)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        # KerasHub: decoder(x, memory, decoder_padding_mask)
+        (lambda: block()(X, X, MASK), "x, memory by position.*`decoder_padding_mask` is `padding"),
+        (lambda: block()(X, X, decoder_padding_mask=MASK), "`decoder_padding_mask`: `padding_"),
+        (lambda: block()(X, X, encoder_padding_mask=MASK), "`encoder_padding_mask`: `memory_mask`"),
+        (lambda: layers.MultiHeadAttention(2)(X, X, X, MASK), "query, value, key by position"),
+        (lambda: layers.MultiHeadSelfAttention(2)(X, X, X), "`x` to itself; MultiHeadAttention"),
+        (lambda: layers.AdditiveAttention(3)([X, X]), r"layer\(query, value, key\).*2 tensors"),
+        (lambda: layers.PositionalEncoding()(X, np.arange(4)), "called with x by position"),
+        (lambda: layers.AdditiveAttention(3)(X, query=X), "`query` twice"),
+    ],
+)  # fmt: skip
+def test_calls(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, memory: layers.MultiHeadAttention(2)(x, memory),
+        lambda x, memory: layers.AdditiveAttention(3)(x, memory),
+        lambda x, memory: block()(x, memory),
+        lambda x, memory: layers.AttentionDecoder(keras.layers.GRUCell(4))(x, memory),
+    ],
+)
+def test_a_memory_of_another_batch(call):
+    with pytest.raises(ValueError, match=r"one batch size.*\(2, 4, 8\).*\(3, 5, 8\)"):
+        call(X, np.ones((3, 5, 8), "float32"))
+
+
+def test_a_search_of_a_bare_stack():
+    stack = layers.TransformerDecoder(1, 2, intermediate_dim=8)
+    stack(X)
+    with pytest.raises(ValueError, match=r"embeddings.*\(2, 1\).*TokenDecoder"):
+        keras_attn.generation.greedy_search(
+            stack, ops.ones((2, 1), "int32"), max_length=3, end_id=2
+        )
+
+
+def test_every_layer_is_at_the_top():
+    for name in layers.__all__:
+        assert getattr(keras_attn, name) is getattr(layers, name)
+
+
+SYMBOLIC = """
+import json, keras
+from keras_attn.layers import MultiHeadSelfAttention
+try:
+    MultiHeadSelfAttention(2)(keras.Input((4, 8)), mask=keras.Input((3,), dtype="bool"))
+except ValueError as error:
+    print(json.dumps(str(error)))
+"""
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_our_sentence_comes_first(backend):
+    assert answer(backend, SYMBOLIC).startswith("`mask` must have one value a token")
+    with pytest.raises(ValueError, match=r"^`mask` must have one value"):
+        layers.MultiHeadSelfAttention(2)(keras.Input((4, 8)), mask=keras.Input((3,), dtype="bool"))
+
+
+EMPTY = """
+import json, keras, numpy as np
+from keras_attn import layers as L
+x, y = np.zeros((2, 0, 8), "float32"), np.ones((2, 3, 8), "float32")
+none = np.ones((2, 0), bool)
+made = {
+    "embedding": L.TokenEmbedding(9, 8)(np.zeros((2, 0), "int32")),
+    "encoder": L.TransformerEncoder(1, 2, intermediate_dim=8, positions="rotary")(x),
+    "padded": L.TransformerEncoder(1, 2, intermediate_dim=8)(x, padding_mask=none),
+    "decoder": L.TransformerDecoder(1, 2, intermediate_dim=8)(x, y),
+    "memory": L.TransformerDecoder(1, 2, intermediate_dim=8)(y, x),
+    "additive": L.AdditiveAttention(3)(y, x, value_mask=none),
+    "max": L.MaskedMaxPooling()(x, mask=none),
+    "first": L.FirstTokenPooling()(x),
+}
+for kernel in ("plain", "chunked", "auto"):
+    layer = L.MultiHeadAttention(4, num_kv_heads=2, attention_kernel=kernel)
+    made[kernel] = layer(x, y)
+    made[kernel + " keys"] = layer(y, x)
+made = {name: keras.ops.convert_to_numpy(x) for name, x in made.items()}
+print(json.dumps({name: [x.shape, bool(np.isfinite(x).all())] for name, x in made.items()}))
+"""
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+def test_empty_sequences(backend):
+    found = answer(backend, EMPTY)
+    shapes = {
+        name: [[2, 0, 8], True]
+        for name in ("embedding", "encoder", "padded", "decoder", "plain", "chunked", "auto")
+    }
+    shapes |= {name: [[2, 3, 8], True] for name in ("memory", "additive")}
+    shapes |= {f"{name} keys": [[2, 3, 8], True] for name in ("plain", "chunked", "auto")}
+    shapes |= {name: [[2, 8], True] for name in ("max", "first")}
+    assert found == shapes
