@@ -381,7 +381,8 @@ def check_dirty_padding(case: LayerCase) -> None:
 
 def check_empty(case: LayerCase) -> None:
     """Empty in, empty out; nothing to attend to is nothing visible."""
-    if case.as_dict or case.loops:  # Keras' recurrent layers cannot
+    pictures = any(len(shape) > 2 for shape in case.inputs.values())
+    if case.as_dict or case.loops or pictures:  # Keras' recurrent layers cannot
         return
     layer, arrays = case.layer(), case.arrays()
     case(layer, arrays)

@@ -197,14 +197,14 @@ def modern():
         activation="silu",
         **settings,
     )(embed(source))
-    y = embed(target)
+    y = layers.InputEmbedding(11, D, num_segments=2, sequence_length=9)(target, target % 2)
     y = layers.DecoderBlock(N, intermediate_dim=F, positions="rotary")(y, positions=positions)
     y, own, cross = layers.TransformerDecoder(
         1, N, intermediate_dim=F, positions="alibi", rematerialize=True, **settings
     )(y, memory, positions=positions, return_attention_scores=True)
     y = layers.MultiHeadSelfAttention(N, positions="alibi")(layers.RMSNormalization()(y))
     y = layers.FeedForward(F, activation="gelu", gated=True)(y)
-    heads = layers.RotaryEmbedding(base=100.0)(keras.ops.expand_dims(y, 2), positions)
+    heads = layers.RotaryEmbedding(base=100.0)(keras.ops.expand_dims(y, 2), positions=positions)
     given = {"source": source, "target": target, "positions": positions}
     inputs = {
         "source": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32"),

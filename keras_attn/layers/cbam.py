@@ -41,7 +41,8 @@ class CBAM(ImageGate):
 
     Example:
 
-    >>> output, what, where = CBAM(4, 3)(keras.ops.ones((2, 5, 7, 8)), return_attention_scores=True)
+    >>> layer, x = CBAM(reduction=4, kernel_size=3), keras.ops.ones((2, 5, 7, 8))
+    >>> output, what, where = layer(x, return_attention_scores=True)
     >>> tuple(output.shape), tuple(what.shape), tuple(where.shape)
     ((2, 5, 7, 8), (2, 8), (2, 5, 7))
     """

@@ -181,5 +181,5 @@ def check_longest(name: str, x: Any, sequence_length: int) -> None:
         raise ValueError(
             f"{name} has positions for sequences of at most {sequence_length} tokens "
             f"(`sequence_length`). Received: x of shape {static_shape(x)}. Shorten the input, make "
-            "a longer table, or use sinusoids, which have no limit."
+            "a longer table, or use PositionalEncoding, which has no limit."
         )

@@ -176,7 +176,9 @@ def test_a_step_that_had_too_little_time_begins_again(step, tmp_path):
 
 def test_an_interrupted_call_ends_its_processes(step, tmp_path):
     script = (
-        "import sys; from pathlib import Path\n"
+        "import signal, sys; from pathlib import Path\n"
+        # What is begun with `&` or `nohup` ignores it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from benchmarks.gpu.run import Options, run; from benchmarks.gpu.steps import Step\n"
         "step = Step('good/waits', 'test_gpu:waiting', 1, backend=None, sliced=True)\n"
         "sys.exit(run([step], Options(Path(sys.argv[1]), device='cpu'), print))\n"

@@ -185,8 +185,8 @@ def test_a_decoder_around_another():
 
 def test_an_embedding_of_the_users_own_makes_the_logits():
     class Shifted(TokenEmbedding):
-        def call(self, x, reverse=False, mask=None):
-            y = super().call(x, reverse, mask)
+        def call(self, x, *, reverse=False, mask=None):
+            y = super().call(x, reverse=reverse, mask=mask)
             return y + 100.0 if reverse else y
 
     embedding = Shifted(11, 8)

@@ -81,7 +81,7 @@ def language_model(decoder, positions):
     embedding = TokenEmbedding(40, 16)
     places = PositionalEncoding() if positions is None else None
     kind = TransformerDecoder if decoder else TransformerEncoder
-    stack = kind(1, 2, 32, positions=positions, activation="gelu")
+    stack = kind(1, 2, intermediate_dim=32, positions=positions, activation="gelu")
     causal = {} if decoder else {"use_causal_mask": True}
 
     def make(packed):
