@@ -11,11 +11,12 @@ from keras_attn.ops.attention_kernels import (
     check_kernel,
     choose,
     conjunction,
+    perhaps_right_padding,
     split_bias,
 )
 from keras_attn.ops.cheap_dropout import dropout as random_dropout
 from keras_attn.ops.chunked_attention import chunked_attention
-from keras_attn.ops.flash_attention import flash_attention
+from keras_attn.ops.flash_attention import flash_attention, flash_if_right_padded
 from keras_attn.ops.masks import MASKED, as_boolean_mask
 
 Tensor = Any
@@ -142,8 +143,15 @@ def dot_product_attention(
         return_attention_scores,
     )
     call = check_call(call)
-    kernel = choose(call, kernel)
     scale = 1.0 / math.sqrt(query.shape[3]) if scale is None else scale
+    if kernel == "auto" and perhaps_right_padding(call):
+        other = choose(call)
+        return flash_if_right_padded(call, scale, lambda c: _attend(c, other, scale, seed))
+    return _attend(call, choose(call, kernel), scale, seed)
+
+
+def _attend(call: Call, kernel: str, scale: float, seed: Any) -> Any:
+    query, key, value = call[:3]
     if kernel == "plain" or 0 in (query.shape[1], key.shape[1]):
         return _plain(call, scale, seed)
     if kernel == "flash":
@@ -154,9 +162,9 @@ def dot_product_attention(
         value,
         call.mask,
         call.bias,
-        use_causal_mask,
+        call.use_causal_mask,
         call.key_lengths,
-        sliding_window,
+        call.sliding_window,
     )
 
 

@@ -96,7 +96,9 @@ def choose_attention_kernel(
     - "flash" where it can be had and pays: on PyTorch, for float32 too; on JAX on a CUDA GPU
       for float16 and bfloat16 where T and S are 128 at least and nothing but right padding
       (`key_lengths`), a causal mask with T = S and a window within that is to be hidden. cuDNN
-      wants a mask or bias for every query and key, and computes its gradient.
+      wants a mask or bias for every query and key, and computes its gradient. There a `mask` of
+      keys alone, `(B, 1, 1, S)`, is looked at while the program runs: "flash" if it hides the end
+      of every row alone, else what is named here.
     - "chunked" for long sequences: where T S is at least 1024² on JAX and 4096² on
       TensorFlow and PyTorch. Lengths have to be known when a graph is traced.
     - "plain" else; always with dropout and where the weights are returned.
@@ -241,6 +243,34 @@ def _flash_pays(call: Call) -> bool:
         and (call.aligned or not positional)
         and (call.sliding_window is None or cudnn_window(call))
     )
+
+
+def perhaps_right_padding(call: Call) -> bool:
+    """Whether "auto" has to look at the values of the mask, on JAX, while the program runs.
+
+    So it is where cuDNN would be chosen but for a mask of keys alone. If that hides the end of each
+    row cuDNN takes it as lengths; else it wants a mask for every query and key.
+
+    Args:
+        call: A checked call.
+
+    Returns:
+        Whether the mask decides.
+
+    Example:
+
+    >>> x = ops.ones((1, 128, 2, 8))
+    >>> perhaps_right_padding(Call(x, x, x))
+    False
+    """
+    if keras.backend.backend() != "jax" or call.mask is None or call.key_lengths is not None:
+        return False
+    if static_shape(call.mask)[1:3] != (1, 1) or call.mask.shape[3] != call.key.shape[1]:
+        return False
+    if call.sliding_window is not None:  # cuDNN is not asked for windows with lengths
+        return False
+    unmasked = call._replace(mask=None)
+    return obstacle(unmasked, "flash") is None and _flash_pays(unmasked)
 
 
 def cudnn_window(call: Call) -> bool:

@@ -1,5 +1,6 @@
 """Flash attention of the backends: cuDNN's on JAX, `scaled_dot_product_attention` on PyTorch."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -40,6 +41,39 @@ def flash_attention(call: Call, scale: float) -> Tensor:
     """
     attend = _by_cudnn if keras.backend.backend() == "jax" else _by_torch
     return attend(call, scale)
+
+
+def flash_if_right_padded(call: Call, scale: float, otherwise: Callable[[Call], Tensor]) -> Tensor:
+    """Attention on JAX by cuDNN if the mask is right padding, else by another kernel.
+
+        lengths[b] = sum_s mask[b, s];   mask[b, s] == (s < lengths[b]) for all b, s:  cuDNN
+
+    Both are in the program, and one of them runs. The other kernel is computed again for its
+    gradient: else its weights, B N T S numbers, would be kept beside what cuDNN keeps.
+
+    Args:
+        call: A checked call, of a mask `(B, 1, 1, S)` or `(1, 1, 1, S)`.
+        scale: Factor of the products.
+        otherwise: What computes the context of the call else.
+
+    Returns:
+        The context `(B, T, N, Hv)`.
+    """
+    import jax
+
+    def by_lengths(query, key, value, mask, lengths):
+        told = {"query": query, "key": key, "value": value, "mask": None, "key_lengths": lengths}
+        return flash_attention(call._replace(**told), scale)
+
+    def by_mask(query, key, value, mask, lengths):
+        return otherwise(call._replace(query=query, key=key, value=value, mask=mask))
+
+    (B, S), mask = (call.query.shape[0], call.key.shape[1]), call.mask
+    keys = ops.broadcast_to(mask[:, 0, 0], (B, S))
+    lengths = ops.sum(ops.cast(keys, "int32"), axis=1)
+    is_right = ops.all(keys == (ops.arange(S, dtype="int32") < ops.expand_dims(lengths, 1)))
+    tensors = (call.query, call.key, call.value, mask, lengths)
+    return jax.lax.cond(is_right, by_lengths, jax.checkpoint(by_mask), *tensors)
 
 
 def _by_cudnn(call: Call, scale: float) -> Tensor:

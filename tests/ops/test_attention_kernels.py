@@ -298,3 +298,22 @@ def test_short_and_empty(T, S):
         found = dot_product_attention(x(T), x(S), x(S), kernel="chunked", **options)
         wanted = dot_product_attention(x(T), x(S), x(S), kernel="plain", **options)
         np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_training_for_a_gpu_is_lowered_to_cudnn():
+    """On a machine without one: the kernels are in the program, and what they do without is not."""
+    result = answer("jax", HERE / "lowering_script.py")
+    differences = result.pop("differences")
+    assert differences["by lengths"]
+    assert differences["calls"] == 8
+    assert differences["largest"] < 0.02  # of bfloat16
+    cudnn = ["__cudnn$fmhaSoftmax", "__cudnn$fmhaSoftmaxBackward"]
+    for name, found in result.items():
+        case = name.split()[0]
+        asks = case in ("mask", "block", "causal")
+        assert found["kernels"] == ([] if case in ("each", "plain") else cudnn), name
+        assert found["conditional"] == asks, name
+        # Where the mask decides the plain way is beside them, and hands no weights on.
+        assert found["of all pairs"] == (asks or case in ("each", "plain")), name
+        assert not found["kept for gradients"], name
+    assert len(result) == 14
