@@ -4,6 +4,8 @@ from typing import Any
 
 import keras
 
+from keras_attn.layers.activations import activation as get_activation
+from keras_attn.layers.activations import activation_config
 from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.feed_forward import FeedForward
 from keras_attn.layers.heads import check_attention_kernel
@@ -12,10 +14,12 @@ from keras_attn.layers.masked_layer import (
     check_choice,
     check_positive,
     check_rate,
-    check_rotary_base,
     cloned,
 )
-from keras_attn.layers.multi_head_self_attention import POSITIONS, MultiHeadSelfAttention
+from keras_attn.layers.multi_head_self_attention import (
+    MultiHeadSelfAttention,
+    check_positions_settings,
+)
 from keras_attn.layers.rms_normalization import RMSNormalization
 
 Tensor = Any
@@ -51,6 +55,11 @@ class TransformerBlock(MaskedLayer):
         use_bias: bool = True,
         positions: str | None = None,
         rotary_base: float = 10000.0,
+        rotary_scaling: dict[str, Any] | None = None,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        sliding_window: int | None = None,
+        scale: float | None = None,
         attention_kernel: str = "auto",
         right_padding: bool = False,
         **kwargs,
@@ -58,8 +67,15 @@ class TransformerBlock(MaskedLayer):
         super().__init__(**kwargs)
         kind = type(self).__name__
         check_choice(kind, NORMALIZATIONS, normalization=normalization)
-        check_choice(kind, POSITIONS, positions=positions)
-        check_rotary_base(rotary_base)
+        check_positions_settings(
+            kind,
+            positions,
+            rotary_base,
+            rotary_scaling,
+            num_buckets,
+            max_distance,
+            sliding_window,
+        )
         check_positive(kind, num_heads=num_heads, intermediate_dim=intermediate_dim)
         if value_rank is not None:
             check_positive(kind, value_rank=value_rank)
@@ -71,7 +87,7 @@ class TransformerBlock(MaskedLayer):
         self.num_kv_heads = num_kv_heads
         self.dropout = dropout
         self.attention_dropout = attention_dropout
-        self.activation = keras.activations.get(activation)
+        self.activation = get_activation(activation)
         self.normalize_first = normalize_first
         self.layer_norm_epsilon = layer_norm_epsilon
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -83,6 +99,12 @@ class TransformerBlock(MaskedLayer):
         self.use_bias = use_bias
         self.positions = positions
         self.rotary_base = rotary_base
+        self.rotary_scaling = rotary_scaling
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.sliding_window = sliding_window
+        self.scale = scale
+        self._shared_relative_bias = None
         check_attention_kernel(kind, attention_kernel, attention_dropout)
         self.attention_kernel = attention_kernel
         self.right_padding = bool(right_padding)
@@ -98,7 +120,12 @@ class TransformerBlock(MaskedLayer):
             "self_attention",
             positions=self.positions,
             rotary_base=self.rotary_base,
+            rotary_scaling=self.rotary_scaling,
+            num_buckets=self.num_buckets,
+            max_distance=self.max_distance,
+            sliding_window=self.sliding_window,
         )
+        self.self_attention.relative_bias = self._shared_relative_bias
         self.self_attention._cleans_padding = False  # the block does
         self.self_attention.build(x_shape)
         self.self_attention_norm = self._norm(x_shape, "self_attention_norm")
@@ -126,6 +153,7 @@ class TransformerBlock(MaskedLayer):
             num_kv_heads=self.num_kv_heads,
             attention_dropout=self.attention_dropout,
             use_bias=self.use_bias,
+            scale=self.scale,
             kernel_initializer=cloned(self.kernel_initializer),
             bias_initializer=cloned(self.bias_initializer),
             seed=self.seed,
@@ -182,6 +210,11 @@ class TransformerBlock(MaskedLayer):
             "use_bias": self.use_bias,
             "positions": self.positions,
             "rotary_base": self.rotary_base,
+            "rotary_scaling": self.rotary_scaling,
+            "num_buckets": self.num_buckets,
+            "max_distance": self.max_distance,
+            "sliding_window": self.sliding_window,
+            "scale": self.scale,
             "attention_kernel": self.attention_kernel,
             "right_padding": self.right_padding,
         }
@@ -191,7 +224,7 @@ class TransformerBlock(MaskedLayer):
         return {
             **super().get_config(),
             **self._settings(),
-            "activation": keras.activations.serialize(self.activation),
+            "activation": activation_config(self.activation),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),
         }

@@ -50,9 +50,15 @@ class DecoderBlock(TransformerBlock):
         gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020): with
             `activation="silu"` it is SwiGLU.
         use_bias: Whether the projections have biases; layer norms have theirs in any case.
-        positions: None, "rotary" (Su et al., 2021) or "alibi" (Press et al., 2022): positions that
-            enter the self-attention. Without them, add `PositionalEncoding` to the embeddings.
+        positions: None, "rotary" (Su et al., 2021), "alibi" (Press et al., 2022) or "relative"
+            (T5: Raffel et al., 2020): positions that enter the self-attention. Without them, add
+            `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
+        rotary_scaling: Of rotary positions, for longer contexts: see `keras_attn.ops.rotary_rates`.
+        num_buckets: Number of buckets of relative positions; even.
+        max_distance: Distance from which on all relative positions are in one bucket.
+        sliding_window: Hides keys of the self-attention that are that many positions away, or more.
+        scale: Factor of the products of queries and keys; `1 / sqrt(key_dim)` if None.
         attention_kernel: "auto", "plain", "chunked" or "flash": what computes the attention, see
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
         right_padding: Whether padding masks hide the end of rows alone, as a promise: kernels then
@@ -65,11 +71,13 @@ class DecoderBlock(TransformerBlock):
         memory_mask: `(B, S)`.
         padding_mask: `(B, T)`.
         attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
+        attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of the
+            self-attention; -inf hides.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
-            if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for the positions that the block
+            has; `0 ... T-1` if None.
         cross_attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, for cross-attention.
 
     Returns:
@@ -125,6 +133,7 @@ class DecoderBlock(TransformerBlock):
         x_mask=None,
         training=None,
         positions=None,
+        attention_bias=None,
         cross_attention_mask=None,
     ):
         """Applies the sublayers."""
@@ -146,6 +155,7 @@ class DecoderBlock(TransformerBlock):
                 mask=padding_mask,
                 training=training,
                 positions=positions,
+                attention_bias=attention_bias,
             )
             return with_scores(result, return_attention_scores)
 

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.layers.activations import activation as get_activation
+from keras_attn.layers.activations import activation_config
 from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.masked_layer import (
@@ -79,7 +81,7 @@ class FeedForward(MaskedLayer):
         check_positive("FeedForward", intermediate_dim=intermediate_dim)
         check_rate("FeedForward", dropout=dropout)
         self.intermediate_dim = intermediate_dim
-        self.activation = keras.activations.get(activation)
+        self.activation = get_activation(activation)
         self.dropout = dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
@@ -131,7 +133,7 @@ class FeedForward(MaskedLayer):
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,
-            "activation": keras.activations.serialize(self.activation),
+            "activation": activation_config(self.activation),
             "dropout": self.dropout,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "bias_initializer": keras.initializers.serialize(self.bias_initializer),

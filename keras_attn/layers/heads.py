@@ -148,6 +148,7 @@ class HeadsLayer(MaskedLayer):
         training: bool | None = None,
         bias: Tensor | None = None,
         key_lengths: Tensor | None = None,
+        sliding_window: int | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attends with projected `(B, T, N, H)`, `(B, S, K, H)`, `(B, S, K, Hv)`."""
         collector = active_collector()
@@ -166,6 +167,7 @@ class HeadsLayer(MaskedLayer):
             return_attention_scores=return_attention_scores or collector is not None,
             kernel="plain" if collects else self.attention_kernel,
             key_lengths=key_lengths,
+            sliding_window=sliding_window,
         )
         if return_attention_scores or collector is not None:
             context, scores = context

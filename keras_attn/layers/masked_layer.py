@@ -14,6 +14,7 @@ from keras_attn.layers.quantization import CompositeLayer
 from keras_attn.ops import as_boolean_mask, check_padding_mask
 from keras_attn.ops.masks import builds_across_replicas, check_not_rank_2, static_shape
 from keras_attn.ops.padding import without_nan_in_padding
+from keras_attn.ops.relative_positions import ROTARY_SCALINGS
 
 Tensor = Any
 
@@ -185,6 +186,43 @@ def check_rotary_base(base: Any, name: str = "rotary_base") -> None:
     """Raises a ValueError where `base` is no number above 1."""
     if isinstance(base, bool) or not isinstance(base, numbers.Real) or not base > 1:
         raise ValueError(f"`{name}` must be a number greater than 1. Received: {base!r}.")
+
+
+def check_rotary_scaling(scaling: Any, name: str = "rotary_scaling") -> None:
+    """Raises a ValueError where `scaling` is none of those of `rotary_rates`."""
+    if scaling is None:
+        return
+    known = ROTARY_SCALINGS.get(scaling.get("type")) if isinstance(scaling, dict) else None
+    if known is None or not set(scaling) - {"type"} <= set(known) or "factor" not in scaling:
+        raise ValueError(
+            f"`{name}` must be None, {{'type': 'linear', 'factor': f}} or {{'type': 'llama3', "
+            "'factor': f}, the latter with 'low_freq_factor', 'high_freq_factor' and "
+            f"'original_length' if they differ from 1, 4 and 8192. Received: {scaling!r}."
+        )
+    values = {**known, **scaling}
+    numbers_ = [v for key, v in values.items() if key != "type"]
+    if any(isinstance(v, bool) or not isinstance(v, numbers.Real) or v <= 0 for v in numbers_):
+        raise ValueError(f"Numbers of `{name}` must be above 0. Received: {scaling!r}.")
+
+
+def check_attention_bias(bias: Tensor | None, query: Tensor, key: Tensor, heads: int) -> Any:
+    """Returns a bias of scores as a tensor; raises a ValueError where it is none."""
+    if bias is None:
+        return None
+    bias = bias if keras.backend.is_keras_tensor(bias) else keras.ops.convert_to_tensor(bias)
+    shape = static_shape(bias)
+    wanted = (static_shape(query)[0], heads, static_shape(query)[1], static_shape(key)[1])
+    fits = len(shape) == 4 and all(
+        a is None or b is None or a in (1, b) for a, b in zip(shape, wanted, strict=True)
+    )
+    dtype = keras.backend.standardize_dtype(bias.dtype)
+    if not fits or "float" not in dtype:
+        raise ValueError(
+            "`attention_bias` must be floats of shape (B or 1, N or 1, T or 1, S or 1), here "
+            f"{wanted}: it is added to the scaled scores. Received: dtype {dtype}, shape {shape}. "
+            "A mask is an `attention_mask`."
+        )
+    return bias
 
 
 def check_rank(x: Tensor, name: str, rank: int = 3, shape: str = "(B, T, D)") -> None:

@@ -9,6 +9,7 @@ from keras_attn.layers.collect import current_role
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import (
+    check_attention_bias,
     check_rank,
     check_same_batch,
     check_same_length,
@@ -74,6 +75,7 @@ class MultiHeadAttention(HeadsLayer):
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`.
+        attention_bias: Floats `(B|1, N|1, T|1, S|1)`, added to the scaled products; -inf hides.
         use_causal_mask: Whether later keys are hidden from earlier queries.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
@@ -132,6 +134,7 @@ class MultiHeadAttention(HeadsLayer):
         value_mask=None,
         key_mask=None,
         attention_mask=None,
+        attention_bias=None,
         use_causal_mask=False,
         return_attention_scores=False,
         mask=None,
@@ -166,6 +169,7 @@ class MultiHeadAttention(HeadsLayer):
             use_causal_mask=use_causal_mask,
             return_attention_scores=return_attention_scores,
             training=training,
+            bias=check_attention_bias(attention_bias, query, value, self.num_heads),
         )
 
     def _project(self, value: Tensor, key: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -8,18 +8,26 @@ from keras import ops
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import (
+    check_attention_bias,
     check_choice,
     check_positions,
+    check_positive,
     check_rank,
     check_rotary_base,
+    check_rotary_scaling,
     sequence_mask,
 )
-from keras_attn.ops import alibi_bias, apply_rotary, token_positions
+from keras_attn.ops import (
+    alibi_bias,
+    apply_rotary,
+    relative_position_buckets,
+    token_positions,
+)
 from keras_attn.ops.cached_attention import to_cache, write_cache
 
 Tensor = Any
 
-POSITIONS = (None, "rotary", "alibi")
+POSITIONS = (None, "rotary", "alibi", "relative")
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -42,8 +50,11 @@ class MultiHeadSelfAttention(HeadsLayer):
     With `positions="rotary"` queries and keys are rotated by their positions (Su et al., 2021; see
     `keras_attn.ops.apply_rotary`): Q[n] K[n]^T depends on distances. With "alibi" a bias is added
     to the scaled products that falls with the distance (Press et al., 2022; see
-    `keras_attn.ops.alibi_bias`). Either way only distances count, so `positions` that all rows
-    share need not be given, with padding on either side; give them where tokens are not in order.
+    `keras_attn.ops.alibi_bias`). With "relative" a learned bias is added, one number for each head
+    and bucket of distances (T5: Raffel et al., 2020; see
+    `keras_attn.ops.relative_position_buckets`); with a causal mask all buckets are for earlier
+    keys. In each case only distances count, so `positions` that all rows share need not be given,
+    with padding on either side; give them where tokens are not in order.
 
     Shapes: x `(B, T, D)`.
 
@@ -70,19 +81,26 @@ class MultiHeadSelfAttention(HeadsLayer):
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
         right_padding: Whether padding masks hide the end of rows alone, as a promise: kernels then
             get lengths, the number of tokens of each row. A mask with holes would hide other keys.
-        positions: None, "rotary" or "alibi".
+        positions: None, "rotary", "alibi" or "relative".
         rotary_base: Base of the wavelengths of rotary positions.
+        rotary_scaling: Of rotary positions, for contexts longer than those of the training: see
+            `keras_attn.ops.rotary_rates`.
+        num_buckets: Number of buckets of relative positions; even.
+        max_distance: Distance from which on all relative positions are in one bucket.
+        sliding_window: Hides keys that are that many positions away, or more (Beltagy et al., 2020;
+            Jiang et al., 2023); None: nothing is too far.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:
         x: `(B, T, D)`.
         attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`.
+        attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products; -inf hides.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         mask: `(B, T)` padding mask.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
-            if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for the positions that the layer
+            has; `0 ... T-1` if None.
 
     Returns:
         The output `(B, T, output_dim)`, or `(output, weights)` with weights `(B, N, T, T)`.
@@ -111,13 +129,29 @@ class MultiHeadSelfAttention(HeadsLayer):
         *,
         positions: str | None = None,
         rotary_base: float = 10000.0,
+        rotary_scaling: dict[str, Any] | None = None,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        sliding_window: int | None = None,
         **kwargs,
     ):
         super().__init__(num_heads, key_dim, **kwargs)
-        check_choice("MultiHeadSelfAttention", POSITIONS, positions=positions)
-        check_rotary_base(rotary_base)
+        check_positions_settings(
+            "MultiHeadSelfAttention",
+            positions,
+            rotary_base,
+            rotary_scaling,
+            num_buckets,
+            max_distance,
+            sliding_window,
+        )
         self.positions = positions
         self.rotary_base = rotary_base
+        self.rotary_scaling = rotary_scaling
+        self.num_buckets = num_buckets
+        self.max_distance = max_distance
+        self.sliding_window = sliding_window
+        self.relative_bias = None
 
     def build(self, x_shape):
         """Makes the fused projection and that of the output."""
@@ -135,6 +169,15 @@ class MultiHeadSelfAttention(HeadsLayer):
             self._kv_heads * self._head_dim,
             self.value_rank or self._values_width,
         )
+        if self.positions == "relative" and self.relative_bias is None:  # it may be shared
+            self.relative_bias = keras.layers.Embedding(
+                self.num_buckets,
+                self.num_heads,
+                embeddings_initializer=keras.initializers.RandomNormal(stddev=0.02),
+                dtype=self.dtype_policy,
+                name="relative_bias",
+            )
+            self.relative_bias.build()
         self.qkv_dense = self._dense(sum(self._sizes), "qkv")
         self._build_value_up(x_shape)
         self.output_dense = self._dense(self.output_dim or x_shape[-1], "output")
@@ -153,6 +196,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         x_mask=None,
         training=None,
         positions=None,
+        attention_bias=None,
     ):
         """Projects, attends and projects back."""
         check_rank(x, "x")
@@ -166,7 +210,11 @@ class MultiHeadSelfAttention(HeadsLayer):
             use_causal_mask=use_causal_mask,
             return_attention_scores=return_attention_scores,
             training=training,
-            bias=self._bias(positions),
+            bias=_sum(
+                self._bias(positions, causal=use_causal_mask),
+                check_attention_bias(attention_bias, x, x, self.num_heads),
+            ),
+            sliding_window=self.sliding_window,
         )
 
     def _positions_of(self, x: Tensor, positions: Tensor | None) -> Tensor | None:
@@ -176,16 +224,26 @@ class MultiHeadSelfAttention(HeadsLayer):
                 raise ValueError(
                     f"{self.name} has no use for `positions`: it was made with positions=None. "
                     f"Received: positions of shape {tuple(ops.shape(positions))}. Make it with "
-                    'positions="rotary" or "alibi", or leave them out.'
+                    'positions="rotary", "alibi" or "relative", or leave them out.'
                 )
             return None
         # One row is enough where none are given: it broadcasts over the batch.
         return token_positions(x[:1]) if positions is None else check_positions(positions, x)
 
-    def _bias(self, positions: Tensor | None, keys: Tensor | None = None) -> Tensor | None:
-        if self.positions != "alibi":
+    def _bias(
+        self, positions: Tensor | None, keys: Tensor | None = None, causal: bool = True
+    ) -> Tensor | None:
+        if self.positions == "alibi":
+            return alibi_bias(self.num_heads, positions, keys)
+        if self.positions != "relative":
             return None
-        return alibi_bias(self.num_heads, positions, keys)
+        positions = ops.cast(positions, "int32")
+        keys = positions if keys is None else ops.cast(keys, "int32")
+        distance = ops.expand_dims(keys, 1) - ops.expand_dims(positions, 2)  # (1|B, T, S)
+        buckets = relative_position_buckets(
+            distance, self.num_buckets, self.max_distance, bidirectional=not causal
+        )
+        return ops.transpose(self.relative_bias(buckets), (0, 3, 1, 2))
 
     def project(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Projects `x` `(B, T, D)` to queries `(B, T, N, H)`, keys and values `(B, T, K, H|Hv)`.
@@ -198,8 +256,10 @@ class MultiHeadSelfAttention(HeadsLayer):
         query, key, value = ops.split(flat(self.qkv_dense, x), parts, axis=-1)
         query, key = self._split(query, self.num_heads), self._split(key, self._kv_heads)
         if self.positions == "rotary":
-            query = apply_rotary(query, positions, self.rotary_base)
-            key = apply_rotary(key, positions, self.rotary_base)
+            query, key = (
+                apply_rotary(part, positions, self.rotary_base, self.rotary_scaling)
+                for part in (query, key)
+            )
         return query, key, self._split_values(value)
 
     def prefill(
@@ -224,7 +284,16 @@ class MultiHeadSelfAttention(HeadsLayer):
         positions = self._positions_of(x, positions)
         query, key, value = self.project(x, positions)
         combined, bias = self._combined_mask(x, x, None, mask), self._bias(positions)
-        output = self._attend(query, key, value, "self", combined, use_causal_mask=True, bias=bias)
+        output = self._attend(
+            query,
+            key,
+            value,
+            "self",
+            combined,
+            use_causal_mask=True,
+            bias=bias,
+            sliding_window=self.sliding_window,
+        )
         free = max_length - ops.shape(x)[1]
         pad = [[0, 0], [0, 0], [0, free], [0, 0]]
         return output, (ops.pad(to_cache(key), pad), ops.pad(to_cache(value), pad))
@@ -246,8 +315,8 @@ class MultiHeadSelfAttention(HeadsLayer):
             slot: int32 scalar: where the new key and value are written.
             visible: Boolean `(B, L)`: the slots that hold tokens, the new one included.
             return_attention_scores: Whether the weights `(B, N, 1, L)` are returned too.
-            positions: Integers `(B, L)`: those of the slots, the new one included, for rotary
-                positions or ALiBi; `0 ... L-1` if None.
+            positions: Integers `(B, L)`: those of the slots, the new one included, for the
+                positions that the layer has; `0 ... L-1` if None.
 
         Returns:
             `(output (B, 1, D), cache)`, or `(output, cache, weights)`.
@@ -258,6 +327,10 @@ class MultiHeadSelfAttention(HeadsLayer):
             here = ops.take(positions, ops.reshape(slot, (1,)), axis=1)
         query, key, value = self.project(x, here)
         bias = self._bias(here, positions)
+        if self.sliding_window is not None:  # by tokens: there may be padding between them
+            count = ops.cumsum(ops.cast(visible, "int32"), axis=1)
+            near = count > ops.max(count, axis=1, keepdims=True) - self.sliding_window
+            visible = ops.logical_and(visible, near)
         cache = (write_cache(cache[0], slot, key), write_cache(cache[1], slot, value))
         result = self._attend_cached(query, cache, visible, "self", bias, return_attention_scores)
         if return_attention_scores:
@@ -270,4 +343,36 @@ class MultiHeadSelfAttention(HeadsLayer):
             **super().get_config(),
             "positions": self.positions,
             "rotary_base": self.rotary_base,
+            "rotary_scaling": self.rotary_scaling,
+            "num_buckets": self.num_buckets,
+            "max_distance": self.max_distance,
+            "sliding_window": self.sliding_window,
         }
+
+
+def check_positions_settings(
+    kind: str,
+    positions: str | None,
+    rotary_base: float,
+    rotary_scaling: dict[str, Any] | None,
+    num_buckets: int,
+    max_distance: int,
+    sliding_window: int | None,
+) -> None:
+    """Raises a ValueError where a setting of positions is none, or out of range."""
+    check_choice(kind, POSITIONS, positions=positions)
+    check_rotary_base(rotary_base)
+    check_rotary_scaling(rotary_scaling)
+    check_positive(kind, num_buckets=num_buckets, max_distance=max_distance)
+    if num_buckets % 2 or num_buckets < 4 or max_distance <= num_buckets // 2:
+        raise ValueError(
+            f"`num_buckets` of {kind} must be even and at least 4, and `max_distance` above half "
+            f"of it. Received: num_buckets={num_buckets}, max_distance={max_distance}."
+        )
+    if sliding_window is not None:
+        check_positive(kind, sliding_window=sliding_window)
+
+
+def _sum(*parts: Tensor | None) -> Tensor | None:
+    parts = [ops.cast(part, "float32") for part in parts if part is not None]
+    return None if not parts else sum(parts[1:], parts[0])

@@ -28,7 +28,12 @@ class _FromStates(keras.StatelessScope):
         self.draws[id(update[0])] += 1
 
 
-def rematerialized(layer: keras.layers.Layer, *inputs: Tensor, **kwargs: Any) -> Any:
+def rematerialized(
+    layer: keras.layers.Layer,
+    *inputs: Tensor,
+    named: dict[str, Tensor | None] | None = None,
+    **kwargs: Any,
+) -> Any:
     """Calls a built layer, keeping no activations for its gradients: `layer(*inputs, **kwargs)`.
 
     The backward pass calls it once more. `keras.remat` alone would draw other noise then, as the
@@ -37,6 +42,7 @@ def rematerialized(layer: keras.layers.Layer, *inputs: Tensor, **kwargs: Any) ->
     Args:
         layer: A built layer without a state of its own but for seeds.
         *inputs: Tensors that gradients flow to.
+        named: Tensors by keyword that gradients flow to, or None.
         **kwargs: All else; no gradients flow to it on TensorFlow.
 
     Returns:
@@ -46,14 +52,16 @@ def rematerialized(layer: keras.layers.Layer, *inputs: Tensor, **kwargs: Any) ->
     seeds = [v for v in layer.non_trainable_variables if id(v) not in weights]
     states = [(v, v.value * 1) for v in seeds]  # a copy
     draws = []
+    named = {name: tensor for name, tensor in (named or {}).items() if tensor is not None}
 
-    def call(*inputs):
+    def call(*tensors):
+        by_name = dict(zip(named, tensors[len(inputs) :], strict=True))
         with _FromStates(states) as scope:
-            outputs = layer(*inputs, **kwargs)
+            outputs = layer(*tensors[: len(inputs)], **by_name, **kwargs)
         draws.append(scope.draws)
         return outputs
 
-    outputs = keras.remat(call)(*inputs)
+    outputs = keras.remat(call)(*inputs, *named.values())
     for variable, state in states:
         drawn = keras.ops.convert_to_tensor([0, draws[0][id(variable)]], dtype=variable.dtype)
         variable.assign(state + drawn)

@@ -9,6 +9,7 @@ from keras_attn.layers.masked_layer import (
     check_positions,
     check_rank,
     check_rotary_base,
+    check_rotary_scaling,
     sequence_mask,
 )
 from keras_attn.ops import apply_rotary
@@ -34,6 +35,8 @@ class RotaryEmbedding(MaskedLayer):
 
     Args:
         base: 10000 in the paper; greater for longer contexts.
+        scaling: For contexts longer than those of the training: `{"type": "linear", "factor": f}`
+            or `{"type": "llama3", "factor": f, ...}`, see `keras_attn.ops.rotary_rates`.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:
@@ -58,10 +61,12 @@ class RotaryEmbedding(MaskedLayer):
 
     _query_mask_name = "x_mask"
 
-    def __init__(self, *, base: float = 10000.0, **kwargs):
+    def __init__(self, *, base: float = 10000.0, scaling: dict[str, Any] | None = None, **kwargs):
         super().__init__(**kwargs)
         check_rotary_base(base, "base")
+        check_rotary_scaling(scaling, "scaling")
         self.base = base
+        self.scaling = scaling
 
     def call(self, x, *, positions=None, mask=None, x_mask=None):
         """Rotates the heads."""
@@ -69,8 +74,8 @@ class RotaryEmbedding(MaskedLayer):
         sequence_mask(x, mask, x_mask, name="mask")
         if positions is not None:
             positions = check_positions(positions, x)
-        return apply_rotary(x, positions, self.base)
+        return apply_rotary(x, positions, self.base, self.scaling)
 
     def get_config(self) -> dict[str, Any]:
         """Returns what `from_config` needs."""
-        return {**super().get_config(), "base": self.base}
+        return {**super().get_config(), "base": self.base, "scaling": self.scaling}

@@ -15,7 +15,7 @@ class TokenEmbedding(MaskedLayer):
     """Embeds token ids, and projects back to logits with the same matrix.
 
         embed:    output[b, t] = E[ids[b, t]] * sqrt(D)       (B, T, D)
-        reverse:  logits = x E^T                              (B, T, V)
+        reverse:  logits = x E^T (+ b)                        (B, T, V)
 
     The scale is that of Vaswani et al., 2017, section 3.4; the tied output that of Press and Wolf,
     2017. The initial embeddings are normal with standard deviation `1 / sqrt(D)`, so that both
@@ -32,6 +32,7 @@ class TokenEmbedding(MaskedLayer):
         scale: Whether embeddings are multiplied by `sqrt(D)`.
         mask_zero: Whether id 0 is padding.
         embeddings_initializer: Initializer of E; normal with deviation `1 / sqrt(D)` if None.
+        output_bias: Whether logits have a bias b of V numbers, as those of BERT and Marian.
         **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
 
     Call arguments:
@@ -65,9 +66,12 @@ class TokenEmbedding(MaskedLayer):
         scale: bool = True,
         mask_zero: bool = True,
         embeddings_initializer: Any = None,
+        output_bias: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.output_bias = output_bias
+        self.bias = None
         check_positive("TokenEmbedding", vocabulary_size=vocabulary_size, dim=dim)
         self.vocabulary_size = vocabulary_size
         self.dim = dim
@@ -89,6 +93,10 @@ class TokenEmbedding(MaskedLayer):
     def build(self, x_shape=None):
         """Makes the matrix."""
         self.embedding.build()
+        if self.output_bias:
+            self.bias = self.add_weight(
+                shape=(self.vocabulary_size,), initializer="zeros", name="bias"
+            )
 
     def __call__(self, x, *, reverse=False, mask=None, **kwargs):
         """Takes ids as integers, then calls as any layer."""
@@ -107,7 +115,7 @@ class TokenEmbedding(MaskedLayer):
                     f"With `reverse`, {self.name} takes vectors of width {self.dim}. "
                     f"Received: shape {tuple(x.shape)}."
                 )
-            return flat(self.embedding, x, reverse=True)
+            return self.biased(flat(self.embedding, x, reverse=True))
         if "int" not in dtype:
             raise ValueError(
                 f"{self.name} takes integer ids. Received: dtype {dtype}, shape {tuple(x.shape)}. "
@@ -117,8 +125,13 @@ class TokenEmbedding(MaskedLayer):
         x = self.embedding(no_negative(x, self.vocabulary_size))
         return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
 
+    def biased(self, logits: Any) -> Any:
+        """Adds the bias of the output, where there is one, to products with `output_kernel`."""
+        return logits if self.bias is None else logits + ops.cast(self.bias, logits.dtype)
+
     def output_kernel(self) -> Any:
-        """Returns the matrix `(D, V)` of the call with `reverse`: `x @ kernel` are its logits.
+        """Returns the matrix `(D, V)` of the call with `reverse`: `x @ kernel`, `biased`, are its
+        logits.
 
         A copy, laid out as products of few rows read it fastest: for loops that decode.
 
@@ -151,6 +164,7 @@ class TokenEmbedding(MaskedLayer):
             "vocabulary_size": self.vocabulary_size,
             "dim": self.dim,
             "scale": self.scale,
+            "output_bias": self.output_bias,
             "mask_zero": self.mask_zero,
             "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
         }

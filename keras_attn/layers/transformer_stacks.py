@@ -56,15 +56,26 @@ class _Stack(TransformerBlock):
             settings["bias_initializer"] = cloned(self.bias_initializer)
             block = self._block_class(**settings, name=f"block_{i}", dtype=self.dtype_policy)
             block._cleans_padding = False  # the stack does
+            if self.blocks:  # one table of relative positions for all
+                first = self.blocks[0].self_attention
+                block._shared_relative_bias = first.relative_bias
             block.build(x_shape, *memory_shape)
             self.blocks.append(block)
         self.norm = self._norm(x_shape, "norm") if self.normalize_first else None
 
-    def _apply(self, block: Any, *inputs: Tensor, training: bool | None, **kwargs: Any) -> Any:
+    def _apply(
+        self,
+        block: Any,
+        *inputs: Tensor,
+        training: bool | None,
+        attention_bias: Tensor | None,
+        **kwargs: Any,
+    ) -> Any:
+        named = {"attention_bias": attention_bias}
         # Collected scores would leave the call that is made twice.
         if self.rematerialize and training and active_collector() is None:
-            return rematerialized(block, *inputs, training=training, **kwargs)
-        return block(*inputs, training=training, **kwargs)
+            return rematerialized(block, *inputs, named=named, training=training, **kwargs)
+        return block(*inputs, training=training, **named, **kwargs)
 
     def _finish(self, x: Tensor) -> Tensor:
         return x if self.norm is None else self.norm(x)
@@ -83,8 +94,10 @@ class TransformerEncoder(_Stack):
 
         x = block_i(x) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
 
+    With `positions="relative"` all blocks have one table of biases, as those of T5.
+
     Shapes: x `(B, T, D)` to `(B, T, D)`: embeddings go in, with positions unless the
-    blocks have them (`positions="rotary"` or `"alibi"`).
+    blocks have them (`positions="rotary"`, `"alibi"` or `"relative"`).
 
     Masking: as `TransformerEncoderBlock`, the same for all blocks.
 
@@ -103,8 +116,10 @@ class TransformerEncoder(_Stack):
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
-            if None.
+        attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of all blocks;
+            -inf hides.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for the positions that the blocks
+            have; `0 ... T-1` if None.
 
     Returns:
         The output `(B, T, D)`, or `(output, [weights of block 0, ...])`, each `(B, N, T, T)`.
@@ -144,6 +159,7 @@ class TransformerEncoder(_Stack):
         x_mask=None,
         training=None,
         positions=None,
+        attention_bias=None,
     ):
         """Applies the blocks in turn."""
         check_rank(x, "x")
@@ -160,6 +176,7 @@ class TransformerEncoder(_Stack):
                 return_attention_scores=return_attention_scores,
                 training=training,
                 positions=positions,
+                attention_bias=attention_bias,
             )
             if return_attention_scores:
                 x, weights = x
@@ -175,8 +192,8 @@ class TransformerDecoder(_Stack):
         x = block_i(x, memory) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
 
     Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`: embeddings go in, with positions
-    unless the blocks have them (`positions="rotary"` or `"alibi"`), and a `TokenEmbedding` with
-    `reverse=True` or a `Dense` makes logits of what comes out.
+    unless the blocks have them (`positions="rotary"`, `"alibi"` or `"relative"`), and a
+    `TokenEmbedding` with `reverse=True` or a `Dense` makes logits of what comes out.
     `keras_attn.models.TokenDecoder` joins the three for decoding.
 
     Masking: as `DecoderBlock`, the same for all blocks; padded memory is hidden in each.
@@ -195,10 +212,12 @@ class TransformerDecoder(_Stack):
         memory_mask: `(B, S)`.
         padding_mask: `(B, T)`.
         attention_mask: `(B, T, T)` or `(B, 1|N, T, T)`, for self-attention.
+        attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of the
+            self-attention of all blocks; -inf hides.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for rotary positions or ALiBi; `0 ... T-1`
-            if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for the positions that the blocks
+            have; `0 ... T-1` if None.
         cross_attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, for cross-attention.
 
     Returns:
@@ -242,6 +261,7 @@ class TransformerDecoder(_Stack):
         x_mask=None,
         training=None,
         positions=None,
+        attention_bias=None,
         cross_attention_mask=None,
     ):
         """Applies the blocks in turn."""
@@ -266,6 +286,7 @@ class TransformerDecoder(_Stack):
                 training=training,
                 positions=positions,
                 cross_attention_mask=cross_attention_mask,
+                attention_bias=attention_bias,
             )
             if return_attention_scores:
                 x, weights, *rest = x

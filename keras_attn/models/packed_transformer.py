@@ -68,4 +68,4 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
     memory = parts.encoder(x, **told)
     x, told = embedded(parts.decoder.embedding, inputs["target_ids"], target)
     x = stack(x, memory, cross_attention_mask=segment_mask(target, source), **told)
-    return keras.Model(inputs, parts.decoder.embedding(x, reverse=True), name=name)
+    return keras.Model(inputs, parts.decoder.logits(x), name=name)

@@ -62,7 +62,7 @@ class SequenceDecoder:
         self.positions = layers.get("positions")
         self.encoder = layers["encoder"]
         target = layers.get("target_embedding", self.source_embedding)
-        self.decoder = TokenDecoder(target, self.positions, layers["decoder"])
+        self.decoder = TokenDecoder(target, self.positions, layers["decoder"], layers.get("head"))
 
     @property
     def num_attentions(self) -> int:

@@ -51,11 +51,12 @@ class TokenDecoder:
         x = self.embedding(ids)
         return x if self.positions is None else self.positions(x, positions=positions)
 
-    def _logits(self, x: Tensor) -> Tensor:
+    def logits(self, x: Tensor) -> Tensor:
+        """Returns the logits `(..., V)` of outputs `(..., D)` of the decoder."""
         if self.head is not None:
             return self.head(x)
         if self._kernel is not None:
-            return ops.matmul(ops.cast(x, self._kernel.dtype), self._kernel)
+            return self.embedding.biased(ops.matmul(ops.cast(x, self._kernel.dtype), self._kernel))
         return self.embedding(x, reverse=True)
 
     def laid_out(self) -> "TokenDecoder":
@@ -103,7 +104,7 @@ class TokenDecoder:
         index = ops.cumsum(ops.ones_like(count), axis=1) - 1
         last = ops.max(ops.where(mask, index, 0), axis=1)
         x = ops.take_along_axis(x, ops.reshape(last, (-1, 1, 1)), axis=1)
-        return self._logits(x[:, 0]), state
+        return self.logits(x[:, 0]), state
 
     def step(
         self, tokens: Tensor, positions: Tensor, state: Any, return_scores: bool = False
@@ -121,7 +122,7 @@ class TokenDecoder:
         """
         x = self._embed(ops.expand_dims(tokens, 1), ops.expand_dims(positions, 1))
         x, state, *scores = self.decoder.step(x, state, return_scores)
-        return (self._logits(x[:, 0]), state, *scores)
+        return (self.logits(x[:, 0]), state, *scores)
 
     def reorder(self, state: Any, rows: Tensor) -> Any:
         """Takes rows within sentences; what depends on the memory alone stays where it is."""

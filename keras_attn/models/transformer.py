@@ -43,6 +43,8 @@ class TransformerConfig:
             self-attention of each block.
         rematerialize: Whether training computes each block again for its gradients, to save memory.
         attention_kernel: `"auto"`, `"plain"`, `"chunked"` or `"flash"`: what computes attention.
+        tied_output: Whether the embedding of the targets makes the logits; else a matrix of its
+            own, without a bias.
         right_padding: Whether padding stands at the end of rows alone, on both sides, as a promise:
             attention kernels then get lengths in the place of masks.
 
@@ -73,6 +75,7 @@ class TransformerConfig:
     rematerialize: bool = False
     attention_kernel: str = "auto"
     right_padding: bool = False
+    tied_output: bool = True
 
     def __post_init__(self):
         check_choice("TransformerConfig", TRANSFORMER_POSITIONS, positions=self.positions)
@@ -91,8 +94,8 @@ def encoder_decoder_transformer(
         logits = decoder(positions(embed(target_ids)), memory) E^T   (B, T, V)
 
     Rotary positions and those of ALiBi are the blocks' own: nothing is added to the embeddings
-    then. The output is tied to the target embedding. Padding is id 0 on both sides; the masks are
-    made by the embeddings and reach every block.
+    then. The output is tied to the target embedding, or a layer `head`. Padding is id 0 on both
+    sides; the masks are made by the embeddings and reach every block.
 
     Args:
         config: The settings.
@@ -152,6 +155,10 @@ def encoder_decoder_transformer(
 
     memory = encoder(dropout(positions(source_embedding(source_ids))))
     output = decoder(dropout(positions(target_embedding(target_ids))), memory)
-    logits = target_embedding(output, reverse=True)
+    if config.tied_output:
+        logits = target_embedding(output, reverse=True)
+    else:
+        size = config.target_vocabulary_size or config.source_vocabulary_size
+        logits = keras.layers.Dense(size, use_bias=False, dtype=dtype, name="head")(output)
     inputs = {"source_ids": source_ids, "target_ids": target_ids}
     return keras.Model(inputs, logits, name=name)

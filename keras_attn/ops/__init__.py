@@ -17,7 +17,13 @@ from keras_attn.ops.masks import (
     sliding_window_mask,
 )
 from keras_attn.ops.positions import sinusoids, token_positions
-from keras_attn.ops.relative_positions import alibi_bias, alibi_slopes, apply_rotary
+from keras_attn.ops.relative_positions import (
+    alibi_bias,
+    alibi_slopes,
+    apply_rotary,
+    relative_position_buckets,
+    rotary_rates,
+)
 from keras_attn.ops.segments import segment_mask, segment_positions
 from keras_attn.ops.summaries import summarize
 from keras_attn.ops.windows import gaussian_window, key_positions, local_window
@@ -40,6 +46,8 @@ __all__ = [
     "key_positions",
     "local_window",
     "masked_softmax",
+    "relative_position_buckets",
+    "rotary_rates",
     "segment_mask",
     "segment_positions",
     "sinusoids",

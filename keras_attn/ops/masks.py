@@ -72,7 +72,8 @@ def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
         raise ValueError(
             f"`{name}` must be boolean or 0/1 integers, True where a token may be attended. "
             f"Received: dtype {dtype}, shape {static_shape(mask)}. Pass `{name} > 0.5` for a 0/1 "
-            "float mask, `bias=` of `keras_attn.ops.dot_product_attention` for an additive one."
+            "float mask; an additive one is the `attention_bias` of a layer, or `bias` of "
+            "`keras_attn.ops.dot_product_attention`."
         )
     return ops.not_equal(ops.convert_to_tensor(mask), 0)
 

@@ -12,7 +12,102 @@ from keras_attn.ops.positions import position_angles, token_positions
 Tensor = Any
 
 
-def apply_rotary(x: Tensor, positions: Tensor | None = None, base: float = 10000.0) -> Tensor:
+ROTARY_SCALINGS = {
+    "linear": {"factor": None},
+    "llama3": {
+        "factor": None,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_length": 8192,
+    },
+}
+
+
+def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -> np.ndarray:
+    """Radians a position of each pair of channels of rotary positions, for longer contexts too.
+
+        rate[i] = base ** (-2i / H)
+        linear: rate[i] / factor                                       (Chen et al., 2023)
+        llama3: rate[i] where its wavelength w = 2 pi / rate[i] is below L / high, rate[i] / factor
+                where w is above L / low, and between them in proportion to L / w
+                                                              (Llama 3.1: Grattafiori et al., 2024)
+
+    Args:
+        dim: Width H of a head.
+        base: Base of the wavelengths.
+        scaling: None, or `{"type": "linear", "factor": f}`, or `{"type": "llama3", "factor": f}`
+            with `low_freq_factor` (1), `high_freq_factor` (4) and `original_length` L (8192).
+
+    Returns:
+        float64 array `(H / 2,)`.
+
+    Example:
+
+    >>> rotary_rates(4, 100.0, {"type": "linear", "factor": 2.0}).round(3).tolist()
+    [0.5, 0.05]
+    """
+    rates = np.exp(-math.log(base) * np.arange(0, dim, 2) / dim)
+    if scaling is None:
+        return rates
+    settings = {**ROTARY_SCALINGS[scaling["type"]], **scaling}
+    scaled = rates / settings["factor"]
+    if scaling["type"] == "linear":
+        return scaled
+    low, high = settings["low_freq_factor"], settings["high_freq_factor"]
+    turns = settings["original_length"] * rates / (2 * math.pi)  # L / w
+    share = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    return (1 - share) * scaled + share * rates
+
+
+def relative_position_buckets(
+    distance: Tensor, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
+) -> Tensor:
+    """Buckets of distances, exact for near ones and wider with the logarithm (T5: Raffel et al.,
+    2020).
+
+        distance = position of the key - position of the query
+        bucket   = distance where it is below half of the buckets, then logarithmic to
+                   `max_distance`, where the last one begins
+
+    With `bidirectional` half of the buckets are for keys after the query; else those are all in
+    bucket 0, with the query's own position.
+
+    Args:
+        distance: Integers of any shape.
+        num_buckets: Number of buckets, even if `bidirectional`.
+        max_distance: Distance from which on all are in the last bucket.
+        bidirectional: Whether later keys have buckets of their own.
+
+    Returns:
+        int32 tensor of the same shape, from 0 to `num_buckets - 1`.
+
+    Example:
+
+    >>> ops.convert_to_numpy(relative_position_buckets(ops.array([0, -1, -20, 5]))).tolist()
+    [0, 1, 10, 21]
+    """
+    distance = ops.cast(distance, "int32")
+    first = ops.zeros_like(distance)
+    if bidirectional:
+        num_buckets //= 2
+        first = ops.where(distance > 0, num_buckets, 0)
+        distance = ops.abs(distance)
+    else:
+        distance = ops.maximum(-distance, 0)
+    exact = num_buckets // 2
+    ratio = ops.log(ops.maximum(ops.cast(distance, "float32"), 1.0) / exact)
+    ratio = ratio / math.log(max_distance / exact)
+    far = exact + ops.cast(ratio * (num_buckets - exact), "int32")
+    far = ops.minimum(far, num_buckets - 1)
+    return ops.cast(first, "int32") + ops.where(distance < exact, distance, far)
+
+
+def apply_rotary(
+    x: Tensor,
+    positions: Tensor | None = None,
+    base: float = 10000.0,
+    scaling: dict[str, Any] | None = None,
+) -> Tensor:
     """Rotates queries or keys by their positions (Su et al., 2021, section 3.4).
 
         a[i]           = position * base ** (-2i / H)                  i < H / 2
@@ -28,6 +123,7 @@ def apply_rotary(x: Tensor, positions: Tensor | None = None, base: float = 10000
         x: Queries or keys `(B, T, N, H)`, H even.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
         base: 10000 in the paper; greater for longer contexts.
+        scaling: For contexts longer than those of the training, see `rotary_rates`.
 
     Returns:
         `(B, T, N, H)` in the dtype of `x`.
@@ -49,7 +145,7 @@ def apply_rotary(x: Tensor, positions: Tensor | None = None, base: float = 10000
         )
     if positions is None:
         positions = token_positions(x[:1, :, 0])  # one row broadcasts over the batch
-    rates = np.exp(-math.log(base) * np.arange(0, shape[-1], 2) / shape[-1])
+    rates = rotary_rates(shape[-1], base, scaling)
     angles = ops.expand_dims(position_angles(positions, rates), -2)  # (1|B, T, 1, H / 2)
     dtype = x.dtype
     exact = "float64" if ops.dtype(x) == "float64" else "float32"

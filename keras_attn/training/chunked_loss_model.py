@@ -102,7 +102,7 @@ class ChunkedLossModel(keras.Model):
         if isinstance(self.head, keras.layers.Dense):
             kernel, bias = ops.transpose(self.head.kernel), self.head.bias
         else:
-            kernel, bias = self.head.embedding.embeddings, None
+            kernel, bias = self.head.embedding.embeddings, self.head.bias
         width = y_pred.shape[-1]
         total = linear_cross_entropy(
             ops.reshape(ops.cast(y_pred, self.head.compute_dtype), (-1, width)),

@@ -193,7 +193,7 @@ def test_an_embedding_of_the_users_own_makes_the_logits():
     embedding.build()
     decoder = TokenDecoder(embedding, None, None)
     assert decoder.laid_out() is decoder
-    logits = decoder.laid_out()._logits(ops.zeros((2, 8)))
+    logits = decoder.laid_out().logits(ops.zeros((2, 8)))
     assert (ops.convert_to_numpy(logits) == 100.0).all()
     head = TokenDecoder(TokenEmbedding(11, 8), None, None, head=keras.layers.Dense(11))
     assert head.laid_out() is head
@@ -214,7 +214,7 @@ def test_logits_have_the_dtype_of_the_embedding(monkeypatch):
     embedding.build()
     decoder = TokenDecoder(embedding, None, None)
     x = ops.convert_to_tensor(np.random.default_rng(0).normal(size=(2, 8)), "float32")
-    assert ops.dtype(decoder.laid_out()._logits(x)) == ops.dtype(decoder._logits(x)) == "bfloat16"
+    assert ops.dtype(decoder.laid_out().logits(x)) == ops.dtype(decoder.logits(x)) == "bfloat16"
     monkeypatch.setattr("keras_attn.models.token_decoder.LARGEST_COPY", 87)
     assert decoder.laid_out() is decoder
 
