@@ -31,7 +31,7 @@ def random(model):
     torch.manual_seed(0)
     with torch.no_grad():
         for weight in model.parameters():
-            weight.add_(0.3 * torch.randn_like(weight))
+            weight.add_(0.2 * torch.randn_like(weight))
     return model.eval()
 
 

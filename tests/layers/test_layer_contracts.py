@@ -22,6 +22,10 @@ LLAMA = {
     "normalization": "rms_norm", "gated": True, "activation": "silu", "use_bias": False,
     "positions": "rotary", "num_kv_heads": 1, "normalize_first": True,
 }  # fmt: skip
+T5 = {
+    "positions": "relative", "num_buckets": 4, "max_distance": 5, "scale": 1.0, "use_bias": False,
+    "sliding_window": 3, "activation": "gelu_tanh",
+}  # fmt: skip
 
 
 def make(cls, **settings):
@@ -194,6 +198,10 @@ CASES = {
     ),
     "self_attention_rotary": self_attention(positions="rotary", num_kv_heads=1),
     "self_attention_alibi": self_attention(positions="alibi", attention_dropout=0.1),
+    "self_attention_relative": self_attention(
+        positions="relative", num_buckets=4, max_distance=5, num_kv_heads=1
+    ),
+    "self_attention_window": self_attention(sliding_window=3),
     "self_attention_chunked": by_chunks(
         self_attention(attention_kernel="chunked", num_kv_heads=1, value_dim=5)
     ),
@@ -327,6 +335,7 @@ CASES = {
     ),
     "encoder_block_low_rank": block(layers.TransformerEncoderBlock, **BLOCK, value_rank=2),
     "encoder_block_llama": block(layers.TransformerEncoderBlock, **BLOCK, **LLAMA),
+    "encoder_block_t5": block(layers.TransformerEncoderBlock, **BLOCK, **T5),
     "decoder_block": block(layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK),
     "decoder_block_pre": block(
         layers.DecoderBlock, MEMORY, (SELF, CROSS), **BLOCK, normalize_first=True, dropout=0.1
@@ -348,6 +357,9 @@ CASES = {
     "decoder": block(layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK),
     "decoder_alone": block(
         layers.TransformerDecoder, X, (SELF, SELF), **STACK, normalize_first=True
+    ),
+    "decoder_t5": block(
+        layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK, **T5
     ),
     "decoder_llama": block(
         layers.TransformerDecoder, MEMORY, (SELF, SELF, CROSS, CROSS), **STACK, **LLAMA,
