@@ -329,7 +329,8 @@ class TransformerDecoder(_Stack):
                 "the stack with its embedding: "
                 "keras_attn.models.TokenDecoder(embedding, positions, stack)."
             )
-        memory = None if memory is None else ops.convert_to_tensor(memory)
+        x = ops.cast(x, self.compute_dtype)  # as Keras does for calls
+        memory = None if memory is None else ops.cast(memory, self.compute_dtype)
         length = ops.shape(x)[1]
         max_length = length + 1 if max_length is None else max_length
         if isinstance(length, int) and isinstance(max_length, int) and max_length < length:
@@ -385,6 +386,7 @@ class TransformerDecoder(_Stack):
         Raises:
             ValueError: If the cache is full, where that is known: not in a graph.
         """
+        x = ops.cast(x, self.compute_dtype)
         slot = ops.max(state["slot"])
         used, length = known_value(slot), static_shape(state["visible"])[1]
         if used is not None and length is not None and used >= length:

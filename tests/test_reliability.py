@@ -1,0 +1,34 @@
+"""What must hold of any layer, drawn at random: a few cases each time, thousands on request."""
+
+import os
+from pathlib import Path
+
+import pytest
+from processes import answer
+
+SCRIPT = Path(__file__).parent / "reliability.py"
+# PyTorch runs a case at once; the others make each of its kernels first.
+QUICK = {"tensorflow": 6, "jax": 2, "torch": 60}
+PROPERTIES = {
+    "no_nan_from_padding", "more_padding", "order_of_the_batch", "past", "scores", "cache",
+}  # fmt: skip
+
+
+def tried(backend, cases, number):
+    ran = answer(backend, SCRIPT, "--cases", cases, "--seed", number)
+    assert ran.pop("backend") == backend
+    assert all(ran[name] >= cases for name in PROPERTIES)
+    assert ran["beams"] >= 2
+    return ran
+
+
+@pytest.mark.parametrize("backend", QUICK)
+def test_some_cases(backend):
+    tried(backend, QUICK[backend], 0)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("backend", QUICK)
+def test_many_cases(backend):
+    """10,000, of the seed of RELIABILITY_SEED."""
+    tried(backend, 10_000, int(os.environ.get("RELIABILITY_SEED", "1")))
