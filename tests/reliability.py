@@ -82,7 +82,7 @@ FORMS = {
 
 
 def numpy(x):
-    return np.asarray(ops.convert_to_numpy(ops.cast(x, "float64")))
+    return np.asarray(ops.convert_to_numpy(ops.cast(x, "float32")), "float64")
 
 
 class Drawn:

@@ -9,6 +9,7 @@ from processes import answer
 SCRIPT = Path(__file__).parent / "reliability.py"
 # PyTorch runs a case at once; the others make each of its kernels first.
 QUICK = {"tensorflow": 6, "jax": 2, "torch": 60}
+NIGHTLY = {"tensorflow": 1000, "jax": 300, "torch": 10_000}
 PROPERTIES = {
     "no_nan_from_padding", "more_padding", "order_of_the_batch", "past", "scores", "cache",
 }  # fmt: skip
@@ -28,7 +29,7 @@ def test_some_cases(backend):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("backend", QUICK)
-def test_many_cases(backend):
-    """10,000, of the seed of RELIABILITY_SEED."""
-    tried(backend, 10_000, int(os.environ.get("RELIABILITY_SEED", "1")))
+@pytest.mark.parametrize(("backend", "cases"), NIGHTLY.items())
+def test_many_cases(backend, cases):
+    """Of the seed of RELIABILITY_SEED."""
+    tried(backend, cases, int(os.environ.get("RELIABILITY_SEED", "1")))
