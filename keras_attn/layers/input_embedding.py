@@ -186,7 +186,7 @@ class InputEmbedding(MaskedLayer):
         if mask is not None:
             check_mask(mask, x)
         ids = x
-        x = self.token_embedding(ids)
+        x = self.token_embedding(ids, mask=mask)
         if self.segment_embedding is not None:
             if segment_ids is None:
                 segment_ids = ops.zeros_like(ids)
