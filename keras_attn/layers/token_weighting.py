@@ -15,6 +15,7 @@ from keras_attn.layers.masked_layer import (
     sequence_mask,
 )
 from keras_attn.ops.masks import builds_across_replicas
+from keras_attn.ops.positions import no_negative
 
 Tensor = Any
 
@@ -139,7 +140,7 @@ class TokenWeighting(MaskedLayer):
         if not self.built:
             self.build()
         token_ids = integer_ids(ops.convert_to_tensor(token_ids), self.name)
-        weights = ops.take(self.table, token_ids, axis=0)
+        weights = ops.take(self.table, no_negative(token_ids, self.vocabulary_size), axis=0)
         if self.activation == "softplus":
             weights = ops.softplus(weights)
         elif self.activation == "exponential":

@@ -174,3 +174,11 @@ def test_errors_of_pairs():
         HashedTokenPairs(10)(keras.Input((3,)))
     with pytest.raises(ValueError, match=r"\(B, S\)"):
         HashedTokenPairs(10)(keras.Input((3, 2), dtype="int32"))
+
+
+@pytest.mark.parametrize("wrong", [-1, 11])
+def test_ids_out_of_range_fail(wrong):
+    """Negative ones too: they are no ids from the end."""
+    layer = TokenWeighting(11)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        layer(np.ones((1, 1, 4), "float32"), np.array([[wrong]]))
