@@ -30,7 +30,7 @@ def _seed(monkeypatch):
     from tensorflow.python.framework import config
 
     with monkeypatch.context() as patch:
-        # It would have TensorFlow make its kernels again for each test: a tenth of the whole time.
+        # TensorFlow would forget its kernels, and make them again for each test.
         patch.setattr(random, "set_seed", lambda seed: None)
         keras.utils.set_random_seed(0)
     config.disable_op_determinism()

@@ -189,7 +189,7 @@ Received: 3 arguments by position. It attends from `x` to itself; MultiHeadAtten
             f"{kind} is called with tensors as arguments of their own: layer({', '.join(names)}). "
             f"Received: a {type(first).__name__} of {len(first)} tensors.{hint}"
         )
-    named = inspect.signature(cls.call).parameters
+    named = _named(cls, "call")
     for name in kwargs:
         if name not in named and name in _CALL_HINTS:
             raise TypeError(f"The call of {kind} has no argument `{name}`: {_CALL_HINTS[name]}.")
