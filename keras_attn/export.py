@@ -143,8 +143,54 @@ def check_equal(name: str, received: np.ndarray, expected: Any, tolerance: float
         )
 
 
+def with_a_row(tf: Any, function: Callable) -> Callable:
+    """Makes a function of at least one row one of any number of rows.
+
+    Loops and some layers want a row: an empty batch gets one, which is dropped from the outputs.
+
+    Args:
+        tf: The module `tensorflow`.
+        function: A function of tensors by name to a dict of tensors, the batch as their first axis.
+            Scalars among the inputs are handed on.
+
+    Returns:
+        The function.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> def lengths(text):
+    ...     return {"length": tf.strings.length(text)}
+    >>> with_a_row(tf, lengths)(text=tf.constant([], tf.string))["length"].shape
+    TensorShape([0])
+    """
+
+    def run(**inputs: Any) -> dict[str, Any]:
+        batched = {name: x for name, x in inputs.items() if x.shape.rank}
+        rows = tf.shape(next(iter(batched.values())))[0]
+        more = tf.cast(rows == 0, tf.int32)
+        for name, x in batched.items():
+            row = tf.zeros(tf.concat([[more], tf.shape(x)[1:]], axis=0), x.dtype)
+            inputs[name] = tf.concat([x, row], axis=0)
+        return {name: output[:rows] for name, output in function(**inputs).items()}
+
+    return run
+
+
+def check_batch_first(expected: Mapping[str, Mapping[str, Any]], rows: int) -> None:
+    """Raises a RuntimeError if an output has no row for each input, as TensorFlow Serving wants."""
+    for signature, outputs in expected.items():
+        for name, value in outputs.items():
+            shape = np.shape(value)
+            if not shape or shape[0] != rows:
+                raise RuntimeError(
+                    f"Expected the batch as the first axis of each output. Received: shape {shape} "
+                    f"of `{signature}: {name}`, for {rows} rows."
+                )
+
+
 def export_in_child_process(
-    task: str,
+    task: type,
     save: Callable[[Path], None],
     path: str | os.PathLike,
     overwrite: bool = False,
@@ -153,11 +199,11 @@ def export_in_child_process(
     """Exports a task by a process with the TensorFlow backend, from its saved file.
 
     Args:
-        task: Name of its class in `keras_attn.tasks`.
+        task: Its class, in a module that can be imported.
         save: Its method `save`.
         path: Folder of the SavedModel.
         overwrite: Whether a SavedModel that is there is replaced.
-        **settings: Numbers: further arguments of its method `export`.
+        **settings: JSON-safe values: further arguments of its method `export`.
 
     Raises:
         FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
@@ -167,17 +213,19 @@ def export_in_child_process(
     """
     path = check_place(path, overwrite)
     script = (
-        "import json, sys\n"
-        "import keras_attn.tasks\n"
-        "task = getattr(keras_attn.tasks, sys.argv[1]).load(sys.argv[2])\n"
+        "import importlib, json, sys\n"
+        "sys.path[:0] = json.loads(sys.argv[5])\n"
+        "module, _, name = sys.argv[1].rpartition('.')\n"
+        "task = getattr(importlib.import_module(module), name).load(sys.argv[2])\n"
         "task.export(sys.argv[3], **json.loads(sys.argv[4]))\n"
     )
+    name, paths = f"{task.__module__}.{task.__qualname__}", json.dumps(sys.path)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "task"
         save(file)
         settings = json.dumps({**settings, "overwrite": overwrite})
         done = subprocess.run(
-            [sys.executable, "-c", script, task, str(file), str(path), settings],
+            [sys.executable, "-c", script, name, str(file), str(path), settings, paths],
             env={**os.environ, "KERAS_BACKEND": "tensorflow"},
             capture_output=True,
             text=True,

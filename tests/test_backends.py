@@ -139,7 +139,7 @@ def bag():
     """A text classifier with pairs."""
     config = models.BagClassifierConfig(11, 3, dim=D, dropout=0.0, pair_buckets=60)
     inputs = {"token_ids": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32")}
-    model = models.text_classifier(config)
+    model = config.build()
     return keras.Model({"token_ids": model.input}, model.output), inputs
 
 

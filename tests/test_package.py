@@ -13,8 +13,8 @@ import keras_attn
 ROOT = Path(__file__).parents[1]
 # Each room may import from those before it.
 ROOMS = [
-    "version", "files", "ops", "layers", "text", "datasets", "training", "generation", "models",
-    "export", "visualize", "tasks", "cli", "__main__",
+    "version", "files", "settings", "ops", "layers", "text", "fields", "datasets",
+    "training", "generation", "models", "export", "visualize", "tasks", "cli", "__main__",
 ]  # fmt: skip
 
 

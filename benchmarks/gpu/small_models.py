@@ -33,7 +33,6 @@ from keras_attn.models import (
     language_decoder,
     recurrent_encoder_decoder,
     recurrent_language_model,
-    transformer_classifier,
 )
 from keras_attn.training import MaskedCrossEntropy
 
@@ -155,7 +154,7 @@ def language_model(sizes: Sizes) -> Small:
 def classifier(sizes: Sizes) -> Small:
     """A Transformer with attention pooling over padded rows."""
     config = TransformerClassifierConfig(sizes["vocabulary"], 3, **_sizes_of(sizes))
-    model = fill(transformer_classifier(config))
+    model = fill(config.build())
     labels = np.random.default_rng(1).integers(0, 3, sizes["batch"])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     return Small(model, loss, (translator.sources(sizes), labels))

@@ -36,6 +36,7 @@ from keras_attn.datasets import (
     split_pairs,
 )
 from keras_attn.files import atomic_write
+from keras_attn.settings import read_settings
 from keras_attn.tasks import (
     PreparedTranslation,
     TranslationDataSettings,
@@ -45,7 +46,6 @@ from keras_attn.tasks import (
     Translator,
     train_translation,
 )
-from keras_attn.tasks.settings import read_settings
 from keras_attn.training import compute_on
 
 MODELS = ("rnn-none", "rnn-additive", "rnn-luong-general", "transformer")

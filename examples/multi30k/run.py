@@ -21,8 +21,8 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from keras_attn.files import atomic_write
+from keras_attn.settings import differences, read_settings
 from keras_attn.tasks import PreparedTranslation, Translator, train_translation
-from keras_attn.tasks.settings import differences, read_settings
 from keras_attn.tasks.translation_settings import SECTIONS
 from keras_attn.training import compute_on
 

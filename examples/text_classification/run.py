@@ -23,11 +23,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from keras_attn.datasets.classification_batches import truncate
 from keras_attn.files import atomic_write
-from keras_attn.tasks import TextClassifier, TfidfBaseline, deletion_curve, train_text_classifier
+from keras_attn.settings import read_settings
+from keras_attn.tasks import TextClassifier, TfidfBaseline, deletion_curve
 from keras_attn.tasks.classification_labels import class_names_of, label_numbers
-from keras_attn.tasks.settings import read_settings
 from keras_attn.tasks.text_classification_data import read_texts, training_texts
-from keras_attn.tasks.text_classification_settings import SECTIONS
 from keras_attn.training import compute_on, evaluate_probabilities
 
 HERE = Path(__file__).parent
@@ -52,8 +51,9 @@ def main(arguments: list[str] | None = None) -> None:
     add("--device", default="auto", choices=["auto", "cpu", "gpu"], help="default: auto")
     args = parser.parse_args(arguments)
     folder = args.run_dir / args.settings
-    read = read_settings(HERE / f"{args.settings}.toml", SECTIONS)
-    settings = {name: kind(**read.get(name, {})) for name, kind in SECTIONS.items()}
+    read = read_settings(HERE / f"{args.settings}.toml", TextClassifier.sections())
+    sections = TextClassifier.sections()
+    settings = {name: sections[name].made(read[name]) for name in ("data", "model", "training")}
     settings["data"] = dataclasses.replace(settings["data"], train=args.data_dir)
     if args.epochs:
         settings["training"] = dataclasses.replace(settings["training"], epochs=args.epochs)
@@ -84,7 +84,7 @@ def network(seed: int, folder: Path, settings: dict, args: argparse.Namespace) -
     texts = training_texts(settings["data"])
     training = dataclasses.replace(settings["training"], seed=seed)
     start = time.monotonic()
-    run = train_text_classifier(
+    run = TextClassifier.train(
         texts.train, texts.dev, run_dir, settings["data"], settings["model"], training, print
     )
     if not run.complete:

@@ -27,11 +27,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 from baselines import baselines
 
 from keras_attn.files import atomic_write
+from keras_attn.settings import read_settings
 from keras_attn.tasks import Captioner, train_captioner
 from keras_attn.tasks.captioning_settings import SECTIONS
 from keras_attn.tasks.captioning_sources import learnt_captions, read_captioned, training_pictures
 from keras_attn.tasks.captioning_training import make_encoder
-from keras_attn.tasks.settings import read_settings
 from keras_attn.training import CaptionScores, compute_on
 
 HERE = Path(__file__).parent

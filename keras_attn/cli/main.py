@@ -9,9 +9,10 @@ from zipfile import BadZipFile
 import click
 
 from keras_attn.cli.captioning import captioning
-from keras_attn.cli.sentiment import sentiment
+from keras_attn.cli.task_command import task_command
 from keras_attn.cli.text_generation import text_generation
 from keras_attn.cli.translation import translation
+from keras_attn.tasks import TextClassifier
 from keras_attn.version import __version__
 
 _EPILOG = (
@@ -34,7 +35,7 @@ def keras_attn_command(debug: bool) -> None:
 
 keras_attn_command.add_command(translation)
 keras_attn_command.add_command(text_generation)
-keras_attn_command.add_command(sentiment)
+keras_attn_command.add_command(task_command(TextClassifier))
 keras_attn_command.add_command(captioning)
 
 

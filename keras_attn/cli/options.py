@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from keras_attn.tasks.settings import read_settings
+from keras_attn.settings import Option, read_settings
 
 FILE = click.Path(path_type=Path)
 
@@ -24,6 +24,48 @@ device_option = click.option(
     show_default=True,
     help="where to compute",
 )
+
+
+class _OrNone(click.ParamType):
+    """Numbers, or `none`."""
+
+    def __init__(self, kind: type):
+        self.inner = click.types.convert_type(kind)
+        self.name = self.inner.name
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return value if value == "none" else self.inner.convert(value, param, ctx)
+
+
+def make_option(option: Option) -> Callable:
+    """Makes an option of a setting.
+
+    The command gets None where the option was not given, so that a settings file can decide.
+
+    Args:
+        option: The setting.
+
+    Returns:
+        A decorator of `click`.
+
+    Example:
+
+    >>> command = make_option(Option("dim", int, 8, "width", None, False, ()))(lambda dim: dim)
+    """
+    name, shown = option.name.replace("_", "-"), option.default
+    if isinstance(shown, bool):
+        shown = "yes" if shown else "no"
+    elif shown in ("", None):
+        shown = "none"
+    text = option.help if option.required else f"{option.help}  [default: {shown}]"
+    if option.kind is bool:
+        return click.option(f"--{name}/--no-{name}", option.name, default=None, help=text)
+    kind: Any = str if option.kind is object else option.kind
+    if option.choices:
+        kind = click.Choice(option.choices)
+    elif option.default is None and kind is not str:
+        kind = _OrNone(kind)
+    return click.option(f"--{name}", option.name, type=kind, required=option.required, help=text)
 
 
 def settings_options(kind: type, *more: type) -> Callable:
@@ -45,27 +87,11 @@ def settings_options(kind: type, *more: type) -> Callable:
     """
 
     def decorate(command: Callable) -> Callable:
-        for field in [f for k in (kind, *more) for f in dataclasses.fields(k)][::-1]:
-            command = _option(field)(command)
+        for option in [o for k in (kind, *more) for o in k.declared()][::-1]:
+            command = make_option(option)(command)
         return command
 
     return decorate
-
-
-def _option(field: dataclasses.Field) -> Callable:
-    name = field.name.replace("_", "-")
-    default = field.default
-    shown = default
-    if isinstance(default, bool):
-        shown = "yes" if default else "no"
-    elif default == "":
-        shown = "none"
-    text = f"{field.metadata['help']}  [default: {shown}]"
-    if isinstance(default, bool):
-        return click.option(f"--{name}/--no-{name}", field.name, default=None, help=text)
-    choices = field.metadata["choices"]
-    kind = click.Choice(choices) if choices else type(default)
-    return click.option(f"--{name}", field.name, type=kind, default=None, help=text)
 
 
 def merged(

@@ -1,6 +1,6 @@
 """Functional Keras models composed of the layers."""
 
-from keras_attn.models.bag_classifier import BagClassifierConfig, bag_classifier
+from keras_attn.models.bag_classifier import BagClassifierConfig
 from keras_attn.models.captioner import (
     CAPTIONERS,
     CaptionDecoder,
@@ -8,15 +8,13 @@ from keras_attn.models.captioner import (
     captioner_kind,
     image_captioner,
 )
+from keras_attn.models.classifier_parts import TEXT_CLASSIFIERS
 from keras_attn.models.encoder_decoder import ENCODER_DECODERS, encoder_decoder, model_kind
 from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.image_encoders import applications_encoder, encoder_from_model
 from keras_attn.models.packed_transformer import packed_transformer
 from keras_attn.models.recurrent import RecurrentConfig, recurrent_encoder_decoder
-from keras_attn.models.recurrent_classifier import (
-    RecurrentClassifierConfig,
-    recurrent_classifier,
-)
+from keras_attn.models.recurrent_classifier import RecurrentClassifierConfig
 from keras_attn.models.recurrent_language_model import (
     RecurrentLanguageModelConfig,
     language_decoder,
@@ -28,22 +26,14 @@ from keras_attn.models.soft_attention_captioner import (
     SoftAttentionCaptionerConfig,
     soft_attention_captioner,
 )
-from keras_attn.models.text_classifier import (
-    TEXT_CLASSIFIERS,
-    classifier_kind,
-    embedding_and_rest,
-    text_classifier,
-)
+from keras_attn.models.text_classifier import classifier_kind, embedding_and_rest
 from keras_attn.models.token_decoder import TokenDecoder
 from keras_attn.models.transformer import TransformerConfig, encoder_decoder_transformer
 from keras_attn.models.transformer_captioner import (
     TransformerCaptionerConfig,
     transformer_captioner,
 )
-from keras_attn.models.transformer_classifier import (
-    TransformerClassifierConfig,
-    transformer_classifier,
-)
+from keras_attn.models.transformer_classifier import TransformerClassifierConfig
 from keras_attn.models.vgg16_weights import read_lpips_vgg16, vgg16_from_lpips
 
 __all__ = [
@@ -63,7 +53,6 @@ __all__ = [
     "TransformerClassifierConfig",
     "TransformerConfig",
     "applications_encoder",
-    "bag_classifier",
     "captioner",
     "captioner_kind",
     "classifier_kind",
@@ -77,13 +66,10 @@ __all__ = [
     "packed_transformer",
     "patch_encoder",
     "read_lpips_vgg16",
-    "recurrent_classifier",
     "recurrent_encoder_decoder",
     "recurrent_language_model",
     "small_cnn_encoder",
     "soft_attention_captioner",
-    "text_classifier",
     "transformer_captioner",
-    "transformer_classifier",
     "vgg16_from_lpips",
 ]

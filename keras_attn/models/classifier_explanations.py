@@ -14,7 +14,7 @@ Tensor = Any
 
 
 def has_attention(model: keras.Model) -> bool:
-    """Whether a classifier of `text_classifier` gives its tokens weights of its own.
+    """Whether a text classifier gives its tokens weights of its own.
 
     Args:
         model: The classifier.
@@ -24,8 +24,8 @@ def has_attention(model: keras.Model) -> bool:
 
     Example:
 
-    >>> from keras_attn.models import BagClassifierConfig, text_classifier
-    >>> has_attention(text_classifier(BagClassifierConfig(50, num_classes=2, weighting=False)))
+    >>> from keras_attn.models import BagClassifierConfig
+    >>> has_attention(BagClassifierConfig(50, num_classes=2, token_weights="none").build())
     False
     """
     classifier_kind(model)
@@ -41,7 +41,7 @@ def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, T
     pairs' shares, of which each of the two tokens gets a half.
 
     Args:
-        model: What `text_classifier` returned, or a reloaded one.
+        model: A text classifier, reloaded perhaps.
 
     Returns:
         `function(ids (B, S)) -> (logits (B, C), weights (B, S))`, for eager use and in graphs of
@@ -53,16 +53,16 @@ def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, T
 
     Example:
 
-    >>> from keras_attn.models import RecurrentClassifierConfig, text_classifier
+    >>> from keras_attn.models import RecurrentClassifierConfig
     >>> config = RecurrentClassifierConfig(50, num_classes=3, dim=8, units=16)
-    >>> logits, weights = attention_function(text_classifier(config))(ops.array([[5, 6, 0]]))
+    >>> logits, weights = attention_function(config.build())(ops.array([[5, 6, 0]]))
     >>> tuple(logits.shape), [round(float(w), 3) for w in ops.sum(weights, axis=1)]
     ((1, 3), [1.0])
     """
     if not has_attention(model):
         raise ValueError(
             f"{model.name} has no attention of its own: its tokens are pooled without weights. "
-            "Explain it by gradients, or build it with pooling='attention' (a bag: weighting=True)."
+            "Explain it by gradients, or build it with pooling='attention' (a bag: token_weights)."
         )
     names = {layer.name for layer in model.layers}
 
@@ -125,7 +125,7 @@ def gradient_function(
     two.
 
     Args:
-        model: What `text_classifier` returned, or a reloaded one.
+        model: A text classifier, reloaded perhaps.
         multi_label: Whether a text may have several labels, so that the log-odds of a class are its
             logit.
 
@@ -138,8 +138,8 @@ def gradient_function(
 
     Example:
 
-    >>> from keras_attn.models import BagClassifierConfig, text_classifier
-    >>> model = text_classifier(BagClassifierConfig(50, num_classes=2))
+    >>> from keras_attn.models import BagClassifierConfig
+    >>> model = BagClassifierConfig(50, num_classes=2, pair_buckets=0).build()
     >>> logits, weights = gradient_function(model)(ops.array([[5, 6, 0]]), ops.array([1]))
     >>> bool(abs(float(ops.sum(weights)) - float(logits[0, 1] - logits[0, 0])) < 1e-6)
     True

@@ -1,7 +1,7 @@
 """What the text classifiers share."""
 
-from collections.abc import Callable
-from typing import Any
+import dataclasses
+from typing import Any, ClassVar
 
 import keras
 
@@ -14,7 +14,7 @@ from keras_attn.layers import (
     MaskedMaxPooling,
     TokenEmbedding,
 )
-from keras_attn.layers.masked_layer import check_positive, check_rate
+from keras_attn.settings import Kinds, Settings, size
 
 Tensor = Any
 
@@ -27,34 +27,68 @@ POOLINGS = {
 }
 
 
-def check_classifier(config: Any, choices: dict[str, tuple], counts: tuple[str, ...]) -> None:
-    """Raises a ValueError for settings that are unknown, or out of range."""
-    kind = type(config).__name__
-    for name, known in choices.items():
-        if getattr(config, name) not in known:
-            raise ValueError(
-                f"`{name}` of {kind} must be one of {list(known)}. "
-                f"Received: {getattr(config, name)!r}."
-            )
-    counts = ("vocabulary_size", "num_classes", "dim", *counts)
-    given = {name: getattr(config, name) for name in counts}
-    check_positive(kind, **{name: value for name, value in given.items() if value is not None})
-    rates = [name for name in vars(config) if name.endswith("dropout")]
-    check_rate(kind, **{name: getattr(config, name) for name in rates})
+TEXT_CLASSIFIERS = Kinds("model", "bag", "architecture of the classifier")
+"""The architectures of text classifiers by their names."""
 
 
-def build_classifier(
-    layers: list[keras.layers.Layer], embed: Callable, rest: Callable, name: str
-) -> keras.Model:
-    """Joins `embed(layers, ids)` and `rest(layers, embedded, ids)`; both get layers by name."""
-    by_name = {layer.name: layer for layer in layers}
-    ids = keras.Input((None,), dtype="int32", name="token_ids")
-    return keras.Model(ids, rest(by_name, embed(by_name, ids), ids), name=name)
+@dataclasses.dataclass(frozen=True)
+class TextClassifierConfig(Settings):
+    """Base class of the settings of text classifiers.
+
+    A subclass makes the layers; `embed` and `rest` say how they are called, in two parts, so that
+    gradients with respect to the embeddings can be computed.
+
+    Args:
+        vocabulary_size: Number of tokens; id 0 is padding.
+        num_classes: Number C of classes.
+    """
+
+    vocabulary_size: int = size("number of tokens")
+    num_classes: int = size("number of classes")
+
+    encoder: ClassVar[type | None] = None
+    """Class of the layer `encoder`, by which a model of this kind is recognised."""
+    recurrent: ClassVar[bool] = False
+    """Whether the model has loops over time."""
+
+    def layers(self, dtype: Any) -> list[keras.layers.Layer]:
+        """Makes the layers."""
+        raise NotImplementedError
+
+    @staticmethod
+    def embed(layers: dict[str, keras.layers.Layer], ids: Tensor) -> list[Tensor]:
+        """Returns the embeddings of ids `(B, S)`, by layers given by their names."""
+        return [layers["embedding"](ids)]
+
+    @staticmethod
+    def rest(layers: dict[str, keras.layers.Layer], embedded: list[Tensor], ids: Tensor) -> Tensor:
+        """Returns the logits `(B, C)` of what `embed` returned."""
+        raise NotImplementedError
+
+    def build(self, dtype: Any = None, name: str | None = None) -> keras.Model:
+        """Builds the model.
+
+        Args:
+            dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
+            name: Name of the model.
+
+        Returns:
+            A functional model from ids `(B, S)`, 0 for padding, to logits `(B, C)`.
+        """
+        layers = {layer.name: layer for layer in self.layers(dtype)}
+        ids = keras.Input((None,), dtype="int32", name="token_ids")
+        logits = self.rest(layers, self.embed(layers, ids), ids)
+        name = name or f"{TEXT_CLASSIFIERS.name_of(self)}_classifier"
+        return keras.Model(ids, logits, name=name)
 
 
-def embed_tokens(layers: dict[str, keras.layers.Layer], ids: Tensor) -> list[Tensor]:
-    """The embeddings of the tokens."""
-    return [layers["embedding"](ids)]
+def check_belongs(config: Settings, name: str, other: str, value: str) -> None:
+    """Raises a ValueError if a setting is given that only another one's value makes sense of."""
+    if getattr(config, name) is not None and getattr(config, other) != value:
+        raise ValueError(
+            f"`{name}` belongs to {other}={value!r}. Received: "
+            f"{name}={getattr(config, name)} with {other}={getattr(config, other)!r}."
+        )
 
 
 def make_embedding(vocabulary_size: int, dim: int, dtype: Any, **settings: Any) -> TokenEmbedding:

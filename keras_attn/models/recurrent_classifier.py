@@ -1,6 +1,6 @@
 """A recurrent classifier of texts with attention."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -8,24 +8,32 @@ import keras
 from keras_attn.layers import RecurrentEncoder
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models.classifier_parts import (
-    build_classifier,
-    check_classifier,
+    TEXT_CLASSIFIERS,
+    TextClassifierConfig,
+    check_belongs,
     classify,
     drop_words,
-    embed_tokens,
     make_embedding,
     make_head,
     make_pooling,
     make_word_dropout,
 )
+from keras_attn.settings import setting
 
 Tensor = Any
 Layers = dict[str, keras.layers.Layer]
 
 
+@TEXT_CLASSIFIERS.register("rnn")
 @dataclass(frozen=True)
-class RecurrentClassifierConfig:
-    """Settings of `recurrent_classifier`.
+class RecurrentClassifierConfig(TextClassifierConfig):
+    """A bidirectional recurrent classifier with attention over its states.
+
+        x      = encoder(dropout(embed(ids)))           (B, S, U)
+        logits = attend(x) W + b                        (B, C)
+
+    It is one level of the hierarchical attention network of Yang et al., 2016. Dropout of whole
+    channels of the embeddings is that of Gal and Ghahramani, 2016. Padding is id 0.
 
     Args:
         vocabulary_size: Number of tokens; id 0 is padding.
@@ -41,92 +49,70 @@ class RecurrentClassifierConfig:
         attention_units: Width of the hidden layer of the attention; `units` if None.
 
     Raises:
-        ValueError: For unknown names, odd units, and options that do not apply.
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range, `units` are odd, or an option does not
+            apply.
 
     Example:
 
-    >>> RecurrentClassifierConfig(vocabulary_size=8000, num_classes=2).units
-    128
+    >>> config = RecurrentClassifierConfig(50, num_classes=3, dim=8, units=16)
+    >>> tuple(config.build()(keras.ops.array([[5, 6, 2, 0]])).shape)
+    (1, 3)
     """
 
-    vocabulary_size: int
-    num_classes: int
-    dim: int = 128
-    dropout: float = 0.3
-    word_dropout: float = 0.0
-    recurrent_dropout: float = 0.0
-    cell: str = "lstm"
-    num_layers: int = 1
-    units: int = 128
-    pooling: str = "attention"
-    attention_units: int | None = None
+    dim: int = setting(64, "width of the embeddings", at_least=1)
+    dropout: float = setting(
+        0.2, "dropout of embeddings, between layers and of the output", at_least=0, below=1
+    )
+    word_dropout: float = setting(
+        0.2, "share of the tokens that are left out in training", at_least=0, below=1
+    )
+    recurrent_dropout: float = setting(0.0, "dropout of the states", at_least=0, below=1)
+    cell: str = setting("lstm", "kind of cell", choices=tuple(CELLS))
+    num_layers: int = setting(1, "number of layers", at_least=1)
+    units: int = setting(128, "width of the states of both directions", at_least=2)
+    pooling: str = setting(
+        "attention", "how the states are pooled", choices=("attention", "average", "max", "last")
+    )
+    attention_units: int | None = setting(
+        None, "hidden width of the attention that pools", kind=int, at_least=1
+    )
+
+    encoder = RecurrentEncoder
+    recurrent = True
 
     def __post_init__(self):
-        choices = {"cell": tuple(CELLS), "pooling": ("attention", "average", "max", "last")}
-        check_classifier(self, choices, ("num_layers", "units", "attention_units"))
+        super().__post_init__()
         if self.units % 2:
             raise ValueError(
                 f"`units` must be even: the encoder has two directions. Received: {self.units}."
             )
-        if self.attention_units is not None and self.pooling != "attention":
-            raise ValueError(
-                "`attention_units` belongs to pooling='attention'. Received: "
-                f"attention_units={self.attention_units} with pooling={self.pooling!r}."
-            )
+        check_belongs(self, "attention_units", "pooling", "attention")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the settings as a JSON-safe dict."""
-        return asdict(self)
+    def layers(self, dtype: Any) -> list[keras.layers.Layer]:
+        """Makes the layers."""
+        return [
+            make_embedding(self.vocabulary_size, self.dim, dtype),
+            *make_word_dropout(self.word_dropout, dtype),
+            keras.layers.SpatialDropout1D(self.dropout, dtype=dtype, name="embedding_dropout"),
+            RecurrentEncoder(
+                self.units // 2,
+                num_layers=self.num_layers,
+                cell=self.cell,
+                dropout=self.dropout,
+                recurrent_dropout=self.recurrent_dropout,
+                dtype=dtype,
+                name="encoder",
+            ),
+            make_pooling(self.pooling, self.attention_units, dtype),
+            *make_head(self.num_classes, self.dropout, dtype),
+        ]
 
-
-def recurrent_classifier(
-    config: RecurrentClassifierConfig, dtype: Any = None, name: str = "recurrent_classifier"
-) -> keras.Model:
-    """Builds a bidirectional recurrent classifier with attention over its states.
-
-        x      = encoder(dropout(embed(ids)))           (B, S, U)
-        logits = attend(x) W + b                        (B, C)
-
-    It is one level of the hierarchical attention network of Yang et al., 2016. Dropout of whole
-    channels of the embeddings is that of Gal and Ghahramani, 2016. Padding is id 0.
-
-    Args:
-        config: The settings.
-        dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
-        name: Name of the model.
-
-    Returns:
-        A functional model from ids `(B, S)` to logits `(B, C)`.
-
-    Example:
-
-    >>> model = recurrent_classifier(RecurrentClassifierConfig(50, num_classes=3, dim=8, units=16))
-    >>> tuple(model(keras.ops.array([[5, 6, 2, 0]])).shape)
-    (1, 3)
-    """
-    layers = [
-        make_embedding(config.vocabulary_size, config.dim, dtype),
-        *make_word_dropout(config.word_dropout, dtype),
-        keras.layers.SpatialDropout1D(config.dropout, dtype=dtype, name="embedding_dropout"),
-        RecurrentEncoder(
-            config.units // 2,
-            num_layers=config.num_layers,
-            cell=config.cell,
-            dropout=config.dropout,
-            recurrent_dropout=config.recurrent_dropout,
-            dtype=dtype,
-            name="encoder",
-        ),
-        make_pooling(config.pooling, config.attention_units, dtype),
-        *make_head(config.num_classes, config.dropout, dtype),
-    ]
-    return build_classifier(layers, embed_tokens, rest_of_recurrent, name)
-
-
-def rest_of_recurrent(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-    """Logits of embeddings."""
-    mask = keras.ops.not_equal(ids, 0)
-    x = layers["encoder"](
-        layers["embedding_dropout"](drop_words(layers, embedded[0])), padding_mask=mask
-    )
-    return classify(layers, layers["pooling"](x, mask=mask))
+    @staticmethod
+    def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
+        """Returns the logits of embeddings."""
+        mask = keras.ops.not_equal(ids, 0)
+        x = layers["encoder"](
+            layers["embedding_dropout"](drop_words(layers, embedded[0])), padding_mask=mask
+        )
+        return classify(layers, layers["pooling"](x, mask=mask))

@@ -1,104 +1,44 @@
-"""The text classifiers by name, and their embeddings apart from the rest."""
+"""Text classifiers: their kinds, and their embeddings apart from the rest."""
 
 from collections.abc import Callable
 from typing import Any
 
 import keras
 
-from keras_attn.layers import (
-    MaskedAveragePooling,
-    RecurrentEncoder,
-    TokenEmbedding,
-    TransformerEncoder,
-)
-from keras_attn.models.bag_classifier import (
-    BagClassifierConfig,
-    bag_classifier,
-    embed_bag,
-    rest_of_bag,
-)
-from keras_attn.models.classifier_parts import embed_tokens
-from keras_attn.models.recurrent_classifier import (
-    RecurrentClassifierConfig,
-    recurrent_classifier,
-    rest_of_recurrent,
-)
-from keras_attn.models.transformer_classifier import (
-    TransformerClassifierConfig,
-    rest_of_transformer,
-    transformer_classifier,
-)
+from keras_attn.layers import MaskedAveragePooling, TokenEmbedding
+from keras_attn.models.classifier_parts import TEXT_CLASSIFIERS
 
 Tensor = Any
-Config = BagClassifierConfig | RecurrentClassifierConfig | TransformerClassifierConfig
-
-TEXT_CLASSIFIERS = {
-    "bag": (BagClassifierConfig, bag_classifier),
-    "rnn": (RecurrentClassifierConfig, recurrent_classifier),
-    "transformer": (TransformerClassifierConfig, transformer_classifier),
-}
-_OWN_LAYER = {"rnn": RecurrentEncoder, "transformer": TransformerEncoder}
-_PARTS = {
-    "bag": (embed_bag, rest_of_bag),
-    "rnn": (embed_tokens, rest_of_recurrent),
-    "transformer": (embed_tokens, rest_of_transformer),
-}
 
 
-def text_classifier(config: Config, dtype: Any = None) -> keras.Model:
-    """Builds the classifier that a config is of.
+def classifier_kind(model: keras.Model) -> str:
+    """Returns the name of the kind of a classifier: a key of `TEXT_CLASSIFIERS`.
 
     Args:
-        config: `BagClassifierConfig`, `RecurrentClassifierConfig` or `TransformerClassifierConfig`.
-        dtype: Dtype or policy of the layers.
-
-    Returns:
-        The functional model, from ids `(B, S)`, 0 for padding, to logits `(B, num_classes)`.
-
-    Raises:
-        TypeError: For anything else.
-
-    Example:
-
-    >>> text_classifier(BagClassifierConfig(50, num_classes=2)).name
-    'bag_classifier'
-    """
-    for kind, build in TEXT_CLASSIFIERS.values():
-        if isinstance(config, kind):
-            return build(config, dtype=dtype)
-    kinds = [kind.__name__ for kind, _ in TEXT_CLASSIFIERS.values()]
-    raise TypeError(f"`config` must be one of {kinds}. Received: {type(config).__name__}.")
-
-
-def classifier_kind(model: Config | keras.Model) -> str:
-    """Returns the name of the kind of classifier: a key of `TEXT_CLASSIFIERS`.
-
-    Args:
-        model: The model, reloaded perhaps, or its config.
+        model: A model that one of them built, reloaded perhaps.
 
     Returns:
         `"bag"`, `"rnn"` or `"transformer"`.
 
     Raises:
-        TypeError: For anything else.
+        TypeError: If it is another model.
 
     Example:
 
-    >>> classifier_kind(RecurrentClassifierConfig(50, num_classes=2))
-    'rnn'
+    >>> from keras_attn.models import BagClassifierConfig
+    >>> classifier_kind(BagClassifierConfig(50, num_classes=2, pair_buckets=0).build())
+    'bag'
     """
-    for name, (kind, _) in TEXT_CLASSIFIERS.items():
-        if isinstance(model, kind):
-            return name
     layers = {layer.name: layer for layer in getattr(model, "layers", [])}
     if isinstance(layers.get("embedding"), TokenEmbedding) and "head" in layers:
-        for name, kind in _OWN_LAYER.items():
-            if isinstance(layers.get("encoder"), kind):
+        for name, kind in TEXT_CLASSIFIERS.items():
+            if kind.encoder is not None and isinstance(layers.get("encoder"), kind.encoder):
                 return name
-        if isinstance(layers.get("pooling"), MaskedAveragePooling):
+        if isinstance(layers.get("pooling"), MaskedAveragePooling) and "encoder" not in layers:
             return "bag"
     raise TypeError(
-        "Expected a model of `text_classifier`, or its config. Received: "
+        "Expected a text classifier, a model built by one of "
+        f"{[kind.__name__ for kind in TEXT_CLASSIFIERS.values()]}. Received: "
         f"{getattr(model, 'name', model)!r} of type {type(model).__name__}."
     )
 
@@ -113,7 +53,7 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], ke
     bag with `pair_buckets`: its position s is the pair of the tokens s and s + 1.
 
     Args:
-        model: What `text_classifier` returned, or a reloaded one.
+        model: A text classifier, reloaded perhaps.
 
     Returns:
         `(embed, rest)`: a function, and a functional model that takes a list of tensors (Keras
@@ -124,21 +64,22 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], ke
 
     Example:
 
-    >>> model = text_classifier(BagClassifierConfig(50, num_classes=2, pair_buckets=100))
+    >>> from keras_attn.models import BagClassifierConfig
+    >>> model = BagClassifierConfig(50, num_classes=2, pair_buckets=100).build()
     >>> embed, rest = embedding_and_rest(model)
     >>> ids = keras.ops.array([[5, 6, 2, 0]])
     >>> [tuple(x.shape) for x in embed(ids)], tuple(rest([*embed(ids), ids]).shape)
     ([(1, 4, 64), (1, 4, 8)], (1, 2))
     """
-    embed, rest = _PARTS[classifier_kind(model)]
+    kind = TEXT_CLASSIFIERS[classifier_kind(model)]
     layers = {layer.name: layer for layer in model.layers}
     ids = keras.Input((None,), dtype="int32", name="token_ids")
-    embedded = embed(layers, ids)
+    embedded = kind.embed(layers, ids)
     inputs = [
         keras.Input(x.shape[1:], dtype=x.dtype, name=f"embedded_{i}")
         for i, x in enumerate(embedded)
     ]
-    logits = rest(layers, inputs, ids)
+    logits = kind.rest(layers, inputs, ids)
     embeddings = keras.Model(ids, embedded, name="embed")
     rest_model = keras.Model([*inputs, ids], logits, name="rest")
     # Keras gives one output without its list.

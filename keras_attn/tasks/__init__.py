@@ -21,15 +21,13 @@ from keras_attn.tasks.captioning_training import (
 )
 from keras_attn.tasks.explanation import Explanation
 from keras_attn.tasks.faithfulness import DeletionCurve, deletion_curve
+from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.text_classification_settings import (
-    ClassificationDataSettings,
-    ClassificationModelSettings,
-    ClassificationTrainingSettings,
-)
-from keras_attn.tasks.text_classification_training import (
-    DevelopmentAccuracy,
-    TextClassificationRun,
-    train_text_classifier,
+    TextClassificationData,
+    TextClassificationTest,
+    TextClassificationTraining,
+    TextClassificationUse,
 )
 from keras_attn.tasks.text_classifier import Prediction, TextClassifier
 from keras_attn.tasks.text_generation_settings import (
@@ -69,19 +67,21 @@ __all__ = [
     "CaptioningModelSettings",
     "CaptioningRun",
     "CaptioningTrainingSettings",
-    "ClassificationDataSettings",
-    "ClassificationModelSettings",
-    "ClassificationTrainingSettings",
     "DeletionCurve",
-    "DevelopmentAccuracy",
     "DevelopmentBits",
     "DevelopmentCaptions",
     "DevelopmentScore",
+    "Examples",
     "Explanation",
     "NBestTranslations",
     "Prediction",
     "PreparedTranslation",
-    "TextClassificationRun",
+    "Scored",
+    "Task",
+    "TextClassificationData",
+    "TextClassificationTest",
+    "TextClassificationTraining",
+    "TextClassificationUse",
     "TextClassifier",
     "TextDataSettings",
     "TextGenerationRun",
@@ -91,6 +91,7 @@ __all__ = [
     "TextScore",
     "TextTrainingSettings",
     "TfidfBaseline",
+    "TrainingRun",
     "TranslationDataSettings",
     "TranslationDecodingSettings",
     "TranslationModelSettings",
@@ -102,7 +103,6 @@ __all__ = [
     "classification_view",
     "deletion_curve",
     "train_captioner",
-    "train_text_classifier",
     "train_text_generator",
     "train_translation",
     "translation_view",

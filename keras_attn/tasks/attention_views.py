@@ -6,12 +6,12 @@ import numpy as np
 
 from keras_attn.datasets import load_image
 from keras_attn.datasets.classification_batches import truncate
+from keras_attn.fields import checked_texts
 from keras_attn.layers import attention_maps
 from keras_attn.models import RecurrentConfig, classifier_kind
 from keras_attn.models.classifier_explanations import has_attention
 from keras_attn.tasks.captioner import Captioner
 from keras_attn.tasks.captioning_data import check_picture
-from keras_attn.tasks.checks import checked_texts
 from keras_attn.tasks.text_classifier import Prediction, TextClassifier
 from keras_attn.tasks.translation_decoding import readable_tokens
 from keras_attn.tasks.translator import Translator
@@ -93,7 +93,7 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
     Example:
 
     >>> tokenizer = BytePairTokenizer.train(["so good", "so bad"], 259)
-    >>> classifier = TextClassifier(tokenizer, ["bad", "good"], {"kind": "rnn", "units": 8})
+    >>> classifier = TextClassifier(tokenizer, ["bad", "good"], {"model": "rnn", "units": 8})
     >>> classification_view(classifier, "so good")
     <AttentionView 'so good': attention of the answer>
     """

@@ -565,7 +565,7 @@ class Captioner(Quantizable):
         count = check_n_best(beams, alpha, num_return_sequences)
         if keras.backend.backend() != "tensorflow":
             export_in_child_process(
-                "Captioner",
+                type(self),
                 self.save,
                 path,
                 beams=beams,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.models.image_encoders import APPLICATIONS
-from keras_attn.tasks.settings import check_settings, devices_setting, setting
-from keras_attn.tasks.translation_settings import PRECISIONS
+from keras_attn.settings import Settings, setting
+from keras_attn.tasks.training_settings import PRECISIONS, devices_setting
 
 FORMATS = ("auto", "karpathy", "coco", "flickr8k", "csv", "ucm", "emoji")
 MODELS = ("soft-attention", "transformer")
@@ -26,7 +26,7 @@ _OF_ENCODERS = {
 
 
 @dataclass(frozen=True)
-class CaptioningDataSettings:
+class CaptioningDataSettings(Settings):
     """Which captioned pictures are read, and how. The help texts say what each setting does.
 
     Example:
@@ -68,13 +68,13 @@ class CaptioningDataSettings:
     max_length: int = setting(40, "most tokens of a caption; longer ones are left out", at_least=2)
 
     def __post_init__(self):
-        check_settings(self)
+        super().__post_init__()
         if len(self.delimiter) > 1:
             raise ValueError(f"`delimiter` must be one character. Received: {self.delimiter!r}.")
 
 
 @dataclass(frozen=True)
-class CaptioningModelSettings:
+class CaptioningModelSettings(Settings):
     """The encoder and the decoder. The help texts say what each setting does.
 
     Settings of other models than the chosen ones must be at their defaults.
@@ -126,7 +126,7 @@ class CaptioningModelSettings:
     )  # fmt: skip
 
     def __post_init__(self):
-        check_settings(self)
+        super().__post_init__()
         chosen = {"model": self.model, "encoder": self.encoder}
         for what, kinds in (("model", _OF_MODELS), ("encoder", _OF_ENCODERS)):
             for kind, names in kinds.items():
@@ -188,7 +188,7 @@ class CaptioningModelSettings:
 
 
 @dataclass(frozen=True)
-class CaptioningTrainingSettings:
+class CaptioningTrainingSettings(Settings):
     """The training. The help texts say what each setting does.
 
     Example:
@@ -238,11 +238,9 @@ class CaptioningTrainingSettings:
         "cache if empty", shapes_result=False,
     )  # fmt: skip
 
-    __post_init__ = check_settings
-
 
 @dataclass(frozen=True)
-class CaptioningDecodingSettings:
+class CaptioningDecodingSettings(Settings):
     """The search for captions. The help texts say what each setting does.
 
     Example:
@@ -254,8 +252,6 @@ class CaptioningDecodingSettings:
     beams: int = setting(4, "width of the beam search; 1: greedy", at_least=1)
     alpha: float = setting(1.0, "exponent of the length penalty")
     batch_size: int = setting(32, "pictures at a time", at_least=1)
-
-    __post_init__ = check_settings
 
 
 SECTIONS = {

@@ -38,7 +38,6 @@ from keras_attn.tasks.captioning_settings import (
 )
 from keras_attn.tasks.compiling import checked_steps
 from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
-from keras_attn.tasks.settings import shaping
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import averaged_weights, caption_scores, compute_on, seed_everything
 from keras_attn.training.caption_tokens import metrics_folder
@@ -288,7 +287,7 @@ def _train(
         {
             "data": _digest(train, development),
             "encoder": digest,
-            **{k: v for settings in sections.values() for k, v in shaping(settings).items()},
+            **{k: v for settings in sections.values() for k, v in settings.shaping().items()},
         },
         [scores],
         say,

@@ -22,22 +22,6 @@ def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
     return checked
 
 
-def checked_texts(texts: Any) -> list[str]:
-    """Returns a list of strings, or raises a TypeError that says what is none."""
-    if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
-        raise TypeError(
-            f"Expected a string or a list of strings. Received: {type(texts).__name__}."
-        )
-    texts = list(texts)
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(
-                f"Expected strings. Received: {text!r} of type {type(text).__name__} at "
-                f"position {i}."
-            )
-    return texts
-
-
 def check_decoding(alpha: Any, **counts: Any) -> None:
     """Raises a ValueError where `alpha` is not finite or a count not a positive integer."""
     for name, value in counts.items():

@@ -156,11 +156,15 @@ def warn_of_imbalance(examples: Iterable[Labelled], class_names: Sequence[str]) 
     if few * _UNEVEN < max(counts[name] for name in class_names):
         shown = ", ".join(f"{name}: {counts[name]:,}" for name in class_names)
         several = any(not isinstance(label, str) for label in labels)  # these have no class weights
-        more = "" if several else ", and consider class_weight='balanced' (`fit --balanced`)"
+        more = (
+            ""
+            if several
+            else ", and consider class_weight='balanced' (`fit --class-weight balanced`)"
+        )
         warnings.warn(
             f"The classes are uneven ({shown}). A model may do well by never naming the rare ones: "
             f"look at macro F1{more}.",
-            stacklevel=3,
+            stacklevel=5,  # who called `fit`
         )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from keras_attn.models import (
     CAPTIONERS,
     ENCODER_DECODERS,
-    TEXT_CLASSIFIERS,
     ImageEncoder,
     TransformerConfig,
 )
@@ -32,9 +31,9 @@ def kind_and_fields(
 
     Example:
 
-    >>> kind, fields = kind_and_fields({"kind": "bag", "dim": 8}, TEXT_CLASSIFIERS, "rnn")
+    >>> kind, fields = kind_and_fields({"kind": "rnn", "dim": 8}, ENCODER_DECODERS, "rnn")
     >>> kind.__name__, fields
-    ('BagClassifierConfig', {'dim': 8})
+    ('RecurrentConfig', {'dim': 8})
     """
     for kind, _ in kinds.values():
         if isinstance(config, kind):
@@ -84,36 +83,6 @@ def encoder_decoder_config(
     if kind is TransformerConfig:
         fields.setdefault("right_padding", True)
     return kind(**fields)
-
-
-def classifier_config(config: Any, vocabulary_size: int, num_classes: int, max_length: int) -> Any:
-    """Makes the config of a text classifier's model, with positions for its longest texts.
-
-    Args:
-        config: As `TextClassifier`.
-        vocabulary_size: Of the tokenizer.
-        num_classes: Number of classes.
-        max_length: Most tokens of a text.
-
-    Raises:
-        ValueError: As `kind_and_fields`; for settings out of range, and too few positions.
-
-    Example:
-
-    >>> classifier_config({"positions": "learned"}, 300, 2, 64).sequence_length
-    64
-    """
-    kind, fields = kind_and_fields(config, TEXT_CLASSIFIERS, "transformer")
-    fields |= {"vocabulary_size": vocabulary_size, "num_classes": num_classes}
-    if fields.get("positions") == "learned" and fields.get("sequence_length") is None:
-        fields["sequence_length"] = max_length
-    made = kind(**fields)
-    if (getattr(made, "sequence_length", None) or max_length) < max_length:
-        raise ValueError(
-            f"`sequence_length` must be at least max_length={max_length}, so that every token has "
-            f"a position. Received: {made.sequence_length}."
-        )
-    return made
 
 
 def captioner_config(config: Any, vocabulary_size: int, encoder: ImageEncoder) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from keras_attn.files import remove_partial_files
-from keras_attn.tasks.settings import differences, read_settings, write_settings
+from keras_attn.settings import differences, read_settings, write_settings
 from keras_attn.training import TrainingCheckpoint, TrainingLog, fit_resumable
 
 SETTINGS, CHECKPOINT, LOG, BEST = "settings.toml", "checkpoint.npz", "log.csv", "best.task"
@@ -38,7 +38,7 @@ def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, An
         changed = [
             difference
             for name, settings in sections.items()
-            for difference in differences(kinds[name](**former[name]), settings)
+            for difference in differences(kinds[name].made(former[name]), settings)
         ]
         if changed:
             raise ValueError(

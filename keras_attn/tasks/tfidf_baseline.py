@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.tasks.checks import checked_texts
+from keras_attn.fields import checked_texts
 from keras_attn.training import evaluate_probabilities
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)

@@ -29,8 +29,8 @@ def set_token_weights(
 
     Example:
 
-    >>> from keras_attn.models import BagClassifierConfig, text_classifier
-    >>> model = text_classifier(BagClassifierConfig(4, num_classes=2))
+    >>> from keras_attn.models import BagClassifierConfig
+    >>> model = BagClassifierConfig(4, num_classes=2, pair_buckets=0).build()
     >>> set_token_weights(model, [[1, 2], [1, 3]], [0, 1])
     >>> [round(float(w), 2) for w in model.get_layer("weighting").get_token_weights()[1:]]
     [0.01, 0.69, 0.69]
@@ -40,7 +40,7 @@ def set_token_weights(
     layers = {layer.name: layer for layer in model.layers}
     if "weighting" not in layers:
         raise ValueError(
-            "Expected a bag with weighting=True. Received: a model without weights of tokens, "
+            "Expected a bag whose tokens have weights. Received: a model without such weights, "
             f"{model.name}."
         )
     of_layers: dict[str, Any] = {"weighting": ids}

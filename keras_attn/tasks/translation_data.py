@@ -23,7 +23,7 @@ from keras_attn.datasets import (
     split_pairs,
 )
 from keras_attn.files import atomic_folder, check_format
-from keras_attn.tasks.settings import read_settings, write_settings
+from keras_attn.settings import read_settings, write_settings
 from keras_attn.tasks.translation_settings import TranslationDataSettings
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import num_data_shards

@@ -12,16 +12,16 @@ from keras_attn.models import ENCODER_DECODERS
 from keras_attn.models.recurrent import ATTENTIONS
 from keras_attn.models.transformer import TRANSFORMER_POSITIONS
 from keras_attn.ops.attention_kernels import KERNELS
-from keras_attn.tasks.settings import check_settings, devices_setting, setting
+from keras_attn.settings import Settings, setting
+from keras_attn.tasks.training_settings import PRECISIONS, devices_setting
 
 FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
 BATCHINGS = ("bucketed", "packed")
-PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 @dataclass(frozen=True)
-class TranslationDataSettings:
+class TranslationDataSettings(Settings):
     """How pairs are read and made into ids. The help texts say what each setting does.
 
     Example:
@@ -56,8 +56,6 @@ class TranslationDataSettings:
     max_length: int = setting(256, "tokens; pairs with a longer side are left out", at_least=2)
     split_seed: int = setting(0, "of the pairs that are drawn", at_least=0)
 
-    __post_init__ = check_settings
-
 
 _BOTH = ("model", "num_layers", "dim", "dropout")
 _RNN_ONLY = (
@@ -73,7 +71,7 @@ _RNN_ONLY = (
 
 
 @dataclass(frozen=True)
-class TranslationModelSettings:
+class TranslationModelSettings(Settings):
     """The model, a Transformer or a recurrent one. The help texts say what each setting does.
 
     Example:
@@ -138,7 +136,7 @@ class TranslationModelSettings:
     window_size: int = setting(10, "rnn: half-width of the window, in tokens", at_least=1)
 
     def __post_init__(self):
-        check_settings(self)
+        super().__post_init__()
         if not self.num_layers:
             object.__setattr__(self, "num_layers", 3 if self.model == "transformer" else 1)
         for field in dataclasses.fields(self):
@@ -174,7 +172,7 @@ class TranslationModelSettings:
 
 
 @dataclass(frozen=True)
-class TranslationTrainingSettings:
+class TranslationTrainingSettings(Settings):
     """The training. The help texts say what each setting does.
 
     Example:
@@ -234,7 +232,7 @@ class TranslationTrainingSettings:
     devices: str = devices_setting()
 
     def __post_init__(self):
-        check_settings(self)
+        super().__post_init__()
         packed = self.batching == "packed"
         if not packed and self.tokens_per_row != 128:
             raise ValueError(
@@ -249,7 +247,7 @@ class TranslationTrainingSettings:
 
 
 @dataclass(frozen=True)
-class TranslationDecodingSettings:
+class TranslationDecodingSettings(Settings):
     """The beam search. The help texts say what each setting does.
 
     Example:
@@ -261,8 +259,6 @@ class TranslationDecodingSettings:
     beams: int = setting(4, "width of the beam search; 1: greedy", at_least=1)
     alpha: float = setting(1.0, "exponent of the length penalty")
     batch_size: int = setting(64, "sentences decoded at a time", at_least=1)
-
-    __post_init__ = check_settings
 
 
 SECTIONS = {

@@ -13,7 +13,6 @@ from keras_attn.files import check_writable, only_one
 from keras_attn.tasks.best_weights import BestWeights
 from keras_attn.tasks.compiling import checked_steps, trained_form
 from keras_attn.tasks.run_folder import BEST, tidy_run, train_in_folder
-from keras_attn.tasks.settings import shaping
 from keras_attn.tasks.translation_data import PreparedTranslation
 from keras_attn.tasks.translation_settings import (
     SECTIONS,
@@ -232,7 +231,7 @@ def _shaping(training: TranslationTrainingSettings) -> dict[str, Any]:
     later = ("batching", "tokens_per_row", "chunked_loss")
     return {
         name: value
-        for name, value in shaping(training).items()
+        for name, value in training.shaping().items()
         if name not in later or value != getattr(plain, name)
     }
 
@@ -250,7 +249,7 @@ def _applying(model: TranslationModelSettings) -> dict[str, Any]:
 
     Those of a Transformer as before there were more: runs of then can go on.
     """
-    known, former = shaping(model), {"model": "transformer", **_BEFORE}
+    known, former = model.shaping(), {"model": "transformer", **_BEFORE}
     return {
         name: value
         for name, value in model.config().items()

@@ -9,6 +9,7 @@ import keras
 
 from keras_attn.datasets import TokenBatches
 from keras_attn.export import export_in_child_process
+from keras_attn.fields import checked_texts
 from keras_attn.models import RecurrentConfig, TransformerConfig, encoder_decoder, model_kind
 from keras_attn.tasks.alignment import Alignment
 from keras_attn.tasks.checks import (
@@ -16,7 +17,6 @@ from keras_attn.tasks.checks import (
     check_decoding,
     check_n_best,
     checked_pairs,
-    checked_texts,
 )
 from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam
 from keras_attn.tasks.configs import encoder_decoder_config
@@ -457,7 +457,7 @@ class Translator(Quantizable):
         count = check_n_best(beams, alpha, num_return_sequences)
         if keras.backend.backend() != "tensorflow":
             export_in_child_process(
-                "Translator",
+                type(self),
                 self.save,
                 path,
                 beams=beams,

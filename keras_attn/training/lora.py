@@ -212,7 +212,7 @@ def merge_lora(model: Any) -> None:
 
     Example:
 
-    >>> classifier = text_classifier(TransformerClassifierConfig(50, num_classes=2))
+    >>> classifier = TransformerClassifierConfig(50, num_classes=2).build()
     >>> weights = len(classifier.trainable_weights)
     >>> report = enable_lora(classifier, rank=2)
     >>> merge_lora(classifier)
@@ -257,7 +257,7 @@ def save_lora(model: Any, path: str | os.PathLike) -> None:
 
     >>> import os, tempfile
     >>> config = TransformerClassifierConfig(50, num_classes=2)
-    >>> model, other = text_classifier(config), text_classifier(config)
+    >>> model, other = config.build(), config.build()
     >>> other.set_weights(model.get_weights())
     >>> report = enable_lora(model, rank=2)
     >>> path = os.path.join(tempfile.mkdtemp(), "adapter.npz")
@@ -302,7 +302,7 @@ def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
 
     Example:
 
-    >>> load_lora(text_classifier(BagClassifierConfig(50, num_classes=2)), "nowhere.npz")
+    >>> load_lora(BagClassifierConfig(50, num_classes=2).build(), "nowhere.npz")
     Traceback (most recent call last):
         ...
     FileNotFoundError: Expected a file of `save_lora` at nowhere.npz. There is none.

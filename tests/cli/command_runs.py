@@ -86,11 +86,13 @@ def note_exports(monkeypatch, task):
     def export(*values, **named):
         bound = signature.bind(*values, **named)
         bound.apply_defaults()
-        _, path, *rest = bound.arguments.values()
-        folder = check_place(path, bound.arguments["overwrite"])
+        found = dict(bound.arguments)
+        found |= found.pop("use", {})
+        _, path = found.pop("self"), found.pop("path")
+        folder = check_place(path, found["overwrite"])
         folder.mkdir(exist_ok=True)
         (folder / "saved_model.pb").touch()
-        given.append((path, dict(zip([*bound.arguments][2:], rest, strict=True))))
+        given.append((path, found))
 
     monkeypatch.setattr(task, "export", export)
     return given

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keras_attn.datasets import TranslationPair, template
-from keras_attn.tasks.settings import read_settings
+from keras_attn.settings import read_settings
 
 FOLDER = Path(__file__).parents[2] / "examples" / "attention_by_length"
 NUMBERS = "zero one two three four five six seven eight nine".split()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keras_attn.models import ENCODER_DECODERS
-from keras_attn.tasks.settings import read_settings
+from keras_attn.settings import read_settings
 from keras_attn.tasks.translation_settings import SECTIONS
 
 FOLDER = Path(__file__).parents[2] / "examples" / "multi30k"

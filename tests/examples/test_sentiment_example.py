@@ -78,11 +78,11 @@ def test_arguments(script, tmp_path):
 
 
 def test_its_settings_are_settings(script):
-    from keras_attn.tasks import ClassificationModelSettings, ClassificationTrainingSettings
+    from keras_attn.tasks import TextClassifier
 
     for name, settings in script.MODELS.items():
-        assert ClassificationModelSettings(**settings["model"]).model == name
-        assert ClassificationTrainingSettings(**settings["training"]).epochs > 2
+        assert TextClassifier.kinds.made(settings["model"]).name == name
+        assert TextClassifier.Training.made(settings["training"]).epochs > 2
 
 
 def test_data(script, tmp_path, capsys):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from keras_attn.tasks.settings import read_settings
-from keras_attn.tasks.text_classification_settings import SECTIONS
+from keras_attn.settings import read_settings
+from keras_attn.tasks import TextClassifier
 
 FOLDER = Path(__file__).parents[2] / "examples/text_classification"
 
@@ -21,10 +21,11 @@ def load():
 
 @pytest.mark.parametrize("name", ["imdb", "sst2"])
 def test_the_settings_are_settings(name):
-    read = read_settings(FOLDER / f"{name}.toml", SECTIONS)
-    made = {section: SECTIONS[section](**values) for section, values in read.items()}
+    sections = TextClassifier.sections()
+    read = read_settings(FOLDER / f"{name}.toml", sections)
+    made = {section: sections[section].made(values) for section, values in read.items()}
     assert made["data"].format == name
-    assert made["model"].config()["kind"] == made["model"].model
+    assert made["model"].name == {"imdb": "bag", "sst2": "rnn"}[name]
 
 
 def test_all_settings_are_tested():

@@ -12,10 +12,10 @@ from PIL import Image
 
 from keras_attn.datasets import CaptionedImage
 from keras_attn.models import captioner, small_cnn_encoder
+from keras_attn.settings import read_settings
 from keras_attn.tasks import captioning_training
 from keras_attn.tasks.captioning_settings import SECTIONS
 from keras_attn.tasks.configs import captioner_config
-from keras_attn.tasks.settings import read_settings
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ucm_captions"
 SMALL = """

@@ -477,12 +477,14 @@ ENCODER = models.TransformerClassifierConfig(
 )
 
 
-@pytest.mark.parametrize("config", [BAG, BIDIRECTIONAL, ENCODER], ids=models.classifier_kind)
+KIND = models.TEXT_CLASSIFIERS.name_of
+
+
+@pytest.mark.parametrize("config", [BAG, BIDIRECTIONAL, ENCODER], ids=KIND)
 def test_a_text_classifier(config, tmp_path):
     """Its masks are made of its ids."""
-    build = dict(models.TEXT_CLASSIFIERS.values())[type(config)]
     case = LayerCase(
-        lambda dtype=None, name="model": build(config, dtype, name),
+        lambda dtype=None, name="model": config.build(dtype, name),
         {"token_ids": ("T",)},
         masks={},
         keeps_mask=False,

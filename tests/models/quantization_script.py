@@ -45,11 +45,11 @@ MODELS = {
     "language": lambda: models.recurrent_language_model(
         models.RecurrentLanguageModelConfig(V, units=8)
     ),
-    "bag": lambda: models.text_classifier(models.BagClassifierConfig(V, 3, pair_buckets=10)),
-    "rnn": lambda: models.text_classifier(models.RecurrentClassifierConfig(V, 3, units=8)),
-    "classifier": lambda: models.text_classifier(
-        models.TransformerClassifierConfig(V, 3, positions="learned", **TRANSFORMER)
-    ),
+    "bag": lambda: models.BagClassifierConfig(V, 3, pair_buckets=10).build(),
+    "rnn": lambda: models.RecurrentClassifierConfig(V, 3, units=8).build(),
+    "classifier": lambda: models.TransformerClassifierConfig(
+        V, 3, positions="learned", **TRANSFORMER
+    ).build(),
     "soft": lambda: captioner("soft", dim=8, units=12),
     "captioner": lambda: captioner("t", **TRANSFORMER),
 }

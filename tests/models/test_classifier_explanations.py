@@ -15,7 +15,6 @@ from keras_attn.models import (
     BagClassifierConfig,
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
-    text_classifier,
 )
 from keras_attn.models.classifier_explanations import (
     attention_function,
@@ -29,7 +28,10 @@ RECURRENT = {**BASE, "units": 6}
 TRANSFORMER = {**BASE, "num_heads": 2, "intermediate_dim": 12, "num_layers": 1}
 CONFIGS = {
     "bag": (BagClassifierConfig(**BASE, pair_buckets=40), True),
-    "bag, bare": (BagClassifierConfig(**BASE, weighting=False, hidden_dim=5), False),
+    "bag, bare": (
+        BagClassifierConfig(**BASE, token_weights="none", hidden_dim=5, pair_buckets=0),
+        False,
+    ),
     "rnn": (RecurrentClassifierConfig(**RECURRENT), True),
     "rnn, last": (RecurrentClassifierConfig(**RECURRENT, pooling="last"), False),
     "rnn, max": (RecurrentClassifierConfig(**RECURRENT, cell="gru", pooling="max"), False),
@@ -45,7 +47,7 @@ QUICK = ("bag", "rnn", "transformer, first")
 @functools.cache
 def make(name, dtype=None):
     """Shared: a test that changes weights gives them back."""
-    model = text_classifier(CONFIGS[name][0], dtype)
+    model = CONFIGS[name][0].build(dtype)
     randomize(model)
     return model
 
@@ -157,7 +159,7 @@ def test_other_models_are_refused():
     x = keras.Input((None, 8))
     other = keras.Model(x, MultiHeadSelfAttention(2)(x))
     for make_function in (has_attention, attention_function, gradient_function):
-        with pytest.raises(TypeError, match="text_classifier"):
+        with pytest.raises(TypeError, match="Expected a text classifier"):
             make_function(other)
 
 

@@ -1,5 +1,6 @@
 """The text classifiers: numbers, padding, the split at the embeddings, files, a toy task."""
 
+import dataclasses
 import functools
 
 import keras
@@ -17,7 +18,6 @@ from keras_attn.models import (
     TransformerClassifierConfig,
     classifier_kind,
     embedding_and_rest,
-    text_classifier,
 )
 
 V, C = 13, 3
@@ -25,8 +25,10 @@ BASE = {"vocabulary_size": V, "num_classes": C, "dim": 8}
 RECURRENT = {**BASE, "units": 6}
 TRANSFORMER = {**BASE, "num_heads": 2, "intermediate_dim": 12, "num_layers": 2}
 CONFIGS = {
-    "bag": BagClassifierConfig(**BASE),
-    "bag, bare": BagClassifierConfig(**BASE, weighting=False, combiner="sqrtn"),
+    "bag": BagClassifierConfig(**BASE, pair_buckets=0),
+    "bag, bare": BagClassifierConfig(
+        **BASE, token_weights="none", combiner="sqrtn", pair_buckets=0
+    ),
     "bag, pairs": BagClassifierConfig(**BASE, pair_buckets=40, pair_dim=5),
     "bag, all": BagClassifierConfig(
         **BASE, pair_buckets=40, word_dropout=0.2, hidden_dim=7, combiner="sqrtn"
@@ -81,7 +83,7 @@ def toy(config):
 
 
 def make(config, dtype=None):
-    model = text_classifier(config, dtype)
+    model = config.build(dtype)
     seeds = [w for w in model.weights if "seed" in w.path]
     kept = [numpy(w) for w in seeds]
     randomize(model)
@@ -109,7 +111,7 @@ def test_padding_changes_nothing(config):
 @EACH
 def test_left_padding_and_no_token(config):
     model, forward = toy(config)
-    if classifier_kind(config) != "transformer":  # whose positions count from the left
+    if TEXT_CLASSIFIERS.name_of(config) != "transformer":  # whose positions count from the left
         left = np.array([[0, 0, 0, 5, 3, 9, 3, 1, 12]], "int32")
         np.testing.assert_allclose(numpy(forward(left))[0], numpy(forward(IDS))[0], atol=1e-5)
     head = model.get_layer("head")
@@ -158,12 +160,12 @@ def test_files(config, tmp_path):
     model.save(tmp_path / "m.keras")
     loaded = keras.models.load_model(tmp_path / "m.keras", safe_mode=True)
     np.testing.assert_allclose(numpy(loaded(IDS)), numpy(model(IDS)), atol=1e-6)
-    assert classifier_kind(loaded) == classifier_kind(model) == classifier_kind(config)
+    assert classifier_kind(loaded) == classifier_kind(model) == TEXT_CLASSIFIERS.name_of(config)
     embed, rest = embedding_and_rest(loaded)
     ids = ops.convert_to_tensor(IDS)
     np.testing.assert_allclose(numpy(rest([*embed(ids), ids])), numpy(model(IDS)), atol=1e-6)
     assert type(config)(**config.to_dict()) == config
-    assert TEXT_CLASSIFIERS[classifier_kind(config)][0] is type(config)
+    assert TEXT_CLASSIFIERS.make(TEXT_CLASSIFIERS.describe(config)) == config
 
 
 @EACH
@@ -198,14 +200,15 @@ def test_a_bag_knows_no_order_without_pairs():
 
 
 def test_unseen_pairs_say_nothing():
-    model = text_classifier(CONFIGS["bag, pairs"])
+    model = CONFIGS["bag, pairs"].build()
     assert (numpy(model.get_layer("pair_embedding").embedding.embeddings) == 0).all()
     assert (model.get_layer("weighting").get_token_weights() - 1 < 1e-6).all()
 
 
 def test_word_dropout_takes_whole_tokens():
-    config = BagClassifierConfig(**BASE, word_dropout=0.5, weighting=False, dropout=0.0)
-    layer = text_classifier(config).get_layer("word_dropout")
+    config = BagClassifierConfig(**BASE, word_dropout=0.5, token_weights="none", dropout=0.0)
+    config = dataclasses.replace(config, pair_buckets=0)
+    layer = config.build().get_layer("word_dropout")
     kept = numpy(layer(np.ones((3, 50, 8), "float32"), training=True))
     assert set(np.unique(kept)) == {0.0, 2.0}
     assert (kept == kept[..., :1]).all()
@@ -267,7 +270,7 @@ def test_a_token_far_from_the_end_decides(kind, tmp_path):
             V, C, dim=16, num_layers=1, num_heads=2, intermediate_dim=32, dropout=0.0
         ),
     }[kind]
-    model = text_classifier(config)
+    model = config.build()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     compile_for(model, keras.optimizers.Adam(0.02), loss)
     model.fit(*decided(512), batch_size=32, epochs=6, verbose=0)
@@ -307,8 +310,8 @@ def test_errors():
         with pytest.raises(ValueError, match=rf"{message}.*Received"):
             config()
     with pytest.raises(TypeError, match=r"BagClassifierConfig.*Received: dict"):
-        text_classifier({})
+        TEXT_CLASSIFIERS.name_of({})
     other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="head")])
     for call in (classifier_kind, embedding_and_rest):
-        with pytest.raises(TypeError, match="text_classifier"):
+        with pytest.raises(TypeError, match="Expected a text classifier"):
             call(other)

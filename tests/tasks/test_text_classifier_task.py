@@ -32,8 +32,13 @@ from tracing import eagerly
 from keras_attn import attention_maps
 from keras_attn.datasets import LabelledText
 from keras_attn.datasets.classification_batches import truncate
-from keras_attn.models import BagClassifierConfig, TransformerClassifierConfig, embedding_and_rest
-from keras_attn.tasks import TextClassifier, Translator, text_classification_export
+from keras_attn.models import (
+    TEXT_CLASSIFIERS,
+    BagClassifierConfig,
+    TransformerClassifierConfig,
+    embedding_and_rest,
+)
+from keras_attn.tasks import TextClassifier, Translator
 from keras_attn.tasks.classification_labels import warn_of_imbalance
 from keras_attn.text import CharacterTokenizer
 
@@ -62,7 +67,8 @@ def expected(tasks):
 def small(kind="bag", tokenizer="word_piece", max_length=12, **more):
     """An untrained one of two classes."""
     keras.utils.set_random_seed(0)
-    config = {"kind": kind, **SMALL, **more.pop("config", {})}
+    config = {"model": kind, **SMALL, **({"pair_buckets": 0} if kind == "bag" else {})}
+    config |= more.pop("config", {})
     return TextClassifier(TOKENIZERS[tokenizer], ["bad", "good"], config, max_length, **more)
 
 
@@ -112,8 +118,8 @@ def test_it_learns(kind, config, epochs):
         learning_rate=0.05,
         verbose=0,
     )
-    seen = {"loss", "accuracy"}
-    assert set(history.history) == seen | {f"val_{n}" for n in seen if kind == "bag"}
+    scored = {"val_accuracy", "val_macro_f1", "val_log_loss"} if kind == "bag" else set()
+    assert set(history.history) == {"loss", "accuracy"} | scored
     assert classifier.evaluate(EXAMPLES, num_bootstrap=0).accuracy.value == 1.0
     assert classifier.predict("a superb and lovely play").label == "good"
     assert [p.label for p in classifier.predict(["boring", "fine"])] == ["bad", "good"]
@@ -128,7 +134,7 @@ def test_several_labels_are_learnt():
     ] + [("nothing", ()), ("nothing at all", ())]
     tokenizer = TOKENIZERS["word_piece"]
     classifier = TextClassifier(
-        tokenizer, ["art", "food", "rest"], {"kind": "bag", "dim": 12}, multi_label=True
+        tokenizer, ["art", "food", "rest"], {"dim": 12, "pair_buckets": 0}, multi_label=True
     )
     classifier.fit(examples, epochs=25, batch_size=9, learning_rate=0.05, verbose=0)
     report = classifier.evaluate(examples, num_bootstrap=0)
@@ -410,7 +416,7 @@ def test_attention_is_that_of_the_pooling(case):
 def test_attention_of_a_bag_by_hand(pairs):
     keras.utils.set_random_seed(1)
     classifier = TextClassifier(
-        TOKENIZERS["word_piece"], CLASSES, {"kind": "bag", "dim": 4, "pair_buckets": pairs}, 40
+        TOKENIZERS["word_piece"], CLASSES, {"dim": 4, "pair_buckets": pairs}, 40
     )
     layers = {layer.name: layer for layer in classifier.model.layers}
     rng = np.random.default_rng(0)
@@ -498,7 +504,7 @@ def test_what_decides_is_found(fitted):
     assert against.label == "bad"
     assert min(against.strongest(), key=lambda piece: piece[1])[0] == "great"
     assert fitted.explain("the film was great").method == "attention"
-    assert small(config={"weighting": False}).explain("dull").method == "gradient x input"
+    assert small(config={"token_weights": "none"}).explain("dull").method == "gradient x input"
 
 
 QUICK = [
@@ -551,10 +557,18 @@ def test_sizes_come_from_the_arguments(eager):
     tokenizer = TOKENIZERS["word_piece"]
     classifier = TextClassifier(tokenizer, ["a", "b"], BagClassifierConfig(5, 7))
     assert classifier.config == BagClassifierConfig(tokenizer.vocabulary_size, 2)
-    tiny = {"dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}
+    tiny = {"model": "transformer", "dim": 8, "num_heads": 2, "intermediate_dim": 8}
     assert isinstance(
         TextClassifier(tokenizer, ["a", "b"], tiny).config, TransformerClassifierConfig
     )
+    assert isinstance(TextClassifier(tokenizer, ["a", "b"]).config, BagClassifierConfig)
+    # An object and a dict give the same, and stay as they are.
+    for name, kind in TEXT_CLASSIFIERS.items():
+        config = kind(tokenizer.vocabulary_size, 2, dim=16)
+        given = {"model": name, **config.to_dict()}
+        for form in (config, given):
+            assert TextClassifier(tokenizer, ["a", "b"], form).config == config
+        assert given == {"model": name, **config.to_dict()}
     # Learned positions reach as far as texts do.
     learned = TextClassifier(tokenizer, ["a", "b"], {**tiny, "positions": "learned"}, 600)
     assert learned.config.sequence_length == 600
@@ -577,7 +591,7 @@ def test_sizes_come_from_the_arguments(eager):
         (lambda c: c.explain("a", "gradient", "ugly"), ValueError, "'bad', 'good'.*'ugly'"),
         (lambda c: c.explain("a", None, "ugly"), ValueError, r"'good'\]. Received: 'ugly'"),
         (lambda c: c.explain("a", "attention", "good"), ValueError, "goes with method='gradient'"),
-        (lambda c: c.export("x", "lime"), ValueError, "`method` must be one of"),
+        (lambda c: c.export("x", method="lime"), ValueError, "`method` must be one of"),
         (lambda c: c.fit([]), ValueError, "at least one labelled text"),
         (lambda c: c.fit(["abc"]), ValueError, r"Expected \(text, label\) pairs"),
         (lambda c: c.fit([("a", 1)]), ValueError, "Received: .'a', 1."),
@@ -603,20 +617,20 @@ def test_sizes_come_from_the_arguments(eager):
         (lambda c: TextClassifier(c.tokenizer, ["a", ""]), ValueError, "different strings"),
         (lambda c: TextClassifier(c.tokenizer, [0, 1]), ValueError, "different strings"),
         (lambda c: TextClassifier(c.tokenizer, "ab"), ValueError, "the string 'ab'"),
-        (lambda c: TextClassifier(c.tokenizer, "ab", {"kind": "cnn"}), ValueError, "string"),
+        (lambda c: TextClassifier(c.tokenizer, "ab", {"model": "cnn"}), ValueError, "string"),
         (
-            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"kind": "cnn"}),
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"model": "cnn"}),
             ValueError,
-            "kind='bag': .*kind='rnn': .*kind='transformer': .*cnn",
+            "model='bag': .*model='rnn': .*model='transformer': .*cnn",
         ),
         (lambda c: TextClassifier(c.tokenizer, ["a", "b"], 7), ValueError, "Received: 7"),
         (
-            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"kind": "rnn", "heads": 3}),
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"model": "rnn", "heads": 3}),
             ValueError,
-            r"'heads': 3\}, with \['heads'\], no fields of RecurrentClassifierConfig",
+            r"'heads': 3\}, with \['heads'\], no settings of 'rnn\'",
         ),
         (
-            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"kind": "rnn", "units": 3}),
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"model": "rnn", "units": 3}),
             ValueError,
             "even",
         ),
@@ -638,10 +652,10 @@ def test_what_a_model_cannot_do(tasks):
     with pytest.raises(ValueError, match="no attention of its own"):
         tasks[0]["first"].explain("a", "attention")
     with pytest.raises(ValueError, match="no attention of its own"):
-        tasks[0]["first"].export("x", "attention")
+        tasks[0]["first"].export("x", method="attention")
     with pytest.raises(ValueError, match="one label each"):
         tasks[0]["several"].dataset([("a", ("bad",))], "balanced")
-    with pytest.raises(ValueError, match="weighting=True"):
+    with pytest.raises(ValueError, match="tokens have weights"):
         tasks[0]["rnn"].initialize_token_weights([("a", "bad"), ("b", "good")])
 
 
@@ -686,7 +700,7 @@ def test_mixed_precision(fitted, tmp_path, eager, unsaved):
     np.testing.assert_array_equal(
         again.predict_probabilities(TEXTS), half.predict_probabilities(TEXTS)
     )
-    again.export(tmp_path / "m", "gradient")
+    again.export(tmp_path / "m", method="gradient")
     assert len(unsaved) == 1
 
 
@@ -732,7 +746,8 @@ def served(tasks, tmp_path_factory):
     def of(case):
         if case not in found:
             method = SERVED[case]
-            tasks[0][case].export(folder / case, None if method == METHODS[case][0] else method)
+            given = None if method == METHODS[case][0] else method
+            tasks[0][case].export(folder / case, method=given)
             found[case] = answer("alone", SERVE, calls, folder / case)
         return folder / case, found[case]
 
@@ -749,11 +764,11 @@ def check_outputs(classifier, method, call, outputs):
     value = {name: content[2] for name, content in outputs.items()}
     assert {name: content[:2] for name, content in outputs.items() if name != "label"} == {
         "probabilities": ["float32", [len(texts), 3]],
-        "classes": ["string", [3]],
+        "classes": ["string", [len(texts), 3]],
         "tokens": ["string", [len(texts), width]],
         "weights": ["float32", [len(texts), width]],
     }
-    assert value["classes"] == list(CLASSES)
+    assert value["classes"] == [list(CLASSES)] * len(texts)
     np.testing.assert_allclose(
         np.reshape(value["probabilities"], (-1, 3)),
         classifier.predict_probabilities(texts),
@@ -790,7 +805,7 @@ def test_the_exported_function_gives_what_python_gives(
 ):
     """What stands in the SavedModel, of all kinds, without one."""
     classifier = tasks[0][case]
-    classifier.export(tmp_path / "m", method)
+    classifier.export(tmp_path / "m", method=method)
     serve = unsaved[0]["serving_default"]
     for call in CALLS:
         outputs = {
@@ -809,7 +824,7 @@ def test_export_leaves_what_is_there(tasks, served, tmp_path, monkeypatch):
     def functions(classifier, tf, method):
         return {"serving_default": lambda text: {"probabilities": tf.zeros([tf.size(text), 3])}}, []
 
-    monkeypatch.setattr(text_classification_export, "graph_functions", functions)
+    monkeypatch.setattr(TextClassifier, "serve", functions)
     with pytest.raises(RuntimeError, match="another `serving_default: probabilities"):
         classifier.export(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []

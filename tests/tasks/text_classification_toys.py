@@ -34,19 +34,19 @@ HOSTILE = [
     "e\u0301\u0301\u0301 \ufeff\u200b\u202e",
     "x" * 300,
 ]
-SMALL = {"dim": 8, "dropout": 0.1}
+SMALL = {"dim": 8, "dropout": 0.1, "word_dropout": 0.0}
 # Tokenizer, settings of the model, settings of the task.
 CASES = {
     "bag": (
         "byte_pair",
-        {"kind": "bag", **SMALL, "pair_buckets": 60, "pair_dim": 4, "word_dropout": 0.1},
+        {"model": "bag", **SMALL, "pair_buckets": 60, "pair_dim": 4},
         {"truncation": "tail"},
     ),
-    "rnn": ("word_piece", {"kind": "rnn", **SMALL, "units": 12}, {}),
+    "rnn": ("word_piece", {"model": "rnn", **SMALL, "units": 12}, {}),
     "first": (
         "word_piece",
         {
-            "kind": "transformer", **SMALL, "num_heads": 2, "intermediate_dim": 12,
+            "model": "transformer", **SMALL, "num_heads": 2, "intermediate_dim": 12,
             "num_layers": 1, "pooling": "first",
         },
         {"truncation": "head"},
@@ -54,7 +54,7 @@ CASES = {
     "several": (
         "byte_pair",
         {
-            "kind": "transformer", **SMALL, "num_heads": 2, "intermediate_dim": 12,
+            "model": "transformer", **SMALL, "num_heads": 2, "intermediate_dim": 12,
             "num_layers": 1, "positions": "learned",
         },
         {"multi_label": True, "truncation": "head_tail"},

@@ -101,7 +101,7 @@ class After(keras.callbacks.Callback):
 
 
 def commanded(folder, devices):
-    """Exit code of `keras-attn sentiment fit`, and what the log says of the development texts."""
+    """Exit code of `keras-attn text-classification fit`, and its log losses of the dev texts."""
     data, run = f"{folder}/texts.csv", f"{folder}/run-{devices}"
     with open(data, "w", encoding="utf-8") as file:
         file.write("text,label\n")
@@ -115,7 +115,7 @@ def commanded(folder, devices):
     }  # fmt: skip
     try:
         arguments = [f"--{name}={value}" for name, value in settings.items()]
-        main(["sentiment", "fit", *arguments])
+        main(["text-classification", "fit", *arguments])
     except SystemExit as ended:
         code = ended.code
     with open(f"{run}/log.csv", encoding="utf-8", newline="") as file:

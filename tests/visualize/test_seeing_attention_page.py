@@ -17,7 +17,10 @@ def test_the_code_runs(tmp_path, monkeypatch):
     small = {"dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}
     for folder, task in (
         ("translation", Translator(tokenizer, small)),
-        ("sentiment", TextClassifier(tokenizer, ["bad", "good"], {"kind": "transformer", **small})),
+        (
+            "sentiment",
+            TextClassifier(tokenizer, ["bad", "good"], {"model": "transformer", **small}),
+        ),
     ):
         (tmp_path / folder).mkdir()
         task.save(tmp_path / folder / "best.task")

@@ -5,13 +5,13 @@ import dataclasses
 import pytest
 
 from keras_attn.models import ENCODER_DECODERS
+from keras_attn.settings import differences, read_settings, write_settings
 from keras_attn.tasks import (
     TranslationDataSettings,
     TranslationDecodingSettings,
     TranslationModelSettings,
     TranslationTrainingSettings,
 )
-from keras_attn.tasks.settings import differences, read_settings, write_settings
 from keras_attn.tasks.translation_settings import SECTIONS
 
 KINDS = [

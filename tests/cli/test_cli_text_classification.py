@@ -45,13 +45,13 @@ pair_buckets = 30
 epochs = 3
 batch_size = 5
 learning_rate = 3e-2
-ema = 0.5
+ema_momentum = 0.5
 checkpoint_steps = 2
 """
 
 
 def command(*arguments):
-    return run_command("sentiment", *arguments)
+    return run_command("text-classification", *arguments)
 
 
 def write(path, rows):
@@ -123,7 +123,7 @@ def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, 
     """The first end is a Ctrl-C, the second comes without a warning; the third process goes on."""
 
     def run_to(number, writings, code):
-        fit = ("sentiment", *fit_arguments(place, tmp_path))
+        fit = ("text-classification", *fit_arguments(place, tmp_path))
         return run_elsewhere(RUN_TO_SIGNAL, int(number), writings, *fit, code=code)
 
     _, err = run_to(signal.SIGINT, 3, 130)
@@ -310,7 +310,9 @@ def test_jax_needs_no_tensorflow(place, model, tmp_path):
         "explain", "--model", best, "--to", tmp_path / "page.html", "--method", "gradient",
         tmp_path / "lines.txt",
     )  # fmt: skip
-    commands = [["sentiment", *map(str, part)] for part in (fit, evaluate, predict, explain)]
+    commands = [
+        ["text-classification", *map(str, part)] for part in (fit, evaluate, predict, explain)
+    ]
     out, _ = run_elsewhere(RUN_WITHOUT, json.dumps(commands), kind="jax")
     assert "epoch 1; temperature" in out
     assert "gradient x input" in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -348,14 +350,14 @@ def test_data_that_cannot_be_learnt_from(place, content, message, tmp_path):
         (["predict", "--model", "m", "--batch-size", "0"], 2, "--batch-size"),
         (["fit", "--train", "none.csv"], 2, "--run-dir"),
         (["fit", "--run-dir", "r", "--train", "none.csv"], 1, "none.csv"),
-        (["fit", "--run-dir", "r", "--units", "64"], 1, "`units` belong to model='rnn'"),
+        (["fit", "--run-dir", "r", "--units", "64"], 2, "--units belongs to model='rnn'"),
         (["fit", "--run-dir", "r", "--model", "cnn"], 2, "--model"),
-        (["fit", "--run-dir", "r", "--max-length", "1"], 1, "`max_length` must be at least 2"),
+        (["fit", "--run-dir", "r", "--max-length", "1"], 2, "--max-length must be at least 2"),
         (["fit", "--run-dir", "r", "--config", "none.toml"], 1, "none.toml"),
         (["evaluate", "--model", "m"], 2, "--data"),
         (["evaluate", "--model", "m", "--data", "d", "--split", "all"], 2, "--split"),
         (["evaluate", "--model", "m", "--data", "none.csv"], 1, "none.csv"),
-        (["evaluate", "--model", "m", "--data", "d", "--format", "xml"], 1, "`format`"),
+        (["evaluate", "--model", "m", "--data", "d", "--format", "xml"], 2, "--format"),
         (["explain", "--model", "m"], 2, "--to"),
         (["explain", "--model", "m", "--to", "p", "--method", "lime"], 2, "--method"),
         (["explain", "--model", "m", "--to", "p", "--limit", "0"], 2, "--limit"),

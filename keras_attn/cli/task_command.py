@@ -1,0 +1,326 @@
+"""The command of a task, derived from its class."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_attn.cli.lines import check_files, files_argument, read_chunks
+from keras_attn.cli.options import FILE, config_option, device_option, make_option, model_option
+from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
+from keras_attn.cli.quantizing import quantize_command
+from keras_attn.settings import Option, read_settings
+from keras_attn.tasks.task import Task
+from keras_attn.training import compute_on
+
+_STEPS_OF_SECTIONS = {
+    "data": ("fit",),
+    "model": ("fit",),
+    "training": ("fit",),
+    "use": ("evaluate", "predict", "explain", "export"),
+    "test": ("evaluate",),
+}
+
+
+def task_command(task: type[Task]) -> click.Group:
+    """Makes the command of a task: a group with a command for each of its steps.
+
+    Each setting of the task is an option of the steps that it belongs to. The values come from the
+    command line, else from the file given by `--config`, else from the defaults.
+
+    Args:
+        task: The class.
+
+    Returns:
+        The group, `keras-attn TASK`.
+
+    Raises:
+        ValueError: If two sections of settings have an option of the same name in one step.
+
+    Example:
+
+    >>> from keras_attn.tasks import TextClassifier
+    >>> sorted(task_command(TextClassifier).commands)
+    ['evaluate', 'explain', 'export', 'fit', 'predict', 'quantize']
+    """
+    group = click.Group(task.name, help=task.summary)
+    for step in task.steps:
+        make = _MAKERS[step]
+        group.add_command(make(task))
+    return group
+
+
+def options_of(task: type[Task], step: str) -> list[tuple[str, Option]]:
+    """Returns the options of a step.
+
+    Args:
+        task: The class of the task.
+        step: Name of the step, such as `"fit"`.
+
+    Returns:
+        Pairs of the name of a section and an option.
+
+    Raises:
+        ValueError: If two sections have an option of the same name.
+
+    Example:
+
+    >>> from keras_attn.tasks import TextClassifier
+    >>> [option.name for section, option in options_of(TextClassifier, "export")]
+    ['method']
+    """
+    found = [
+        (name, option)
+        for name, section in task.sections().items()
+        for option in section.declared()
+        if step in (option.steps or _STEPS_OF_SECTIONS[name])
+    ]
+    names = [option.name for _, option in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"Two sections of {task.__name__} have options of `{step}` named {twice}.")
+    return found
+
+
+def merged(
+    task: type[Task], step: str, file: Path | None, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Makes the settings of a step: the command line goes before the file, that before defaults.
+
+    Args:
+        task: The class of the task.
+        step: Name of the step.
+        file: A settings file, or None.
+        given: Values of the command line, None where there is none.
+
+    Returns:
+        Settings by the names of their sections.
+
+    Raises:
+        TypeError: If a value in the file has the wrong type.
+        ValueError: If a name in the file is unknown, or a value is out of range.
+    """
+    sections = task.sections()
+    read = read_settings(file, sections) if file is not None else {}
+    options = options_of(task, step)
+    made = {}
+    for name in dict.fromkeys(name for name, _ in options):
+        line = {
+            option.name: None if given[option.name] == "none" and option.kind is not str
+            else given[option.name]
+            for section, option in options
+            if section == name and given.get(option.name) is not None
+        }  # fmt: skip
+        try:
+            made[name] = sections[name].made({**read.get(name, {}), **line})
+        except (TypeError, ValueError) as error:
+            wrong = re.match(r"`(\w+)`", str(error))
+            if wrong and wrong[1] in line:
+                own = "|".join(option.name for _, option in options)
+                raise click.UsageError(re.sub(rf"`({own})`", _as_option, str(error))) from error
+            where = f" ({file}, [{name}], and the command line)" if file is not None else ""
+            raise type(error)(f"{error}{where}") from error
+    return made
+
+
+def _as_option(name: re.Match) -> str:
+    return "--" + name[1].replace("_", "-")
+
+
+def _values(task: type[Task], step: str, settings: Mapping[str, Any], method: Callable) -> dict:
+    """The settings of a step that a method takes, by name."""
+    taken = inspect.signature(method).parameters
+    return {
+        option.name: getattr(settings[section], option.name)
+        for section, option in options_of(task, step)
+        if option.name in taken
+    }
+
+
+def _step(task: type[Task], step: str, body: Callable, help: str, *more: Callable) -> click.Command:
+    """Makes a command of `body(config, settings, **others)`."""
+
+    def run(config: Path | None = None, **given: Any) -> None:
+        names = [option.name for _, option in options_of(task, step)]
+        settings = merged(task, step, config, {name: given.pop(name) for name in names})
+        body(settings=settings, **given)
+
+    for _, option in options_of(task, step)[::-1]:
+        run = make_option(option)(run)
+    run = config_option(run)
+    for decorate in more[::-1]:
+        run = decorate(run)
+    return click.command(step, help=help)(run)
+
+
+def _about(method: Callable) -> str:
+    """The paragraphs of a docstring before its arguments."""
+    text = inspect.getdoc(method) or ""
+    return text.split("\nArgs:")[0].strip()
+
+
+def _fit(task: type[Task]) -> click.Command:
+    def fit(run_dir: Path, settings: dict[str, Any]) -> None:
+        examples = task.read(settings["data"])
+        click.echo(examples.summary)
+        what = task.examples_are
+        click.echo(
+            f"{what.capitalize()} for training: {len(examples.train):,}, "
+            f"development: {len(examples.dev):,}"
+        )
+        run = task.train(examples.train, examples.dev, run_dir, **settings, log=click.echo)
+        exit_if_interrupted(run)
+        if run.best_score is not None:
+            score = getattr(settings["training"], "score", "score")
+            note = f"; {run.note}" if run.note else ""
+            click.echo(
+                f"Best on the development {what}: {score} {run.best_score:.4f}, "
+                f"epoch {run.best_epoch}{note}"
+            )
+        click.echo(str(run.best))
+
+    about = (
+        "Train; the same command again goes on with a run that was interrupted.\n\n"
+        f"{_about(task.read)}\n\n"
+        "The weights with the best score are kept in RUN_DIR/best.task. Ctrl-C ends the training "
+        "after the batch at hand."
+    )
+    run_dir = click.option("--run-dir", type=FILE, required=True, help="folder of the run")
+    return _step(task, "fit", fit, about, run_dir)
+
+
+def _evaluate(task: type[Task]) -> click.Command:
+    def evaluate(
+        model_file: Path, output: Path | None, device: str, settings: dict[str, Any]
+    ) -> None:
+        check_output(output)
+        examples = task.read_test(settings["test"], settings["data"])
+        click.echo(examples.summary())
+        with compute_on(device):
+            values = _values(task, "evaluate", settings, task.evaluate)
+            report = task.load(model_file).evaluate(examples, **values)
+        click.echo(str(report))
+        if output is not None:
+            write_json(output, report.to_dict())
+
+    to = click.option("--to", "output", type=FILE, help="JSON file of the figures")
+    about = f"Measure a model on {task.examples_are} of yours."
+    return _step(task, "evaluate", evaluate, about, model_option, to, device_option)
+
+
+def _predict(task: type[Task]) -> click.Command:
+    def predict(
+        model_file: Path,
+        output: Path | None,
+        device: str,
+        files: tuple[Path, ...],
+        settings: dict[str, Any],
+    ) -> None:
+        check_files(files)
+        check_output(output)
+        with compute_on(device), contextlib.ExitStack() as stack:
+            values = _values(task, "predict", settings, task.predict)
+            loaded = task.load(model_file)
+            file = open_output(output, stack)
+            for lines in read_chunks(files):
+                for result in loaded.predict(lines, **values):
+                    print(json.dumps(result._asdict(), ensure_ascii=False), file=file)
+                file.flush()
+
+    about = (
+        f"{_about(task.predict)}\n\n"
+        "FILES have one text on each line; standard input is read if there are none. A line of "
+        "JSON is written for each. Lines end at newlines only. Bytes that are not UTF-8 are read "
+        "as U+FFFD, with a warning."
+    )
+    to = click.option(
+        "--to", "output", type=FILE, help="file of JSON lines; standard output if none"
+    )
+    return _step(task, "predict", predict, about, model_option, to, device_option, files_argument)
+
+
+def _explain(task: type[Task]) -> click.Command:
+    def explain(
+        model_file: Path,
+        output: Path,
+        limit: int,
+        title: str,
+        device: str,
+        files: tuple[Path, ...],
+        settings: dict[str, Any],
+    ) -> None:
+        check_files(files)
+        check_output(output)
+        with compute_on(device):
+            values = _values(task, "explain", settings, task.explain)
+            read = itertools.chain.from_iterable(read_chunks(files))
+            lines = list(itertools.islice(read, limit))
+            more = next(read, None) is not None
+            found = task.load(model_file).explain(lines, **values)
+        with contextlib.ExitStack() as stack:
+            open_output(output, stack).write(task.page(found, title))
+        if more:
+            click.echo(
+                f"There are more texts: the page has the first {limit}. See --limit.", err=True
+            )
+        click.echo(str(output))
+
+    about = (
+        "Write a page that shows what decided.\n\n"
+        "FILES have one text on each line; standard input is read if there are none. No more than "
+        "--limit texts are read."
+    )
+    return _step(
+        task,
+        "explain",
+        explain,
+        about,
+        model_option,
+        click.option("--to", "output", type=FILE, required=True, help="HTML file"),
+        click.option(
+            "--limit", type=click.IntRange(1), default=50, show_default=True,
+            help="largest number of texts",
+        ),
+        click.option("--title", default="Explained texts", show_default=True, help="of the page"),
+        device_option,
+        files_argument,
+    )  # fmt: skip
+
+
+def _export(task: type[Task]) -> click.Command:
+    def export(model_file: Path, folder: Path, overwrite: bool, settings: dict[str, Any]) -> None:
+        values = {
+            option.name: getattr(settings[section], option.name)
+            for section, option in options_of(task, "export")
+        }
+        task.load(model_file).export(folder, overwrite=overwrite, **values)
+        click.echo(f"SavedModel: {folder}")
+
+    about = "Export a SavedModel, which needs TensorFlow alone."
+    return _step(
+        task,
+        "export",
+        export,
+        about,
+        model_option,
+        click.option("--to", "folder", type=FILE, required=True, help="folder of the SavedModel"),
+        click.option("--overwrite", is_flag=True, help="replace a SavedModel that is there"),
+    )
+
+
+_MAKERS: dict[str, Callable[[type[Task]], click.Command]] = {
+    "fit": _fit,
+    "evaluate": _evaluate,
+    "predict": _predict,
+    "explain": _explain,
+    "quantize": quantize_command,
+    "export": _export,
+}

@@ -1,0 +1,323 @@
+"""Settings declared once: keyword arguments, options of the command, TOML lines and JSON fields."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+def setting(
+    default: Any,
+    help: str,
+    *,
+    kind: type | None = None,
+    choices: Sequence[Any] | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    above: float | None = None,
+    steps: Sequence[str] = (),
+    required: bool = False,
+    shapes_result: bool = True,
+    check: Callable[[Any], None] | None = None,
+) -> Any:
+    """A field of a settings dataclass.
+
+    Args:
+        default: The default value. Its type is the expected type.
+        help: What the setting does, for the command, TOML files and the documentation.
+        kind: Expected type where the default is None; None stays allowed.
+        choices: The values that are allowed.
+        at_least: Smallest allowed value.
+        below: Values must be smaller than this.
+        above: Values must be greater than this.
+        steps: Steps of the command that have the option, such as `"fit"`; those of its class if
+            empty.
+        required: Whether the command insists on the option.
+        shapes_result: Whether a different value gives a different model. A run can go on with
+            another value only where this is False.
+        check: Raises a ValueError for a wrong value. It is called after the other checks.
+
+    Returns:
+        A dataclass field.
+
+    Example:
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Reading(Settings):
+    ...     speed: int = setting(3, "pages an hour", at_least=1)
+    ...     pages: int | None = setting(None, "pages to read", kind=int)
+    >>> Reading().speed, Reading(pages=7).pages
+    (3, 7)
+    """
+    metadata = {
+        "help": help,
+        "kind": kind or type(default),
+        "optional": default is None,
+        "choices": choices,
+        "at_least": at_least,
+        "below": below,
+        "above": above,
+        "steps": tuple(steps),
+        "required": required,
+        "shapes_result": shapes_result,
+        "check": check,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def size(help: str, default: Any = dataclasses.MISSING) -> Any:
+    """A field that is not set by users but follows from their data, such as a vocabulary size.
+
+    Args:
+        help: What it is the size of.
+        default: The default value; the field is required without one.
+
+    Returns:
+        A dataclass field.
+
+    Example:
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Counting(Settings):
+    ...     vocabulary_size: int = size("number of tokens")
+    ...     dim: int = setting(8, "width")
+    >>> Counting(50).dim, [field.name for field in declared_fields(Counting)]
+    (8, ['dim'])
+    """
+    metadata = setting(None, help, kind=int, at_least=1).metadata
+    optional = default is None
+    return dataclasses.field(
+        default=default, metadata={**metadata, "optional": optional, "size": True}
+    )
+
+
+def declared_fields(kind: type) -> list[dataclasses.Field]:
+    """Returns the fields of a settings dataclass that users set, without sizes."""
+    return [field for field in dataclasses.fields(kind) if not field.metadata.get("size")]
+
+
+class Option(NamedTuple):
+    """A setting as the command and TOML files see it.
+
+    Example:
+
+    >>> Option("dim", int, 8, "width of the model", None, False, ()).name
+    'dim'
+    """
+
+    name: str
+    kind: type
+    default: Any
+    help: str
+    choices: Sequence[Any] | None
+    required: bool
+    steps: tuple[str, ...]
+
+
+class Entry(NamedTuple):
+    """A setting with its value, as it stands in a TOML file.
+
+    Example:
+
+    >>> Entry("dim", 8, "width of the model").value
+    8
+    """
+
+    name: str
+    value: Any
+    help: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Base class of settings dataclasses, which check their values when they are made.
+
+    Raises:
+        TypeError: If a value has the wrong type.
+        ValueError: If a value is out of range, or a number is not finite.
+
+    Example:
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Reading(Settings):
+    ...     speed: int = setting(3, "pages an hour", at_least=1)
+    >>> Reading(speed=0)
+    Traceback (most recent call last):
+        ...
+    ValueError: `speed` must be at least 1. Received: 0.
+    """
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.metadata["kind"] is float and type(value) is int:
+                object.__setattr__(self, field.name, float(value))
+            check_value(field.name, getattr(self, field.name), field.metadata)
+
+    @classmethod
+    def declared(cls) -> list[Option]:
+        """Returns the settings as options."""
+        return [
+            Option(
+                field.name,
+                field.metadata["kind"],
+                field.default,
+                field.metadata["help"],
+                field.metadata["choices"],
+                field.metadata["required"],
+                field.metadata["steps"],
+            )
+            for field in declared_fields(cls)
+        ]
+
+    @classmethod
+    def made(cls, values: Mapping[str, Any]) -> Settings:
+        """Makes an instance of the values that were given.
+
+        Args:
+            values: Values by the names of the settings.
+
+        Raises:
+            TypeError: If a setting is unknown; the nearest known one is named.
+        """
+        known = [field.name for field in declared_fields(cls)]
+        for name in values:
+            if name not in known:
+                raise TypeError(f"Unknown setting `{name}`. {nearest(name, known)}")
+        return cls(**values)
+
+    def entries(self) -> list[Entry]:
+        """Returns the settings with their values."""
+        return [
+            Entry(field.name, getattr(self, field.name), field.metadata["help"])
+            for field in declared_fields(type(self))
+        ]
+
+    def shaping(self) -> dict[str, Any]:
+        """Returns the values of the settings that shape the result.
+
+        Example:
+
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Reading(Settings):
+        ...     speed: int = setting(3, "pages an hour")
+        ...     aloud: bool = setting(False, "for the others", shapes_result=False)
+        >>> Reading().shaping()
+        {'speed': 3}
+        """
+        return {
+            field.name: getattr(self, field.name)
+            for field in declared_fields(type(self))
+            if field.metadata["shapes_result"]
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all values, sizes included, as a JSON-safe dict."""
+        return dataclasses.asdict(self)
+
+
+def with_defaults(kind: type, **defaults: Any) -> Callable[[type], type]:
+    """Class decorator: settings that are inherited, with other defaults.
+
+    Args:
+        kind: The base class that declares them.
+        **defaults: New default of each.
+
+    Returns:
+        A decorator for a subclass, to be put under `dataclass`.
+
+    Example:
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Reading(Settings):
+    ...     speed: int = setting(3, "pages an hour", at_least=1)
+    >>> @dataclasses.dataclass(frozen=True)
+    ... @with_defaults(Reading, speed=5)
+    ... class QuickReading(Reading):
+    ...     aloud: bool = setting(False, "for the others")
+    >>> QuickReading()
+    QuickReading(speed=5, aloud=False)
+    """
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+
+    def decorate(subclass: type) -> type:
+        for name, default in defaults.items():
+            changed = dataclasses.field(default=default, metadata=fields[name].metadata)
+            setattr(subclass, name, changed)
+            subclass.__annotations__ = {**subclass.__annotations__, name: fields[name].type}
+        return subclass
+
+    return decorate
+
+
+def check_value(name: str, value: Any, limits: Mapping[str, Any]) -> None:
+    """Checks the value of a setting.
+
+    Args:
+        name: Name of the setting, for the message.
+        value: The value.
+        limits: Metadata of its field.
+
+    Raises:
+        TypeError: If the value has the wrong type.
+        ValueError: If it is out of range, or a number that is not finite.
+    """
+    kind = limits["kind"]
+    if value is None and limits["optional"]:
+        return
+    if type(value) is not kind and kind is not object:
+        raise TypeError(
+            f"`{name}` must be of type {kind.__name__}{' or None' if limits['optional'] else ''}. "
+            f"Received: {value!r}, of type {type(value).__name__}."
+        )
+    if kind is float and not math.isfinite(value):
+        raise ValueError(f"`{name}` must be a finite number. Received: {value}.")
+    if limits["choices"] is not None and value not in limits["choices"]:
+        near = difflib.get_close_matches(str(value), map(str, limits["choices"]), 1)
+        raise ValueError(
+            f"`{name}` must be one of {', '.join(map(repr, limits['choices']))}. "
+            f"Received: {value!r}." + (f" Did you mean {near[0]!r}?" if near else "")
+        )
+    if limits["at_least"] is not None and value < limits["at_least"]:
+        raise ValueError(f"`{name}` must be at least {limits['at_least']}. Received: {value}.")
+    if limits["above"] is not None and value <= limits["above"]:
+        raise ValueError(f"`{name}` must be above {limits['above']}. Received: {value}.")
+    if limits["below"] is not None and value >= limits["below"]:
+        raise ValueError(f"`{name}` must be below {limits['below']}. Received: {value}.")
+    if limits["check"] is not None:
+        limits["check"](value)
+
+
+def differences(former: Any, present: Any) -> list[str]:
+    """Names what differs between two sections, of the settings that shape the result.
+
+    Args:
+        former: Settings, or the choice of a kind.
+        present: The same, now.
+
+    Returns:
+        Texts such as `"speed is 3 there, 5 here"`.
+
+    Example:
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Reading(Settings):
+    ...     speed: int = setting(3, "pages an hour")
+    >>> differences(Reading(), Reading(5))
+    ['speed is 3 there, 5 here']
+    """
+    there, here = former.shaping(), present.shaping()
+    return [
+        f"{name} is {there.get(name)!r} there, {here.get(name)!r} here"
+        for name in {**there, **here}
+        if there.get(name) != here.get(name)
+    ]
+
+
+def nearest(name: str, known: Any) -> str:
+    """Returns a sentence that names the nearest known name, or all of them."""
+    near = difflib.get_close_matches(name, known, 1, cutoff=0.5)
+    return f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(known)}."

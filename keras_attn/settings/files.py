@@ -1,0 +1,110 @@
+"""Settings files: TOML with a table for each section."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_attn.files import atomic_write
+from keras_attn.settings.declaring import nearest
+
+
+def read_settings(
+    path: str | os.PathLike, sections: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Reads the sections of a settings file.
+
+    Args:
+        path: A TOML file with tables such as `[model]`.
+        sections: The tables that the file may have: names with a `Settings` class or `Kinds`.
+
+    Returns:
+        For each section the values that the file gives.
+
+    Raises:
+        FileNotFoundError: If there is no file.
+        ValueError: If the file is not TOML, or has unknown tables or keys. The nearest known one is
+            named.
+
+    Example:
+
+    >>> import tempfile, dataclasses
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Reading(Settings):
+    ...     speed: int = setting(3, "pages an hour")
+    >>> file = Path(tempfile.mkdtemp()) / "settings.toml"
+    >>> _ = file.write_text("[reading]\\nspeed = 5")
+    >>> read_settings(file, {"reading": Reading})
+    {'reading': {'speed': 5}}
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected a settings file. Received: {path}, which is none.")
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"Expected a TOML file. Received: {path}: {error}") from error
+    known = {name: [o.name for o in section.declared()] for name, section in sections.items()}
+    for name, table in tables.items():
+        if name not in sections:
+            every = {option: section for section, options in known.items() for option in options}
+            if name in every and not isinstance(table, dict):
+                raise ValueError(
+                    f"{path}: `{name}` stands outside of its section. Put it under [{every[name]}]."
+                )
+            raise ValueError(f"{path}: unknown section [{name}]. {nearest(name, sections)}")
+        if not isinstance(table, dict):
+            raise ValueError(f"{path}: expected a section [{name}]. Received: {name} = {table!r}.")
+        for key in table:
+            if key not in known[name]:
+                raise ValueError(
+                    f"{path}: unknown setting `{key}` in [{name}]. {nearest(key, known[name])}"
+                )
+    return {name: dict(tables.get(name, {})) for name in sections}
+
+
+def write_settings(path: str | os.PathLike, sections: Mapping[str, Any]) -> None:
+    """Writes all settings with their help texts, as a file that `read_settings` reads.
+
+    A setting that is None is written as a comment, as TOML has no null.
+
+    Args:
+        path: The file; it is replaced as a whole.
+        sections: Names of the tables, each with `Settings` or a `Choice`.
+
+    Example:
+
+    >>> import tempfile, dataclasses
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Reading(Settings):
+    ...     speed: int = setting(3, "pages an hour")
+    ...     pages: int | None = setting(None, "pages to read", kind=int)
+    >>> file = Path(tempfile.mkdtemp()) / "settings.toml"
+    >>> write_settings(file, {"reading": Reading()})
+    >>> print(file.read_text(), end="")
+    [reading]
+    speed = 3  # pages an hour
+    # pages =  # pages to read
+    """
+    blocks = []
+    for name, section in sections.items():
+        lines = [f"[{name}]"]
+        for key, value, text in section.entries():
+            start = f"# {key} =" if value is None else f"{key} = {_toml(value)}"
+            lines.append(f"{start}  # {text}")
+        blocks.append("\n".join(lines) + "\n")
+    with atomic_write(path) as partial:
+        partial.write_text("\n".join(blocks), encoding="utf-8")
+
+
+def _toml(value: Any) -> str:
+    """JSON strings are TOML strings, except for DEL, which JSON leaves as it is."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_toml(k)} = {_toml(v)}" for k, v in value.items()) + "}"
+    return json.dumps(value)

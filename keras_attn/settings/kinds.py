@@ -1,0 +1,244 @@
+"""The choice of one kind among several, such as the architecture of a model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from keras_attn.settings.declaring import (
+    Entry,
+    Option,
+    Settings,
+    check_value,
+    declared_fields,
+    nearest,
+)
+
+
+class Kinds(Mapping):
+    """The kinds of one thing by their names, each a class of `Settings`.
+
+    A choice of a kind is written as a dict with the name of the kind under `key`:
+    `{"model": "rnn", "units": 64}`. That is how Python calls, TOML files and saved files have it.
+
+    Args:
+        key: Name of the setting that names the kind.
+        default: Name of the kind that is taken if none is named.
+        help: What is chosen, for the command.
+
+    Example:
+
+    >>> VEHICLES = Kinds("vehicle", "bus", "how to travel")
+    >>> @VEHICLES.register("bus")
+    ... @dataclasses.dataclass(frozen=True)
+    ... class Bus(Settings):
+    ...     stops: int = setting(3, "number of stops", at_least=1)
+    >>> VEHICLES.make({"stops": 5})
+    Bus(stops=5)
+    >>> VEHICLES.describe(Bus(5))
+    {'vehicle': 'bus', 'stops': 5}
+    """
+
+    def __init__(self, key: str, default: str, help: str):
+        self.key = key
+        self.default = default
+        self.help = help
+        self._kinds: dict[str, type[Settings]] = {}
+
+    def register(self, name: str) -> Callable[[type], type]:
+        """Class decorator: makes a class of settings one of the kinds.
+
+        Args:
+            name: Name of the kind.
+
+        Returns:
+            A decorator.
+        """
+
+        def decorate(kind: type) -> type:
+            self._kinds[name] = kind
+            return kind
+
+        return decorate
+
+    def __getitem__(self, name: str) -> type[Settings]:
+        return self._kinds[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def name_of(self, made: Any) -> str:
+        """Returns the name of the kind of an instance.
+
+        Raises:
+            TypeError: If it is none of the kinds.
+        """
+        for name, kind in self.items():
+            if type(made) is kind:
+                return name
+        kinds = [kind.__name__ for kind in self.values()]
+        raise TypeError(f"Expected one of {kinds}. Received: {type(made).__name__}.")
+
+    def describe(self, made: Settings) -> dict[str, Any]:
+        """Returns an instance as a JSON-safe dict, with the name of its kind."""
+        return {self.key: self.name_of(made), **made.to_dict()}
+
+    def make(self, config: Any = None, **sizes: Any) -> Any:
+        """Makes an instance of a kind.
+
+        Args:
+            config: An instance of a kind; a dict of settings with the name of a kind under `key`;
+                a `Choice`; or None: the default kind with its defaults.
+            **sizes: Sizes that follow from the data. They replace those of `config`; what a kind
+                does not have is left out.
+
+        Returns:
+            An instance of the chosen kind.
+
+        Raises:
+            TypeError: If a setting has the wrong type.
+            ValueError: If the kind or a setting is unknown, or a value is out of range.
+        """
+        if isinstance(config, Choice):
+            name, values = config.name, dict(config.values)
+        elif isinstance(config, tuple(self.values())):
+            name, values = self.name_of(config), config.to_dict()
+        else:
+            name, values = self._checked(config)
+        kind = self[name]
+        own = {field.name for field in dataclasses.fields(kind)}
+        return kind(**{**values, **{k: v for k, v in sizes.items() if k in own}})
+
+    def _checked(self, config: Any) -> tuple[str, dict[str, Any]]:
+        given = {} if config is None else config
+        name = given.get(self.key, self.default) if isinstance(given, Mapping) else None
+        known = {n: [f.name for f in dataclasses.fields(kind)] for n, kind in self.items()}
+        own = known.get(name, [])
+        unknown = [key for key in given if key not in (self.key, *own)] if own else []
+        if not own or unknown:
+            fields = "; ".join(f"{self.key}={n!r}: {names}" for n, names in known.items())
+            raise ValueError(
+                f"`config` must be one of {[kind.__name__ for kind in self.values()]}, or a dict "
+                f"of the settings of one of them: {fields}. Received: {config!r}"
+                + (f", with {unknown}, no settings of {name!r}." if unknown else ".")
+            )
+        return name, {key: value for key, value in given.items() if key != self.key}
+
+    # As a section of settings
+
+    def declared(self) -> list[Option]:
+        """Returns the name of the kind and the settings of all kinds, as options."""
+        options = [Option(self.key, str, self.default, self.help, tuple(self), False, ())]
+        every: dict[str, dict[str, dataclasses.Field]] = {}
+        for name, kind in self.items():
+            for field in declared_fields(kind):
+                every.setdefault(field.name, {})[name] = field
+        return options + [self._option(name, fields) for name, fields in every.items()]
+
+    def _option(self, name: str, fields: Mapping[str, dataclasses.Field]) -> Option:
+        """One option for a setting that some kinds have, perhaps with other defaults."""
+        texts = _by_value({kind: f.metadata["help"] for kind, f in fields.items()})
+        shown = [
+            text if len(kinds) == len(self) else f"{', '.join(kinds)}: {text}"
+            for text, kinds in texts.items()
+        ]
+        defaults = _by_value({kind: f.default for kind, f in fields.items()})
+        first = next(iter(fields.values()))
+        choices = None
+        if first.metadata["choices"] is not None:
+            choices = [c for f in fields.values() for c in f.metadata["choices"]]
+            choices = tuple(dict.fromkeys(choices))
+        default = first.default
+        if len(defaults) > 1:
+            default = ", ".join(f"{', '.join(kinds)}: {d}" for d, kinds in defaults.items())
+        return Option(name, first.metadata["kind"], default, "; ".join(shown), choices, False, ())
+
+    def made(self, values: Mapping[str, Any]) -> Choice:
+        """Chooses a kind and checks the settings that were given, before any size is known.
+
+        Args:
+            values: Settings, with the name of the kind under `key`.
+
+        Returns:
+            A `Choice`.
+
+        Raises:
+            TypeError: If a setting is unknown or has the wrong type.
+            ValueError: If the kind is unknown, a setting belongs to another kind, or a value is out
+                of range.
+        """
+        name = values.get(self.key, self.default)
+        if name not in self:
+            raise ValueError(
+                f"`{self.key}` must be one of {', '.join(map(repr, self))}. Received: {name!r}."
+            )
+        fields = {field.name: field for field in declared_fields(self[name])}
+        chosen = {}
+        for key, value in values.items():
+            if key == self.key:
+                continue
+            if key not in fields:
+                kinds = [n for n, k in self.items() if key in {f.name for f in declared_fields(k)}]
+                if not kinds:
+                    known = [option.name for option in self.declared()]
+                    raise TypeError(f"Unknown setting `{key}`. {nearest(key, known)}")
+                raise ValueError(
+                    f"`{key}` belongs to {self.key}={' or '.join(map(repr, kinds))}. Received: "
+                    f"{key}={value!r} with {self.key}={name!r}."
+                )
+            if fields[key].metadata["kind"] is float and type(value) is int:
+                value = float(value)
+            check_value(key, value, fields[key].metadata)
+            chosen[key] = value
+        choice = Choice(self, name, chosen)
+        sizes = [f.name for f in dataclasses.fields(self[name]) if f.default is dataclasses.MISSING]
+        self.make(choice, **dict.fromkeys(sizes, 2))  # what settings say of each other
+        return choice
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """A kind and the settings that were given for it, before the sizes are known.
+
+    Args:
+        kinds: The kinds.
+        name: Name of the chosen one.
+        values: Settings that differ from the defaults, or are given all the same.
+    """
+
+    kinds: Kinds = dataclasses.field(compare=False, repr=False)
+    name: str
+    values: Mapping[str, Any]
+
+    def entries(self) -> list[Entry]:
+        """Returns the name of the kind and all of its settings, with their values."""
+        return [
+            Entry(self.kinds.key, self.name, self.kinds.help),
+            *(
+                Entry(
+                    field.name, self.values.get(field.name, field.default), field.metadata["help"]
+                )
+                for field in declared_fields(self.kinds[self.name])
+            ),
+        ]
+
+    def shaping(self) -> dict[str, Any]:
+        """Returns the values of the settings that shape the result."""
+        fields = {field.name: field for field in declared_fields(self.kinds[self.name])}
+        return {
+            name: value
+            for name, value, _ in self.entries()
+            if name == self.kinds.key or fields[name].metadata["shapes_result"]
+        }
+
+
+def _by_value(values: Mapping[str, Any]) -> dict[Any, list[str]]:
+    """Which names have each value."""
+    found: dict[Any, list[str]] = {}
+    for name, value in values.items():
+        found.setdefault(value, []).append(name)
+    return found

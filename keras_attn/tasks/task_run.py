@@ -1,0 +1,189 @@
+"""The training of a task: scored after each epoch, the best kept, and resumable in a folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_attn.datasets import EpochOrder
+from keras_attn.ops.replicas import replicas
+from keras_attn.tasks.best_weights import BestWeights
+from keras_attn.tasks.run_folder import BEST, train_in_folder
+from keras_attn.tasks.task_file import load_weights
+from keras_attn.training import averaged_weights
+
+
+class Scored(NamedTuple):
+    """How development examples were scored.
+
+    Example:
+
+    >>> Scored((0.9, -0.3), {"val_accuracy": 0.9, "val_log_loss": 0.3}).key
+    (0.9, -0.3)
+    """
+
+    key: tuple[float, ...]
+    """The greater is the better; figures of which less is better stand here negated."""
+    figures: dict[str, float]
+    """For the log."""
+
+
+class TrainingRun(NamedTuple):
+    """What came of a training.
+
+    Example:
+
+    >>> run = TrainingRun(True, None, 0.9, 3, [], {"loss": [0.5, 0.3, 0.2]}, None)
+    >>> run.complete, run.history["loss"][-1]
+    (True, 0.2)
+    """
+
+    complete: bool
+    """Whether the training is at its end. If not, a signal ended it, and the same call goes on."""
+    interrupted_by: int | None
+    """Number of that signal."""
+    best_score: float | None
+    """Of the development examples, by the weights that are kept; None if there are none."""
+    best_epoch: int
+    """The epoch (from 1) after which these were kept; 0 if none was at its end."""
+    log: list[dict[str, Any]]
+    """A dict of figures for each epoch, those before an interruption too."""
+    history: dict[str, list[float]]
+    """The figures by name, as in Keras' `History`."""
+    best: Path | None
+    """The file of the best weights, in the folder of the run."""
+    note: str = ""
+    """What was done at the end, such as a calibration."""
+
+
+class DevelopmentBest(BestWeights):
+    """Scores development examples after an epoch, and keeps the weights that do it best.
+
+    Where the optimizer keeps a moving average of the weights, that is what is scored and kept.
+
+    Args:
+        task: Whose model is trained.
+        score: Returns a `Scored`; None: the weights of the last epoch are kept.
+        path: Where the best weights are saved; None: they are kept in memory.
+    """
+
+    signs = ()
+
+    def __init__(self, task: Any, score: Callable[[], Scored] | None, path: Path | None):
+        super().__init__(task, path or "")
+        self.score = score
+        self.in_memory = path is None
+        self.weights: list[Any] = []
+
+    def _signed(self, figures: Any) -> tuple[float, ...]:
+        return tuple(figures)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Called by Keras."""
+        with averaged_weights(self.model):
+            if self.score is None:
+                self.keep((), epoch, always=True)
+                return
+            key, figures = self.score()
+            self.keep(tuple(map(float, key)), epoch)
+        if logs is not None:
+            logs.update(figures)
+
+    def keep(self, score: tuple[float, ...], epoch: int, always: bool = False) -> None:
+        """Keeps the weights if the score is better than the best, see `BestWeights.keep`."""
+        if not self.in_memory:
+            super().keep(score, epoch, always)
+        elif score > (self.best or (float("-inf"),) * len(score)):
+            self.weights = self.task.model.get_weights()
+            self.best, self.best_epoch = score, epoch + 1
+
+
+def run_training(
+    task: Any,
+    model: keras.Model,
+    batches: Any,
+    training: Any,
+    score: Callable[[], Scored] | None,
+    run_dir: Path | None,
+    sections: Mapping[str, Any],
+    fingerprint: Callable[[], dict[str, Any]],
+    log: Callable[[str], Any],
+    verbose: Any,
+    callbacks: Sequence[keras.callbacks.Callback],
+) -> TrainingRun:
+    """Fits a compiled model to the end of its run, and gives the task the best weights.
+
+    Args:
+        task: The task.
+        model: What is fitted, a form of its model.
+        batches: Training batches, which shuffle themselves.
+        training: Settings of the training.
+        score: Scores the development examples, or None.
+        run_dir: Folder of the run, or None.
+        sections: All settings of the run, for its settings file.
+        fingerprint: Returns what names the run, see `TrainingCheckpoint`.
+        log: Called with a line about each step.
+        verbose: As in `Task.fit`.
+        callbacks: Further Keras callbacks.
+
+    Returns:
+        A `TrainingRun`.
+    """
+    callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
+    if verbose is None:
+        verbose = 1 if sys.stdout.isatty() else 2
+    optimizer = model.optimizer
+    if keras.backend.backend() == "tensorflow" and replicas() == 1 and not optimizer.built:
+        # Else Keras traces the first step twice.
+        optimizer.build(model.trainable_variables)
+    best = DevelopmentBest(task, score, None if run_dir is None else run_dir / BEST)
+    for line in task.describe(batches):
+        log(line)
+    complete, signal = True, None
+    if run_dir is None:
+        if score is not None:
+            callbacks = [best, *callbacks]
+        history = model.fit(
+            batches,
+            epochs=training.epochs,
+            shuffle=False,  # they do it
+            verbose=verbose,
+            # Under `tf.distribute` Keras reads an epoch ahead, and the batches would count it.
+            callbacks=[EpochOrder(batches), *callbacks],
+        ).history
+        rows = _rows(history)
+        if best.weights:
+            task.model.set_weights(best.weights)
+    else:
+        complete, signal, rows = train_in_folder(
+            run_dir, model, batches, sections, fingerprint(), [best, *callbacks], log, verbose
+        )
+        history = _columns(rows)
+        if complete and best.best_epoch:
+            load_weights(run_dir / BEST, task.model)
+    return TrainingRun(
+        complete,
+        signal,
+        best.best[0] if best.best else None,
+        best.best_epoch,
+        rows,
+        history,
+        None if run_dir is None else run_dir / BEST,
+    )
+
+
+def _rows(history: Mapping[str, Sequence[float]]) -> list[dict[str, Any]]:
+    epochs = max((len(values) for values in history.values()), default=0)
+    return [
+        {"epoch": i + 1, **{name: values[i] for name, values in history.items() if i < len(values)}}
+        for i in range(epochs)
+    ]
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    names = dict.fromkeys(name for row in rows for name in row if name not in ("epoch", "seconds"))
+    return {name: [row[name] for row in rows if name in row] for name in names}
