@@ -32,7 +32,6 @@ from keras_attn.models import (
     encoder_decoder_transformer,
     language_decoder,
     recurrent_encoder_decoder,
-    recurrent_language_model,
 )
 from keras_attn.training import MaskedCrossEntropy
 
@@ -136,7 +135,7 @@ def language_model(sizes: Sizes) -> Small:
     config = RecurrentLanguageModelConfig(
         sizes["vocabulary"], dim=sizes["dim"], units=sizes["dim"], dropout=0.0
     )
-    model = fill(recurrent_language_model(config))
+    model = fill(config.build())
     decoder = language_decoder(model)
     rng = np.random.default_rng(1)
     shape = sizes["batch"], sizes["target"] + 1

@@ -1,9 +1,10 @@
-"""The lines that commands read."""
+"""The lines and prompts that commands read."""
 
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
@@ -83,3 +84,45 @@ def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
     lines = iter(lines)
     while chunk := list(itertools.islice(lines, size)):
         yield chunk
+
+
+class Reader(NamedTuple):
+    """How `predict` of a command gets its inputs.
+
+    Example:
+
+    >>> list(READERS["prompts"].chunks(prompt=("To be",), count=2))
+    [['To be', 'To be']]
+    """
+
+    options: tuple[Callable, ...]
+    """Decorators that add its options and arguments."""
+    help: str
+    check: Callable[..., None]
+    """Called with these options before the work."""
+    chunks: Callable[..., Iterable[list[Any]]]
+    """Called with these options; gives lists of inputs."""
+
+
+READERS = {
+    "lines": Reader(
+        (files_argument,),
+        "FILES have one text on each line; standard input is read if there are none. Lines end at "
+        "newlines only. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
+        lambda files: check_files(files),
+        lambda files: read_chunks(files),
+    ),
+    "prompts": Reader(
+        (
+            click.option("--prompt", multiple=True, help="beginning of a text; may be repeated"),
+            click.option(
+                "--count", type=click.IntRange(1), default=1, show_default=True,
+                help="number of texts for each prompt",
+            ),
+        ),
+        "The same command writes the same texts. Several texts are parted by a line of `-----`.",
+        lambda prompt, count: None,
+        lambda prompt, count: [[p for p in prompt or ("",) for _ in range(count)]],
+    ),
+}  # fmt: skip
+"""What a task's `predict` can read, by the names that `Task.reads` has."""

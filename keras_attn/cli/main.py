@@ -10,9 +10,8 @@ import click
 
 from keras_attn.cli.captioning import captioning
 from keras_attn.cli.task_command import task_command
-from keras_attn.cli.text_generation import text_generation
 from keras_attn.cli.translation import translation
-from keras_attn.tasks import TextClassifier
+from keras_attn.tasks import TextClassifier, TextGenerator
 from keras_attn.version import __version__
 
 _EPILOG = (
@@ -34,8 +33,8 @@ def keras_attn_command(debug: bool) -> None:
 
 
 keras_attn_command.add_command(translation)
-keras_attn_command.add_command(text_generation)
-keras_attn_command.add_command(task_command(TextClassifier))
+for task in (TextGenerator, TextClassifier):
+    keras_attn_command.add_command(task_command(task))
 keras_attn_command.add_command(captioning)
 
 

@@ -95,8 +95,8 @@ def exit_if_interrupted(run: Any) -> None:
 
     Example:
 
-    >>> from keras_attn.tasks import TextGenerationRun
-    >>> exit_if_interrupted(TextGenerationRun(True, None, 2.25, 3, [], Path("run/best.task")))
+    >>> from keras_attn.tasks import TrainingRun
+    >>> exit_if_interrupted(TrainingRun(True, None, 2.25, 3, [], {}, Path("run/best.task")))
     """
     if run.complete:
         return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
-import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 import click
 
-from keras_attn.cli.lines import check_files, files_argument, read_chunks
+from keras_attn.cli.lines import READERS, check_files, files_argument, read_chunks
 from keras_attn.cli.options import FILE, config_option, device_option, make_option, model_option
 from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
 from keras_attn.cli.quantizing import quantize_command
@@ -141,7 +140,7 @@ def _values(task: type[Task], step: str, settings: Mapping[str, Any], method: Ca
     return {
         option.name: getattr(settings[section], option.name)
         for section, option in options_of(task, step)
-        if option.name in taken
+        if section in ("use", "test") and option.name in taken
     }
 
 
@@ -174,12 +173,12 @@ def _fit(task: type[Task]) -> click.Command:
         what = task.examples_are
         click.echo(
             f"{what.capitalize()} for training: {len(examples.train):,}, "
-            f"development: {len(examples.dev):,}"
+            f"development: {len(examples.dev or ()):,}"
         )
         run = task.train(examples.train, examples.dev, run_dir, **settings, log=click.echo)
         exit_if_interrupted(run)
         if run.best_score is not None:
-            score = getattr(settings["training"], "score", "score")
+            score = run.score_name
             note = f"; {run.note}" if run.note else ""
             click.echo(
                 f"Best on the development {what}: {score} {run.best_score:.4f}, "
@@ -221,30 +220,28 @@ def _predict(task: type[Task]) -> click.Command:
         model_file: Path,
         output: Path | None,
         device: str,
-        files: tuple[Path, ...],
         settings: dict[str, Any],
+        **given: Any,
     ) -> None:
-        check_files(files)
+        reader.check(**given)
         check_output(output)
         with compute_on(device), contextlib.ExitStack() as stack:
             values = _values(task, "predict", settings, task.predict)
             loaded = task.load(model_file)
             file = open_output(output, stack)
-            for lines in read_chunks(files):
-                for result in loaded.predict(lines, **values):
-                    print(json.dumps(result._asdict(), ensure_ascii=False), file=file)
+            between = ""
+            for inputs in reader.chunks(**given):
+                for result in loaded.predict(inputs, **values):
+                    file.write(between + task.readable(result))
+                    between = task.separator
                 file.flush()
+            file.write("\n" if between else "")
 
-    about = (
-        f"{_about(task.predict)}\n\n"
-        "FILES have one text on each line; standard input is read if there are none. A line of "
-        "JSON is written for each. Lines end at newlines only. Bytes that are not UTF-8 are read "
-        "as U+FFFD, with a warning."
-    )
-    to = click.option(
-        "--to", "output", type=FILE, help="file of JSON lines; standard output if none"
-    )
-    return _step(task, "predict", predict, about, model_option, to, device_option, files_argument)
+    reader = READERS[task.reads]
+    about = f"{_about(task.predict)}\n\n{reader.help}"
+    to = click.option("--to", "output", type=FILE, help="file to write; standard output if none")
+    options = (model_option, to, device_option, *reader.options)
+    return _step(task, "predict", predict, about, *options)
 
 
 def _explain(task: type[Task]) -> click.Command:

@@ -16,9 +16,9 @@ from keras_attn.models.packed_transformer import packed_transformer
 from keras_attn.models.recurrent import RecurrentConfig, recurrent_encoder_decoder
 from keras_attn.models.recurrent_classifier import RecurrentClassifierConfig
 from keras_attn.models.recurrent_language_model import (
+    LANGUAGE_MODELS,
     RecurrentLanguageModelConfig,
     language_decoder,
-    recurrent_language_model,
 )
 from keras_attn.models.sequence_decoder import SequenceDecoder
 from keras_attn.models.small_image_encoders import patch_encoder, small_cnn_encoder
@@ -39,6 +39,7 @@ from keras_attn.models.vgg16_weights import read_lpips_vgg16, vgg16_from_lpips
 __all__ = [
     "CAPTIONERS",
     "ENCODER_DECODERS",
+    "LANGUAGE_MODELS",
     "TEXT_CLASSIFIERS",
     "BagClassifierConfig",
     "CaptionDecoder",
@@ -67,7 +68,6 @@ __all__ = [
     "patch_encoder",
     "read_lpips_vgg16",
     "recurrent_encoder_decoder",
-    "recurrent_language_model",
     "small_cnn_encoder",
     "soft_attention_captioner",
     "transformer_captioner",

@@ -31,15 +31,10 @@ from keras_attn.tasks.text_classification_settings import (
 )
 from keras_attn.tasks.text_classifier import Prediction, TextClassifier
 from keras_attn.tasks.text_generation_settings import (
-    TextDataSettings,
-    TextModelSettings,
-    TextSamplingSettings,
-    TextTrainingSettings,
-)
-from keras_attn.tasks.text_generation_training import (
-    DevelopmentBits,
-    TextGenerationRun,
-    train_text_generator,
+    TextGenerationData,
+    TextGenerationTest,
+    TextGenerationTraining,
+    TextGenerationUse,
 )
 from keras_attn.tasks.text_generator import TextGenerator, TextScore
 from keras_attn.tasks.tfidf_baseline import TfidfBaseline
@@ -68,7 +63,6 @@ __all__ = [
     "CaptioningRun",
     "CaptioningTrainingSettings",
     "DeletionCurve",
-    "DevelopmentBits",
     "DevelopmentCaptions",
     "DevelopmentScore",
     "Examples",
@@ -83,13 +77,12 @@ __all__ = [
     "TextClassificationTraining",
     "TextClassificationUse",
     "TextClassifier",
-    "TextDataSettings",
-    "TextGenerationRun",
+    "TextGenerationData",
+    "TextGenerationTest",
+    "TextGenerationTraining",
+    "TextGenerationUse",
     "TextGenerator",
-    "TextModelSettings",
-    "TextSamplingSettings",
     "TextScore",
-    "TextTrainingSettings",
     "TfidfBaseline",
     "TrainingRun",
     "TranslationDataSettings",
@@ -103,7 +96,6 @@ __all__ = [
     "classification_view",
     "deletion_curve",
     "train_captioner",
-    "train_text_generator",
     "train_translation",
     "translation_view",
 ]

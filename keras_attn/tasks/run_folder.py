@@ -30,7 +30,7 @@ def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, An
     Example:
 
     >>> import tempfile
-    >>> tidy_run(Path(tempfile.mkdtemp()), {}, {"model": TextModelSettings()})
+    >>> tidy_run(Path(tempfile.mkdtemp()), {}, {"training": TrainingSettings()})
     """
     path = run_dir / SETTINGS
     if path.exists() and (run_dir / CHECKPOINT).exists():
@@ -83,10 +83,10 @@ def train_in_folder(
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
-    >>> model = recurrent_language_model(RecurrentLanguageModelConfig(9, dim=4, units=4))
+    >>> model = RecurrentLanguageModelConfig(9, dim=4, units=4).build()
     >>> model.compile("adam", MaskedCrossEntropy(), jit_compile=False)
     >>> windows = TextWindows([5, 6, 7, 8], 1, sequence_length=2, batch_size=2)
-    >>> settings = {"training": TextTrainingSettings(epochs=1)}
+    >>> settings = {"training": TrainingSettings(epochs=1)}
     >>> complete, signal, rows = train_in_folder(
     ...     folder, model, windows, settings, {}, [], print, verbose=0
     ... )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -83,6 +84,10 @@ class Task(Quantizable):
     steps: ClassVar[tuple[str, ...]] = ("fit", "evaluate", "predict", "quantize", "export")
     examples_are: ClassVar[str] = "examples"
     """What the examples are, for messages: `"texts"`."""
+    reads: ClassVar[str] = "lines"
+    """What `predict` of the command reads: `"lines"` of files, or `"prompts"`."""
+    separator: ClassVar[str] = "\n"
+    """What stands between the results of `predict` of the command."""
     main_layer: ClassVar[str] = "head"
     """Name of a layer whose dtype is that of the task."""
 
@@ -146,6 +151,17 @@ class Task(Quantizable):
         """
 
     @abstractmethod
+    def scored_by(self, training: Any) -> tuple[str, int]:
+        """Returns the figure by which the best weights are chosen.
+
+        Args:
+            training: Settings `Training`.
+
+        Returns:
+            Its name, and 1, or -1 if less is better.
+        """
+
+    @abstractmethod
     def scorer(self, dev: Sequence[Any], training: Any) -> Callable[[], Scored]:
         """Returns what scores development examples after an epoch.
 
@@ -153,6 +169,11 @@ class Task(Quantizable):
             dev: Development examples.
             training: Settings `Training`.
         """
+
+    @staticmethod
+    def readable(result: Any) -> str:
+        """Returns a result as `predict` of the command writes it."""
+        return json.dumps(result._asdict(), ensure_ascii=False)
 
     def finish(self, dev: Sequence[Any], training: Any) -> str:
         """Does what belongs to the end of a training, such as a calibration.
@@ -229,10 +250,10 @@ class Task(Quantizable):
                 `keras.Model.compile`.
         """
         training, more = self._training(settings)
-        self._compile(total_steps, training, more)
+        self._compile_model(total_steps, training, more)
         self._optimizer = None
 
-    def _compile(self, total_steps: int, training: Any, more: Mapping[str, Any]) -> None:
+    def _compile_model(self, total_steps: int, training: Any, more: Mapping[str, Any]) -> None:
         optimizer = make_adam(
             make_schedule(total_steps, training.learning_rate, training.warmup_steps),
             self.policy,
@@ -382,12 +403,15 @@ class Task(Quantizable):
             sections = {"data": self._data, **sections}
         if run_dir is not None:
             tidy_run(run_dir, self.sections(), sections)
-        examples = list(examples)
+        if not isinstance(examples, Sequence):
+            examples = list(examples)
+        if not isinstance(dev, Sequence | None):
+            dev = list(dev)
         batches = self.batches(examples, training)
         score = None if dev is None else self.scorer(dev, training)
         ours = self.model.compiled and self.model.optimizer is self._optimizer
         if compiles or ours or not self.model.compiled:
-            self._compile(training.epochs * len(batches), training, more)
+            self._compile_model(training.epochs * len(batches), training, more)
             self._optimizer = self.model.optimizer
         run = run_training(
             self,
@@ -426,8 +450,9 @@ class Task(Quantizable):
         """
         digest = hashlib.sha256()
         for side in (examples, dev):
-            for example in side:
-                digest.update(f"{tuple(example)!r}\x00".encode("utf-8", "replace"))
+            for example in [side] if isinstance(side, str) else side:
+                text = example if isinstance(example, str) else repr(tuple(example))
+                digest.update(f"{text}\x00".encode("utf-8", "replace"))
             digest.update(b"\x01")
         return digest.hexdigest()[:16]
 

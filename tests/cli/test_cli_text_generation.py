@@ -16,7 +16,7 @@ from command_runs import (
 )
 
 from keras_attn.datasets import split_text
-from keras_attn.tasks import TextGenerator, TextSamplingSettings
+from keras_attn.tasks import TextGenerationUse, TextGenerator
 from keras_attn.training import read_training_notes
 
 TEXT = "to be, or not to be: that is the question.\r\n" * 60
@@ -24,6 +24,7 @@ SETTINGS = """
 [data]
 dev_share = 0.1
 test_share = 0.2
+sequence_length = 16
 
 [model]
 units = 16
@@ -32,13 +33,12 @@ dropout = 0.1
 
 [training]
 epochs = 3
-sequence_length = 16
 batch_size = 8
 learning_rate = 1e-2
-ema = 0.5
+ema_momentum = 0.5
 checkpoint_steps = 2
 
-[sampling]
+[use]
 temperature = 0.5
 """
 
@@ -67,8 +67,8 @@ def run(place):
     """A finished run."""
     code, out, err = command(*fit_arguments(place, place / "run"))
     assert code == 0, err
-    assert "training: 1,805, development: 259, test: 516" in out
-    assert "bits per character, epoch" in out
+    assert "test: 516\nCharacters for training: 1,805, development: 259" in out
+    assert "Best on the development characters: bits per character" in out
     return place / "run"
 
 
@@ -216,7 +216,7 @@ def test_jax_needs_no_tensorflow(place, tmp_path):
     )  # fmt: skip
     commands = [["text-generation", *map(str, arguments)] for arguments in (fit, predict)]
     out, _ = run_elsewhere(RUN_WITHOUT, json.dumps(commands), kind="jax")
-    assert "training: 2,064, development: 13, test: 516" in out
+    assert "test: 516\nCharacters for training: 2,064, development: 13" in out
     assert "9 ids" in out
     assert len((tmp_path / "text.txt").read_text()) == 10
 
@@ -227,9 +227,9 @@ def test_jax_needs_no_tensorflow(place, tmp_path):
         (["predict", "--model", "none.task"], 1, "Expected a saved task"),
         (["predict"], 2, "--model"),
         (["fit", "--run-dir", "r", "--text", "none.txt"], 1, "Expected a text file"),
-        (["fit", "--run-dir", "r", "--units", "0"], 1, "`units` must be at least 1"),
-        (["predict", "--model", "m", "--temperature", "0"], 1, "`temperature`"),
-        (["predict", "--model", "m", "--top-p", "1.5"], 1, "`top_p`"),
+        (["fit", "--run-dir", "r", "--units", "0"], 2, "--units must be at least 1"),
+        (["predict", "--model", "m", "--temperature", "0"], 2, "--temperature"),
+        (["predict", "--model", "m", "--top-p", "1.5"], 2, "--top-p"),
         (["predict", "--model", "m", "--num-characters", "0"], 2, "--num-characters"),
         (["evaluate", "--model", "m", "--split", "train"], 2, "--split"),
     ],
@@ -242,11 +242,11 @@ def test_wrong_use(arguments, code, message, tmp_path, monkeypatch):
 
 
 def test_sampling_settings_are_arguments_of_generate():
-    assert TextSamplingSettings().options() == {
+    assert TextGenerationUse().sampling() == {
         "temperature": 0.8,
         "top_k": None,
-        "top_p": 1.0,
-        "min_p": 0.0,
+        "top_p": None,
+        "min_p": None,
         "repetition_penalty": 1.0,
         "no_repeat_ngram_size": 0,
     }

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from command_runs import run_command
 
-from keras_attn.cli import text_generation
+from keras_attn.tasks import TextGenerator
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from keras_attn.cli import text_generation
 )
 def test_the_status_is_that_of_the_signal(number, code, tmp_path, monkeypatch):
     ended = SimpleNamespace(complete=False, interrupted_by=number)
-    monkeypatch.setattr(text_generation, "train_text_generator", lambda *arguments: ended)
+    monkeypatch.setattr(TextGenerator, "train", lambda *values, **named: ended)
     (tmp_path / "text.txt").write_text("to be, or not to be\n" * 20)
     received, _, err = run_command(
         "text-generation", "fit", "--run-dir", tmp_path / "run", "--text", tmp_path / "text.txt"

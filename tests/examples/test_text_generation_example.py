@@ -1,6 +1,5 @@
 """The script on text generation does what it says, in a process of its own, without network."""
 
-import dataclasses
 import json
 import os
 from pathlib import Path
@@ -8,12 +7,7 @@ from pathlib import Path
 import pytest
 from processes import run_python
 
-from keras_attn.tasks import (
-    TextDataSettings,
-    TextModelSettings,
-    TextSamplingSettings,
-    TextTrainingSettings,
-)
+from keras_attn.tasks import TextGenerationUse, TextGenerator
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,7 +65,7 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
     for block in blocks:
         exec(block, names)
     score, text, texts, served = capsys.readouterr().out.rsplit("\n", 4)[:-1]
-    assert "characters=258, unknown=0" in score
+    assert "bits per character of 258" in score
     assert names["generator"].evaluate(names["test"]).bits_per_character < 1
     assert text.startswith("to be")
     assert [text[:4] for text in eval(texts)] == ["to b", "that"]
@@ -80,8 +74,9 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
 
 def test_the_page_has_the_settings_as_they_are():
     lines = (ROOT / "docs/text_generation.md").read_text(encoding="utf-8").splitlines()
-    kinds = (TextDataSettings, TextModelSettings, TextTrainingSettings)
-    defaults = {f.name: f.default for kind in kinds for f in dataclasses.fields(kind)}
+    sections = TextGenerator.sections()
+    declared = [o for name in ("data", "model", "training") for o in sections[name].declared()]
+    defaults = {option.name: option.default for option in declared}
     found = {}
     for cells in (line.split(" | ") for line in lines if line.startswith("| `--")):
         names = [name.strip("| `").removeprefix("--") for name in cells[0].split(", ")]
@@ -89,8 +84,8 @@ def test_the_page_has_the_settings_as_they_are():
             found[name.replace("-", "_")] = value.strip("`")
     assert len(found) == 11
     assert found.pop("vocabulary_size") == "all characters"
-    assert defaults["vocabulary_size"] == 0
+    assert defaults["vocabulary_size"] is None
     for name, value in found.items():
         assert type(defaults[name])(value) == defaults[name]
     names = [line.split("`")[1] for line in lines if line.startswith("| `") and "--" not in line]
-    assert set(TextSamplingSettings().options()) <= set(names)
+    assert set(TextGenerationUse().sampling()) <= set(names)

@@ -42,9 +42,7 @@ MODELS = {
     "modern": lambda: transformer(**MODERN, target_vocabulary_size=V),
     "additive": recurrent,
     "luong": lambda: recurrent(attention="luong-general"),
-    "language": lambda: models.recurrent_language_model(
-        models.RecurrentLanguageModelConfig(V, units=8)
-    ),
+    "language": lambda: models.RecurrentLanguageModelConfig(V, units=8).build(),
     "bag": lambda: models.BagClassifierConfig(V, 3, pair_buckets=10).build(),
     "rnn": lambda: models.RecurrentClassifierConfig(V, 3, units=8).build(),
     "classifier": lambda: models.TransformerClassifierConfig(

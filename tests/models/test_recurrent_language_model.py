@@ -11,7 +11,6 @@ from keras_attn.models import (
     RecurrentLanguageModelConfig,
     TokenDecoder,
     language_decoder,
-    recurrent_language_model,
 )
 
 V = 11
@@ -25,7 +24,7 @@ SETTINGS = {
 
 def make(**settings):
     settings = {"dim": 8, "units": 16, **settings}
-    model = recurrent_language_model(RecurrentLanguageModelConfig(V, **settings))
+    model = RecurrentLanguageModelConfig(V, **settings).build()
     rng = np.random.default_rng(0)
     for weight in model.weights:
         if "seed" not in weight.path:
@@ -105,7 +104,7 @@ def test_files(tmp_path):
 
 def test_mixed_precision():
     config = RecurrentLanguageModelConfig(V, dim=8, units=16)
-    model = recurrent_language_model(config, dtype="mixed_bfloat16")
+    model = config.build("mixed_bfloat16")
     assert keras.backend.standardize_dtype(model(IDS).dtype) == "bfloat16"
     found = greedy_search(language_decoder(model), IDS, max_length=4, end_id=2)
     assert np.isfinite(numpy(found.scores)).all()
@@ -115,7 +114,7 @@ def test_errors():
     with pytest.raises(ValueError, match=r"lstm.*Received: 'rnn'"):
         RecurrentLanguageModelConfig(V, cell="rnn")
     other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    with pytest.raises(ValueError, match="recurrent_language_model"):
+    with pytest.raises(ValueError, match="RecurrentLanguageModelConfig"):
         language_decoder(other)
-    with pytest.raises(ValueError, match="recurrent_language_model"):
+    with pytest.raises(ValueError, match="RecurrentLanguageModelConfig"):
         language_decoder("model")

@@ -6,7 +6,8 @@ import pytest
 from text_generation_toys import TEXT, make
 
 from keras_attn.tasks.best_weights import BestWeights
-from keras_attn.tasks.text_generation_training import DevelopmentBits
+from keras_attn.tasks.task_run import DevelopmentBest
+from keras_attn.tasks.text_generation_settings import TextGenerationTraining
 
 INF, NAN = float("inf"), float("nan")
 
@@ -74,24 +75,21 @@ def test_a_run_that_is_taken_up_remembers_its_best(tmp_path, kind, remembered, b
     assert callback.best_epoch == 4
 
 
-def test_bits_of_a_text(tmp_path, monkeypatch):
-    """A checkpoint has them as they are; less is better; without a text the last weights stay."""
-    generator = make()
-    for text, bits, kept, memory in (
-        (TEXT, [3.0, 2.5, 2.75], [1, 2, 2], [2.5, 2]),
-        ("", [0.0, 0.0], [1, 2], [INF, 2]),
-    ):
-        callback = DevelopmentBits(generator, text, tmp_path / "best.task")
-        callback.set_model(generator.model)
-        generator.compile(total_steps=1)
-        saved = []
-        monkeypatch.setattr(generator, "save", saved.append)
-        for epoch, (found, last) in enumerate(zip(bits, kept, strict=True)):
-            score = type("Score", (), {"bits_per_character": found})
-            monkeypatch.setattr(generator, "evaluate", lambda *a, score=score, **k: score)
-            logs = {}
-            callback.on_epoch_end(epoch, logs)
-            assert logs == ({"val_bits_per_character": found} if text else {})
-            assert callback.best_epoch == last
-        assert saved == [tmp_path / "best.task"] * len(set(kept))
-        assert callback.memory() == {"best": memory}
+def test_less_is_better_where_the_task_says_so(monkeypatch):
+    """The bits of a text."""
+    generator, bits = make(), [3.0, 2.5, 2.75]
+    training = TextGenerationTraining()
+    callback = DevelopmentBest(generator, generator.scorer(TEXT, training), None)
+    callback.set_model(generator.model)
+    generator.compile(total_steps=1)
+    for epoch, (found, last) in enumerate(zip(bits, [1, 2, 2], strict=True)):
+        score = type("Score", (), {"bits_per_character": found})
+        monkeypatch.setattr(generator, "evaluate", lambda *a, score=score, **k: score)
+        logs = {}
+        callback.on_epoch_end(epoch, logs)
+        assert logs == {"val_bits_per_character": found}
+        assert callback.best_epoch == last
+    assert callback.memory() == {"best": [-2.5, 2]}
+    run = generator.fit(TEXT, TEXT[:50], epochs=1, batch_size=20, verbose=0)
+    assert run.best_score == run.history["val_bits_per_character"][0] > 0
+    assert run.score_name == "bits per character"
