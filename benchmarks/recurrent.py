@@ -35,10 +35,9 @@ from keras import ops
 from keras_attn.generation import CompiledFunction, beam_search
 from keras_attn.layers import AdditiveAttention, AttentionDecoder, LuongAttention
 from keras_attn.models import (
-    RecurrentConfig,
+    RecurrentEncoderDecoderConfig,
     SequenceDecoder,
-    TransformerConfig,
-    encoder_decoder,
+    TransformerEncoderDecoderConfig,
 )
 from keras_attn.training import MaskedCrossEntropy
 from keras_attn.version import __version__
@@ -137,7 +136,7 @@ def models(args):
     source = rng.integers(3, args.vocabulary, (args.batch, args.source)).astype("int32")
     target = rng.integers(3, args.vocabulary, (args.batch, args.target + 1)).astype("int32")
     for kind in kinds:
-        model = encoder_decoder(RecurrentConfig(**sizes, attention=kind, dropout=0.0))
+        model = RecurrentEncoderDecoderConfig(**sizes, attention=kind, dropout=0.0).build()
         jit = args.jit if BACKEND == "tensorflow" else "auto"
         model.compile("adam", MaskedCrossEntropy(), jit_compile=jit)
         functions[kind] = functools.partial(
@@ -172,18 +171,18 @@ def decoding(args):
     """The table of beam searches, a row for each length."""
     sizes = {"source_vocabulary_size": args.vocabulary}
     configs = {
-        "Transformer": TransformerConfig(
+        "Transformer": TransformerEncoderDecoderConfig(
             **sizes, dim=args.units, num_layers=args.layers, intermediate_dim=4 * args.units
         ),
-        "additive": RecurrentConfig(**sizes, dim=args.units, units=args.units),
-        "luong-general": RecurrentConfig(
+        "additive": RecurrentEncoderDecoderConfig(**sizes, dim=args.units, units=args.units),
+        "luong-general": RecurrentEncoderDecoderConfig(
             **sizes, dim=args.units, units=args.units, attention="luong-general"
         ),
-        "fixed context": RecurrentConfig(
+        "fixed context": RecurrentEncoderDecoderConfig(
             **sizes, dim=args.units, units=args.units, attention="none"
         ),
     }
-    models = {name: encoder_decoder(config) for name, config in configs.items()}
+    models = {name: config.build() for name, config in configs.items()}
     searches = {name: search(model, args) for name, model in models.items()}
     weights = ", ".join(f"{name} {model.count_params():,}" for name, model in models.items())
     print(f"\nBeam search of {args.beams}, {args.sentences} sentences; weights: {weights}")

@@ -70,7 +70,8 @@ def adapted(way: str, args: argparse.Namespace, pairs: list) -> tuple[Translator
         rate = args.lora_learning_rate
         print(f"{report.trainable:,} weights are trained, {report.frozen:,} are not.")
     start = time.perf_counter()
-    translator.fit(pairs, epochs=args.epochs, seed=args.seed, verbose=2, learning_rate=rate)
+    settings = {"epochs": args.epochs, "seed": args.seed, "learning_rate": rate}
+    translator.fit(pairs, tokens_per_batch=2048, verbose=2, **settings)
     seconds = time.perf_counter() - start
     name = "lora" if way == "LoRA" else "all_weights"
     with tempfile.TemporaryDirectory() as temporary:

@@ -6,7 +6,8 @@ fetches human translations (English to German, 67 MB, once), trains a small Tran
 minutes on a CPU, measures BLEU and chrF on two test sets, translates ten unseen sentences, draws
 what one translation attended to, and exports a SavedModel that needs TensorFlow alone.
 `--model rnn` trains a recurrent network instead, with the attention that `--attention` names.
-All it writes is in `--run-dir`; only the fetched data are kept in a cache.
+All it writes is in `--run-dir`; only the fetched data are kept in a cache. Interrupted, the same
+command goes on.
 """
 
 import argparse
@@ -119,15 +120,20 @@ def main(arguments: list[str] | None = None) -> None:
     translator = Translator(tokenizer, config)
     kind = "Transformer" if args.model == "transformer" else "recurrent network"
     print(f"A {kind} of {translator.model.count_params():,} weights: {config}")
-    translator.fit(
+    run = translator.fit(
         splits.train,
         splits.validation,
+        run_dir=args.run_dir / "run",
         epochs=args.epochs,
         seed=args.seed,
+        tokens_per_batch=2048,
         learning_rate=args.learning_rate,
         clip_norm=1.0 if args.model == "rnn" else 0.0,
+        log=print,
         verbose=1,
     )
+    if not run.complete:
+        sys.exit("Interrupted. The same command goes on from here.")
     translator.save(args.run_dir / "translator.task")
 
     say("4. Test")

@@ -24,14 +24,12 @@ from benchmarks.peers.ours import make_translator
 from benchmarks.translator import END, FIRST, START
 from keras_attn.generation import CompiledFunction, beam_search, greedy_search
 from keras_attn.models import (
-    RecurrentConfig,
+    RecurrentEncoderDecoderConfig,
     RecurrentLanguageModelConfig,
     SequenceDecoder,
     TransformerClassifierConfig,
-    TransformerConfig,
-    encoder_decoder_transformer,
+    TransformerEncoderDecoderConfig,
     language_decoder,
-    recurrent_encoder_decoder,
 )
 from keras_attn.training import MaskedCrossEntropy
 
@@ -101,7 +99,7 @@ def transformer(sizes: Sizes) -> Small:
 
 def modern_transformer(sizes: Sizes) -> Small:
     """Pre-norm with RMS norms, rotary positions and gated networks."""
-    config = TransformerConfig(
+    config = TransformerEncoderDecoderConfig(
         sizes["vocabulary"],
         **_sizes_of(sizes),
         normalization="rms_norm",
@@ -110,14 +108,14 @@ def modern_transformer(sizes: Sizes) -> Small:
         positions="rotary",
         right_padding=True,
     )
-    return of_pairs(fill(encoder_decoder_transformer(config)), sizes)
+    return of_pairs(fill(config.build()), sizes)
 
 
 def recurrent(attention: str, cell: str) -> Callable[[Sizes], Small]:
     """A recurrent encoder-decoder."""
 
     def make(sizes: Sizes) -> Small:
-        config = RecurrentConfig(
+        config = RecurrentEncoderDecoderConfig(
             sizes["vocabulary"],
             attention=attention,
             cell=cell,
@@ -125,7 +123,7 @@ def recurrent(attention: str, cell: str) -> Callable[[Sizes], Small]:
             units=sizes["dim"],
             dropout=0.0,
         )
-        return of_pairs(fill(recurrent_encoder_decoder(config)), sizes)
+        return of_pairs(fill(config.build()), sizes)
 
     return make
 

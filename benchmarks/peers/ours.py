@@ -20,8 +20,7 @@ from keras_attn.layers import (
 )
 from keras_attn.models import (
     SequenceDecoder,
-    TransformerConfig,
-    encoder_decoder_transformer,
+    TransformerEncoderDecoderConfig,
     packed_transformer,
 )
 from keras_attn.training import ChunkedLossModel, MaskedCrossEntropy
@@ -30,7 +29,7 @@ from keras_attn.training import ChunkedLossModel, MaskedCrossEntropy
 def make_translator(case: dict) -> keras.Model:
     """With the weights of all contenders."""
     dropout = case.get("dropout", 0.0)
-    config = TransformerConfig(
+    config = TransformerEncoderDecoderConfig(
         case["vocabulary"],
         num_layers=case["layers"],
         dim=case["dim"],
@@ -40,7 +39,7 @@ def make_translator(case: dict) -> keras.Model:
         attention_dropout=dropout,
         normalize_first=False,
     )
-    model = encoder_decoder_transformer(config)
+    model = config.build()
     weights = translator.make_weights(case)
 
     def dense(layer, *names):

@@ -37,24 +37,11 @@ from keras_attn.datasets import (
 )
 from keras_attn.files import atomic_write
 from keras_attn.settings import read_settings
-from keras_attn.tasks import (
-    PreparedTranslation,
-    TranslationDataSettings,
-    TranslationDecodingSettings,
-    TranslationModelSettings,
-    TranslationTrainingSettings,
-    Translator,
-    train_translation,
-)
+from keras_attn.tasks import PreparedTranslation, TranslationData, Translator
 from keras_attn.training import compute_on
 
 MODELS = ("rnn-none", "rnn-additive", "rnn-luong-general", "transformer")
-SECTIONS = {
-    "data": TranslationDataSettings,
-    "training": TranslationTrainingSettings,
-    "decoding": TranslationDecodingSettings,
-    **dict.fromkeys(MODELS, TranslationModelSettings),
-}
+SECTIONS = {**Translator.sections(), **dict.fromkeys(MODELS, Translator.kinds)}
 EDGES = (1, 11, 21, 31, 41, 51)  # least number of words in each bin
 SETS = ("train", "dev", "test")
 
@@ -89,7 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Does it all."""
     args = parse_arguments(arguments)
     read = read_settings(args.settings, SECTIONS)
-    settings = {name: SECTIONS[name](**values) for name, values in read.items()}
+    settings = {name: SECTIONS[name].made(values) for name, values in read.items()}
     check_same_run(args, settings)
     data = prepared(args, settings["data"])
     translations = {}
@@ -175,7 +162,7 @@ def join(
     return joined
 
 
-def prepared(args: argparse.Namespace, settings: TranslationDataSettings) -> PreparedTranslation:
+def prepared(args: argparse.Namespace, settings: TranslationData) -> PreparedTranslation:
     """Reads, joins and tokenizes, or loads what was prepared before."""
     folder = args.to / "data"
     if not folder.exists():
@@ -214,11 +201,11 @@ def test_translations(
     training = dataclasses.replace(settings["training"], seed=args.seed)
     if args.epochs:
         training = dataclasses.replace(training, epochs=args.epochs)
-    run = train_translation(data, run_dir, settings[name], training, print)
+    run = Translator.train(data, data.dev, run_dir, None, settings[name], training, print)
     if not run.complete:
         raise SystemExit("Interrupted. The same command goes on from here.")
-    decoding = dataclasses.asdict(settings["decoding"])
-    scores = Translator.load(run.best).evaluate(data.test, **decoding)._asdict()
+    use = settings["use"]
+    scores = Translator.load(run.best).evaluate(data.test, use.beams, use.alpha)._asdict()
     print(f"BLEU {scores['bleu']:.1f}  {scores['bleu_signature']}")
     with atomic_write(file) as partial:
         text = json.dumps({**scores, "best_epoch": run.best_epoch}, ensure_ascii=False, indent=1)

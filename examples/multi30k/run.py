@@ -22,8 +22,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from keras_attn.files import atomic_write
 from keras_attn.settings import differences, read_settings
-from keras_attn.tasks import PreparedTranslation, Translator, train_translation
-from keras_attn.tasks.translation_settings import SECTIONS
+from keras_attn.tasks import PreparedTranslation, Translator
 from keras_attn.training import compute_on
 
 HERE = Path(__file__).parent
@@ -64,8 +63,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def figures(direction: str, seed: int, args: argparse.Namespace) -> dict:
     """Trains one model and tests it, or reads what was found before."""
-    read = read_settings(HERE / f"{direction}.toml", SECTIONS)
-    settings = {name: SECTIONS[name](**values) for name, values in read.items()}
+    sections = Translator.sections()
+    read = read_settings(HERE / f"{direction}.toml", sections)
+    settings = {name: sections[name].made(values) for name, values in read.items()}
     data_dir, run_dir = args.run_dir / direction / "data", args.run_dir / direction / f"{seed}"
     print(f"\n=== {direction}, seed {seed}", flush=True)
     if not data_dir.exists():
@@ -77,11 +77,13 @@ def figures(direction: str, seed: int, args: argparse.Namespace) -> dict:
     training = dataclasses.replace(settings["training"], seed=seed)
     if args.epochs:
         training = dataclasses.replace(training, epochs=args.epochs)
-    run = train_translation(data, run_dir, settings["model"], training, print)  # or nothing to do
+    # It trains, or has nothing left to do.
+    run = Translator.train(data, data.dev, run_dir, None, settings["model"], training, print)
     if not run.complete:
         raise SystemExit("Interrupted. The same command goes on from here.")
     scores_file = run_dir / "test.json"
-    decoding = dataclasses.asdict(settings["decoding"])
+    names = ("beams", "alpha", "batch_size")
+    decoding = {name: getattr(settings["use"], name) for name in names}
     if scores_file.exists():
         former = json.loads(scores_file.read_text(encoding="utf-8"))
         if former["decoding"] == decoding:

@@ -11,6 +11,7 @@ import click
 from keras_attn.cli.captioning import captioning
 from keras_attn.cli.task_command import task_command
 from keras_attn.cli.translation import translation
+from keras_attn.settings import WrongUse
 from keras_attn.tasks import TextClassifier, TextGenerator
 from keras_attn.version import __version__
 
@@ -67,6 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output has gone
         sys.stderr.close()
         sys.exit(1)
+    except WrongUse as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
     except (ValueError, TypeError, OSError, ImportError, RuntimeError, BadZipFile) as error:
         if "--debug" in (sys.argv[1:] if arguments is None else arguments):
             raise

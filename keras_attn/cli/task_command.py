@@ -20,14 +20,6 @@ from keras_attn.settings import Option, read_settings
 from keras_attn.tasks.task import Task
 from keras_attn.training import compute_on
 
-_STEPS_OF_SECTIONS = {
-    "data": ("fit",),
-    "model": ("fit",),
-    "training": ("fit",),
-    "use": ("evaluate", "predict", "explain", "export"),
-    "test": ("evaluate",),
-}
-
 
 def task_command(task: type[Task]) -> click.Group:
     """Makes the command of a task: a group with a command for each of its steps.
@@ -52,8 +44,7 @@ def task_command(task: type[Task]) -> click.Group:
     """
     group = click.Group(task.name, help=task.summary)
     for step in task.steps:
-        make = _MAKERS[step]
-        group.add_command(make(task))
+        group.add_command(_MAKERS[step](task))
     return group
 
 
@@ -80,7 +71,7 @@ def options_of(task: type[Task], step: str) -> list[tuple[str, Option]]:
         (name, option)
         for name, section in task.sections().items()
         for option in section.declared()
-        if step in (option.steps or _STEPS_OF_SECTIONS[name])
+        if step in (option.steps or task.section_steps[name])
     ]
     names = [option.name for _, option in found]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -134,9 +125,16 @@ def _as_option(name: re.Match) -> str:
     return "--" + name[1].replace("_", "-")
 
 
-def _values(task: type[Task], step: str, settings: Mapping[str, Any], method: Callable) -> dict:
-    """The settings of a step that a method takes, by name."""
-    taken = inspect.signature(method).parameters
+def values_of(task: type[Task], step: str, settings: Mapping[str, Any], method: Callable) -> dict:
+    """Returns the settings of a step that a method takes, by name.
+
+    Args:
+        task: The class of the task.
+        step: Name of the step.
+        settings: Settings by sections.
+        method: A method of the task.
+    """
+    taken = [*inspect.signature(method).parameters][2:]  # without `self` and the inputs
     return {
         option.name: getattr(settings[section], option.name)
         for section, option in options_of(task, step)
@@ -144,8 +142,21 @@ def _values(task: type[Task], step: str, settings: Mapping[str, Any], method: Ca
     }
 
 
-def _step(task: type[Task], step: str, body: Callable, help: str, *more: Callable) -> click.Command:
-    """Makes a command of `body(config, settings, **others)`."""
+def step_command(
+    task: type[Task], step: str, body: Callable, help: str, *more: Callable
+) -> click.Command:
+    """Makes the command of a step, with the options of its settings.
+
+    Args:
+        task: The class of the task.
+        step: Name of the step.
+        body: Called with the settings by sections, as `settings`, and the further options.
+        help: What the command does.
+        *more: Decorators of `click` for further options.
+
+    Returns:
+        The command.
+    """
 
     def run(config: Path | None = None, **given: Any) -> None:
         names = [option.name for _, option in options_of(task, step)]
@@ -169,6 +180,8 @@ def _about(method: Callable) -> str:
 def _fit(task: type[Task]) -> click.Command:
     def fit(run_dir: Path, settings: dict[str, Any]) -> None:
         examples = task.read(settings["data"])
+        if examples.data is not None:
+            settings["data"] = examples.data
         click.echo(examples.summary)
         what = task.examples_are
         click.echo(
@@ -193,7 +206,7 @@ def _fit(task: type[Task]) -> click.Command:
         "after the batch at hand."
     )
     run_dir = click.option("--run-dir", type=FILE, required=True, help="folder of the run")
-    return _step(task, "fit", fit, about, run_dir)
+    return step_command(task, "fit", fit, about, run_dir)
 
 
 def _evaluate(task: type[Task]) -> click.Command:
@@ -201,18 +214,20 @@ def _evaluate(task: type[Task]) -> click.Command:
         model_file: Path, output: Path | None, device: str, settings: dict[str, Any]
     ) -> None:
         check_output(output)
-        examples = task.read_test(settings["test"], settings["data"])
-        click.echo(examples.summary())
+        settings["test"].check()
         with compute_on(device):
-            values = _values(task, "evaluate", settings, task.evaluate)
-            report = task.load(model_file).evaluate(examples, **values)
+            loaded = task.load(model_file)
+            examples = loaded.read_test(settings["test"], settings.get("data"))
+            click.echo(examples.summary())
+            values = values_of(task, "evaluate", settings, task.evaluate)
+            report = loaded.evaluate(examples, **values)
         click.echo(str(report))
         if output is not None:
             write_json(output, report.to_dict())
 
     to = click.option("--to", "output", type=FILE, help="JSON file of the figures")
     about = f"Measure a model on {task.examples_are} of yours."
-    return _step(task, "evaluate", evaluate, about, model_option, to, device_option)
+    return step_command(task, "evaluate", evaluate, about, model_option, to, device_option)
 
 
 def _predict(task: type[Task]) -> click.Command:
@@ -226,7 +241,7 @@ def _predict(task: type[Task]) -> click.Command:
         reader.check(**given)
         check_output(output)
         with compute_on(device), contextlib.ExitStack() as stack:
-            values = _values(task, "predict", settings, task.predict)
+            values = values_of(task, "predict", settings, task.predict)
             loaded = task.load(model_file)
             file = open_output(output, stack)
             between = ""
@@ -241,7 +256,7 @@ def _predict(task: type[Task]) -> click.Command:
     about = f"{_about(task.predict)}\n\n{reader.help}"
     to = click.option("--to", "output", type=FILE, help="file to write; standard output if none")
     options = (model_option, to, device_option, *reader.options)
-    return _step(task, "predict", predict, about, *options)
+    return step_command(task, "predict", predict, about, *options)
 
 
 def _explain(task: type[Task]) -> click.Command:
@@ -257,7 +272,7 @@ def _explain(task: type[Task]) -> click.Command:
         check_files(files)
         check_output(output)
         with compute_on(device):
-            values = _values(task, "explain", settings, task.explain)
+            values = values_of(task, "explain", settings, task.explain)
             read = itertools.chain.from_iterable(read_chunks(files))
             lines = list(itertools.islice(read, limit))
             more = next(read, None) is not None
@@ -275,7 +290,7 @@ def _explain(task: type[Task]) -> click.Command:
         "FILES have one text on each line; standard input is read if there are none. No more than "
         "--limit texts are read."
     )
-    return _step(
+    return step_command(
         task,
         "explain",
         explain,
@@ -302,7 +317,7 @@ def _export(task: type[Task]) -> click.Command:
         click.echo(f"SavedModel: {folder}")
 
     about = "Export a SavedModel, which needs TensorFlow alone."
-    return _step(
+    return step_command(
         task,
         "export",
         export,

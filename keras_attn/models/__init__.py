@@ -8,18 +8,16 @@ from keras_attn.models.captioner import (
     captioner_kind,
     image_captioner,
 )
-from keras_attn.models.classifier_parts import TEXT_CLASSIFIERS
-from keras_attn.models.encoder_decoder import ENCODER_DECODERS, encoder_decoder, model_kind
 from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.image_encoders import applications_encoder, encoder_from_model
 from keras_attn.models.packed_transformer import packed_transformer
-from keras_attn.models.recurrent import RecurrentConfig, recurrent_encoder_decoder
+from keras_attn.models.recurrent import RecurrentEncoderDecoderConfig
 from keras_attn.models.recurrent_classifier import RecurrentClassifierConfig
 from keras_attn.models.recurrent_language_model import (
-    LANGUAGE_MODELS,
     RecurrentLanguageModelConfig,
     language_decoder,
 )
+from keras_attn.models.roles import ENCODER_DECODERS, LANGUAGE_MODELS, TEXT_CLASSIFIERS
 from keras_attn.models.sequence_decoder import SequenceDecoder
 from keras_attn.models.small_image_encoders import patch_encoder, small_cnn_encoder
 from keras_attn.models.soft_attention_captioner import (
@@ -28,7 +26,7 @@ from keras_attn.models.soft_attention_captioner import (
 )
 from keras_attn.models.text_classifier import classifier_kind, embedding_and_rest
 from keras_attn.models.token_decoder import TokenDecoder
-from keras_attn.models.transformer import TransformerConfig, encoder_decoder_transformer
+from keras_attn.models.transformer import TransformerEncoderDecoderConfig
 from keras_attn.models.transformer_captioner import (
     TransformerCaptionerConfig,
     transformer_captioner,
@@ -45,29 +43,25 @@ __all__ = [
     "CaptionDecoder",
     "ImageEncoder",
     "RecurrentClassifierConfig",
-    "RecurrentConfig",
+    "RecurrentEncoderDecoderConfig",
     "RecurrentLanguageModelConfig",
     "SequenceDecoder",
     "SoftAttentionCaptionerConfig",
     "TokenDecoder",
     "TransformerCaptionerConfig",
     "TransformerClassifierConfig",
-    "TransformerConfig",
+    "TransformerEncoderDecoderConfig",
     "applications_encoder",
     "captioner",
     "captioner_kind",
     "classifier_kind",
     "embedding_and_rest",
-    "encoder_decoder",
-    "encoder_decoder_transformer",
     "encoder_from_model",
     "image_captioner",
     "language_decoder",
-    "model_kind",
     "packed_transformer",
     "patch_encoder",
     "read_lpips_vgg16",
-    "recurrent_encoder_decoder",
     "small_cnn_encoder",
     "soft_attention_captioner",
     "transformer_captioner",

@@ -13,7 +13,6 @@ from keras_attn.layers import (
 )
 from keras_attn.layers.pooling import COMBINERS
 from keras_attn.models.classifier_parts import (
-    TEXT_CLASSIFIERS,
     TextClassifierConfig,
     classify,
     drop_words,
@@ -21,6 +20,7 @@ from keras_attn.models.classifier_parts import (
     make_head,
     make_word_dropout,
 )
+from keras_attn.models.roles import TEXT_CLASSIFIERS
 from keras_attn.settings import setting
 
 Tensor = Any

@@ -14,7 +14,8 @@ from keras_attn.layers import (
     MaskedMaxPooling,
     TokenEmbedding,
 )
-from keras_attn.settings import Kinds, Settings, size
+from keras_attn.models.roles import TEXT_CLASSIFIERS
+from keras_attn.settings import Settings, size
 
 Tensor = Any
 
@@ -25,10 +26,6 @@ POOLINGS = {
     "first": FirstTokenPooling,
     "last": FinalStatesPooling,
 }
-
-
-TEXT_CLASSIFIERS = Kinds("model", "bag", "architecture of the classifier")
-"""The architectures of text classifiers by their names."""
 
 
 @dataclasses.dataclass(frozen=True)

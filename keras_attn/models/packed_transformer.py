@@ -20,7 +20,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
     Logits and gradients are those of the pairs in rows of their own.
 
     Args:
-        model: What `encoder_decoder_transformer` returned, or a reloaded one.
+        model: A model of `TransformerEncoderDecoderConfig`, reloaded perhaps.
         name: Name of the new model.
 
     Returns:
@@ -33,7 +33,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
 
     Example:
 
-    >>> model = encoder_decoder_transformer(TransformerConfig(50, num_layers=1, dim=16))
+    >>> model = TransformerEncoderDecoderConfig(50, num_layers=1, dim=16).build()
     >>> packed = packed_transformer(model)
     >>> packed.compile("adam", MaskedCrossEntropy(), jit_compile=False)
     >>> data = {"sources": [[5, 6, 2], [7, 2]], "targets": [[8], [9]]}
@@ -43,7 +43,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
     parts = SequenceDecoder(model)
     if not isinstance(parts.encoder, TransformerEncoder):
         raise ValueError(
-            "Rows of several pairs need a model of `encoder_decoder_transformer`: a recurrent "
+            "Rows of several pairs need a model of `TransformerEncoderDecoderConfig`: a recurrent "
             f"network carries its state from one to the next. Received: {model.name!r}."
         )
     dropout = model.get_layer("embedding_dropout")

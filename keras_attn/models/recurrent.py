@@ -1,7 +1,7 @@
 """The recurrent encoder-decoder, with attention and without."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import keras
 
@@ -15,9 +15,10 @@ from keras_attn.layers import (
     TokenEmbedding,
 )
 from keras_attn.layers.attention_decoder import ORDERS
-from keras_attn.layers.masked_layer import check_positive, check_rate
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.layers.sequence_attention import WINDOWS
+from keras_attn.models.roles import ENCODER_DECODERS
+from keras_attn.settings import Settings, setting, size
 
 Tensor = Any
 
@@ -32,9 +33,19 @@ ATTENTIONS = (
 )
 
 
+@ENCODER_DECODERS.register("rnn")
 @dataclass(frozen=True)
-class RecurrentConfig:
-    """Settings of `recurrent_encoder_decoder`.
+class RecurrentEncoderDecoderConfig(Settings):
+    """The recurrent encoder-decoder.
+
+        memory = encoder(embed(source_ids))                                (B, S, units)
+        logits = decoder(embed(target_ids), memory) E^T                    (B, T, V)
+
+    With `attention="none"` this is the fixed context of Cho et al., 2014: the final states of both
+    directions of the encoder, at each step; with `"additive"` the model of Bahdanau et al., 2015,
+    with `"luong-..."` that of Luong et al., 2015. In each of them the decoder's initial state is
+    bridged from those final states, and the output is tied to the target embedding. Padding is id 0
+    on both sides.
 
     Args:
         source_vocabulary_size: Number of source tokens; id 0 is padding.
@@ -57,41 +68,50 @@ class RecurrentConfig:
         window_size: Half-width of the window; 10 if None.
 
     Raises:
-        ValueError: For unknown names, odd units, and options that do not apply.
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range, `units` are odd, or an option does not
+            apply.
 
     Example:
 
-    >>> RecurrentConfig(source_vocabulary_size=4000, attention="luong-general").units
-    512
+    >>> model = RecurrentEncoderDecoderConfig(50, dim=8, units=16).build()
+    >>> ids = keras.ops.array([[5, 6, 2]])
+    >>> tuple(model({"source_ids": ids, "target_ids": ids}).shape)
+    (1, 3, 50)
     """
 
-    source_vocabulary_size: int
-    target_vocabulary_size: int | None = None
-    attention: str = "additive"
-    cell: str = "gru"
-    num_layers: int = 1
-    dim: int = 256
-    units: int = 512
-    dropout: float = 0.3
-    recurrent_dropout: float = 0.0
-    order: str | None = None
-    input_feeding: bool | None = None
-    window: str | None = None
-    window_size: int | None = None
+    source_vocabulary_size: int = size("number of source tokens")
+    target_vocabulary_size: int | None = size("number of target tokens", default=None)
+    attention: str = setting(
+        "additive", "kind of attention; none is a fixed context", choices=ATTENTIONS
+    )
+    cell: str = setting("gru", "kind of cell", choices=tuple(CELLS))
+    num_layers: int = setting(1, "layers of the encoder, and of the decoder", at_least=1)
+    dim: int = setting(256, "width of the embeddings", at_least=1)
+    units: int = setting(512, "width of the states, an even number", at_least=2)
+    dropout: float = setting(
+        0.1, "dropout of embeddings, between layers and of the output", at_least=0, below=1
+    )
+    recurrent_dropout: float = setting(0.0, "dropout of the states", at_least=0, below=1)
+    order: str | None = setting(
+        None,
+        "attend from the previous state (bahdanau) or the present one (luong); if none, as the "
+        "attention's authors do",
+        kind=str,
+        choices=ORDERS,
+    )
+    input_feeding: bool | None = setting(
+        None, "feed the attention vector to the next step; if none, in Luong's order", kind=bool
+    )
+    window: str | None = setting(None, "window of the attention", kind=str, choices=WINDOWS)
+    window_size: int | None = setting(
+        None, "half-width of the window in tokens; 10 if none", kind=int, at_least=1
+    )
+
+    recurrent: ClassVar[bool] = True
 
     def __post_init__(self):
-        choices = {
-            "attention": ATTENTIONS,
-            "cell": tuple(CELLS),
-            "order": (None, *ORDERS),
-            "input_feeding": (None, True, False),
-            "window": (None, *WINDOWS),
-        }
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"`{name}` must be one of {list(known)}. Received: {getattr(self, name)!r}."
-                )
+        super().__post_init__()
         if self.attention == "none":
             given = [n for n in ("order", "window", "window_size") if getattr(self, n) is not None]
             given += ["input_feeding"] * bool(self.input_feeding)
@@ -100,104 +120,73 @@ class RecurrentConfig:
                     f"{' and '.join(f'`{name}`' for name in given)} belong to an attention. "
                     "Received: attention='none'."
                 )
-        counts = {name: getattr(self, name) for name in ("num_layers", "dim", "units")}
-        if self.window_size is not None:
-            counts["window_size"] = self.window_size
-            if self.window is None:
-                raise ValueError(
-                    f"`window_size` belongs to a `window`, one of {list(WINDOWS)}. "
-                    f"Received: window_size={self.window_size!r} without it."
-                )
-        check_positive("RecurrentConfig", **counts)
-        check_rate(
-            "RecurrentConfig", dropout=self.dropout, recurrent_dropout=self.recurrent_dropout
-        )
+        if self.window_size is not None and self.window is None:
+            raise ValueError(
+                f"`window_size` belongs to a `window`, one of {list(WINDOWS)}. "
+                f"Received: window_size={self.window_size!r} without it."
+            )
         if self.units % 2:
             raise ValueError(
                 f"`units` must be even: the encoder has two directions. Received: {self.units}."
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the settings as a JSON-safe dict."""
-        return asdict(self)
+    def build(self, dtype: Any = None, name: str = "rnn") -> keras.Model:
+        """Builds the model.
 
+        Args:
+            dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
+            name: Name of the model.
 
-def recurrent_encoder_decoder(
-    config: RecurrentConfig, dtype: Any = None, name: str = "rnn"
-) -> keras.Model:
-    """Builds the recurrent encoder-decoder as a functional model.
-
-        memory = encoder(embed(source_ids))                                (B, S, units)
-        logits = decoder(embed(target_ids), memory) E^T                    (B, T, V)
-
-    With `attention="none"` this is the fixed context of Cho et al., 2014: the final states of both
-    directions of the encoder, at each step; with `"additive"` the model of Bahdanau et al., 2015,
-    with `"luong-..."` that of Luong et al., 2015. In each of them the decoder's initial state is
-    bridged from those final states, and the output is tied to the target embedding. Padding is id 0
-    on both sides.
-
-    Args:
-        config: The settings.
-        dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
-        name: Name of the model.
-
-    Returns:
-        A functional model from `{"source_ids": (B, S), "target_ids": (B, T)}` to logits
-        `(B, T, V)`, decoded by `SequenceDecoder`.
-
-    Example:
-
-    >>> model = recurrent_encoder_decoder(RecurrentConfig(50, dim=8, units=16))
-    >>> ids = keras.ops.array([[5, 6, 2]])
-    >>> tuple(model({"source_ids": ids, "target_ids": ids}).shape)
-    (1, 3, 50)
-    """
-    source_ids = keras.Input((None,), dtype="int32", name="source_ids")
-    target_ids = keras.Input((None,), dtype="int32", name="target_ids")
-    source_embedding = TokenEmbedding(
-        config.source_vocabulary_size, config.dim, dtype=dtype, name="source_embedding"
-    )
-    target_embedding = source_embedding
-    if config.target_vocabulary_size is not None:
-        target_embedding = TokenEmbedding(
-            config.target_vocabulary_size, config.dim, dtype=dtype, name="target_embedding"
+        Returns:
+            A functional model from `{"source_ids": (B, S), "target_ids": (B, T)}` to logits
+            `(B, T, V)`, decoded by `SequenceDecoder`.
+        """
+        source_ids = keras.Input((None,), dtype="int32", name="source_ids")
+        target_ids = keras.Input((None,), dtype="int32", name="target_ids")
+        source_embedding = TokenEmbedding(
+            self.source_vocabulary_size, self.dim, dtype=dtype, name="source_embedding"
         )
-    dropout = Dropout(config.dropout, dtype=dtype, name="embedding_dropout")
-    encoder = RecurrentEncoder(
-        config.units // 2,
-        num_layers=config.num_layers,
-        cell=config.cell,
-        dropout=config.dropout,
-        recurrent_dropout=config.recurrent_dropout,
-        dtype=dtype,
-        name="encoder",
-    )
-    attention = _attention(config, dtype)
-    decoder = AttentionDecoder(
-        [_cell(config, i, dtype) for i in range(config.num_layers)],
-        attention,
-        order=_order(config),
-        input_feeding=config.input_feeding,
-        attention_units=config.dim,
-        bridge=True,
-        summary="ends",
-        dropout=config.dropout,
-        dtype=dtype,
-        name="decoder",
-    )
-    memory = encoder(dropout(source_embedding(source_ids)))
-    output = decoder(dropout(target_embedding(target_ids)), memory)
-    logits = target_embedding(output, reverse=True)
-    inputs = {"source_ids": source_ids, "target_ids": target_ids}
-    return keras.Model(inputs, logits, name=name)
+        target_embedding = source_embedding
+        if self.target_vocabulary_size is not None:
+            target_embedding = TokenEmbedding(
+                self.target_vocabulary_size, self.dim, dtype=dtype, name="target_embedding"
+            )
+        dropout = Dropout(self.dropout, dtype=dtype, name="embedding_dropout")
+        encoder = RecurrentEncoder(
+            self.units // 2,
+            num_layers=self.num_layers,
+            cell=self.cell,
+            dropout=self.dropout,
+            recurrent_dropout=self.recurrent_dropout,
+            dtype=dtype,
+            name="encoder",
+        )
+        attention = _attention(self, dtype)
+        decoder = AttentionDecoder(
+            [_cell(self, i, dtype) for i in range(self.num_layers)],
+            attention,
+            order=_order(self),
+            input_feeding=self.input_feeding,
+            attention_units=self.dim,
+            bridge=True,
+            summary="ends",
+            dropout=self.dropout,
+            dtype=dtype,
+            name="decoder",
+        )
+        memory = encoder(dropout(source_embedding(source_ids)))
+        output = decoder(dropout(target_embedding(target_ids)), memory)
+        logits = target_embedding(output, reverse=True)
+        inputs = {"source_ids": source_ids, "target_ids": target_ids}
+        return keras.Model(inputs, logits, name=name)
 
 
-def _order(config: RecurrentConfig) -> str:
+def _order(config: RecurrentEncoderDecoderConfig) -> str:
     default = "luong" if config.attention.startswith("luong") else "bahdanau"
     return config.order or default
 
 
-def _cell(config: RecurrentConfig, number: int, dtype: Any) -> keras.layers.Layer:
+def _cell(config: RecurrentEncoderDecoderConfig, number: int, dtype: Any) -> keras.layers.Layer:
     return CELLS[config.cell](
         config.units,
         dropout=config.dropout if number else 0.0,
@@ -207,7 +196,7 @@ def _cell(config: RecurrentConfig, number: int, dtype: Any) -> keras.layers.Laye
     )
 
 
-def _attention(config: RecurrentConfig, dtype: Any) -> SequenceAttention | None:
+def _attention(config: RecurrentEncoderDecoderConfig, dtype: Any) -> SequenceAttention | None:
     settings = {
         "window": config.window,
         "window_size": config.window_size,

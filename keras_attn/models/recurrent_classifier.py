@@ -8,7 +8,6 @@ import keras
 from keras_attn.layers import RecurrentEncoder
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models.classifier_parts import (
-    TEXT_CLASSIFIERS,
     TextClassifierConfig,
     check_belongs,
     classify,
@@ -18,6 +17,7 @@ from keras_attn.models.classifier_parts import (
     make_pooling,
     make_word_dropout,
 )
+from keras_attn.models.roles import TEXT_CLASSIFIERS
 from keras_attn.settings import setting
 
 Tensor = Any

@@ -7,11 +7,9 @@ import keras
 
 from keras_attn.layers import AttentionDecoder, Dropout, TokenEmbedding
 from keras_attn.layers.recurrent_cells import CELLS
+from keras_attn.models.roles import LANGUAGE_MODELS
 from keras_attn.models.token_decoder import TokenDecoder
-from keras_attn.settings import Kinds, Settings, setting, size
-
-LANGUAGE_MODELS = Kinds("model", "rnn", "architecture of the language model")
-"""The architectures of language models by their names."""
+from keras_attn.settings import Settings, setting, size
 
 
 @LANGUAGE_MODELS.register("rnn")

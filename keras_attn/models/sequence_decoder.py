@@ -25,7 +25,7 @@ class SequenceDecoder:
     It has no weights of its own: train, load or change the model, and it follows.
 
     Args:
-        model: What `encoder_decoder_transformer` or `recurrent_encoder_decoder` returned, or a
+        model: What `TransformerEncoderDecoderConfig` or `RecurrentEncoderDecoderConfig` built, or a
             reloaded one.
 
     Raises:
@@ -33,14 +33,14 @@ class SequenceDecoder:
 
     Example:
 
-    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> model = TransformerEncoderDecoderConfig(50, dim=16, intermediate_dim=32).build()
     >>> memory, mask = SequenceDecoder(model).encode(keras.ops.array([[5, 6, 2, 0]]))
     >>> tuple(memory.shape), tuple(mask.shape)
     ((1, 4, 16), (1, 4))
     """
 
     def __init__(self, model: keras.Model):
-        makers = "`encoder_decoder_transformer` or `recurrent_encoder_decoder`"
+        makers = "`TransformerEncoderDecoderConfig` or `RecurrentEncoderDecoderConfig`"
         if not isinstance(model, keras.Model):
             raise ValueError(f"Expected a model of {makers}. Received: {type(model).__name__}.")
         layers = {layer.name: layer for layer in model.layers}

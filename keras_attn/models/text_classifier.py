@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_attn.layers import MaskedAveragePooling, TokenEmbedding
-from keras_attn.models.classifier_parts import TEXT_CLASSIFIERS
+from keras_attn.models.roles import TEXT_CLASSIFIERS
 
 Tensor = Any
 

@@ -12,7 +12,6 @@ from keras_attn.layers import (
     TransformerEncoder,
 )
 from keras_attn.models.classifier_parts import (
-    TEXT_CLASSIFIERS,
     TextClassifierConfig,
     check_belongs,
     classify,
@@ -22,6 +21,7 @@ from keras_attn.models.classifier_parts import (
     make_pooling,
     make_word_dropout,
 )
+from keras_attn.models.roles import TEXT_CLASSIFIERS
 from keras_attn.settings import setting, size
 
 Tensor = Any

@@ -68,12 +68,13 @@ def setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def size(help: str, default: Any = dataclasses.MISSING) -> Any:
+def size(help: str, default: Any = dataclasses.MISSING, kind: type = int) -> Any:
     """A field that is not set by users but follows from their data, such as a vocabulary size.
 
     Args:
         help: What it is the size of.
         default: The default value; the field is required without one.
+        kind: Its type.
 
     Returns:
         A dataclass field.
@@ -87,7 +88,8 @@ def size(help: str, default: Any = dataclasses.MISSING) -> Any:
     >>> Counting(50).dim, [field.name for field in declared_fields(Counting)]
     (8, ['dim'])
     """
-    metadata = setting(None, help, kind=int, at_least=1).metadata
+    least = 1 if kind is int else None
+    metadata = setting(None, help, kind=kind, at_least=least).metadata
     optional = default is None
     return dataclasses.field(
         default=default, metadata={**metadata, "optional": optional, "size": True}
@@ -214,6 +216,9 @@ class Settings:
             if field.metadata["shapes_result"]
         }
 
+    def check(self) -> None:
+        """Raises an error if there is nothing of what the settings name, before any work."""
+
     def to_dict(self) -> dict[str, Any]:
         """Returns all values, sizes included, as a JSON-safe dict."""
         return dataclasses.asdict(self)
@@ -321,3 +326,7 @@ def nearest(name: str, known: Any) -> str:
     """Returns a sentence that names the nearest known name, or all of them."""
     near = difflib.get_close_matches(name, known, 1, cutoff=0.5)
     return f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(known)}."
+
+
+class WrongUse(ValueError):
+    """Settings that do not go together, for which the command ends as for wrong options."""

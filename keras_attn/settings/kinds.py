@@ -66,7 +66,8 @@ class Kinds(Mapping):
         return self._kinds[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
+        # The default first, whichever module was imported first.
+        return iter(sorted(self._kinds, key=lambda name: name != self.default))
 
     def __len__(self) -> int:
         return len(self._kinds)

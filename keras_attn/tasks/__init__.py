@@ -41,15 +41,10 @@ from keras_attn.tasks.tfidf_baseline import TfidfBaseline
 from keras_attn.tasks.translation_data import PreparedTranslation
 from keras_attn.tasks.translation_decoding import NBestTranslations
 from keras_attn.tasks.translation_settings import (
-    TranslationDataSettings,
-    TranslationDecodingSettings,
-    TranslationModelSettings,
-    TranslationTrainingSettings,
-)
-from keras_attn.tasks.translation_training import (
-    DevelopmentScore,
-    TranslationRun,
-    train_translation,
+    TranslationData,
+    TranslationTest,
+    TranslationTraining,
+    TranslationUse,
 )
 from keras_attn.tasks.translator import TranslationScores, Translator
 
@@ -64,7 +59,6 @@ __all__ = [
     "CaptioningTrainingSettings",
     "DeletionCurve",
     "DevelopmentCaptions",
-    "DevelopmentScore",
     "Examples",
     "Explanation",
     "NBestTranslations",
@@ -85,17 +79,15 @@ __all__ = [
     "TextScore",
     "TfidfBaseline",
     "TrainingRun",
-    "TranslationDataSettings",
-    "TranslationDecodingSettings",
-    "TranslationModelSettings",
-    "TranslationRun",
+    "TranslationData",
     "TranslationScores",
-    "TranslationTrainingSettings",
+    "TranslationTest",
+    "TranslationTraining",
+    "TranslationUse",
     "Translator",
     "caption_view",
     "classification_view",
     "deletion_curve",
     "train_captioner",
-    "train_translation",
     "translation_view",
 ]

@@ -8,7 +8,7 @@ from keras_attn.datasets import load_image
 from keras_attn.datasets.classification_batches import truncate
 from keras_attn.fields import checked_texts
 from keras_attn.layers import attention_maps
-from keras_attn.models import RecurrentConfig, classifier_kind
+from keras_attn.models import RecurrentEncoderDecoderConfig, classifier_kind
 from keras_attn.models.classifier_explanations import has_attention
 from keras_attn.tasks.captioner import Captioner
 from keras_attn.tasks.captioning_data import check_picture
@@ -47,7 +47,7 @@ def translation_view(
     <AttentionView 'one → ein': cross-attention, encoder self-attention, decoder self-attention>
     """
     config = translator.config
-    if isinstance(config, RecurrentConfig) and config.attention == "none":
+    if isinstance(config, RecurrentEncoderDecoderConfig) and config.attention == "none":
         raise ValueError(_NO_ATTENTION.format("it is built with attention", "attention='none'"))
     (text,) = checked_texts([text])
     search = translator._search
@@ -103,7 +103,7 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
     read = truncate(ids, classifier.max_length - len(start), classifier.truncation)
     tokens = classifier.tokenizer.tokens([*start, *read])
     pooled = has_attention(classifier.model)
-    layered = classifier_kind(classifier.config) == "transformer"
+    layered = classifier_kind(classifier.model) == "transformer"
     if not pooled and not layered:
         raise ValueError(_NO_ATTENTION.format("it pools without weights", classifier.model.name))
     if not tokens:
@@ -115,7 +115,7 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
         name = "attention of the answer"
         parts.append(AttentionPart(name, answer, tokens, [weights[None]], "answer", "text"))
     if layered:
-        ((rows,),) = classifier.batches([ids], batch_size=1, shuffle=False)
+        ((rows,),) = classifier.id_batches([ids], batch_size=1, shuffle=False)
         maps = attention_maps(classifier.model, np.asarray(rows))
         view = AttentionView.from_maps(maps, tokens)
         parts += [part for part in view.parts if part.name == "self-attention"]

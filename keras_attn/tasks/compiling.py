@@ -84,6 +84,28 @@ def make_adam(
     return keras.optimizers.LossScaleOptimizer(made) if policy.name == "mixed_float16" else made
 
 
+def ema_momentum(batches: int) -> float:
+    """The momentum of a moving average over the last tenth of a run, at most 0.999.
+
+        m = min(0.999, max(0, 1 - 10 / batches))
+
+    A longer memory would hold untrained weights where a run is short: Keras' average begins with
+    the weights after the first batch, and is not corrected for that.
+
+    Args:
+        batches: Number of batches of the run.
+
+    Returns:
+        The momentum.
+
+    Example:
+
+    >>> ema_momentum(500), ema_momentum(100_000)
+    (0.98, 0.999)
+    """
+    return min(0.999, max(0.0, 1.0 - 10.0 / batches))
+
+
 def clip_sum_of_replicas(optimizer: keras.optimizers.Optimizer) -> None:
     """Has an optimizer clip the gradient of the whole batch, as it does on one device.
 
@@ -168,7 +190,7 @@ def trained_form(
     """Wraps a compiled model for training: of the same layers, and compiled alike.
 
     Args:
-        model: Of `encoder_decoder`, or with `packed=False` another one of logits.
+        model: An encoder-decoder, or with `packed=False` another one of logits.
         packed: Whether it gets `PackedBatches`.
         chunked_loss: Whether the loss is computed in chunks.
 
@@ -180,7 +202,7 @@ def trained_form(
 
     Example:
 
-    >>> model = encoder_decoder_transformer(TransformerConfig(50, num_layers=1, dim=16))
+    >>> model = TransformerEncoderDecoderConfig(50, num_layers=1, dim=16).build()
     >>> model.compile("adam", MaskedCrossEntropy())
     >>> trained_form(model) is model, trained_form(model, packed=True).name
     (True, 'packed_transformer')

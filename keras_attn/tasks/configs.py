@@ -8,9 +8,7 @@ from typing import Any
 
 from keras_attn.models import (
     CAPTIONERS,
-    ENCODER_DECODERS,
     ImageEncoder,
-    TransformerConfig,
 )
 
 
@@ -31,9 +29,10 @@ def kind_and_fields(
 
     Example:
 
-    >>> kind, fields = kind_and_fields({"kind": "rnn", "dim": 8}, ENCODER_DECODERS, "rnn")
+    >>> given = {"kind": "transformer", "dim": 8}
+    >>> kind, fields = kind_and_fields(given, CAPTIONERS, "soft-attention")
     >>> kind.__name__, fields
-    ('RecurrentConfig', {'dim': 8})
+    ('TransformerCaptionerConfig', {'dim': 8})
     """
     for kind, _ in kinds.values():
         if isinstance(config, kind):
@@ -54,35 +53,6 @@ def kind_and_fields(
             + (f", with {unknown}, no fields of {kinds[name][0].__name__}." if unknown else ".")
         )
     return kinds[name][0], {field: value for field, value in given.items() if field != key}
-
-
-def encoder_decoder_config(
-    config: Any, source_vocabulary_size: int, target_vocabulary_size: int | None
-) -> Any:
-    """Makes the config of a translator's model, with the sizes of its vocabularies.
-
-    A Transformer is told that rows are padded at their end, which is how translators pad.
-
-    Args:
-        config: As `Translator`.
-        source_vocabulary_size: Of the only tokenizer, if there is one.
-        target_vocabulary_size: Of the target's own tokenizer, if there are two.
-
-    Raises:
-        ValueError: As `kind_and_fields`, and for settings out of range.
-
-    Example:
-
-    >>> made = encoder_decoder_config({"dim": 16}, 300, None)
-    >>> made == TransformerConfig(300, dim=16, right_padding=True)
-    True
-    """
-    kind, fields = kind_and_fields(config, ENCODER_DECODERS, "transformer", key="model")
-    fields["source_vocabulary_size"] = source_vocabulary_size
-    fields["target_vocabulary_size"] = target_vocabulary_size
-    if kind is TransformerConfig:
-        fields.setdefault("right_padding", True)
-    return kind(**fields)
 
 
 def captioner_config(config: Any, vocabulary_size: int, encoder: ImageEncoder) -> Any:

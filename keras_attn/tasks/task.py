@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -24,7 +24,13 @@ from keras_attn.files import check_writable, only_one
 from keras_attn.layers.quantization import float_policy
 from keras_attn.settings import Choice, Kinds, Settings, declared_fields
 from keras_attn.settings.declaring import nearest
-from keras_attn.tasks.compiling import checked_steps, jit_compile, make_adam, make_schedule
+from keras_attn.tasks.compiling import (
+    checked_steps,
+    ema_momentum,
+    jit_compile,
+    make_adam,
+    make_schedule,
+)
 from keras_attn.tasks.quantizing import Quantizable
 from keras_attn.tasks.run_folder import BEST, tidy_run
 from keras_attn.tasks.task_file import load_weights, read_config, save_task
@@ -55,6 +61,8 @@ class Examples(NamedTuple):
     """Examples by which the best weights are chosen."""
     summary: str
     """What was read, in words."""
+    data: Any = None
+    """Settings `Data` by which the examples were made; None: those of the call."""
 
 
 class Task(Quantizable):
@@ -82,6 +90,18 @@ class Task(Quantizable):
     Use: ClassVar[type[Settings]] = Settings
     Test: ClassVar[type[Settings]] = Settings
     steps: ClassVar[tuple[str, ...]] = ("fit", "evaluate", "predict", "quantize", "export")
+    section_steps: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "data": ("fit",),
+        "model": ("fit",),
+        "training": ("fit",),
+        "use": ("evaluate", "predict", "explain", "export"),
+        "test": ("evaluate",),
+    }
+    """Steps of the command that have the settings of a section, unless a setting names others."""
+    warmup: ClassVar[tuple[float, int]] = (0.05, 1000)
+    """Share of all updates for the warm-up, and the most of them, if `warmup_steps` is None."""
+    adam: ClassVar[Mapping[str, float]] = {}
+    """Further settings of Adam."""
     examples_are: ClassVar[str] = "examples"
     """What the examples are, for messages: `"texts"`."""
     reads: ClassVar[str] = "lines"
@@ -108,14 +128,13 @@ class Task(Quantizable):
             data: Settings `Data`.
         """
 
-    @classmethod
     @abstractmethod
-    def read_test(cls, test: Any, data: Any) -> Any:
+    def read_test(self, test: Any, data: Any) -> Any:
         """Reads the examples that `evaluate` of the command measures; they have a `summary()`.
 
         Args:
             test: Settings `Test`.
-            data: Settings `Data`.
+            data: Settings `Data`; None if none of them is an option of `evaluate`.
         """
 
     @classmethod
@@ -131,6 +150,16 @@ class Task(Quantizable):
             model: The model: settings of one of `kinds`, a dict of them, or None for the default.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
         """
+
+    @classmethod
+    def data_of(cls, examples: Any, data: Any) -> Any:
+        """Returns the settings `Data` of a run.
+
+        Args:
+            examples: Training examples.
+            data: Settings `Data`, a dict of some of them, or None.
+        """
+        return made(cls.Data, data)
 
     @abstractmethod
     def batches(self, examples: Sequence[Any], training: Any, shuffle: bool = True) -> Any:
@@ -162,8 +191,8 @@ class Task(Quantizable):
         """
 
     @abstractmethod
-    def scorer(self, dev: Sequence[Any], training: Any) -> Callable[[], Scored]:
-        """Returns what scores development examples after an epoch.
+    def scorer(self, dev: Sequence[Any], training: Any) -> Callable[[keras.Model], Scored]:
+        """Returns what scores development examples after an epoch, given the model that is fitted.
 
         Args:
             dev: Development examples.
@@ -194,6 +223,10 @@ class Task(Quantizable):
             training: Settings `Training`.
         """
         return self.model
+
+    @classmethod
+    def check_run_dir(cls, run_dir: Path) -> None:
+        """Raises a ValueError if a folder is used for something else than runs."""
 
     def describe(self, batches: Any) -> list[str]:
         """Returns lines for the log about what is trained.
@@ -245,7 +278,7 @@ class Task(Quantizable):
         `.model.compile(...)` sets anything else.
 
         Args:
-            total_steps: Number of updates in all.
+            total_steps: Number of batches in all.
             **settings: Settings `Training`, such as `learning_rate`, and arguments of
                 `keras.Model.compile`.
         """
@@ -254,12 +287,21 @@ class Task(Quantizable):
         self._optimizer = None
 
     def _compile_model(self, total_steps: int, training: Any, more: Mapping[str, Any]) -> None:
+        accumulation = getattr(training, "gradient_accumulation", 1)
+        ema = training.ema_momentum
+        updates = max(total_steps // accumulation, 1)
+        warmup = training.warmup_steps
+        if warmup is None:
+            share, most = self.warmup
+            warmup = min(most, int(updates * share))
         optimizer = make_adam(
-            make_schedule(total_steps, training.learning_rate, training.warmup_steps),
+            make_schedule(updates, training.learning_rate, warmup),
             self.policy,
             training.weight_decay,
             training.clip_norm,
-            training.ema_momentum,
+            ema_momentum(total_steps) if ema is None else ema,
+            accumulation,
+            **self.adam,
         )
         settings = {
             "optimizer": optimizer,
@@ -375,7 +417,7 @@ class Task(Quantizable):
             RuntimeError: If a GPU, or more devices, are asked for than there are.
         """
         training = made(cls.Training, training)
-        data = made(cls.Data, data)
+        data = cls.data_of(examples, data)
         if not isinstance(model, Choice):
             model = cls.kinds.made(model or {})
         run_dir = check_writable(run_dir).absolute()
@@ -383,7 +425,6 @@ class Task(Quantizable):
             tidy_run(run_dir, cls.sections(), {"data": data, "model": model, "training": training})
             seed_everything(training.seed)
             task = cls.create(examples, data, model, training.precision)
-            task._data = data
             return task._fit(examples, dev, run_dir, training, {}, True, log, verbose, ())
 
     def _fit(
@@ -403,10 +444,10 @@ class Task(Quantizable):
             sections = {"data": self._data, **sections}
         if run_dir is not None:
             tidy_run(run_dir, self.sections(), sections)
-        if not isinstance(examples, Sequence):
-            examples = list(examples)
-        if not isinstance(dev, Sequence | None):
-            dev = list(dev)
+        if run_dir is not None:
+            self.check_run_dir(run_dir)
+        examples = list(examples) if isinstance(examples, Iterator) else examples
+        dev = list(dev) if isinstance(dev, Iterator) else dev
         batches = self.batches(examples, training)
         score = None if dev is None else self.scorer(dev, training)
         ours = self.model.compiled and self.model.optimizer is self._optimizer
@@ -428,7 +469,7 @@ class Task(Quantizable):
         )
         if dev is not None and run.complete:
             note = self.finish(dev, training)
-            if run_dir is not None:
+            if note and run_dir is not None:
                 self.save(run_dir / BEST)
             run = run._replace(note=note)
         return run

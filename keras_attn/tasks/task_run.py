@@ -71,14 +71,22 @@ class DevelopmentBest(BestWeights):
         task: Whose model is trained.
         score: Returns a `Scored`; None: the weights of the last epoch are kept.
         path: Where the best weights are saved; None: they are kept in memory.
+        every: Epochs between two scores; the last epoch is always scored.
     """
 
     signs = ()
 
-    def __init__(self, task: Any, score: Callable[[], Scored] | None, path: Path | None):
+    def __init__(
+        self,
+        task: Any,
+        score: Callable[[Any], Scored] | None,
+        path: Path | None,
+        every: int = 1,
+    ):
         super().__init__(task, path or "")
         self.score = score
         self.in_memory = path is None
+        self.every = every
         self.weights: list[Any] = []
 
     def _signed(self, figures: Any) -> tuple[float, ...]:
@@ -86,11 +94,14 @@ class DevelopmentBest(BestWeights):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
+        last = epoch + 1 == (self.params or {}).get("epochs")
+        if (epoch + 1) % self.every and not last:
+            return
         with averaged_weights(self.model):
             if self.score is None:
                 self.keep((), epoch, always=True)
                 return
-            key, figures = self.score()
+            key, figures = self.score(self.model)
             self.keep(tuple(map(float, key)), epoch)
         if logs is not None:
             logs.update(figures)
@@ -109,7 +120,7 @@ def run_training(
     model: keras.Model,
     batches: Any,
     training: Any,
-    score: Callable[[], Scored] | None,
+    score: Callable[[Any], Scored] | None,
     run_dir: Path | None,
     sections: Mapping[str, Any],
     fingerprint: Callable[[], dict[str, Any]],
@@ -142,7 +153,8 @@ def run_training(
     if keras.backend.backend() == "tensorflow" and replicas() == 1 and not optimizer.built:
         # Else Keras traces the first step twice.
         optimizer.build(model.trainable_variables)
-    best = DevelopmentBest(task, score, None if run_dir is None else run_dir / BEST)
+    every = getattr(training, "score_epochs", 1)
+    best = DevelopmentBest(task, score, None if run_dir is None else run_dir / BEST, every)
     for line in task.describe(batches):
         log(line)
     complete, signal = True, None

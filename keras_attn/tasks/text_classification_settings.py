@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -84,6 +85,7 @@ class TextClassificationTraining(TrainingSettings):
     32
     """
 
+    batch_size: int = setting(32, "texts of a batch", at_least=1)
     class_weight: str | Mapping[str, float] | None = setting(
         None,
         "balanced gives all classes the same weight; a table gives the weight of each",
@@ -138,3 +140,11 @@ class TextClassificationTest(Settings):
         choices=("test", "dev", "train"),
     )
     num_bootstrap: int = setting(1000, "samples for the intervals; 0 computes none", at_least=0)
+
+    def check(self) -> None:
+        """Raises a FileNotFoundError if there are no such data."""
+        if not os.path.exists(os.path.expanduser(self.data)):
+            raise FileNotFoundError(
+                f"Expected a file or a folder of labelled texts. Received: {self.data}, which is "
+                "none."
+            )

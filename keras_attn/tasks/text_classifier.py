@@ -166,8 +166,9 @@ class TextClassifier(Task):
         """
         return training_texts(data)
 
-    @classmethod
-    def read_test(cls, test: TextClassificationTest, data: TextClassificationData) -> LabelledTexts:
+    def read_test(
+        self, test: TextClassificationTest, data: TextClassificationData
+    ) -> LabelledTexts:
         """Reads labelled texts."""
         return read_texts(test.data, data, test.split)
 
@@ -217,6 +218,7 @@ class TextClassifier(Task):
         start = getattr(classifier.config, "token_weights", None)
         if start in ("association", "idf"):
             classifier.initialize_token_weights(examples, start)
+        classifier._data = data
         return classifier
 
     def dataset(
@@ -328,7 +330,7 @@ class TextClassifier(Task):
 
     def scorer(
         self, dev: Iterable[Labelled], training: TextClassificationTraining
-    ) -> Callable[[], Scored]:
+    ) -> Callable[[keras.Model], Scored]:
         """Scores development texts; of equal scores the lower log loss is better."""
         dev = list(dev)
         if not dev:
@@ -339,7 +341,7 @@ class TextClassifier(Task):
         texts, labels = self._split(dev)
         ids = self.tokenizer.encode(texts)
 
-        def score() -> Scored:
+        def score(model: keras.Model) -> Scored:
             found = self.probabilities_of_logits(self.logits_of_ids(ids))
             report = evaluate_probabilities(labels, found, num_bootstrap=0)
             names = ("accuracy", "macro_f1", "log_loss")

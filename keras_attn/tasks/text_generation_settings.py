@@ -44,7 +44,7 @@ class TextGenerationData(Settings):
 
 
 @dataclass(frozen=True)
-@with_defaults(TrainingSettings, batch_size=64, learning_rate=2e-3, checkpoint_steps=200)
+@with_defaults(TrainingSettings, learning_rate=2e-3, checkpoint_steps=200)
 class TextGenerationTraining(TrainingSettings):
     """How a text generator is trained. The help texts say what each setting does.
 
@@ -53,6 +53,8 @@ class TextGenerationTraining(TrainingSettings):
     >>> TextGenerationTraining(epochs=3).learning_rate
     0.002
     """
+
+    batch_size: int = setting(64, "windows of a batch", at_least=1)
 
 
 @dataclass(frozen=True)

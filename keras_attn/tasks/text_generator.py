@@ -163,8 +163,7 @@ class TextGenerator(Task):
             text, dev = text + dev, read_text(data.dev)
         return Examples(text, dev or None, f"Characters for the test: {len(test):,}")
 
-    @classmethod
-    def read_test(cls, test: TextGenerationTest, data: TextGenerationData) -> Text:
+    def read_test(self, test: TextGenerationTest, data: TextGenerationData) -> Text:
         """Reads a part of a text."""
         text = _text_of(data)
         if test.split != "all":
@@ -198,7 +197,9 @@ class TextGenerator(Task):
         """
         data = made(cls.Data, data)
         tokenizer = CharacterTokenizer.train(checked_texts([examples]), data.vocabulary_size)
-        return cls(tokenizer, model, data.sequence_length, dtype)
+        generator = cls(tokenizer, model, data.sequence_length, dtype)
+        generator._data = data
+        return generator
 
     def dataset(self, text: str, **settings: Any) -> TextWindows:
         """Cuts a text into batches for `model.fit`.
@@ -247,10 +248,10 @@ class TextGenerator(Task):
         """Bits per character: less is better."""
         return "bits per character", -1
 
-    def scorer(self, dev: str, training: TextGenerationTraining) -> Callable[[], Scored]:
+    def scorer(self, dev: str, training: TextGenerationTraining) -> Callable[[keras.Model], Scored]:
         """Scores a development text."""
 
-        def score() -> Scored:
+        def score(model: keras.Model) -> Scored:
             bits = self.evaluate(dev, batch_size=training.batch_size).bits_per_character
             return Scored((-bits,), {"val_bits_per_character": bits})
 

@@ -9,7 +9,10 @@ from keras_attn.settings import Settings, setting
 from keras_attn.training.devices import check_devices
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
-COMPILED = ("learning_rate", "warmup_steps", "weight_decay", "clip_norm", "ema_momentum")
+COMPILED = (
+    "learning_rate", "warmup_steps", "weight_decay", "clip_norm", "ema_momentum",
+    "steps_per_execution", "gradient_accumulation", "label_smoothing",
+)  # fmt: skip
 """The settings that `Task.compile` reads."""
 
 
@@ -48,7 +51,6 @@ class TrainingSettings(Settings):
     """
 
     epochs: int = setting(10, "passes over the training examples", at_least=1)
-    batch_size: int = setting(32, "examples in a batch", at_least=1)
     learning_rate: float = setting(1e-3, "peak learning rate", above=0)
     warmup_steps: int | None = setting(
         None,

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.datasets import (
-    PackedBatches,
     ParallelText,
-    TokenBatches,
     TranslationPair,
     read_json_lines,
     read_pairs,
@@ -24,9 +22,8 @@ from keras_attn.datasets import (
 )
 from keras_attn.files import atomic_folder, check_format
 from keras_attn.settings import read_settings, write_settings
-from keras_attn.tasks.translation_settings import TranslationDataSettings
+from keras_attn.tasks.translation_settings import TranslationData
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training import num_data_shards
 from keras_attn.version import __version__
 
 PREPARED_VERSION = 1
@@ -56,13 +53,13 @@ class PreparedTranslation:
     >>> lines = [f"the house of {name}\\tdas Haus von {name}" for name in "Ann Ben Cem Dan".split()]
     >>> _ = (folder / "pairs.tsv").write_text("\\n".join(lines))
     >>> sizes = {"dev_size": 1, "test_size": 1, "vocabulary_size": 280}
-    >>> settings = TranslationDataSettings(train=str(folder / "pairs.tsv"), **sizes)
+    >>> settings = TranslationData(train=str(folder / "pairs.tsv"), **sizes)
     >>> data = PreparedTranslation.prepare(settings, folder / "prepared")
     >>> len(PreparedTranslation.load(folder / "prepared").sources)
     2
     """
 
-    settings: TranslationDataSettings
+    settings: TranslationData
     source_tokenizer: BytePairTokenizer
     target_tokenizer: BytePairTokenizer
     sources: list[Row]
@@ -72,10 +69,13 @@ class PreparedTranslation:
     fingerprint: str
     counts: dict[str, int]
 
+    def __len__(self) -> int:
+        return len(self.sources)
+
     @classmethod
     def prepare(
         cls,
-        settings: TranslationDataSettings,
+        settings: TranslationData,
         folder: str | os.PathLike,
         log: Callable[[str], Any] = lambda text: None,
     ) -> PreparedTranslation:
@@ -148,9 +148,7 @@ class PreparedTranslation:
                 for side in ("source", "target")
             }
         return cls(
-            TranslationDataSettings(
-                **read_settings(folder / _SETTINGS, {"data": TranslationDataSettings})["data"]
-            ),
+            TranslationData(**read_settings(folder / _SETTINGS, {"data": TranslationData})["data"]),
             source,
             target,
             rows["source"],
@@ -161,47 +159,6 @@ class PreparedTranslation:
             header["counts"],
         )
 
-    def batches(self, packed: bool = False, **settings: Any) -> TokenBatches | PackedBatches:
-        """Returns the training batches.
-
-        Args:
-            packed: Whether several pairs share a row, for `packed_transformer`.
-            **settings: Of `TokenBatches`, or of `PackedBatches`.
-
-        Returns:
-            `TokenBatches` or `PackedBatches`.
-        """
-        return self._batches(packed, self.sources, self.targets, **settings)
-
-    def dev_batches(self, packed: bool = False, **settings: Any) -> TokenBatches | PackedBatches:
-        """Returns the batches of the development pairs, always in the same order.
-
-        Args:
-            packed: As `batches`.
-            **settings: As `batches`.
-
-        Returns:
-            `TokenBatches` or `PackedBatches`.
-        """
-        sources = self.source_tokenizer.encode([pair.source for pair in self.dev], add_end=True)
-        targets = self.target_tokenizer.encode([pair.target for pair in self.dev])
-        if not packed:
-            settings["max_length"] = self.settings.max_length
-        return self._batches(packed, sources, targets, shuffle=False, **settings)
-
-    def _batches(
-        self, packed: bool, sources: list[Row], targets: list[Row], **settings: Any
-    ) -> TokenBatches | PackedBatches:
-        tokenizer = self.target_tokenizer
-        return (PackedBatches if packed else TokenBatches)(
-            sources,
-            targets,
-            start_id=tokenizer.start_id,
-            end_id=tokenizer.end_id,
-            pad_id=tokenizer.pad_id,
-            **{"rows_multiple_of": num_data_shards(), **settings},
-        )
-
 
 def columns(source: str | None, target: str | None) -> dict[str, int | str]:
     """Returns the arguments `source` and `target` of `read_pairs` that were given as strings."""
@@ -210,7 +167,7 @@ def columns(source: str | None, target: str | None) -> dict[str, int | str]:
 
 
 def _read(
-    settings: TranslationDataSettings, log: Callable[[str], Any]
+    settings: TranslationData, log: Callable[[str], Any]
 ) -> tuple[list[TranslationPair], list[TranslationPair], list[TranslationPair], int]:
     """Returns training, development and test pairs, and how many were left out as too alike."""
     if not settings.train:
@@ -260,16 +217,31 @@ def _read(
     return train, given["dev"], given["test"], removed
 
 
+def make_tokenizers(
+    settings: TranslationData, pairs: Sequence[Sequence[str]]
+) -> list[BytePairTokenizer]:
+    """Makes the tokenizers of training pairs.
+
+    Args:
+        settings: `vocabulary_size` and `separate_vocabularies`.
+        pairs: (source, target) strings.
+
+    Returns:
+        That of the sources and that of the targets, which may be one object.
+    """
+    sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
+    if settings.separate_vocabularies:
+        return [BytePairTokenizer.train(side, settings.vocabulary_size) for side in sides]
+    both = BytePairTokenizer.train([*sides[0], *sides[1]], settings.vocabulary_size)
+    return [both, both]
+
+
 def _make_ids(
-    settings: TranslationDataSettings, train: list[TranslationPair]
+    settings: TranslationData, train: list[TranslationPair]
 ) -> tuple[list[BytePairTokenizer], list[Row], list[Row], int]:
     """Returns the tokenizers, the ids of both sides, and how many pairs were too long."""
     sides = [[pair.source for pair in train], [pair.target for pair in train]]
-    if settings.separate_vocabularies:
-        tokenizers = [BytePairTokenizer.train(s, settings.vocabulary_size) for s in sides]
-    else:
-        both = BytePairTokenizer.train([*sides[0], *sides[1]], settings.vocabulary_size)
-        tokenizers = [both, both]
+    tokenizers = make_tokenizers(settings, train)
     rows = zip(
         tokenizers[0].encode(sides[0], add_end=True), tokenizers[1].encode(sides[1]), strict=True
     )
@@ -285,7 +257,7 @@ def _make_ids(
 
 def _write(
     folder: Path,
-    settings: TranslationDataSettings,
+    settings: TranslationData,
     tokenizers: list[BytePairTokenizer],
     sources: list[Row],
     targets: list[Row],

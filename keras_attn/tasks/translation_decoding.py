@@ -49,7 +49,7 @@ class TranslationSearch:
     It has no weights of its own: train, load or change the model, and it follows.
 
     Args:
-        model: A model of `encoder_decoder_transformer` or `recurrent_encoder_decoder`.
+        model: A model that one of `ENCODER_DECODERS` built.
         source_tokenizer: Tokenizer of the sources.
         target_tokenizer: Tokenizer of the targets; it may be the same object.
         max_source_length: Longest source in tokens that is read, its end included.
@@ -58,8 +58,8 @@ class TranslationSearch:
 
     >>> from keras_attn.text import BytePairTokenizer
     >>> tokenizer = BytePairTokenizer.train(["one dog, one cat"], 259)
-    >>> config = TransformerConfig(259, dim=16, num_layers=1, intermediate_dim=32)
-    >>> model = encoder_decoder_transformer(config)
+    >>> config = TransformerEncoderDecoderConfig(259, dim=16, num_layers=1, intermediate_dim=32)
+    >>> model = config.build()
     >>> search = TranslationSearch(model, tokenizer, tokenizer, max_source_length=8)
     >>> sources, cut = search.read(["one", "one dog, one cat"])
     >>> [len(ids) for ids in sources], cut

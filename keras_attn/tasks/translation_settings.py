@@ -1,19 +1,11 @@
-"""The settings of a translation run: its data, model, training and decoding."""
+"""The settings of translation: its data, training, use and test."""
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
-from keras_attn.layers.block import NORMALIZATIONS
-from keras_attn.layers.recurrent_cells import CELLS
-from keras_attn.models import ENCODER_DECODERS
-from keras_attn.models.recurrent import ATTENTIONS
-from keras_attn.models.transformer import TRANSFORMER_POSITIONS
-from keras_attn.ops.attention_kernels import KERNELS
-from keras_attn.settings import Settings, setting
-from keras_attn.tasks.training_settings import PRECISIONS, devices_setting
+from keras_attn.settings import Settings, WrongUse, setting, with_defaults
+from keras_attn.tasks.training_settings import TrainingSettings
 
 FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
@@ -21,24 +13,27 @@ BATCHINGS = ("bucketed", "packed")
 
 
 @dataclass(frozen=True)
-class TranslationDataSettings(Settings):
-    """How pairs are read and made into ids. The help texts say what each setting does.
+class TranslationData(Settings):
+    """How pairs are read and made into ids.
 
     Example:
 
-    >>> TranslationDataSettings(format="tsv").vocabulary_size
+    >>> TranslationData(format="tsv").vocabulary_size
     8000
     """
 
+    data: str = setting(
+        "", "folder made by `prepare`", shapes_result=False, required=True, steps=("fit",)
+    )
     train: str = setting("", "file, folder or archive of training pairs", shapes_result=False)
     train_target: str = setting(
         "", "target side, where it is a file of its own", shapes_result=False
     )
     dev: str = setting("", "development pairs; drawn from the rest if empty", shapes_result=False)
-    dev_target: str = setting("", "their target side", shapes_result=False)
+    dev_target: str = setting("", "target side of the development pairs", shapes_result=False)
     test: str = setting("", "test pairs; drawn from the rest if empty", shapes_result=False)
-    test_target: str = setting("", "their target side", shapes_result=False)
-    format: str = setting("auto", "what the files are", choices=FORMATS)
+    test_target: str = setting("", "target side of the test pairs", shapes_result=False)
+    format: str = setting("auto", "format of the files", choices=FORMATS)
     source: str = setting(
         "", "source: language, key of JSON lines, or number of the column, from 0"
     )
@@ -46,142 +41,46 @@ class TranslationDataSettings(Settings):
         "", "target: language, key of JSON lines, or number of the column, from 0"
     )
     on_error: str = setting(
-        "error", "bad lines: stop, or skip and count them", choices=("error", "skip")
+        "error", "at bad lines: stop, or skip and count them", choices=("error", "skip")
     )
-    max_characters: int = setting(2000, "longer sides are bad lines", at_least=1)
+    max_characters: int = setting(
+        2000, "largest number of characters of a side; longer ones are bad lines", at_least=1
+    )
     dev_size: int = setting(1000, "pairs drawn for development", at_least=1)
     test_size: int = setting(1000, "pairs drawn for the test", at_least=1)
     vocabulary_size: int = setting(8000, "byte pairs of the tokenizer", at_least=259)
-    separate_vocabularies: bool = setting(False, "a tokenizer for each side, not one for both")
-    max_length: int = setting(256, "tokens; pairs with a longer side are left out", at_least=2)
-    split_seed: int = setting(0, "of the pairs that are drawn", at_least=0)
-
-
-_BOTH = ("model", "num_layers", "dim", "dropout")
-_RNN_ONLY = (
-    "attention",
-    "cell",
-    "units",
-    "recurrent_dropout",
-    "order",
-    "input_feeding",
-    "window",
-    "window_size",
-)
+    separate_vocabularies: bool = setting(False, "make a tokenizer for each side, not one for both")
+    max_length: int = setting(
+        256, "largest number of tokens of a side; longer pairs are left out", at_least=2
+    )
+    split_seed: int = setting(0, "seed of the pairs that are drawn", at_least=0)
 
 
 @dataclass(frozen=True)
-class TranslationModelSettings(Settings):
-    """The model, a Transformer or a recurrent one. The help texts say what each setting does.
+@with_defaults(TrainingSettings, epochs=20, clip_norm=0.0, checkpoint_steps=1000)
+class TranslationTraining(TrainingSettings):
+    """How a translator is trained. The help texts say what each setting does.
 
     Example:
 
-    >>> TranslationModelSettings(num_layers=4).dim
-    256
-    >>> TranslationModelSettings(model="rnn", attention="luong-general").num_layers
-    1
-    """
-
-    model: str = setting("transformer", "kind of the model", choices=tuple(ENCODER_DECODERS))
-    num_layers: int = setting(
-        0, "of encoder and decoder; 0: 3 of a Transformer, 1 of an rnn", at_least=0
-    )
-    dim: int = setting(256, "width; of an rnn that of the embeddings", at_least=1)
-    num_heads: int = setting(4, "transformer: attention heads", at_least=1)
-    intermediate_dim: int = setting(
-        1024, "transformer: hidden width of the feed-forward networks", at_least=1
-    )
-    dropout: float = setting(0.1, "of embeddings, sublayers and outputs", at_least=0, below=1)
-    attention_dropout: float = setting(
-        0.0, "transformer: of attention weights", at_least=0, below=1
-    )
-    activation: str = setting("relu", "transformer: of the feed-forward networks")
-    normalize_first: bool = setting(True, "transformer: pre-norm, not post-norm")
-    normalization: str = setting(
-        "layer_norm", "transformer: its norms", choices=tuple(NORMALIZATIONS)
-    )
-    gated: bool = setting(False, "transformer: gated feed-forward networks")
-    use_bias: bool = setting(True, "transformer: biases of the projections")
-    positions: str = setting(
-        "sinusoidal", "transformer: its positions", choices=TRANSFORMER_POSITIONS
-    )
-    rematerialize: bool = setting(
-        False,
-        "transformer: compute blocks again for gradients, to save memory",
-        shapes_result=False,
-    )
-    attention_kernel: str = setting(
-        "auto",
-        "transformer: what computes its attention",
-        choices=KERNELS,
-        shapes_result=False,
-    )
-    attention: str = setting(
-        "additive", "rnn: its attention; none: a fixed context", choices=ATTENTIONS
-    )
-    cell: str = setting("gru", "rnn: its cells", choices=tuple(CELLS))
-    units: int = setting(512, "rnn: width of the states, an even number", at_least=2)
-    recurrent_dropout: float = setting(0.0, "rnn: of the states", at_least=0, below=1)
-    order: str = setting(
-        "auto",
-        "rnn: attend from the previous state (bahdanau) or the present one (luong)",
-        choices=("auto", "bahdanau", "luong"),
-    )
-    input_feeding: str = setting(
-        "auto", "rnn: feed the attention vector to the next step", choices=("auto", "yes", "no")
-    )
-    window: str = setting(
-        "none", "rnn: window of the attention", choices=("none", "monotonic", "predictive")
-    )
-    window_size: int = setting(10, "rnn: half-width of the window, in tokens", at_least=1)
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not self.num_layers:
-            object.__setattr__(self, "num_layers", 3 if self.model == "transformer" else 1)
-        for field in dataclasses.fields(self):
-            kind = "rnn" if field.name in _RNN_ONLY else "transformer"
-            value = getattr(self, field.name)
-            if field.name not in _BOTH and kind != self.model and value != field.default:
-                raise ValueError(
-                    f"`{field.name}` belongs to model={kind!r}. "
-                    f"Received: {field.name}={value!r} with model={self.model!r}."
-                )
-        if self.window == "none" and self.window_size != 10:
-            raise ValueError(
-                f"`window_size` belongs to a window. Received: window_size={self.window_size} with "
-                "window='none'."
-            )
-        if self.model == "rnn":
-            ENCODER_DECODERS["rnn"][0](source_vocabulary_size=1, **self._fields())  # checks them
-
-    def _fields(self) -> dict[str, Any]:
-        return {name: value for name, value in self.config().items() if name != "model"}
-
-    def config(self) -> dict[str, Any]:
-        """Returns what `Translator` takes: the settings of this kind of model."""
-        values = dataclasses.asdict(self)
-        if self.model == "transformer":
-            return {name: value for name, value in values.items() if name not in _RNN_ONLY}
-        values = {name: values[name] for name in (*_BOTH, *_RNN_ONLY)}
-        values["order"] = None if self.order == "auto" else self.order
-        values["input_feeding"] = {"auto": None, "yes": True, "no": False}[self.input_feeding]
-        values["window"] = None if self.window == "none" else self.window
-        values["window_size"] = self.window_size if values["window"] else None
-        return values
-
-
-@dataclass(frozen=True)
-class TranslationTrainingSettings(Settings):
-    """The training. The help texts say what each setting does.
-
-    Example:
-
-    >>> TranslationTrainingSettings(epochs=3).learning_rate
+    >>> TranslationTraining(epochs=3).learning_rate
     0.001
     """
 
-    epochs: int = setting(20, "passes over the training pairs", at_least=1)
+    warmup_steps: int | None = setting(
+        None,
+        "updates until the learning rate peaks; if none, a tenth of all, at most 4000",
+        kind=int,
+        at_least=0,
+    )
+    ema_momentum: float | None = setting(
+        None,
+        "momentum of the moving average of the weights; 0 keeps no average; if none, by the "
+        "length of the run",
+        kind=float,
+        at_least=0,
+        below=1,
+    )
     tokens_per_batch: int = setting(
         4096, "tokens of a batch on its longer side, with padding", at_least=1
     )
@@ -197,39 +96,13 @@ class TranslationTrainingSettings(Settings):
         False, "compute the loss for some tokens at a time, to save memory of large vocabularies"
     )
     gradient_accumulation: int = setting(1, "batches that make one update", at_least=1)
-    learning_rate: float = setting(1e-3, "the highest", above=0)
-    warmup_steps: int = setting(
-        -1, "updates until it is reached; -1: a tenth, at most 4000", at_least=-1
+    label_smoothing: float = setting(
+        0.1, "share of the target's probability spread over the vocabulary", at_least=0, below=1
     )
-    label_smoothing: float = setting(0.1, "share spread over the vocabulary", at_least=0, below=1)
-    weight_decay: float = setting(0.0, "of AdamW; 0: plain Adam", at_least=0)
-    clip_norm: float = setting(0.0, "largest norm of the gradient; 0: any", at_least=0)
-    ema: float = setting(
-        -1.0,
-        "momentum of the weights' average; 0: none; -1: by the run's length",
-        at_least=-1,
-        below=1,
-    )
-    precision: str = setting("float32", "of the computation", choices=PRECISIONS)
-    seed: int = setting(0, "of weights, dropout and the order of the data", at_least=0)
     score_epochs: int = setting(1, "epochs between two scores of the development set", at_least=1)
     score_pairs: int = setting(500, "development pairs that are translated then", at_least=1)
-    score_beams: int = setting(1, "width of the beam search then; 1: greedy", at_least=1)
+    score_beams: int = setting(1, "width of the beam search then; 1 is greedy", at_least=1)
     score_tokenize: str = setting("13a", "sacrebleu's tokenizer of these scores", choices=TOKENIZE)
-    steps_per_execution: int = setting(
-        1,
-        "batches between two looks at the outside, not on PyTorch; more speed up small models",
-        at_least=1,
-        shapes_result=False,
-    )
-    checkpoint_steps: int = setting(
-        1000, "batches between two checkpoints within an epoch", at_least=1, shapes_result=False
-    )
-    tensorboard: bool = setting(False, "write TensorBoard's logs too", shapes_result=False)
-    device: str = setting(
-        "auto", "where to train", choices=("auto", "cpu", "gpu"), shapes_result=False
-    )
-    devices: str = devices_setting()
 
     def __post_init__(self):
         super().__post_init__()
@@ -247,23 +120,62 @@ class TranslationTrainingSettings(Settings):
 
 
 @dataclass(frozen=True)
-class TranslationDecodingSettings(Settings):
+class TranslationUse(Settings):
     """The beam search. The help texts say what each setting does.
 
     Example:
 
-    >>> TranslationDecodingSettings().beams
+    >>> TranslationUse().beams
     4
     """
 
-    beams: int = setting(4, "width of the beam search; 1: greedy", at_least=1)
+    beams: int = setting(4, "width of the beam search; 1 is greedy", at_least=1)
     alpha: float = setting(1.0, "exponent of the length penalty")
-    batch_size: int = setting(64, "sentences decoded at a time", at_least=1)
+    batch_size: int = setting(
+        64, "sentences decoded at a time", at_least=1, steps=("predict", "evaluate")
+    )
+    num_return_sequences: int | None = setting(
+        None, "translations of the signature `details`; as many as beams if none", kind=int,
+        at_least=1, steps=("export",),
+    )  # fmt: skip
+
+    def __post_init__(self):
+        super().__post_init__()
+        if (self.num_return_sequences or 1) > self.beams:
+            raise ValueError(
+                "`num_return_sequences` must be at most `beams`. Received: "
+                f"num_return_sequences={self.num_return_sequences}, beams={self.beams}."
+            )
 
 
-SECTIONS = {
-    "data": TranslationDataSettings,
-    "model": TranslationModelSettings,
-    "training": TranslationTrainingSettings,
-    "decoding": TranslationDecodingSettings,
-}
+@dataclass(frozen=True)
+class TranslationTest(Settings):
+    """What a translator is measured on. The help texts say what each setting does.
+
+    Example:
+
+    >>> TranslationTest(data="prepared").tokenize
+    '13a'
+    """
+
+    data: str = setting("", "folder made by `prepare`, whose test set is taken")
+    split: str | None = setting(
+        None, "test or dev of --data (test if none), or a split of a folder of --pairs", kind=str
+    )
+    pairs: str = setting("", "file or folder of pairs, instead of --data")
+    pairs_target: str = setting("", "target side of --pairs, where it is a file of its own")
+    source: str = setting("", "language, key or column of the sources in --pairs")
+    target: str = setting("", "language, key or column of the targets in --pairs")
+    tokenize: str = setting(
+        "13a", "sacrebleu's tokenizer of BLEU: char or zh for scripts without spaces",
+        choices=TOKENIZE,
+    )  # fmt: skip
+
+    def check(self) -> None:
+        """Raises a `WrongUse` if the settings do not say what to read."""
+        if bool(self.data) == bool(self.pairs):
+            raise WrongUse("Give either --data or --pairs.")
+        if self.data and (self.pairs_target or self.source or self.target):
+            raise WrongUse("--pairs-target, --source and --target belong to --pairs.")
+        if self.data and self.split not in (None, "test", "dev"):
+            raise WrongUse("--split of --data is test or dev.")

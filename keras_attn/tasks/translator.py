@@ -1,16 +1,18 @@
 """Translation: sentences in, sentences out."""
 
-import os
+from __future__ import annotations
+
 import warnings
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import keras
 
-from keras_attn.datasets import TokenBatches
-from keras_attn.export import export_in_child_process
-from keras_attn.fields import checked_texts
-from keras_attn.models import RecurrentConfig, TransformerConfig, encoder_decoder, model_kind
+from keras_attn.datasets import PackedBatches, ParallelText, TokenBatches, read_pairs
+from keras_attn.fields import ODD_TEXTS, checked_texts
+from keras_attn.models import ENCODER_DECODERS
+from keras_attn.settings import WrongUse
 from keras_attn.tasks.alignment import Alignment
 from keras_attn.tasks.checks import (
     Pairs,
@@ -18,14 +20,20 @@ from keras_attn.tasks.checks import (
     check_n_best,
     checked_pairs,
 )
-from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam
-from keras_attn.tasks.configs import encoder_decoder_config
-from keras_attn.tasks.quantizing import Quantizable
-from keras_attn.tasks.task_file import load_weights, read_config, save_task
+from keras_attn.tasks.compiling import trained_form
+from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.translation_data import PreparedTranslation, columns, make_tokenizers
 from keras_attn.tasks.translation_decoding import TranslationSearch
-from keras_attn.tasks.translation_export import export_translation
+from keras_attn.tasks.translation_graph import graph_functions, stacked
+from keras_attn.tasks.translation_settings import (
+    TranslationData,
+    TranslationTest,
+    TranslationTraining,
+    TranslationUse,
+)
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training import MaskedCrossEntropy, WarmupCosineSchedule, num_data_shards
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 
 class TranslationScores(NamedTuple):
@@ -41,41 +49,84 @@ class TranslationScores(NamedTuple):
     bleu_lowercase: float
     """BLEU of lower-cased translations and targets, 0 to 100."""
     bleu_lowercase_signature: str
+    pairs: list[tuple[str, str]]
+    """The sources and their references."""
+    beams: int
+    alpha: float
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.pairs):,} pairs, beam of {self.beams}"]
+        for name in ("bleu", "bleu_lowercase", "chrf"):
+            signature = getattr(self, f"{name}_signature")
+            lines.append(f"{name:<15}{getattr(self, name):6.2f}  {signature}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures and the translations as JSON-safe values."""
+        rows = [
+            {"source": source, "translation": translation, "reference": target}
+            for (source, target), translation in zip(self.pairs, self.translations, strict=True)
+        ]
+        figures = {"pairs": len(self.pairs)}
+        for name in ("bleu", "bleu_lowercase", "chrf"):
+            signature = f"{name}_signature"
+            figures |= {name: getattr(self, name), signature: getattr(self, signature)}
+        return {**figures, "beams": self.beams, "alpha": self.alpha, "translations": rows}
 
 
-class Translator(Quantizable):
+class Translator(Task):
     """An encoder-decoder with its tokenizer and its decoding: strings in, strings out.
 
-    `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes;
-    the methods here only join them.
+    `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes.
 
     Args:
         tokenizer: Tokenizer of the source, and of the target where no other is given.
-        config: Settings of the model; its vocabulary sizes are taken from the tokenizers.
-            `TransformerConfig`, `RecurrentConfig`, a dict of the fields of one of them, which
-            `"model"`, `"transformer"` (if missing) or `"rnn"`, names; None: a Transformer.
+        config: Settings of the model: a `TransformerEncoderDecoderConfig`, a
+            `RecurrentEncoderDecoderConfig`, or a dict of the settings of one with its name,
+            `{"model": "rnn", ...}` (`"transformer"` if none is named); None: a Transformer. The
+            vocabulary sizes are taken from the tokenizers.
         target_tokenizer: Tokenizer of the target, for two vocabularies.
         max_source_length: Longest source in tokens that is read; what is longer is cut, with a
             warning. A translation has at most `2 * n + 16` tokens for n source tokens.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+        languages: Names of the source and the target, as they stand in the data: languages, keys
+            or columns.
+
+    Raises:
+        TypeError: If a tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range.
 
     Example:
 
     >>> pairs = [("one dog", "ein Hund"), ("one cat", "eine Katze")] * 4
     >>> tokenizer = BytePairTokenizer.train([text for pair in pairs for text in pair], 262)
     >>> translator = Translator(tokenizer, {"dim": 16, "num_layers": 1, "intermediate_dim": 32})
-    >>> history = translator.fit(pairs, epochs=1, verbose=0)
+    >>> run = translator.fit(pairs, epochs=1, verbose=0)
     >>> len(translator.translate(["one dog", "one cat"]))
     2
     """
 
+    name = "translation"
+    summary = "Translate sentences: a Transformer, or a recurrent network, trained on your pairs."
+    kinds = ENCODER_DECODERS
+    Data = TranslationData
+    Training = TranslationTraining
+    Use = TranslationUse
+    Test = TranslationTest
+    section_steps = {**Task.section_steps, "data": ("prepare",)}
+    warmup = (0.1, 4000)
+    adam = {"beta_2": 0.98, "epsilon": 1e-9}
+    examples_are = "pairs"
+    main_layer = "encoder"
+
     def __init__(
         self,
         tokenizer: BytePairTokenizer,
-        config: TransformerConfig | RecurrentConfig | dict[str, Any] | None = None,
+        config: Any = None,
         target_tokenizer: BytePairTokenizer | None = None,
-        max_source_length: int = 512,
+        max_source_length: int = TranslationData.max_length,
         dtype: Any = None,
+        languages: Sequence[str] = ("", ""),
     ):
         if max_source_length < 2:
             raise ValueError(
@@ -87,21 +138,124 @@ class Translator(Quantizable):
                     f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
                     "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
                 )
-        self.config = encoder_decoder_config(
+        if config is None or (isinstance(config, Mapping) and "right_padding" not in config):
+            config = dict(config or {})
+            if config.get(self.kinds.key, self.kinds.default) == "transformer":
+                config["right_padding"] = True  # that is how rows are padded here
+        self.config = self.kinds.make(
             config,
-            tokenizer.vocabulary_size,
-            target_tokenizer and target_tokenizer.vocabulary_size,
+            source_vocabulary_size=tokenizer.vocabulary_size,
+            target_vocabulary_size=target_tokenizer and target_tokenizer.vocabulary_size,
         )
         self.source_tokenizer = tokenizer
         self.target_tokenizer = target_tokenizer or tokenizer
         self.max_source_length = max_source_length
-        self.model = encoder_decoder(self.config, dtype=dtype)
+        self.languages = tuple(languages)
+        self.model = self.config.build(dtype)
         self._search = TranslationSearch(
             self.model, tokenizer, self.target_tokenizer, max_source_length
         )
-        self._optimizer: Any = None
 
-    # Training
+    def facts(self) -> list[str]:
+        """What tells this translator from others, for its `repr`."""
+        direction = " to ".join(self.languages) if all(self.languages) else "source to target"
+        sizes = {t.vocabulary_size for t in (self.source_tokenizer, self.target_tokenizer)}
+        tokens = " and ".join(f"{size:,}" for size in sizes)
+        return [self.kinds.name_of(self.config), direction, f"{tokens} tokens"]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: TranslationData) -> Examples:
+        """Reads the folder that `prepare` made.
+
+        `--model rnn` is a recurrent network, with the attention that `--attention` names; a setting
+        of the other kind of model is an error. After each epoch the development set is translated,
+        and BLEU chooses the best weights.
+        """
+        prepared = PreparedTranslation.load(data.data)
+        counts = ", ".join(f"{name}: {count:,}" for name, count in prepared.counts.items())
+        return Examples(prepared, prepared.dev, counts, prepared.settings)
+
+    def read_test(self, test: TranslationTest, data: None = None) -> ParallelText | Any:
+        """Reads pairs, by the names of the languages or columns that the model was trained with.
+
+        Raises:
+            WrongUse: If the settings do not go together.
+            ValueError: If source and target are the wrong way round.
+        """
+        if test.data:
+            prepared = PreparedTranslation.load(test.data)
+            self._check_direction(prepared.settings.source, prepared.settings.target)
+            return ParallelPairs(getattr(prepared, test.split or "test"))
+        if Path(test.pairs).expanduser().is_dir() != (test.split is not None):
+            raise WrongUse("--pairs wants --split where it is a folder, and only there.")
+        self._check_direction(test.source, test.target)
+        sides = (test.source, test.target), self.languages
+        names = [given or own for given, own in zip(*sides, strict=True)]
+        more = {} if test.split is None else {"split": test.split}
+        target = test.pairs_target or None
+        return read_pairs(test.pairs, target, **columns(*names), **more)
+
+    def _check_direction(self, source: str, target: str) -> None:
+        if all(self.languages) and (source, target) == self.languages[::-1]:
+            raise ValueError(
+                f"The model translates {' to '.join(self.languages)}. Received: pairs of {source} "
+                f"to {target}, the wrong way round."
+            )
+
+    @classmethod
+    def create(
+        cls,
+        examples: PreparedTranslation | Pairs,
+        data: TranslationData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Makes an untrained translator for pairs, with tokenizers made of them.
+
+        Args:
+            examples: A `PreparedTranslation`, whose tokenizers are taken, or (source, target)
+                strings.
+            data: Settings of the tokenizers and of the lengths; those of a `PreparedTranslation`
+                are its own.
+            model: As `config` of the constructor.
+            dtype: As in the constructor.
+
+        Returns:
+            A `Translator`.
+
+        Example:
+
+        >>> pairs = [("one dog", "ein Hund"), ("one cat", "eine Katze")]
+        >>> Translator.create(pairs, {"vocabulary_size": 262}, {"dim": 16}).max_source_length
+        256
+        """
+        data = cls.data_of(examples, data)
+        if isinstance(examples, PreparedTranslation):
+            tokenizers = [examples.source_tokenizer, examples.target_tokenizer]
+        else:
+            tokenizers = make_tokenizers(data, checked_pairs(examples))
+        two = tokenizers[0] is not tokenizers[1]
+        if not isinstance(model, Mapping | None):
+            model = {cls.kinds.key: model.name, **model.values}
+        translator = cls(
+            tokenizers[0],
+            model,
+            tokenizers[1] if two else None,
+            data.max_length,
+            dtype,
+            (data.source, data.target),
+        )
+        translator._data = data
+        return translator
+
+    @classmethod
+    def data_of(cls, examples: Any, data: Any) -> TranslationData:
+        """Those of prepared data are their own."""
+        if isinstance(examples, PreparedTranslation):
+            return examples.settings
+        return super().data_of(examples, data)
 
     def dataset(self, pairs: Pairs, **settings: Any) -> TokenBatches:
         """Tokenizes pairs into batches for `model.fit`.
@@ -115,22 +269,11 @@ class Translator(Quantizable):
             with a warning that counts them.
 
         Raises:
-            ValueError: For an empty data set, or an element that is no pair of strings.
+            ValueError: If there are no pairs, or an element is not a pair of strings.
         """
         pairs = checked_pairs(pairs)
-        tokenizer = self.target_tokenizer
-        batches = TokenBatches(
-            self.source_tokenizer.encode([source for source, _ in pairs], add_end=True),
-            tokenizer.encode([target for _, target in pairs]),
-            start_id=tokenizer.start_id,
-            end_id=tokenizer.end_id,
-            pad_id=tokenizer.pad_id,
-            **{
-                "max_length": self.max_source_length,
-                "rows_multiple_of": num_data_shards(),
-                **settings,
-            },
-        )
+        settings = {"max_length": self.max_source_length, **settings}
+        batches = self._id_batches(TokenBatches, *self._encode(pairs), **settings)
         if batches.dropped:
             warnings.warn(
                 f"{batches.dropped} of {len(pairs)} pairs have a side of more tokens than "
@@ -140,100 +283,109 @@ class Translator(Quantizable):
             )
         return batches
 
-    def compile(
-        self,
-        total_steps: int,
-        learning_rate: float = 2e-3,
-        warmup_steps: int | None = None,
-        label_smoothing: float = 0.1,
-        weight_decay: float = 0.0,
-        clip_norm: float = 0.0,
-        ema_momentum: float = 0.0,
-        gradient_accumulation: int = 1,
-        **kwargs: Any,
-    ) -> None:
-        """Compiles `.model` as suits translation. `fit` does so where this was not called.
-
-        Adam (beta_2 0.98) with linear warm-up and cosine decay, label smoothing over real tokens.
-        `translator.model.compile(...)` sets anything else.
-
-        Args:
-            total_steps: Number of updates in all.
-            learning_rate: The highest learning rate.
-            warmup_steps: Steps until it is reached; a tenth of all, at most 4000, if None.
-            label_smoothing: Share of the target's probability that is spread over the vocabulary.
-            weight_decay: Of AdamW; 0: Adam.
-            clip_norm: Largest norm of all gradients together; 0: any.
-            ema_momentum: Momentum of the moving average of the weights, which becomes the weights
-                at the end of `fit` (see `keras_attn.training.averaged_weights`); 0: none.
-            gradient_accumulation: Batches whose mean gradient makes one update.
-            **kwargs: Of `keras.Model.compile`.
-        """
-        if warmup_steps is None:
-            warmup_steps = min(4000, total_steps // 10)
-        schedule = WarmupCosineSchedule(learning_rate, max(warmup_steps, 1), max(total_steps, 2))
-        optimizer = make_adam(
-            schedule,
-            self.model.get_layer("encoder").dtype_policy,
-            weight_decay,
-            clip_norm,
-            ema_momentum,
-            gradient_accumulation,
-            beta_2=0.98,
-            epsilon=1e-9,
+    def _encode(self, pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
+        return (
+            self.source_tokenizer.encode([source for source, *_ in pairs], add_end=True),
+            self.target_tokenizer.encode([target for _, target, *_ in pairs]),
         )
-        settings = {
-            "optimizer": optimizer,
-            "loss": MaskedCrossEntropy(label_smoothing),
-            "jit_compile": jit_compile(recurrent=isinstance(self.config, RecurrentConfig)),
-        }
-        self.model.compile(**{**settings, **kwargs})
-        self._optimizer = None
 
-    def fit(
+    def _id_batches(self, kind: type, sources: Any, targets: Any, **settings: Any) -> Any:
+        tokenizer = self.target_tokenizer
+        return kind(
+            sources,
+            targets,
+            start_id=tokenizer.start_id,
+            end_id=tokenizer.end_id,
+            pad_id=tokenizer.pad_id,
+            **{"rows_multiple_of": num_data_shards(), **settings},
+        )
+
+    def batches(
         self,
-        pairs: Pairs,
-        validation_pairs: Pairs | None = None,
-        epochs: int = 10,
-        tokens_per_batch: int = 2048,
-        seed: int = 0,
-        verbose: Any = "auto",
-        callbacks: Sequence[keras.callbacks.Callback] = (),
-        **compile_settings: Any,
-    ) -> keras.callbacks.History:
-        """Trains on (source, target) strings.
+        examples: PreparedTranslation | Pairs,
+        training: TranslationTraining,
+        shuffle: bool = True,
+    ) -> TokenBatches | PackedBatches:
+        """Makes the batches of a training, of pairs or of prepared ids."""
+        settings = {
+            "tokens_per_batch": training.tokens_per_batch,
+            "seed": training.seed,
+            "shuffle": shuffle,
+        }
+        prepared = isinstance(examples, PreparedTranslation)
+        if training.batching == "bucketed" and not prepared:
+            return self.dataset(examples, **settings)
+        if prepared:
+            rows = (examples.sources, examples.targets)
+        else:
+            rows = self._encode(checked_pairs(examples))
+        if training.batching == "packed":
+            settings["tokens_per_row"] = training.tokens_per_row
+            return self._id_batches(PackedBatches, *rows, **settings)
+        return self._id_batches(TokenBatches, *rows, max_length=self.max_source_length, **settings)
 
-        Args:
-            pairs: Training pairs.
-            validation_pairs: Pairs whose loss is shown after each epoch.
-            epochs: Passes over the training pairs.
-            tokens_per_batch: Size of a batch, padding included, on its longer side.
-            seed: Of the order of the batches. Dropout follows `keras.utils.set_random_seed`.
-            verbose: Of Keras' progress bar.
-            callbacks: Further Keras callbacks.
-            **compile_settings: Of `compile`, with which each `fit` starts anew: its learning rate
-                rises and falls over the epochs of this call. A model that was compiled by
-                `compile` or `.model.compile` is taken as it is, unless settings are given.
+    def objective(self, training: TranslationTraining) -> dict[str, Any]:
+        """Cross-entropy with label smoothing, over real tokens."""
+        return {"loss": MaskedCrossEntropy(training.label_smoothing)}
 
-        Returns:
-            Keras' `History`.
+    def trained_form(self, training: TranslationTraining) -> keras.Model:
+        """The model on packed rows, or with its loss in chunks, where these are asked for."""
+        packed = training.batching == "packed"
+        return trained_form(self.model, packed, training.chunked_loss)
+
+    def scored_by(self, training: TranslationTraining) -> tuple[str, int]:
+        """BLEU."""
+        return "BLEU", 1
+
+    def scorer(self, dev: Pairs, training: TranslationTraining) -> Callable[[keras.Model], Scored]:
+        """Scores development pairs: BLEU of the first ones, and the loss of all.
+
+        Of equal BLEU the lower loss is better: BLEU is 0 where no four words in a row are right.
         """
-        batches = self.dataset(pairs, tokens_per_batch=tokens_per_batch, seed=seed)
-        validation = None
-        if validation_pairs is not None:
-            validation = self.dataset(
-                validation_pairs, tokens_per_batch=tokens_per_batch, shuffle=False
-            )
-        return fit_task(self, batches, validation, epochs, verbose, callbacks, compile_settings)
+        import sacrebleu
 
-    # Decoding
+        pairs = checked_pairs(dev)
+        batches = self.batches(pairs, training, shuffle=False)
+        some = pairs[: training.score_pairs]
+        sources = [source for source, _ in some]
+        references = [[target for _, target in some]]
+
+        def score(model: keras.Model) -> Scored:
+            loss = float(model.evaluate(batches, verbose=0, return_dict=True)["loss"])
+            translations = self.translate(sources, beams=training.score_beams)
+            metric = sacrebleu.BLEU(tokenize=training.score_tokenize)
+            bleu = metric.corpus_score(translations, references).score
+            return Scored((bleu, -loss), {"val_loss": loss, "val_bleu": bleu})
+
+        return score
+
+    def describe(self, batches: TokenBatches | PackedBatches) -> list[str]:
+        """Says what is trained, and what is left out."""
+        lines = super().describe(batches)
+        if batches.dropped:
+            lines.append(f"{batches.dropped:,} pairs are longer than a row and left out.")
+        return lines
+
+    def digest(self, examples: PreparedTranslation | Pairs, dev: Pairs) -> str:
+        """Names the pairs of a run."""
+        if isinstance(examples, PreparedTranslation):
+            return examples.fingerprint
+        return super().digest(checked_pairs(examples), checked_pairs(dev) if dev else ())
+
+    @classmethod
+    def check_run_dir(cls, run_dir: Path) -> None:
+        """Raises a ValueError if the folder holds prepared data."""
+        if (run_dir / "prepared.json").exists():
+            raise ValueError(f"{run_dir} holds prepared data. Give another folder for the run.")
+
+    # Use
 
     def translate(
         self,
         texts: str | Sequence[str],
-        beams: int = 4,
-        alpha: float = 1.0,
-        batch_size: int = 64,
+        beams: int = TranslationUse.beams,
+        alpha: float = TranslationUse.alpha,
+        batch_size: int = TranslationUse.batch_size,
         jit_compile: bool | None = None,
     ) -> Any:
         """Translates sentences.
@@ -251,8 +403,8 @@ class Translator(Quantizable):
             A string for a string, a list for a list, in the order of `texts`.
 
         Raises:
-            TypeError: For what is no string.
-            ValueError: For settings that are no numbers or out of range.
+            TypeError: If an input is not a string.
+            ValueError: If a setting is not a number or out of range.
         """
         check_decoding(alpha, beams=beams, batch_size=batch_size)
         one = isinstance(texts, str)
@@ -265,9 +417,9 @@ class Translator(Quantizable):
         self,
         texts: str | Sequence[str],
         num_return_sequences: int | None = None,
-        beams: int = 4,
-        alpha: float = 1.0,
-        batch_size: int = 64,
+        beams: int = TranslationUse.beams,
+        alpha: float = TranslationUse.alpha,
+        batch_size: int = TranslationUse.batch_size,
         jit_compile: bool | None = None,
     ) -> Any:
         """Finds several translations of each sentence, with scores and alignments.
@@ -287,8 +439,8 @@ class Translator(Quantizable):
             by a warning.
 
         Raises:
-            TypeError: For what is no string.
-            ValueError: For settings that are no numbers or out of range.
+            TypeError: If an input is not a string.
+            ValueError: If a setting is not a number or out of range.
 
         Example:
 
@@ -329,7 +481,7 @@ class Translator(Quantizable):
             aligned as it is predicted.
 
         Raises:
-            TypeError: For what is no string.
+            TypeError: If an input is not a string.
             ValueError: If there is no such attention, or the target is longer than any translation.
         """
         ids = self._read([source])[0]
@@ -337,29 +489,31 @@ class Translator(Quantizable):
             target = self.target_tokenizer.encode(*checked_texts([target]), add_end=True)
         return self._search.align(source, ids, target, layer)
 
+    predict = translate  # as all tasks call what they are for
+
     def evaluate(
         self,
         pairs: Pairs,
-        beams: int = 4,
-        alpha: float = 1.0,
-        batch_size: int = 64,
-        tokenize: str = "13a",
+        beams: int = TranslationUse.beams,
+        alpha: float = TranslationUse.alpha,
+        batch_size: int = TranslationUse.batch_size,
+        tokenize: str = TranslationTest.tokenize,
     ) -> TranslationScores:
         """Translates the sources and scores them against the targets, by sacrebleu.
 
         Args:
             pairs: (source, target) strings.
-            beams: As `translate`.
-            alpha: As `translate`.
-            batch_size: As `translate`.
+            beams: As in `translate`.
+            alpha: As in `translate`.
+            batch_size: As in `translate`.
             tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
 
         Returns:
             `TranslationScores`: cased BLEU, chrF and lower-cased BLEU, their signatures, and the
-            translations.
+            translations. `print` shows the figures.
 
         Raises:
-            ValueError: For an empty data set.
+            ValueError: If there are no pairs.
         """
         import sacrebleu
 
@@ -377,93 +531,79 @@ class Translator(Quantizable):
             translations,
             lowercase.corpus_score(translations, references).score,
             str(lowercase.get_signature()),
+            pairs,
+            beams,
+            alpha,
         )
 
-    # Files
+    # Files and export
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Saves settings, tokenizers and weights to one file, readable on every backend."""
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the translator again."""
         two = self.target_tokenizer is not self.source_tokenizer
-        config = {
-            "config": {"model": model_kind(self.config), **self.config.to_dict()},
+        return {
+            "config": self.kinds.describe(self.config),
             "tokenizer": self.source_tokenizer.get_config(),
             "target_tokenizer": self.target_tokenizer.get_config() if two else None,
             "max_source_length": self.max_source_length,
-            "dtype": self.model.get_layer("encoder").dtype_policy.name,
+            "languages": list(self.languages),
         }
-        save_task(path, "Translator", config, self.model)
 
     @classmethod
-    def load(cls, path: str | os.PathLike, dtype: Any = None) -> "Translator":
-        """Loads what `save` wrote.
-
-        Args:
-            path: The file.
-            dtype: As in the constructor; what was saved if None.
-
-        Returns:
-            A `Translator`, not compiled.
-        """
-        config = read_config(path, "Translator")
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained translator of what `get_config` returned."""
         target = config["target_tokenizer"]
-        translator = cls(
+        return cls(
             BytePairTokenizer.from_config(config["tokenizer"]),
             config["config"],
             target and BytePairTokenizer.from_config(target),
             config["max_source_length"],
-            config["dtype"] if dtype is None else dtype,
+            dtype,
+            config["languages"],
         )
-        load_weights(path, translator.model)
-        return translator
 
-    def export(
-        self,
-        path: str | os.PathLike,
-        beams: int = 4,
-        alpha: float = 1.0,
-        num_return_sequences: int | None = None,
-        overwrite: bool = False,
-    ) -> None:
-        """Exports a TensorFlow SavedModel from strings to strings.
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        return {"text": [text for text in ODD_TEXTS if len(text) < 100]}
 
-        Its signature `serving_default` takes `text: string (B,)` and gives
-        `translation: string (B,)`, equal to `translate`. Its signature `details` takes the same and
+    def expected(
+        self, examples: Mapping[str, Any], use: TranslationUse
+    ) -> dict[str, dict[str, Any]]:
+        """Returns what this object gives, as the SavedModel is to give it."""
+        texts, size = examples["text"], len(examples["text"])
+        best = self._search.best(self._search.read(texts)[0], use.beams, use.alpha, size)
+        count = use.num_return_sequences or use.beams
+        n_best = self._search.n_best(texts, use.beams, use.alpha, count, size)
+        return {
+            "serving_default": {"translation": self.target_tokenizer.decode(best)},
+            "details": stacked(n_best),
+        }
+
+    def serve(self, tf: Any, use: TranslationUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the functions of the SavedModel.
+
+        The signature `serving_default` takes `text: string (B,)` and gives
+        `translation: string (B,)`, equal to `translate`. The signature `details` takes the same and
         gives what `translate_n_best` gives, padded with `""` and zeros:
 
         - `translations`, `scores`, `truncated` `(B, R)`, the best first;
         - `source_truncated` `(B,)`: sources longer than `max_source_length` are cut;
         - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
           are zeros for a model without attention.
-
-        It loads with `import tensorflow` alone. Before it is put in its place it is loaded and both
-        signatures are compared with this object. On JAX and PyTorch a child process with the
-        TensorFlow backend does the work.
-
-        Args:
-            path: Folder of the SavedModel.
-            beams: Width of its beam search.
-            alpha: Exponent of its length penalty.
-            num_return_sequences: Number R of translations in `details`, at most `beams`; `beams` if
-                None.
-            overwrite: Whether a SavedModel that is there is replaced, at the end, by the new one.
-
-        Raises:
-            FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
-                `overwrite` is given.
-            PermissionError: If its parent cannot be written to.
-            RuntimeError: If what was written does not give what this object gives.
-            ValueError: For settings that are no numbers or out of range.
         """
-        count = check_n_best(beams, alpha, num_return_sequences)
-        if keras.backend.backend() != "tensorflow":
-            export_in_child_process(
-                type(self),
-                self.save,
-                path,
-                beams=beams,
-                alpha=alpha,
-                num_return_sequences=count,
-                overwrite=overwrite,
-            )
-            return
-        export_translation(self._search, path, beams, alpha, count, overwrite)
+        count = use.num_return_sequences or use.beams
+        return graph_functions(self._search, tf, use.beams, use.alpha, count)
+
+
+class ParallelPairs(list):
+    """Pairs with a line that sums them up.
+
+    Example:
+
+    >>> ParallelPairs([("one", "eins")]).summary()
+    '1 pairs'
+    """
+
+    def summary(self) -> str:
+        """Returns how many there are."""
+        return f"{len(self):,} pairs"

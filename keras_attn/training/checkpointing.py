@@ -274,8 +274,8 @@ def fit_resumable(
     Example:
 
     >>> import tempfile
-    >>> from keras_attn.models import TransformerConfig, encoder_decoder_transformer
-    >>> model = encoder_decoder_transformer(TransformerConfig(9, num_layers=1, dim=8))
+    >>> from keras_attn.models import TransformerEncoderDecoderConfig
+    >>> model = TransformerEncoderDecoderConfig(9, num_layers=1, dim=8).build()
     >>> model.compile("adam", MaskedCrossEntropy(), jit_compile=False)
     >>> batches = TokenBatches([[5, 6, 7]], [[8, 3]], start_id=1, end_id=2)
     >>> checkpoint = TrainingCheckpoint(os.path.join(tempfile.mkdtemp(), "run.npz"))

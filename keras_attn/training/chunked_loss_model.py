@@ -46,7 +46,7 @@ class ChunkedLossModel(keras.Model):
 
     Example:
 
-    >>> model = encoder_decoder_transformer(TransformerConfig(50, num_layers=1, dim=16))
+    >>> model = TransformerEncoderDecoderConfig(50, num_layers=1, dim=16).build()
     >>> training = ChunkedLossModel(model)
     >>> training.compile("adam", MaskedCrossEntropy(label_smoothing=0.1), jit_compile=False)
     >>> batches = TokenBatches([[5, 6, 7]], [[8, 9]], start_id=1, end_id=2)

@@ -91,7 +91,7 @@ def model_parallel(
 
         distribution = model_parallel(model_shards=2)
         keras.distribution.set_distribution(distribution)
-        model = encoder_decoder_transformer(config)
+        model = config.build()
 
     Args:
         model_shards: Parts of a weight. The widths N H and K H of the heads, the intermediate

@@ -86,7 +86,7 @@ def enable_lora(
 
     Example:
 
-    >>> model = encoder_decoder_transformer(TransformerConfig(50, dim=16, intermediate_dim=32))
+    >>> model = TransformerEncoderDecoderConfig(50, dim=16, intermediate_dim=32).build()
     >>> report = enable_lora(model, rank=2)
     >>> len(report.layers), report.trainable, f"{report.share:.2f}"
     (16, 1280, '0.10')

@@ -45,11 +45,11 @@ intermediate_dim = 64
 epochs = 3
 tokens_per_batch = 128
 learning_rate = 1e-2
-ema = 0.9
+ema_momentum = 0.9
 score_pairs = 4
 checkpoint_steps = 2
 
-[decoding]
+[use]
 beams = 2
 """
 
@@ -81,7 +81,7 @@ def run(place):
     """A finished run."""
     code, out, err = command(*fit_arguments(place, place / "run"))
     assert code == 0, err
-    assert "Best on the development set: BLEU" in out
+    assert "Best on the development pairs: BLEU" in out
     return place / "run"
 
 
@@ -326,7 +326,7 @@ def test_a_recurrent_model_from_pairs_to_a_saved_model(place, tmp_path, attentio
     )  # fmt: skip
     code, out, err = command(*fit)
     assert code == 0, err
-    assert "Best on the development set: BLEU" in out
+    assert "Best on the development pairs: BLEU" in out
     assert f'attention = "{attention}"' in (tmp_path / "run" / "settings.toml").read_text()
     code, out, _ = command(*fit)
     assert (code, "All epochs are done." in out) == (0, True)
@@ -357,12 +357,13 @@ def test_a_recurrent_model_from_pairs_to_a_saved_model(place, tmp_path, attentio
     assert " ".join(served.split()) == translated[0]
 
     for wrong, message in [
-        (("--num-heads", 2), "`num_heads` belongs to model='transformer'"),
+        (("--num-heads", 2), "--num-heads belongs to model='transformer'"),
         (("--attention", "additive"), f"attention is '{attention}' there, 'additive' here"),
         (("--window-size", 3), "belong"),
     ]:
         code, _, err = command(*fit, *wrong)
-        assert (code, message in err) == (1, True), err
+        assert code in (1, 2)
+        assert message in err
 
 
 def test_bad_input_is_told_in_one_line(place, run, tmp_path):
@@ -373,7 +374,7 @@ def test_bad_input_is_told_in_one_line(place, run, tmp_path):
         (1, "Expected a folder of prepared data", ("fit", "--data", tmp_path, "--run-dir", "x")),
         (1, "dim is 32 there, 64 here", fit_arguments(place, run, "--dim", 64)[1:]),
         (1, "A GPU is asked for", fit_arguments(place, tmp_path / "r", "--device", "gpu")[1:]),
-        (1, "must be below 1", fit_arguments(place, tmp_path / "r", "--dropout", 2)[1:]),
+        (2, "--dropout must be below 1", fit_arguments(place, tmp_path / "r", "--dropout", 2)[1:]),
         (1, "Expected a saved task", ("predict", "--model", tmp_path / "nothing")),
         (1, "Expected a file", ("predict", "--model", run / "best.task", tmp_path / "nothing")),
         (2, "Did you mean '--learning-rate'?", ("fit", "--lerning-rate", 3)),

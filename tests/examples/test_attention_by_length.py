@@ -42,7 +42,7 @@ intermediate_dim = 16
 epochs = 1
 tokens_per_batch = 1024
 score_pairs = 2
-[decoding]
+[use]
 beams = 2
 """
 
@@ -57,7 +57,7 @@ def script():
 
 def test_the_settings_are_those_of_the_same_budget(script):
     read = read_settings(FOLDER / "settings.toml", script.SECTIONS)
-    settings = {name: script.SECTIONS[name](**values) for name, values in read.items()}
+    settings = {name: script.SECTIONS[name].made(values) for name, values in read.items()}
     models = {name: settings[name] for name in script.MODELS}
     assert {m.attention for m in models.values() if m.model == "rnn"} == {
         "none", "additive", "luong-general"

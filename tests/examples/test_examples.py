@@ -90,7 +90,7 @@ def test_translation_from_a_file_to_a_saved_model(tmp_path):
     assert "nrefs:1|case:mixed" in done.stdout
     run_folder = tmp_path / "run"
     assert sorted(p.name for p in run_folder.iterdir()) == [
-        "alignment.png", "results.json", "saved_model", "settings.json", "translator.task",
+        "alignment.png", "results.json", "run", "saved_model", "settings.json", "translator.task",
         "unseen_sentences.tsv",
     ]  # fmt: skip
     assert sorted(p.name for p in tmp_path.iterdir()) == ["pairs.tsv", "run"]

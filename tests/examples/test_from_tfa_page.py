@@ -36,7 +36,7 @@ def test_what_it_names_is_there():
         "AdditiveAttention", "AttentionDecoder", "CompiledFunction", "Generation", "LuongAttention",
         "MaskedCrossEntropy", "RecurrentEncoder", "SequenceAttention", "TokenDecoder",
         "TokenEmbedding", "attention_maps", "beam_search", "greedy_search",
-        "recurrent_encoder_decoder", "sample",
+        "RecurrentEncoderDecoderConfig", "sample",
     ):  # fmt: skip
         assert name in PAGE
         assert name in known

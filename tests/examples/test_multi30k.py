@@ -7,7 +7,7 @@ import pytest
 
 from keras_attn.models import ENCODER_DECODERS
 from keras_attn.settings import read_settings
-from keras_attn.tasks.translation_settings import SECTIONS
+from keras_attn.tasks import Translator
 
 FOLDER = Path(__file__).parents[2] / "examples" / "multi30k"
 NUMBERS = "zero one two three four five six seven eight nine".split()
@@ -26,23 +26,23 @@ intermediate_dim = 32
 [training]
 epochs = 2
 tokens_per_batch = 128
-[decoding]
+[use]
 beams = 2
 """
 
 
-@pytest.mark.parametrize("name", ["de-en", "en-de", "de-en-rnn-additive", "de-en-rnn-none"])
-def test_settings(name):
-    read = read_settings(FOLDER / f"{name}.toml", SECTIONS)
-    settings = {section: SECTIONS[section](**values) for section, values in read.items()}
+@pytest.mark.parametrize("file", ["de-en", "en-de", "de-en-rnn-additive", "de-en-rnn-none"])
+def test_settings(file):
+    read = read_settings(FOLDER / f"{file}.toml", Translator.sections())
+    settings = {name: Translator.sections()[name].made(values) for name, values in read.items()}
     direction = f"{settings['data'].source}-{settings['data'].target}"
-    assert name == direction or name.startswith(f"{direction}-{settings['model'].model}-")
-    if settings["model"].model == "rnn":
-        assert name.endswith(f"-{settings['model'].attention}")
-    values = settings["model"].config()
-    kind, build = ENCODER_DECODERS[values.pop("model")]
-    model = build(kind(settings["data"].vocabulary_size, **values))
-    assert model.count_params() < 9.5e6
+    chosen = settings["model"]
+    assert file == direction or file.startswith(f"{direction}-{chosen.name}-")
+    size = settings["data"].vocabulary_size
+    config = ENCODER_DECODERS.make(chosen, source_vocabulary_size=size)
+    if chosen.name == "rnn":
+        assert file.endswith(f"-{config.attention}")
+    assert config.build().count_params() < 9.5e6
 
 
 def test_all_settings_are_tested():

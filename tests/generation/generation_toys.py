@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops, tree
 
 from keras_attn.generation import CompiledFunction, beam_search, greedy_search
-from keras_attn.models import SequenceDecoder, TransformerConfig, encoder_decoder_transformer
+from keras_attn.models import SequenceDecoder, TransformerEncoderDecoderConfig
 
 PAD, START, END = 0, 1, 2
 GROWTH = 1 / 16
@@ -164,8 +164,8 @@ def compiled(model):
 def small_transformer(seed=7, **settings):
     """A Transformer of random weights."""
     settings = {"num_layers": 1, "dim": 8, "num_heads": 2, "intermediate_dim": 16, **settings}
-    config = TransformerConfig(11, 9, **settings)
-    return randomize(encoder_decoder_transformer(config), seed)
+    config = TransformerEncoderDecoderConfig(11, 9, **settings)
+    return randomize(config.build(), seed)
 
 
 def sources(lengths, width, seed=0):

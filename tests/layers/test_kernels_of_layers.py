@@ -18,7 +18,7 @@ from keras_attn.layers import (
     TransformerEncoderBlock,
 )
 from keras_attn.layers import heads as heads_module
-from keras_attn.models import TransformerConfig, encoder_decoder_transformer
+from keras_attn.models import TransformerEncoderDecoderConfig
 
 D = 8
 
@@ -242,8 +242,10 @@ def test_blocks_hand_on(cls, settings, asked):
 
 def test_of_a_translation_model():
     sizes = {"dim": 8, "num_heads": 2, "intermediate_dim": 8, "num_layers": 1}
-    chunked = TransformerConfig(20, **sizes, attention_kernel="chunked", right_padding=True)
-    models = [encoder_decoder_transformer(c) for c in (chunked, TransformerConfig(20, **sizes))]
+    chunked = TransformerEncoderDecoderConfig(
+        20, **sizes, attention_kernel="chunked", right_padding=True
+    )
+    models = [c.build() for c in (chunked, TransformerEncoderDecoderConfig(20, **sizes))]
     models[1].set_weights(models[0].get_weights())
     ids = np.array([[3, 4, 5, 6, 7, 2], [8, 9, 2, 0, 0, 0]])
     inputs = {"source_ids": ids, "target_ids": ids[:, :5]}

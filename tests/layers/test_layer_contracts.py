@@ -422,18 +422,17 @@ def test_a_layer_that_adds_a_loss(case, tmp_path):
     run_layer_test(LOSS_CASES[case], tmp_path, skip=("dtypes",))
 
 
-TRANSFORMER = models.TransformerConfig(
+TRANSFORMER = models.TransformerEncoderDecoderConfig(
     11, num_layers=1, dim=D, num_heads=N, intermediate_dim=12, normalize_first=False
 )
-RECURRENT = models.RecurrentConfig(11, dim=D, units=6)
+RECURRENT = models.RecurrentEncoderDecoderConfig(11, dim=D, units=6)
 
 
 @pytest.mark.parametrize("config", [TRANSFORMER, RECURRENT], ids=["transformer", "rnn"])
 def test_a_model(config, tmp_path):
     """Of an encoder and a decoder; its masks are those of its embeddings."""
-    build = dict(models.ENCODER_DECODERS.values())[type(config)]
     case = LayerCase(
-        lambda dtype=None, name="model": build(config, dtype, name),
+        lambda dtype=None, name="model": config.build(dtype, name),
         {"target_ids": ("T",), "source_ids": ("S",)},
         masks={},
         as_dict=True,

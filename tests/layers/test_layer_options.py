@@ -21,8 +21,7 @@ from keras_attn.layers import (
 )
 from keras_attn.models import (
     SequenceDecoder,
-    TransformerConfig,
-    encoder_decoder_transformer,
+    TransformerEncoderDecoderConfig,
     packed_transformer,
 )
 from keras_attn.ops import relative_position_buckets, rotary_rates
@@ -217,10 +216,10 @@ def test_a_bias_of_tied_outputs():
 
 
 def test_outputs_that_are_not_tied():
-    config = TransformerConfig(
+    config = TransformerEncoderDecoderConfig(
         12, num_layers=1, dim=D, num_heads=N, intermediate_dim=8, dropout=0.0, tied_output=False
     )
-    model = encoder_decoder_transformer(config)
+    model = config.build()
     head = model.get_layer("head")
     assert head.kernel.shape == (D, 12)
     ids = np.array([[3, 5, 7, 2]])

@@ -13,7 +13,7 @@ from keras_attn.layers import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from keras_attn.models import TransformerConfig, encoder_decoder_transformer, packed_transformer
+from keras_attn.models import TransformerEncoderDecoderConfig, packed_transformer
 from keras_attn.ops import segment_mask, segment_positions
 from keras_attn.training import ChunkedLossModel, MaskedCrossEntropy
 
@@ -55,9 +55,9 @@ def batch_of(cls, *sides, **settings):
     return batch
 
 
-def encoder_decoder(positions, chunked=False):
+def positions.build(chunked=False):
     keras.utils.set_random_seed(1)
-    config = TransformerConfig(
+    config = TransformerEncoderDecoderConfig(
         40,
         num_layers=1,
         dim=16,
@@ -67,7 +67,7 @@ def encoder_decoder(positions, chunked=False):
         activation="gelu",  # a rounding error may change the side of relu's corner
         positions=positions,
     )
-    model = encoder_decoder_transformer(config)
+    model = config.build()
     packed = packed_transformer(model)
     packed = ChunkedLossModel(packed, 16) if chunked else packed
     return differences(
@@ -107,8 +107,8 @@ def language_model(decoder, positions):
 
 
 CASES = {
-    "encoder-decoder": lambda: encoder_decoder("sinusoidal"),
-    "rotary, chunked loss": lambda: encoder_decoder("rotary", chunked=True),
+    "encoder-decoder": lambda: ("sinusoidal").build(),
+    "rotary, chunked loss": lambda: ("rotary").build(chunked=True),
     "language model": lambda: language_model(decoder=True, positions="alibi"),
     "causal encoder": lambda: language_model(decoder=False, positions=None),
 }

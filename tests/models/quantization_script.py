@@ -22,12 +22,12 @@ RECURRENT = {"dim": 8, "units": 12, "dropout": 0.0}
 
 
 def transformer(**more):
-    config = models.TransformerConfig(V, **{**TRANSFORMER, **more})
-    return models.encoder_decoder_transformer(config)
+    config = models.TransformerEncoderDecoderConfig(V, **{**TRANSFORMER, **more})
+    return config.build()
 
 
 def recurrent(**more):
-    return models.recurrent_encoder_decoder(models.RecurrentConfig(V, **{**RECURRENT, **more}))
+    return models.RecurrentEncoderDecoderConfig(V, **{**RECURRENT, **more}).build()
 
 
 def captioner(kind, **more):

@@ -11,11 +11,9 @@ from processes import answer
 from keras_attn.datasets import PackedBatches
 from keras_attn.layers import DecoderBlock
 from keras_attn.models import (
-    RecurrentConfig,
-    TransformerConfig,
-    encoder_decoder_transformer,
+    RecurrentEncoderDecoderConfig,
+    TransformerEncoderDecoderConfig,
     packed_transformer,
-    recurrent_encoder_decoder,
 )
 from keras_attn.ops import segment_mask, segment_positions
 
@@ -51,9 +49,9 @@ def test_same_loss_and_gradients_elsewhere(backend, cases):
 @pytest.fixture(scope="module")
 def model():
     keras.utils.set_random_seed(0)
-    return encoder_decoder_transformer(
-        TransformerConfig(40, num_layers=1, dim=16, num_heads=2, intermediate_dim=32)
-    )
+    return TransformerEncoderDecoderConfig(
+        40, num_layers=1, dim=16, num_heads=2, intermediate_dim=32
+    ).build()
 
 
 def test_nothing_leaks_from_one_pair_to_another(model):
@@ -85,9 +83,9 @@ def test_it_is_the_same_weights_and_can_be_saved(model, tmp_path):
 
 
 def test_a_recurrent_model_is_refused():
-    config = RecurrentConfig(40, dim=8, units=8)
+    config = RecurrentEncoderDecoderConfig(40, dim=8, units=8)
     with pytest.raises(ValueError, match="carries its state from one to the next"):
-        packed_transformer(recurrent_encoder_decoder(config))
+        packed_transformer(config.build())
 
 
 def test_a_mask_of_the_memory_needs_a_memory():

@@ -12,16 +12,15 @@ from processes import run_python
 from keras_attn.models import (
     SequenceDecoder,
     TokenDecoder,
-    TransformerConfig,
-    encoder_decoder_transformer,
+    TransformerEncoderDecoderConfig,
 )
 
 SMALL = {"num_layers": 1, "dim": 8, "num_heads": 2, "intermediate_dim": 16}
 
 
 def make(source=11, target=None, seed=0, dtype=None, **settings):
-    config = TransformerConfig(source, target, **{**SMALL, **settings})
-    return randomize(encoder_decoder_transformer(config, dtype=dtype), seed)
+    config = TransformerEncoderDecoderConfig(source, target, **{**SMALL, **settings})
+    return randomize(config.build(dtype=dtype), seed)
 
 
 VARIANTS = [
@@ -131,15 +130,16 @@ def test_options_reach_the_layers():
 
 def test_configs_from_before():
     """A dict without the fields that came later is the model that it was."""
-    config = TransformerConfig(11, **SMALL).to_dict()
+    config = TransformerEncoderDecoderConfig(11, **SMALL).to_dict()
     for name in (*MODERN.keys() - {"activation"}, "rematerialize"):
         config.pop(name)
-    assert TransformerConfig(**config) == TransformerConfig(11, **SMALL)
-    old, new = TransformerConfig(**config), TransformerConfig(11, **SMALL)
-    ids = batch()
-    np.testing.assert_array_equal(
-        *(numpy(randomize(encoder_decoder_transformer(c), 0)(ids)) for c in (old, new))
+    assert TransformerEncoderDecoderConfig(**config) == TransformerEncoderDecoderConfig(11, **SMALL)
+    old, new = (
+        TransformerEncoderDecoderConfig(**config),
+        TransformerEncoderDecoderConfig(11, **SMALL),
     )
+    ids = batch()
+    np.testing.assert_array_equal(*(numpy(randomize(c.build(), 0)(ids)) for c in (old, new)))
 
 
 def test_rotary_positions_tell_the_order():
@@ -153,9 +153,11 @@ def test_rotary_positions_tell_the_order():
 
 
 def test_config_round_trip():
-    config = TransformerConfig(11, 9, num_decoder_layers=1, activation="gelu", dropout=0.2)
+    config = TransformerEncoderDecoderConfig(
+        11, 9, num_decoder_layers=1, activation="gelu", dropout=0.2
+    )
     text = json.dumps(config.to_dict())
-    assert TransformerConfig(**json.loads(text)) == config
+    assert TransformerEncoderDecoderConfig(**json.loads(text)) == config
     with pytest.raises(AttributeError):
         config.dim = 16
 
@@ -164,13 +166,13 @@ def test_config_round_trip():
     "settings, message",
     [
         ({"dim": 9}, "divisible by `num_heads`.*Received: width 9, num_heads=2"),
-        ({"dim": 0}, "`dim` of TokenEmbedding must be a positive integer. Received: 0"),
+        ({"dim": 0}, "`dim` must be at least 1. Received: 0"),
         ({"num_heads": 0}, "`num_heads` .* Received: 0"),
-        ({"num_layers": 0}, "`num_layers` of TransformerEncoder .* Received: 0"),
-        ({"num_decoder_layers": 0}, "`num_layers` of TransformerDecoder .* Received: 0"),
+        ({"num_layers": 0}, "`num_layers` .* Received: 0"),
+        ({"num_decoder_layers": 0}, "`num_decoder_layers` .* Received: 0"),
         ({"intermediate_dim": -4}, "`intermediate_dim` .* Received: -4"),
-        ({"source": 0}, "`vocabulary_size` .* Received: 0"),
-        ({"target": 0}, "`vocabulary_size` .* Received: 0"),
+        ({"source": 0}, "`source_vocabulary_size` .* Received: 0"),
+        ({"target": 0}, "`target_vocabulary_size` .* Received: 0"),
         ({"attention_dropout": 1.0}, "`attention_dropout` .* Received: 1.0"),
         ({"dropout": 1.5}, "Received: .*1.5"),
         ({"activation": "no such"}, "no such"),
@@ -186,8 +188,8 @@ def test_wrong_configs(settings, message):
 
 def test_training_lowers_the_loss():
     keras.utils.set_random_seed(0)
-    config = TransformerConfig(11, **SMALL, dropout=0.1)
-    model = encoder_decoder_transformer(config)
+    config = TransformerEncoderDecoderConfig(11, **SMALL, dropout=0.1)
+    model = config.build()
     rng = np.random.default_rng(0)
     source = rng.integers(3, 11, size=(64, 4)).astype("int32")
     target = np.concatenate([np.full((64, 1), START), source], axis=1).astype("int32")

@@ -1,25 +1,31 @@
-"""Settings files: what they may hold, and what is said of the rest."""
+"""Settings: what files may hold, what is said of the rest, and the choice of a kind."""
 
 import dataclasses
 
 import pytest
 
 from keras_attn.models import ENCODER_DECODERS
-from keras_attn.settings import differences, read_settings, write_settings
-from keras_attn.tasks import (
-    TranslationDataSettings,
-    TranslationDecodingSettings,
-    TranslationModelSettings,
-    TranslationTrainingSettings,
+from keras_attn.settings import (
+    Kinds,
+    Settings,
+    differences,
+    read_settings,
+    setting,
+    size,
+    with_defaults,
+    write_settings,
 )
-from keras_attn.tasks.translation_settings import SECTIONS
+from keras_attn.tasks import (
+    TextClassifier,
+    TextGenerator,
+    TranslationData,
+    TranslationTraining,
+    TranslationUse,
+    Translator,
+)
 
-KINDS = [
-    TranslationDataSettings,
-    TranslationModelSettings,
-    TranslationTrainingSettings,
-    TranslationDecodingSettings,
-]
+SECTIONS = Translator.sections()
+MODEL = ENCODER_DECODERS.made
 
 
 def write(folder, text):
@@ -31,21 +37,21 @@ def write(folder, text):
 def test_what_is_written_is_read(tmp_path):
     odd = 'quotes " and \\ back\u00e4\n\ttab \u2028 \x7f \x00 # no comment'
     sections = {
-        "data": TranslationDataSettings(train=odd, vocabulary_size=300, separate_vocabularies=True),
-        "model": TranslationModelSettings(dropout=0.25),
-        "training": TranslationTrainingSettings(learning_rate=1e-05),
-        "decoding": TranslationDecodingSettings(alpha=-0.5),
+        "data": TranslationData(train=odd, vocabulary_size=300, separate_vocabularies=True),
+        "training": TranslationTraining(learning_rate=1e-05),
+        "use": TranslationUse(alpha=-0.5, num_return_sequences=2),
     }
     write_settings(tmp_path / "settings.toml", sections)
     read = read_settings(tmp_path / "settings.toml", SECTIONS)
-    assert {name: SECTIONS[name](**values) for name, values in read.items()} == sections
+    assert {name: SECTIONS[name].made(read[name]) for name in sections} == sections
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_setting_has_a_help_text_and_a_default_that_is_allowed(kind):
-    kind()
-    for field in dataclasses.fields(kind):
-        assert len(field.metadata["help"]) > 4
+@pytest.mark.parametrize("task", [Translator, TextClassifier, TextGenerator])
+def test_each_setting_has_a_help_text_and_a_default_that_is_allowed(task):
+    for section in task.sections().values():
+        section.made({})
+        for option in section.declared():
+            assert len(option.help) > 8
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,7 @@ def test_each_setting_has_a_help_text_and_a_default_that_is_allowed(kind):
         ("[model]\ndimm = 3", r"unknown setting `dimm` in \[model\]\. Did you mean `dim`"),
         ("[training]\nlerning_rate = 3", "Did you mean `learning_rate`"),
         ("[modle]\ndim = 3", r"unknown section \[modle\]\. Did you mean `model`"),
-        ("[zzz]\ndim = 3", r"unknown section \[zzz\]\. Known: data, model"),
+        ("[zzz]\ndim = 3", r"unknown section \[zzz\]\. Known: data, model, training, use, test"),
         ("dim = 3", r"`dim` stands outside of its section\. Put it under \[model\]"),
         ("model = 3", r"expected a section \[model\]\. Received: model = 3"),
         ("[model\ndim", "Expected a TOML file"),
@@ -83,7 +89,7 @@ def test_no_file(tmp_path):
 )
 def test_bad_values(values, error, message):
     with pytest.raises(error, match=message):
-        TranslationModelSettings(**values)
+        MODEL(values)
 
 
 @pytest.mark.parametrize(
@@ -94,39 +100,72 @@ def test_bad_values(values, error, message):
         {"positions": "rotary", "normalization": "rms_norm", "gated": True, "rematerialize": True},
         {"model": "rnn", "attention": "none", "cell": "lstm", "units": 64},
         {"model": "rnn", "attention": "luong-dot", "window": "predictive", "window_size": 3},
-        {"model": "rnn", "order": "luong", "input_feeding": "no", "recurrent_dropout": 0.2},
+        {"model": "rnn", "order": "luong", "input_feeding": False, "recurrent_dropout": 0.2},
     ],
     ids=str,
 )
-def test_settings_of_both_kinds_of_model_are_read_again(tmp_path, values):
+def test_a_choice_is_read_again(tmp_path, values):
     """What stands in the file of a run is a settings file, and gives the same model."""
-    model = TranslationModelSettings(**values)
+    model = MODEL(values)
     write_settings(tmp_path / "settings.toml", {"model": model})
-    read = read_settings(tmp_path / "settings.toml", SECTIONS)
-    again = TranslationModelSettings(**read["model"])
-    assert again == model
-    assert again.config() == model.config()
-    kind, _ = ENCODER_DECODERS[model.model]
-    kind(300, **{k: v for k, v in model.config().items() if k != "model"})
+    read = read_settings(tmp_path / "settings.toml", {"model": ENCODER_DECODERS})
+    again = MODEL(read["model"])
+    assert again.entries() == model.entries()
+    config = ENCODER_DECODERS.make(model, source_vocabulary_size=300)
+    assert ENCODER_DECODERS.make(again, source_vocabulary_size=300) == config
+    described = ENCODER_DECODERS.describe(config)
+    assert ENCODER_DECODERS.make(described) == config
+    assert described["model"] == values.get("model", "transformer")
 
 
-def test_the_number_of_layers_suits_the_model():
-    assert TranslationModelSettings().num_layers == 3
-    assert TranslationModelSettings(model="rnn").num_layers == 1
-    assert TranslationModelSettings(model="rnn", num_layers=2).config()["num_layers"] == 2
+def test_options_of_several_kinds_are_one():
+    kinds = Kinds("kind", "plain", "what it is")
+
+    @kinds.register("fancy")
+    @dataclasses.dataclass(frozen=True)
+    class Fancy(Settings):
+        count: int = size("how many there are")
+        dim: int = setting(4, "width", at_least=1)
+        colour: str | None = setting(None, "its colour", kind=str, choices=("red", "blue"))
+
+    @kinds.register("plain")
+    @dataclasses.dataclass(frozen=True)
+    class Plain(Settings):
+        count: int = size("how many there are")
+        dim: int = setting(8, "width", at_least=1)
+
+    options = {option.name: option for option in kinds.declared()}
+    assert [*options] == ["kind", "dim", "colour"]  # no sizes
+    assert (options["kind"].default, options["kind"].choices) == ("plain", ("plain", "fancy"))
+    assert (options["dim"].help, options["dim"].default) == ("width", "plain: 8, fancy: 4")
+    assert options["colour"].help == "fancy: its colour"
+    assert kinds.make({"dim": 3}, count=2, other=7) == Plain(2, 3)
+    assert kinds.make(Fancy(5, 6), count=2) == Fancy(2, 6)
+    for wrong, message in (
+        ({"colour": "red"}, "`colour` belongs to kind='fancy'. Received: colour='red' with kind="),
+        ({"kind": "fancy", "colour": "green"}, "one of 'red', 'blue'"),
+        ({"kind": "odd"}, "one of 'plain', 'fancy'. Received: 'odd'"),
+        ({"dim": 0}, "at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kinds.made(wrong)
+    with pytest.raises(TypeError, match="Unknown setting `dimm`. Did you mean `dim`"):
+        kinds.made({"dimm": 3})
 
 
-def test_what_auto_means():
-    config = TranslationModelSettings(model="rnn", attention="luong-general").config()
-    assert config["model"] == "rnn"
-    for name in ("order", "input_feeding", "window", "window_size"):
-        assert config[name] is None
-    config = TranslationModelSettings(
-        model="rnn", order="luong", input_feeding="yes", window="monotonic"
-    ).config()
-    assert (config["order"], config["input_feeding"]) == ("luong", True)
-    assert (config["window"], config["window_size"]) == ("monotonic", 10)
-    assert not {"units", "cell", "attention"} & TranslationModelSettings().config().keys()
+def test_inherited_settings_with_other_defaults():
+    @dataclasses.dataclass(frozen=True)
+    class Base(Settings):
+        speed: int = setting(3, "pages an hour", at_least=1)
+
+    @dataclasses.dataclass(frozen=True)
+    @with_defaults(Base, speed=5)
+    class Quick(Base):
+        aloud: bool = setting(False, "for the others")
+
+    assert (Base().speed, Quick().speed, Quick.speed) == (3, 5, 5)
+    with pytest.raises(ValueError, match="`speed` must be at least 1"):
+        Quick(speed=0)
 
 
 @pytest.mark.parametrize(
@@ -139,31 +178,31 @@ def test_what_auto_means():
         ({"model": "rnn", "normalize_first": False}, "`normalize_first` belongs to model='tr"),
         ({"model": "rnn", "gated": True}, "`gated` belongs to model='transformer'"),
         ({"positions": "learned"}, "`positions` .*'sinusoidal', 'rotary', 'alibi'"),
-        ({"model": "rnn", "window_size": 3}, "`window_size` belongs to a window"),
+        ({"model": "rnn", "window_size": 3}, "`window_size` belongs to a `window`"),
         ({"model": "rnn", "units": 7}, "`units` must be even"),
         ({"model": "rnn", "attention": "none", "order": "luong"}, "`order` belong to an att"),
-        ({"model": "rnn", "attention": "none", "input_feeding": "yes"}, "`input_feeding` belong"),
+        ({"model": "rnn", "attention": "none", "input_feeding": True}, "`input_feeding` belong"),
         ({"model": "rnn", "attention": "none", "window": "monotonic"}, "`window.* belong to an"),
         ({"model": "rnn", "attention": "luong"}, "Did you mean 'luong-"),
         ({"model": "gru"}, r"one of 'transformer', 'rnn'\. Received: 'gru'"),
-        ({"num_layers": -1}, "at least 0"),
+        ({"num_layers": 0}, "at least 1"),
     ],
 )
 def test_settings_that_do_not_apply_to_the_model(values, message):
     with pytest.raises(ValueError, match=message):
-        TranslationModelSettings(**values)
+        MODEL(values)
 
 
 def test_choices_name_the_nearest():
     with pytest.raises(
         ValueError, match=r"Received: 'mixed_bfloat'\. Did you mean 'mixed_bfloat16'"
     ):
-        TranslationTrainingSettings(precision="mixed_bfloat")
+        TranslationTraining(precision="mixed_bfloat")
     with pytest.raises(ValueError, match="above 0"):
-        TranslationTrainingSettings(learning_rate=0.0)
+        TranslationTraining(learning_rate=0.0)
 
 
 def test_differences_count_what_shapes_the_result():
-    here = TranslationTrainingSettings(epochs=3, checkpoint_steps=5, device="cpu")
-    assert differences(TranslationTrainingSettings(), here) == ["epochs is 20 there, 3 here"]
-    assert TranslationModelSettings(dropout=0).dropout == 0.0
+    here = TranslationTraining(epochs=3, checkpoint_steps=5, device="cpu")
+    assert differences(TranslationTraining(), here) == ["epochs is 20 there, 3 here"]
+    assert type(MODEL({"dropout": 0}).values["dropout"]) is float

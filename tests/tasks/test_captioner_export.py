@@ -267,8 +267,8 @@ def test_the_child_process_gets_all_arguments(fitted, tmp_path, monkeypatch):
     fitted.export(tmp_path / "model", 3, alpha=0.5, num_return_sequences=2, overwrite=True)
     (command, backend), *rest = commands
     assert (backend, rest) == ("tensorflow", [])
-    assert "Captioner" in command
-    assert json.loads(command[-1]) == {
+    assert "keras_attn.tasks.captioner.Captioner" in command
+    assert json.loads(command[-2]) == {
         "beams": 3, "alpha": 0.5, "num_return_sequences": 2, "overwrite": True,
     }  # fmt: skip
     assert os.fspath(tmp_path / "model") in command

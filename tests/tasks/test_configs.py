@@ -6,24 +6,16 @@ import pytest
 
 from keras_attn.models import (
     CAPTIONERS,
-    ENCODER_DECODERS,
-    RecurrentConfig,
     SoftAttentionCaptionerConfig,
     TransformerCaptionerConfig,
-    TransformerConfig,
     small_cnn_encoder,
 )
 from keras_attn.tasks.configs import (
     captioner_config,
-    encoder_decoder_config,
     kind_and_fields,
 )
 
 ENCODER = small_cnn_encoder(16, filters=(4, 8))  # 4 x 4 regions of 8 numbers
-
-
-def translation(config):
-    return encoder_decoder_config(config, 300, None)
 
 
 def captioning(config):
@@ -32,8 +24,6 @@ def captioning(config):
 
 POSITIONS = {"region_positions": "learned", "grid": (4, 4)}
 KINDS = [
-    (translation, "model", "transformer", TransformerConfig(300, dim=16)),
-    (translation, "model", "rnn", RecurrentConfig(300, dim=16)),
     (captioning, "kind", "soft-attention", SoftAttentionCaptionerConfig(300, 8, dim=16)),
     (captioning, "kind", "transformer", TransformerCaptionerConfig(300, 8, dim=16, **POSITIONS)),
 ]
@@ -52,14 +42,13 @@ def test_an_object_and_a_dict_give_the_same(make, key, name, config):
 @pytest.mark.parametrize(
     ("make", "default", "registry"),
     [
-        (translation, TransformerConfig, ENCODER_DECODERS),
         (captioning, SoftAttentionCaptionerConfig, CAPTIONERS),
     ],
 )
 def test_without_a_name_it_is_the_default(make, default, registry):
     assert type(make(None)) is type(make({})) is default
     assert make({"dim": 16}).dim == 16
-    key = "model" if make is translation else "kind"
+    key = "kind"
     for wrong in (7, "rnn", [("dim", 16)], {key: "cnn"}, {key: None}):
         with pytest.raises(ValueError) as caught:
             make(wrong)
@@ -69,12 +58,6 @@ def test_without_a_name_it_is_the_default(make, default, registry):
             assert repr(kind.__name__) in message and f"{key}={name!r}: ['" in message
     with pytest.raises(ValueError, match=rf"with \['heads', 3\], no fields of {default.__name__}"):
         make({"dim": 16, "heads": 2, 3: 3})
-
-
-def test_sizes_are_those_of_the_tokenizers():
-    config = TransformerConfig(5, 7, dim=16)
-    assert encoder_decoder_config(config, 300, None) == TransformerConfig(300, None, dim=16)
-    assert encoder_decoder_config(config, 300, 200) == TransformerConfig(300, 200, dim=16)
 
 
 def test_a_decoder_fits_its_encoder():
@@ -94,7 +77,7 @@ def test_a_decoder_fits_its_encoder():
 
 
 def test_what_was_given_stays_as_it_is():
-    given = {"kind": "rnn", "dim": 8}
-    kind, fields = kind_and_fields(given, ENCODER_DECODERS, "rnn")
+    given = {"kind": "transformer", "dim": 8}
+    kind, fields = kind_and_fields(given, CAPTIONERS, "transformer")
     fields["dim"] = 9
-    assert (kind, given) == (RecurrentConfig, {"kind": "rnn", "dim": 8})
+    assert (kind, given) == (TransformerCaptionerConfig, {"kind": "transformer", "dim": 8})

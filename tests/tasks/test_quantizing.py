@@ -58,7 +58,7 @@ def test_a_classifier(tmp_path, unsaved):
         assert classification.everything(loaded, ["attention", "gradient"]) == explained
     half = TextClassifier.load(tmp_path / "int8.task", dtype="mixed_bfloat16")
     assert half.model.get_layer("head").dtype_policy.name == "int8_from_mixed_bfloat16"
-    loaded.export(tmp_path / "model", "attention")
+    loaded.export(tmp_path / "model", method="attention")
     outputs = unsaved[0]["serving_default"](tf.constant(texts[:1]))
     np.testing.assert_allclose(outputs["probabilities"], found[:1], atol=1e-5)
 
@@ -67,7 +67,7 @@ def test_a_classifier(tmp_path, unsaved):
 def test_an_exported_classifier(tmp_path):
     classifier = classification.make("rnn").quantize()
     texts = classification.HOSTILE
-    classifier.export(tmp_path / "model", "gradient")
+    classifier.export(tmp_path / "model", method="gradient")
     outputs = served(tmp_path / "model", text=texts[:1])
     found = classifier.predict_probabilities(texts[:1])
     np.testing.assert_allclose(outputs["probabilities"], found, atol=1e-5)

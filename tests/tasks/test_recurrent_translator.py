@@ -13,9 +13,9 @@ from tracing import eagerly
 from translation_toys import PAIRS
 
 from keras_attn.export import check_equal
-from keras_attn.models import RecurrentConfig, TransformerConfig
+from keras_attn.models import RecurrentEncoderDecoderConfig, TransformerEncoderDecoderConfig
 from keras_attn.tasks import Translator
-from keras_attn.tasks.translation_export import stacked
+from keras_attn.tasks.translation_graph import stacked
 from keras_attn.text import BytePairTokenizer
 
 SMALL = {"model": "rnn", "dim": 24, "units": 32, "dropout": 0.0}
@@ -63,11 +63,13 @@ def test_it_learns_the_numbers(translator):
 
 def test_the_kind_of_model_is_chosen(tokenizer):
     default = Translator(tokenizer)
-    assert isinstance(default.config, TransformerConfig)
+    assert isinstance(default.config, TransformerEncoderDecoderConfig)
     sizes = {"dim": 16, "num_layers": 1}
     named = Translator(tokenizer, {"model": "transformer", **sizes})
-    assert named.config == TransformerConfig(tokenizer.vocabulary_size, right_padding=True, **sizes)
-    config = RecurrentConfig(1, attention="luong-dot", dim=16, units=16)
+    assert named.config == TransformerEncoderDecoderConfig(
+        tokenizer.vocabulary_size, right_padding=True, **sizes
+    )
+    config = RecurrentEncoderDecoderConfig(1, attention="luong-dot", dim=16, units=16)
     for given in (config, {"model": "rnn", "attention": "luong-dot", "dim": 16, "units": 16}):
         made = Translator(tokenizer, given).config
         assert made.to_dict() == {
@@ -268,7 +270,7 @@ def check_details(details, texts, expected):
 
 def test_exported_functions_without_attention(blind, tmp_path, unsaved):
     """What stands in the SavedModel, without one."""
-    blind.export(tmp_path / "exported", BEAMS, num_return_sequences=2)
+    blind.export(tmp_path / "exported", beams=BEAMS, num_return_sequences=2)
     texts = [*TEXTS, *HOSTILE]
     results = blind.translate_n_best(texts, 2, BEAMS, batch_size=len(texts))
     check_details(unsaved[0]["details"], texts, stacked(results))

@@ -8,7 +8,12 @@ import pytest
 from translation_toys import PAIRS, write_pairs
 
 from keras_attn.datasets import TokenBatches
-from keras_attn.tasks import PreparedTranslation, TranslationDataSettings
+from keras_attn.tasks import (
+    PreparedTranslation,
+    TranslationData,
+    TranslationTraining,
+    Translator,
+)
 
 SMALL = {"dev_size": 5, "test_size": 7, "vocabulary_size": 300, "max_length": 64}
 
@@ -20,7 +25,7 @@ def pairs(tmp_path):
 
 def test_what_is_prepared_is_loaded(tmp_path, pairs):
     said = []
-    settings = TranslationDataSettings(train=pairs, **SMALL)
+    settings = TranslationData(train=pairs, **SMALL)
     data = PreparedTranslation.prepare(settings, tmp_path / "data", said.append)
     assert data.settings == settings
     assert data.counts == {"train": 88, "dev": 5, "test": 7, "like_dev_or_test": 0, "too_long": 0}
@@ -38,12 +43,14 @@ def test_what_is_prepared_is_loaded(tmp_path, pairs):
     assert not trained & held
     again = PreparedTranslation.prepare(settings, tmp_path / "again")
     assert again.fingerprint == data.fingerprint
-    other = TranslationDataSettings(train=pairs, **{**SMALL, "split_seed": 1})
+    other = TranslationData(train=pairs, **{**SMALL, "split_seed": 1})
     assert PreparedTranslation.prepare(other, tmp_path / "c").fingerprint != data.fingerprint
-    batches = data.batches(tokens_per_batch=128)
+    translator = Translator.create(data, model={"dim": 8, "num_heads": 2})
+    training = TranslationTraining(tokens_per_batch=128)
+    batches = translator.batches(data, training)
     assert isinstance(batches, TokenBatches)
     assert batches.num_examples == 88
-    assert data.dev_batches().num_examples == 5
+    assert translator.batches(data.dev, training, shuffle=False).num_examples == 5
 
 
 def test_given_sets_and_two_vocabularies(tmp_path, pairs):
@@ -51,7 +58,7 @@ def test_given_sets_and_two_vocabularies(tmp_path, pairs):
         tmp_path / "dev.tsv", [("The ONE, and two!", "die eins und zwei"), ("a", "b")]
     )
     test = write_pairs(tmp_path / "test.tsv", [("the three and four", "xyz"), ("c d", "e f")])
-    settings = TranslationDataSettings(
+    settings = TranslationData(
         train=pairs, dev=dev, test=test, separate_vocabularies=True, vocabulary_size=290
     )
     data = PreparedTranslation.prepare(settings, tmp_path / "data")
@@ -63,7 +70,7 @@ def test_given_sets_and_two_vocabularies(tmp_path, pairs):
     ]
     assert data.source_tokenizer.encode("the") != data.target_tokenizer.encode("the")
     only_test = PreparedTranslation.prepare(
-        TranslationDataSettings(train=pairs, test=test, **SMALL), tmp_path / "only_test"
+        TranslationData(train=pairs, test=test, **SMALL), tmp_path / "only_test"
     )
     assert [only_test.counts[k] for k in ("train", "dev", "test")] == [94, 5, 2]
 
@@ -79,9 +86,7 @@ def test_a_folder_of_languages(tmp_path):
         for i, language in enumerate(["en", "de"]):
             text = "".join(pair[i] + "\n" for pair in pairs)
             (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
-    settings = TranslationDataSettings(
-        train=str(folder), source="en", target="de", vocabulary_size=300
-    )
+    settings = TranslationData(train=str(folder), source="en", target="de", vocabulary_size=300)
     data = PreparedTranslation.prepare(settings, tmp_path / "data")
     assert data.counts == {"train": 100, "dev": 1, "test": 1, "like_dev_or_test": 0, "too_long": 0}
     assert data.dev[0][:2] == ("a b", "c d")
@@ -90,11 +95,11 @@ def test_a_folder_of_languages(tmp_path):
 def test_columns_by_number_and_json_by_key(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{t}\tx\t{s}\n" for s, t in PAIRS), encoding="utf-8")
-    settings = TranslationDataSettings(train=str(path), source="2", target="0", **SMALL)
+    settings = TranslationData(train=str(path), source="2", target="0", **SMALL)
     data = PreparedTranslation.prepare(settings, tmp_path / "data")
     lines = [json.dumps({"english": s, "deutsch": t}) for s, t in PAIRS]
     (tmp_path / "pairs.jsonl").write_text("\n".join(lines))
-    settings = TranslationDataSettings(
+    settings = TranslationData(
         train=str(tmp_path / "pairs.jsonl"), source="english", target="deutsch", **SMALL
     )
     other = PreparedTranslation.prepare(settings, tmp_path / "other")
@@ -105,25 +110,21 @@ def test_a_failure_leaves_nothing(tmp_path, pairs, monkeypatch):
     bad = tmp_path / "bad.tsv"
     bad.write_text("one\teins\ntwo\nthree\tdrei\n")
     with pytest.raises(ValueError, match=r"line 2"):
-        PreparedTranslation.prepare(
-            TranslationDataSettings(train=str(bad), **SMALL), tmp_path / "data"
-        )
+        PreparedTranslation.prepare(TranslationData(train=str(bad), **SMALL), tmp_path / "data")
     with pytest.raises(ValueError, match="Expected `train`"):
-        PreparedTranslation.prepare(TranslationDataSettings(), tmp_path / "data")
+        PreparedTranslation.prepare(TranslationData(), tmp_path / "data")
 
     def no_space(*args, **arrays):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez", no_space)
     with pytest.raises(OSError, match="No space"):
-        PreparedTranslation.prepare(
-            TranslationDataSettings(train=pairs, **SMALL), tmp_path / "data"
-        )
+        PreparedTranslation.prepare(TranslationData(train=pairs, **SMALL), tmp_path / "data")
     assert sorted(os.listdir(tmp_path)) == ["bad.tsv", "pairs.tsv"]
 
 
 def test_folders_that_are_there_or_are_not(tmp_path, pairs):
-    settings = TranslationDataSettings(train=pairs, **SMALL)
+    settings = TranslationData(train=pairs, **SMALL)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").write_text("x")
     with pytest.raises(FileExistsError, match="Give another folder"):
@@ -141,10 +142,8 @@ def test_folders_that_are_there_or_are_not(tmp_path, pairs):
 
 def test_pairs_that_are_too_long_are_counted(tmp_path, pairs):
     long = write_pairs(tmp_path / "long.tsv", [*PAIRS, ("one " * 80, "eins")])
-    data = PreparedTranslation.prepare(
-        TranslationDataSettings(train=long, **SMALL), tmp_path / "data"
-    )
+    data = PreparedTranslation.prepare(TranslationData(train=long, **SMALL), tmp_path / "data")
     assert data.counts["too_long"] + len(data.sources) + 12 == 101
-    settings = TranslationDataSettings(train=pairs, **{**SMALL, "max_length": 2})
+    settings = TranslationData(train=pairs, **{**SMALL, "max_length": 2})
     with pytest.raises(ValueError, match="`max_length`=2 tokens"):
         PreparedTranslation.prepare(settings, tmp_path / "none")

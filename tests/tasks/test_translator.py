@@ -131,7 +131,7 @@ def test_bad_input_is_refused(translator, tokenizer):
             translator.evaluate(pairs)
     with pytest.raises(TypeError, match="must be a BytePairTokenizer"):
         Translator(None)
-    with pytest.raises(ValueError, match="a dict of the fields of one of them"):
+    with pytest.raises(ValueError, match="a dict of the settings of one of them"):
         Translator(tokenizer, {"dims": 3})
     with pytest.raises(ValueError, match="at least one"):
         translator.evaluate([])

@@ -20,7 +20,7 @@ from keras_attn import export
 from keras_attn.export import check_equal, check_place, export_text_functions, replaced_folder
 from keras_attn.tasks import Translator
 from keras_attn.tasks.translation_decoding import NBestTranslations, most_tokens
-from keras_attn.tasks.translation_export import EXPORT_EXAMPLES, stacked
+from keras_attn.tasks.translation_graph import stacked
 from keras_attn.text import BytePairTokenizer
 
 ROOT = Path(__file__).parents[2]
@@ -189,7 +189,7 @@ def test_wrong_settings_are_refused(translator, tmp_path):
         with pytest.raises(ValueError, match="`num_return_sequences` must be at most `beams`"):
             call(num_return_sequences=3, beams=2)
         for wrong in ({"num_return_sequences": 0}, {"beams": 1.5}, {"alpha": float("inf")}):
-            with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be"):
+            with pytest.raises((TypeError, ValueError), match=f"`{next(iter(wrong))}` must be"):
                 call(**wrong)
     assert not (tmp_path / "never").exists()
     with pytest.raises(TypeError, match="at position 0"):
@@ -459,14 +459,16 @@ def test_the_child_process_gets_all_arguments(translator, tmp_path, monkeypatch)
 
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    translator.export(tmp_path / "model", 3, alpha=0.5, num_return_sequences=2, overwrite=True)
+    translator.export(
+        tmp_path / "model", beams=3, alpha=0.5, num_return_sequences=2, overwrite=True
+    )
     translator.export(tmp_path / "model", beams=2)
-    given_ = [json.loads(command[-1]) for command, _ in commands]
+    given_ = [json.loads(command[-2]) for command, _ in commands]
     assert given_ == [
         {"beams": 3, "alpha": 0.5, "num_return_sequences": 2, "overwrite": True},
-        {"beams": 2, "alpha": 1.0, "num_return_sequences": 2, "overwrite": False},
+        {"beams": 2, "overwrite": False},
     ]
-    assert commands[0][0][-2] == str(tmp_path / "model")
+    assert commands[0][0][-3] == str(tmp_path / "model")
     assert commands[0][1] == "tensorflow"
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "text").write_text("mine")
@@ -475,10 +477,11 @@ def test_the_child_process_gets_all_arguments(translator, tmp_path, monkeypatch)
     assert len(commands) == 2
 
 
-def test_the_examples_of_every_export_are_hostile_too():
-    assert {"", "   "} <= set(EXPORT_EXAMPLES)
-    for odd in ("\x00", "\n", "\u200d", "\u0301", "\u05e9"):
-        assert any(odd in text for text in EXPORT_EXAMPLES), odd
+def test_the_examples_of_every_export_are_hostile_too(translator):
+    texts = translator.export_examples()["text"]
+    assert {"", " \n\t "} <= set(texts)
+    for odd in ("\x00", "\n", "\u200d", "\u0301", "\u05e9", "  ", "\u00a0"):
+        assert any(odd in text for text in texts), odd
 
 
 @pytest.mark.slow

@@ -34,6 +34,11 @@ def fitted():
     return translator
 
 
+def train_translation(data, run_dir, model=None, training=None, log=lambda text: None, **more):
+    """Trains on prepared data, as the command does."""
+    return Translator.train(data, data.dev, run_dir, None, model, training, log, **more)
+
+
 def write_pairs(path, pairs=PAIRS):
     path.write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
     return str(path)

@@ -19,7 +19,7 @@ from distribution_toys import (
 )
 
 from keras_attn.layers import TokenEmbedding
-from keras_attn.models import TransformerConfig, encoder_decoder_transformer
+from keras_attn.models import TransformerEncoderDecoderConfig
 from keras_attn.training import (
     TrainingCheckpoint,
     compute_on,
@@ -85,11 +85,11 @@ def train(folder):
 def layouts():
     """What lies where, without training: of a whole Transformer, and what cannot be."""
     devices = keras.distribution.list_devices()
-    config = TransformerConfig(
+    config = TransformerEncoderDecoderConfig(
         20, num_layers=1, dim=16, num_heads=4, intermediate_dim=24, gated=True, normalize_first=True
     )
     with model_parallel(4).scope():
-        model = encoder_decoder_transformer(config)
+        model = config.build()
     found = {"parts": {v.path: [v.shape, parts(v)] for v in model.variables}}
 
     def cut(shards, make, **settings):

@@ -13,7 +13,7 @@ from processes import answer
 
 from keras_attn.datasets import TokenBatches
 from keras_attn.layers import TokenEmbedding
-from keras_attn.models import TransformerConfig, encoder_decoder_transformer
+from keras_attn.models import TransformerEncoderDecoderConfig
 from keras_attn.training import (
     ChunkedLossModel,
     MaskedCrossEntropy,
@@ -134,10 +134,10 @@ def batches(seed=0):
 
 
 def tied(dtype=None):
-    config = TransformerConfig(
+    config = TransformerEncoderDecoderConfig(
         40, dim=16, num_layers=1, num_heads=2, intermediate_dim=16, dropout=0.0
     )
-    return encoder_decoder_transformer(config, dtype=dtype)
+    return config.build(dtype=dtype)
 
 
 def shared():

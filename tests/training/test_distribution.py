@@ -13,7 +13,7 @@ import pytest
 from processes import answer
 
 from keras_attn.datasets import TextBatches, TextWindows, TokenBatches
-from keras_attn.tasks import TranslationTrainingSettings
+from keras_attn.tasks import TranslationTraining
 from keras_attn.training import (
     ProcessBatches,
     compute_on,
@@ -290,7 +290,7 @@ def test_devices_are_all_or_a_number(devices):
         compute_on("cpu", devices).__enter__()
     if isinstance(devices, str):
         with pytest.raises(ValueError, match="`devices` must be"):
-            TranslationTrainingSettings(devices=devices)
+            TranslationTraining(devices=devices)
 
 
 def test_more_devices_than_there_are():

@@ -38,12 +38,12 @@ def numpy(x):
 
 
 def transformer(**more):
-    config = models.TransformerConfig(V, **{**TRANSFORMER, **more})
-    return models.encoder_decoder_transformer(config)
+    config = models.TransformerEncoderDecoderConfig(V, **{**TRANSFORMER, **more})
+    return config.build()
 
 
 def recurrent(**more):
-    return models.recurrent_encoder_decoder(models.RecurrentConfig(V, **{**RECURRENT, **more}))
+    return models.RecurrentEncoderDecoderConfig(V, **{**RECURRENT, **more}).build()
 
 
 def compiled(model, rate=0.02):

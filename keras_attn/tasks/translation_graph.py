@@ -1,73 +1,16 @@
-"""The SavedModel of a translator: strings in, strings out."""
+"""A translator as TensorFlow ops, for its SavedModel."""
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_attn.export import check_place, export_text_functions
 from keras_attn.tasks.alignment import END
 from keras_attn.tasks.translation_decoding import (
     NBestTranslations,
     TranslationSearch,
     most_tokens,
 )
-
-# What every export is tried with: the odd beside the ordinary.
-EXPORT_EXAMPLES = [
-    "Hello, world!",
-    "A second, somewhat longer sentence: 42.",
-    "",
-    "   ",
-    "one\ntwo\r\n\tthree",
-    "a \x00 b\x01",
-    "👩\u200d👧 ☕\ufe0f",
-    "שלום, عالم",
-    "Cafe\u0301 n\u0303",
-]
-
-
-def export_translation(
-    search: TranslationSearch,
-    path: str | os.PathLike,
-    beams: int,
-    alpha: float,
-    count: int,
-    overwrite: bool = False,
-) -> None:
-    """Exports a search as a SavedModel, and compares both of its signatures with it.
-
-    Args:
-        search: Searches the translations.
-        path: Folder of the SavedModel.
-        beams: Width of the beam search.
-        alpha: Exponent of the length penalty.
-        count: Number R of translations that `details` gives.
-        overwrite: Whether a SavedModel that is there is replaced.
-
-    Raises:
-        FileExistsError: As `export_text_functions`.
-        PermissionError: As `export_text_functions`.
-        RuntimeError: As `export_text_functions`.
-    """
-    check_place(path, overwrite)  # before the work
-    size = len(EXPORT_EXAMPLES)
-    best = search.best(search.read(EXPORT_EXAMPLES)[0], beams, alpha, size)
-    n_best = search.n_best(EXPORT_EXAMPLES, beams, alpha, count, size)
-    half = search.layers.encoder.compute_dtype != "float32"
-    export_text_functions(
-        path,
-        lambda tf: graph_functions(search, tf, beams, alpha, count),
-        search.model.variables,
-        {"text": EXPORT_EXAMPLES},
-        {
-            "serving_default": {"translation": search.target_tokenizer.decode(best)},
-            "details": stacked(n_best),
-        },
-        tolerance=3e-2 if half else 1e-4,
-        overwrite=overwrite,
-    )
 
 
 def graph_functions(
@@ -91,8 +34,6 @@ def graph_functions(
     most = search.max_source_length - 1
 
     def read(text):
-        # Loops want a row: an empty batch gets one, which is dropped.
-        text = tf.concat([text, tf.fill([tf.cast(tf.size(text) == 0, tf.int32)], "")], axis=0)
         ids = source.encode_start(text, most + 1)
         end = tf.fill([tf.shape(text)[0], 1], source.end_id)
         cut = ids.row_lengths() > most
@@ -105,14 +46,14 @@ def graph_functions(
     def serve(text):
         ids, _ = read(text)
         found = search.search(ids, most_tokens(tf.shape(ids)[1]), beams, alpha)
-        return {"translation": target.decode(found.tokens[: tf.size(text), 0])}
+        return {"translation": target.decode(found.tokens[:, 0])}
 
     def details(text):
         ids, cut = read(text)
         found, weights = search.search_and_align(
             ids, most_tokens(tf.shape(ids)[1]), beams, alpha, count
         )
-        outputs = {
+        return {
             "translations": target.decode(found.tokens),
             "scores": found.scores,
             "truncated": tf.logical_not(found.finished),
@@ -121,7 +62,6 @@ def graph_functions(
             "target_tokens": labels(target, found.tokens),
             "alignments": weights,
         }
-        return {name: output[: tf.size(text)] for name, output in outputs.items()}
 
     return {"serving_default": serve, "details": details}, [source, target]
 
