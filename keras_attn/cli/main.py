@@ -1,9 +1,11 @@
 """The command and its exit codes."""
 
+import importlib
 import signal
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from zipfile import BadZipFile
 
 import click
@@ -22,15 +24,36 @@ _EPILOG = (
 )
 
 
+class _Commands(click.Group):
+    """The tasks of the package, and tasks of your own as `FILE.py:CLASS` or `MODULE:CLASS`."""
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        place, _, kind = name.rpartition(":")
+        if not place:
+            return super().get_command(ctx, name)
+        if place.endswith(".py"):
+            path = Path(place).resolve()
+            sys.path.insert(0, str(path.parent))
+            place = path.stem
+        module = importlib.import_module(place)
+        if not hasattr(module, kind):
+            raise click.UsageError(f"{module.__file__} has no class {kind}.")
+        return task_command(getattr(module, kind))
+
+
 @click.group(
     "keras-attn",
+    cls=_Commands,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="keras-attn")
 @click.option("--debug", is_flag=True, help="show where an error comes from")
 def keras_attn_command(debug: bool) -> None:
-    """Attention for Keras 3: tasks on your own data, from raw files to a SavedModel."""
+    """Attention for Keras 3: tasks on your own data, from raw files to a SavedModel.
+
+    COMMAND is one of the tasks below, or a task of your own: FILE.py:CLASS or MODULE:CLASS.
+    """
 
 
 keras_attn_command.add_command(translation)

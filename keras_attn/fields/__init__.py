@@ -1,5 +1,6 @@
-"""Kinds of inputs and outputs of tasks."""
+"""Kinds of inputs and outputs of tasks: the same in Python and in a TensorFlow graph."""
 
-from keras_attn.fields.text import ODD_TEXTS, checked_texts
+from keras_attn.fields.outputs import Label, Numbers
+from keras_attn.fields.text import ODD_TEXTS, TextInput, checked_texts
 
-__all__ = ["ODD_TEXTS", "checked_texts"]
+__all__ = ["ODD_TEXTS", "Label", "Numbers", "TextInput", "checked_texts"]

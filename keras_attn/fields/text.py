@@ -1,7 +1,9 @@
 """Texts as inputs: checked, and the odd ones that every export is tried with."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import numpy as np
 
 ODD_TEXTS = [
     "A film to remember.",
@@ -49,3 +51,61 @@ def checked_texts(texts: Any) -> list[str]:
                 f"position {i}."
             )
     return texts
+
+
+class TextInput:
+    """A text as an input: strings to ids, in Python and in a TensorFlow graph.
+
+    Args:
+        tokenizer: Has `encode`, `pad_id` and `to_graph`.
+        max_length: Largest number of tokens that is read; the rest of a text is cut off.
+
+    Example:
+
+    >>> from keras_attn.text import BytePairTokenizer
+    >>> TextInput(BytePairTokenizer.train(["ab"], 259), max_length=3).encode(["abcd", "a"]).shape
+    (2, 3)
+    """
+
+    examples = ODD_TEXTS
+    """What exports are tried with."""
+
+    def __init__(self, tokenizer: Any, max_length: int):
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+
+    def encode(self, texts: Any) -> np.ndarray:
+        """Returns ids.
+
+        Args:
+            texts: Strings.
+
+        Returns:
+            int32 `(B, S)`, padded on the right, S at least 1.
+
+        Raises:
+            TypeError: If an input is not a string.
+        """
+        rows = [row[: self.max_length] for row in self.tokenizer.encode(checked_texts(texts))]
+        ids = np.full((len(rows), max([1, *map(len, rows)])), self.tokenizer.pad_id, "int32")
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = row
+        return ids
+
+    def to_graph(self, tf: Any) -> tuple[Callable[[Any], Any], list[Any]]:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+
+        Returns:
+            A function from strings `(B,)` to ids `(B, S)`, and the `tf.Module`s that it uses.
+        """
+        graph, pad = self.tokenizer.to_graph(), self.tokenizer.pad_id
+
+        def encode(text: Any) -> Any:
+            ids = tf.cast(graph.encode(text)[:, : self.max_length].to_tensor(pad), tf.int32)
+            missing = tf.maximum(0, 1 - tf.shape(ids)[1])
+            return tf.pad(ids, [[0, 0], [0, missing]], constant_values=pad)
+
+        return encode, [graph]

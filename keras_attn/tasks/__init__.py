@@ -38,6 +38,7 @@ from keras_attn.tasks.text_generation_settings import (
 )
 from keras_attn.tasks.text_generator import TextGenerator, TextScore
 from keras_attn.tasks.tfidf_baseline import TfidfBaseline
+from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.tasks.translation_data import PreparedTranslation
 from keras_attn.tasks.translation_decoding import NBestTranslations
 from keras_attn.tasks.translation_settings import (
@@ -79,6 +80,7 @@ __all__ = [
     "TextScore",
     "TfidfBaseline",
     "TrainingRun",
+    "TrainingSettings",
     "TranslationData",
     "TranslationScores",
     "TranslationTest",

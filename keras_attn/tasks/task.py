@@ -21,6 +21,7 @@ from keras_attn.export import (
     with_a_row,
 )
 from keras_attn.files import check_writable, only_one
+from keras_attn.generation import CompiledFunction
 from keras_attn.layers.quantization import float_policy
 from keras_attn.settings import Choice, Kinds, Settings, declared_fields
 from keras_attn.settings.declaring import nearest
@@ -63,6 +64,23 @@ class Examples(NamedTuple):
     """What was read, in words."""
     data: Any = None
     """Settings `Data` by which the examples were made; None: those of the call."""
+
+
+class Figures(dict):
+    """Figures by their names, as a report.
+
+    Example:
+
+    >>> print(Figures({"accuracy": 0.5}))
+    accuracy 0.5000
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name} {value:.4f}" for name, value in self.items())
+
+    def to_dict(self) -> dict[str, float]:
+        """Returns the figures as a plain dict."""
+        return dict(self)
 
 
 class Task(Quantizable):
@@ -179,7 +197,28 @@ class Task(Quantizable):
             training: Settings `Training`.
         """
 
-    @abstractmethod
+    def score(self, examples: Sequence[Any]) -> dict[str, float]:
+        """Measures the task on examples.
+
+        Args:
+            examples: The examples.
+
+        Returns:
+            Figures by their names; the weights are chosen by the first, of which more is better.
+        """
+        raise NotImplementedError
+
+    def evaluate(self, examples: Sequence[Any]) -> Any:
+        """Measures the task on examples.
+
+        Args:
+            examples: The examples.
+
+        Returns:
+            A report: `print` shows it, and its `to_dict` has the figures.
+        """
+        return Figures(self.score(examples))
+
     def scored_by(self, training: Any) -> tuple[str, int]:
         """Returns the figure by which the best weights are chosen.
 
@@ -189,8 +228,8 @@ class Task(Quantizable):
         Returns:
             Its name, and 1, or -1 if less is better.
         """
+        return "score", 1
 
-    @abstractmethod
     def scorer(self, dev: Sequence[Any], training: Any) -> Callable[[keras.Model], Scored]:
         """Returns what scores development examples after an epoch, given the model that is fitted.
 
@@ -199,10 +238,76 @@ class Task(Quantizable):
             training: Settings `Training`.
         """
 
+        def score(model: keras.Model) -> Scored:
+            figures = {name: float(value) for name, value in self.score(dev).items()}
+            key = (next(iter(figures.values())),)
+            return Scored(key, {f"val_{name}": value for name, value in figures.items()})
+
+        return score
+
+    # Inputs and outputs, for tasks that predict by one call of their model
+
+    inputs: Mapping[str, Any]
+    """Fields of the inputs by their names, such as `{"text": TextInput(...)}`."""
+    outputs: Mapping[str, Any]
+    """Fields of the outputs by their names, such as `{"label": Label(...)}`."""
+
+    def run(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
+        """Computes what the outputs are made of, on every backend and in the SavedModel.
+
+        Args:
+            tensors: Encoded inputs by their names, the batch as their first axis.
+            use: Settings `Use`.
+
+        Returns:
+            Tensors by their names, for the fields of the outputs.
+        """
+        raise NotImplementedError
+
+    def predict(self, inputs: Any, batch_size: int = 64) -> Any:
+        """Predicts.
+
+        Args:
+            inputs: One input, or a list of them.
+            batch_size: Inputs computed at a time.
+
+        Returns:
+            A dict of the outputs by their names, or a list of dicts.
+
+        Raises:
+            TypeError: If an input is not what the task reads.
+        """
+        one = isinstance(inputs, str)
+        inputs = [inputs] if one else list(inputs)
+        (name,) = self.inputs
+        found = []
+        for i in range(0, len(inputs), batch_size):
+            columns = self._computed({name: inputs[i : i + batch_size]}, self.Use())
+            rows = zip(*columns.values(), strict=True)
+            found += [dict(zip(columns, row, strict=True)) for row in rows]
+        return found[0] if one else found
+
+    def _computed(self, inputs: Mapping[str, Any], use: Any) -> dict[str, list[Any]]:
+        """The outputs of a batch, a list for each."""
+        if not hasattr(self, "_runs"):
+            self._runs: dict[Any, CompiledFunction] = {}
+        if use not in self._runs:
+            names = list(self.inputs)
+            self._runs[use] = CompiledFunction(
+                lambda first, length, *rest: self.run(
+                    dict(zip(names, (first, *rest), strict=True)), use
+                ),
+                self.model,
+            )
+        first, *rest = (field.encode(inputs[name]) for name, field in self.inputs.items())
+        tensors = self._runs[use](first, 1, *rest)
+        return {name: field.decode(tensors) for name, field in self.outputs.items()}
+
     @staticmethod
     def readable(result: Any) -> str:
         """Returns a result as `predict` of the command writes it."""
-        return json.dumps(result._asdict(), ensure_ascii=False)
+        found = result if isinstance(result, dict) else result._asdict()
+        return json.dumps(found, ensure_ascii=False)
 
     def finish(self, dev: Sequence[Any], training: Any) -> str:
         """Does what belongs to the end of a training, such as a calibration.
@@ -249,9 +354,9 @@ class Task(Quantizable):
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
         """Makes an untrained task of what `get_config` returned."""
 
-    @abstractmethod
     def facts(self) -> list[str]:
         """Returns what tells this object from others of its class, for its `repr`."""
+        return [self.kinds.name_of(self.config)]
 
     @staticmethod
     def page(explanations: Sequence[Any], title: str) -> str:
@@ -425,6 +530,7 @@ class Task(Quantizable):
             tidy_run(run_dir, cls.sections(), {"data": data, "model": model, "training": training})
             seed_everything(training.seed)
             task = cls.create(examples, data, model, training.precision)
+            task._data = data
             return task._fit(examples, dev, run_dir, training, {}, True, log, verbose, ())
 
     def _fit(
@@ -542,11 +648,11 @@ class Task(Quantizable):
 
     def export_examples(self) -> dict[str, Any]:
         """Returns the inputs that an export is tried with, by name: the odd beside the ordinary."""
-        raise NotImplementedError
+        return {name: field.examples for name, field in self.inputs.items()}
 
     def expected(self, examples: Mapping[str, Any], use: Any) -> dict[str, dict[str, Any]]:
         """Returns what the SavedModel must give for these inputs, by signature and output."""
-        raise NotImplementedError
+        return {"serving_default": self._computed(examples, use)}
 
     def serve(self, tf: Any, use: Any) -> tuple[dict[str, Callable], list[Any]]:
         """Returns the functions of the SavedModel, by signature, and the `tf.Module`s they use.
@@ -554,7 +660,14 @@ class Task(Quantizable):
         Each takes tensors by the names of the inputs, at least one row of them, and returns a dict
         of tensors, all with the batch as their first axis.
         """
-        raise NotImplementedError
+        graphs = {name: field.to_graph(tf) for name, field in self.inputs.items()}
+        resources = [module for _, modules in graphs.values() for module in modules]
+
+        def serve(**raw: Any) -> dict[str, Any]:
+            tensors = self.run({name: graphs[name][0](value) for name, value in raw.items()}, use)
+            return {name: field.graph(tf, tensors) for name, field in self.outputs.items()}
+
+        return {"serving_default": serve}, resources
 
     def export(self, path: str | os.PathLike, *, overwrite: bool = False, **use: Any) -> None:
         """Exports a TensorFlow SavedModel that takes and gives strings.

@@ -1,0 +1,56 @@
+"""Kinds of outputs: what a model computes, as people read it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Numbers:
+    """Numbers as they are.
+
+    Args:
+        of: Name of the tensor among those that `Task.run` returns.
+
+    Example:
+
+    >>> Numbers("score").decode({"score": np.array([0.5])})
+    [0.5]
+    """
+
+    def __init__(self, of: str):
+        self.of = of
+
+    def decode(self, tensors: dict[str, np.ndarray]) -> list[Any]:
+        """Returns a value for each row."""
+        return np.asarray(tensors[self.of]).tolist()
+
+    def graph(self, tf: Any, tensors: dict[str, Any]) -> Any:
+        """Returns the same as TensorFlow ops."""
+        return tensors[self.of]
+
+
+class Label(Numbers):
+    """The name of the greatest of some numbers.
+
+    Args:
+        names: Name of each.
+        of: Name of the tensor `(B, C)` among those that `Task.run` returns.
+
+    Example:
+
+    >>> Label(["no", "yes"], "logits").decode({"logits": np.array([[0.0, 2.0]])})
+    ['yes']
+    """
+
+    def __init__(self, names: Sequence[str], of: str):
+        super().__init__(of)
+        self.names = list(names)
+
+    def decode(self, tensors: dict[str, np.ndarray]) -> list[str]:
+        """Returns a name for each row."""
+        return [self.names[i] for i in np.asarray(tensors[self.of]).argmax(axis=-1)]
+
+    def graph(self, tf: Any, tensors: dict[str, Any]) -> Any:
+        """Returns the same as TensorFlow ops."""
+        return tf.gather(tf.constant(self.names), tf.argmax(tensors[self.of], axis=-1))

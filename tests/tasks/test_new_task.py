@@ -1,0 +1,147 @@
+"""The page on new tasks: its listings are short, and do what it says, by the command."""
+
+import importlib
+import json
+import random
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+sys.path.append(str(Path(__file__).parents[1] / "cli"))
+from command_runs import run_command
+from processes import answer
+
+PAGE = Path(__file__).parents[2] / "docs/new_task.md"
+WORDS = {
+    "de": "das haus ist alt und der hund sieht einen kleinen baum am fluss".split(),
+    "en": "the house is old and dog sees a small tree near river".split(),
+}
+
+
+def blocks(language):
+    text = PAGE.read_text(encoding="utf-8")
+    return [part.split("```")[0] for part in text.split(f"```{language}\n")[1:]]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The listings as files, and the data of the commands."""
+    folder = tmp_path_factory.mktemp("new_task")
+    for name, listing in zip(("language.py", "architecture.py"), blocks("python"), strict=True):
+        (folder / name).write_text(listing, encoding="utf-8")
+    rng = random.Random(0)
+    for name, count in (("train.csv", 80), ("test.csv", 12)):
+        rows = [
+            f"{' '.join(rng.sample(WORDS[label], 5))},{label}"
+            for label in rng.choices(list(WORDS), k=count)
+        ]
+        (folder / name).write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    (folder / "lines.txt").write_text("der hund ist alt\nthe small house\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(place, monkeypatch):
+    monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(str(place))
+
+
+@pytest.fixture(scope="module")
+def outputs(place, request):
+    """What each command of the page printed, by the name of its step."""
+    found = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.syspath_prepend(str(place))
+        for line in blocks("bash")[0].splitlines():
+            program, *arguments = shlex.split(line)
+            assert program == "keras-attn"
+            if arguments[1] == "predict":
+                arguments += ["--to", "predicted.jsonl"]
+            code, out, err = run_command(*arguments)
+            assert code == 0, err
+            found[arguments[1]] = out
+    return found
+
+
+def test_the_listings_are_short():
+    task, architecture = (listing.strip().splitlines() for listing in blocks("python"))
+    assert len(task) <= 80
+    assert len(architecture) <= 60
+
+
+def test_its_commands(outputs, place):
+    assert "Best on the development examples: score" in outputs["fit"]
+    assert outputs["evaluate"].splitlines()[-1] == "accuracy 1.0000"
+    rows = [json.loads(row) for row in (place / "predicted.jsonl").read_text().splitlines()]
+    assert [row["language"] for row in rows] == ["de", "en"]
+    assert all(sum(row["probabilities"]) == pytest.approx(1, abs=1e-5) for row in rows)
+    # The same again has nothing left to do; other data are refused.
+    fit = shlex.split(blocks("bash")[0].splitlines()[0])[1:]
+    code, out, _ = run_command(*fit)
+    assert (code, "All epochs are done." in out) == (0, True)
+    (place / "other.csv").write_text((place / "train.csv").read_text() + "\nder alte hund,de")
+    code, _, err = run_command(*fit, "--train", "other.csv")
+    assert (code, "belongs to another run" in err) == (1, True)
+    code, _, err = run_command("language.py:Nothing", "fit")
+    assert (code, "has no class Nothing" in err) == (2, True)
+
+
+def test_its_saved_model(outputs, place):
+    """Rows as TensorFlow Serving packs them: each output has one for each input."""
+    serve = tf.saved_model.load(str(place / "saved_model")).signatures["serving_default"]
+    for texts in (["der hund ist alt", "", "  "], []):
+        found = serve(text=tf.constant(texts, tf.string))
+        assert {name: x.shape[0] for name, x in found.items()} == {
+            "language": len(texts), "probabilities": len(texts)
+        }  # fmt: skip
+    task = importlib.import_module("language").LanguageGuesser.load(place / "run/best.task")
+    expected = task.predict("der hund ist alt")
+    assert expected["language"] == "de"
+    found = serve(text=tf.constant(["der hund ist alt"]))
+    assert found["language"].numpy().tolist() == [b"de"]
+    assert found["probabilities"].numpy()[0].tolist() == pytest.approx(
+        expected["probabilities"], abs=1e-5
+    )
+    assert repr(task).startswith("LanguageGuesser(bag, ")
+
+
+@pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
+def test_another_backend(outputs, place, backend):
+    script = (
+        "import json, sys\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from language import LanguageGuesser\n"
+        "task = LanguageGuesser.load(sys.argv[1] + '/run/best.task')\n"
+        "print(json.dumps(task.predict(['der hund ist alt', 'the small house', ''])))\n"
+    )
+    found = answer(backend, script, place)
+    task = importlib.import_module("language").LanguageGuesser.load(place / "run/best.task")
+    for mine, other in zip(
+        found, task.predict(["der hund ist alt", "the small house", ""]), strict=True
+    ):
+        assert mine["probabilities"] == pytest.approx(here["probabilities"], abs=1e-5)
+
+
+def test_its_architecture(outputs, place, tmp_path):
+    """Chosen by its name, in Python and by the command, with its settings."""
+    from keras_attn.models import TEXT_CLASSIFIERS
+
+    importlib.import_module("architecture")
+    try:
+        fit = "language.py:LanguageGuesser fit --train train.csv --epochs 2".split()
+        model = ["--model", "cnn", "--filters", 8, "--dim", 8, "--learning-rate", 0.05]
+        code, _, err = run_command(*fit, *model, "--run-dir", tmp_path / "run")
+        assert code == 0, err
+        task = importlib.import_module("language").LanguageGuesser.load(tmp_path / "run/best.task")
+        assert (TEXT_CLASSIFIERS.name_of(task.config), task.config.filters) == ("cnn", 8)
+        # Padding changes nothing.
+        alone = task.predict("der hund ist alt")["probabilities"]
+        beside = task.predict(["der hund ist alt", "the house is old and a dog sees"])
+        assert beside[0]["probabilities"] == pytest.approx(alone, abs=1e-5)
+    finally:
+        TEXT_CLASSIFIERS._kinds.pop("cnn")
+        sys.modules.pop("architecture")
