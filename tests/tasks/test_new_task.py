@@ -85,7 +85,8 @@ def test_its_commands(outputs, place):
     assert (code, "All epochs are done." in out) == (0, True)
     (place / "other.csv").write_text((place / "train.csv").read_text() + "\nder alte hund,de")
     code, _, err = run_command(*fit, "--train", "other.csv")
-    assert (code, "belongs to another run" in err) == (1, True)
+    assert code == 1
+    assert "other settings: train is 'train.csv' there, 'other.csv' here" in err
     code, _, err = run_command("language.py:Nothing", "fit")
     assert (code, "has no class Nothing" in err) == (2, True)
 
@@ -123,7 +124,7 @@ def test_another_backend(outputs, place, backend):
     for mine, other in zip(
         found, task.predict(["der hund ist alt", "the small house", ""]), strict=True
     ):
-        assert mine["probabilities"] == pytest.approx(here["probabilities"], abs=1e-5)
+        assert mine["probabilities"] == pytest.approx(other["probabilities"], abs=1e-5)
 
 
 def test_its_architecture(outputs, place, tmp_path):
