@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 
@@ -113,9 +113,9 @@ class Translator(Task):
     Training = TranslationTraining
     Use = TranslationUse
     Test = TranslationTest
-    section_steps = {**Task.section_steps, "data": ("prepare",)}
+    section_steps: ClassVar = {**Task.section_steps, "data": ("prepare",)}
     warmup = (0.1, 4000)
-    adam = {"beta_2": 0.98, "epsilon": 1e-9}
+    adam: ClassVar = {"beta_2": 0.98, "epsilon": 1e-9}
     examples_are = "pairs"
     main_layer = "encoder"
 

@@ -55,7 +55,7 @@ def batch_of(cls, *sides, **settings):
     return batch
 
 
-def positions.build(chunked=False):
+def encoder_decoder(positions, chunked=False):
     keras.utils.set_random_seed(1)
     config = TransformerEncoderDecoderConfig(
         40,
@@ -107,8 +107,8 @@ def language_model(decoder, positions):
 
 
 CASES = {
-    "encoder-decoder": lambda: ("sinusoidal").build(),
-    "rotary, chunked loss": lambda: ("rotary").build(chunked=True),
+    "encoder-decoder": lambda: encoder_decoder("sinusoidal"),
+    "rotary, chunked loss": lambda: encoder_decoder("rotary", chunked=True),
     "language model": lambda: language_model(decoder=True, positions="alibi"),
     "causal encoder": lambda: language_model(decoder=False, positions=None),
 }

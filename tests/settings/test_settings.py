@@ -149,7 +149,7 @@ def test_options_of_several_kinds_are_one():
     ):
         with pytest.raises(ValueError, match=message):
             kinds.made(wrong)
-    with pytest.raises(TypeError, match="Unknown setting `dimm`. Did you mean `dim`"):
+    with pytest.raises(TypeError, match=r"Unknown setting `dimm`\. Did you mean `dim`"):
         kinds.made({"dimm": 3})
 
 
