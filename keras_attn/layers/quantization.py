@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,9 +20,10 @@ def sublayers(layer: keras.layers.Layer, prefix: str = "") -> Iterator[tuple[str
         prefix: Put before the paths.
 
     Yields:
-        The path of names from `layer`, and the sublayer: `"block_0/feed_forward/hidden"`. Of equal
-        names in one layer the second has `:1` after it, the third `:2`. Unlike Keras' paths these
-        do not depend on what `layer` is in.
+        The path of names from `layer`, and the sublayer: `"block_0/feed_forward/hidden"`. A name
+        that Keras made up, such as `dense_7`, is that of the class, `dense`. Of equal names in one
+        layer the second has `:1` after it, the third `:2`. Unlike Keras' paths these depend neither
+        on what `layer` is in nor on the layers that were made before.
 
     Example:
 
@@ -37,14 +39,22 @@ def _sublayers(layer: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, A
     counts: dict[str, int] = {}
     found = []
     for sublayer in layer._flatten_layers(include_self=False, recursive=False):
-        count = counts[sublayer.name] = counts.get(sublayer.name, -1) + 1
+        name = _structural_name(sublayer)
+        count = counts[name] = counts.get(name, -1) + 1
         if id(sublayer) not in seen:
             seen.add(id(sublayer))
-            path = f"{prefix}{sublayer.name}" + (f":{count}" if count else "")
+            path = f"{prefix}{name}" + (f":{count}" if count else "")
             found.append((path, sublayer))
     for path, sublayer in found:
         yield path, sublayer
         yield from _sublayers(sublayer, f"{path}/", seen)
+
+
+def _structural_name(layer: Any) -> str:
+    """The name that was given to a layer, or that of its class where Keras made one up."""
+    base = re.sub(r"_\d+$", "", layer.name)
+    made_up = base.replace("_", "").endswith(type(layer).__name__.lower())  # `forward_lstm_1`
+    return base if made_up else layer.name
 
 
 def quantized_sublayers(layer: keras.layers.Layer) -> dict[str, dict[str, Any]]:

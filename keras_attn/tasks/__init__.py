@@ -23,6 +23,7 @@ from keras_attn.tasks.explanation import Explanation
 from keras_attn.tasks.faithfulness import DeletionCurve, deletion_curve
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored, TrainingRun
+from keras_attn.tasks.tensors import LoadReport
 from keras_attn.tasks.text_classification_settings import (
     TextClassificationData,
     TextClassificationTest,
@@ -62,6 +63,7 @@ __all__ = [
     "DevelopmentCaptions",
     "Examples",
     "Explanation",
+    "LoadReport",
     "NBestTranslations",
     "Prediction",
     "PreparedTranslation",

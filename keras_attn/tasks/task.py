@@ -34,8 +34,9 @@ from keras_attn.tasks.compiling import (
 )
 from keras_attn.tasks.quantizing import Quantizable
 from keras_attn.tasks.run_folder import BEST, tidy_run
-from keras_attn.tasks.task_file import load_weights, read_config, save_task
+from keras_attn.tasks.task_file import load_weights, read_config, read_tensors, save_task
 from keras_attn.tasks.task_run import Scored, TrainingRun, run_training
+from keras_attn.tasks.tensors import LoadReport, load_tensors
 from keras_attn.tasks.training_settings import COMPILED, TrainingSettings
 from keras_attn.training import compute_on, seed_everything
 
@@ -616,8 +617,8 @@ class Task(Quantizable):
         Args:
             path: The file.
         """
-        config = {**self.get_config(), "dtype": self.policy.name}
-        save_task(path, type(self).__name__, config, self.model)
+        notes = {"dtype": self.policy.name, "vocabularies": self.vocabularies()}
+        save_task(path, type(self).__name__, {**self.get_config(), **notes}, self.model)
 
     @classmethod
     def load(cls, path: str | os.PathLike, dtype: Any = None) -> Self:
@@ -639,6 +640,56 @@ class Task(Quantizable):
         task = cls.from_config(config, saved if dtype is None else dtype)
         load_weights(path, task.model)
         return task
+
+    backbone: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Layers of the model that `load_backbone` loads, each with the names that it has in other
+    models."""
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of each embedding, by the name of its layer."""
+        return {}
+
+    def load_backbone(self, path: str | os.PathLike) -> LoadReport:
+        """Starts from the weights of another task: those of its embeddings, encoder and decoder.
+
+        A layer is loaded if the file has one of its name and shapes. An embedding is loaded only if
+        its vocabulary is the same: make this task with the tokenizer of the other one. Heads are
+        never loaded.
+
+        Args:
+            path: A file written by `save` of any task.
+
+        Returns:
+            A `LoadReport`: what was loaded, what is new and random, and what the file had besides.
+            `print` shows it.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If the file is damaged, or nothing in it fits.
+
+        Example:
+
+        >>> import tempfile
+        >>> generator = TextGenerator(CharacterTokenizer.train(["abc"]), {"units": 8}, 8)
+        >>> generator.save(tempfile.mkdtemp() + "/first.task")
+        """
+        config = read_config(path, None)
+        tensors, own = read_tensors(path), self.vocabularies()
+        theirs = config.get("vocabularies", {})
+        starts = {name: (name, *others) for name, others in self.backbone.items()}
+        for name, vocabulary in own.items():
+            starts[name] = tuple(n for n in starts.get(name, ()) if theirs.get(n) == vocabulary)
+        usable = {start for names in starts.values() for start in names}
+        fitting = {name: x for name, x in tensors.items() if name.split("/")[0] in usable}
+        report = load_tensors(self.model, fitting, strict=False, other_names=starts)
+        used = {name for name in fitting if name not in report.left_over}
+        if not used:
+            raise ValueError(
+                f"Expected weights for {', '.join(self.backbone) or 'no layer'} of "
+                f"{type(self).__name__}. Received: {path}, in which none has the same name, shapes "
+                "and vocabulary."
+            )
+        return report._replace(left_over=[name for name in tensors if name not in used])
 
     # Export
 
@@ -738,6 +789,22 @@ def made(kind: Any, given: Any) -> Any:
     3
     """
     return given if isinstance(given, kind) else kind.made(given or {})
+
+
+def vocabulary_digest(tokenizer: Any) -> str:
+    """Returns hexadecimal digits that name a tokenizer's vocabulary.
+
+    Args:
+        tokenizer: Has `get_config`.
+
+    Example:
+
+    >>> tokenizers = [CharacterTokenizer.train([text]) for text in ("ab", "ab", "abc")]
+    >>> len(set(map(vocabulary_digest, tokenizers)))
+    2
+    """
+    text = json.dumps(tokenizer.get_config(), sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _shaping(sections: Mapping[str, Any]) -> dict[str, Any]:

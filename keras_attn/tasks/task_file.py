@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.files import atomic_write, check_format, reserve
+from keras_attn.files import atomic_write, check_format
 from keras_attn.layers.quantization import quantize_sublayers, quantized_sublayers
+from keras_attn.tasks.tensors import from_bytes, load_tensors, model_tensors, to_bytes
 from keras_attn.version import __version__
 
-FORMAT_VERSION = 2  # 2: quantized weights; without them files are of 1
+FORMAT_VERSION = 3
 _SETTINGS = "task.json"
-_WEIGHTS = "model.weights.h5"
+_WEIGHTS = "model.safetensors"
+_ENTRIES = ("format_version", "keras_attn", "task", "config")
 
 
 def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model: Any) -> None:
@@ -35,34 +36,26 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
         raise FileNotFoundError(f"The folder of the file must be there. Received: {path}.")
     quantization = quantized_sublayers(model)
     header = {
-        "format_version": FORMAT_VERSION if quantization else 1,
+        "format_version": FORMAT_VERSION,
         "keras_attn": __version__,
         "keras": keras.__version__,
         "task": task,
         "config": config,
         **({"quantization": quantization} if quantization else {}),
     }
-    with atomic_write(path) as partial:
-        weights = partial.with_name(f"{partial.name}-{_WEIGHTS}")
-        # HDF5 crashes the process when the disk is full. Twice: the weights, and their archive.
-        size = sum(int(np.prod(v.shape)) * 4 for v in model.variables)
-        reserve(weights, 2 * size + 2**20)
-        try:
-            model.save_weights(weights)
-            with zipfile.ZipFile(partial, "w") as archive:
-                text = json.dumps(header, ensure_ascii=False)
-                archive.writestr(_SETTINGS, text, zipfile.ZIP_DEFLATED)
-                archive.write(weights, _WEIGHTS)  # floats hardly compress
-        finally:
-            weights.unlink(missing_ok=True)
+    text = json.dumps(header, ensure_ascii=False)
+    weights = to_bytes(model_tensors(model), keras_attn=__version__)
+    with atomic_write(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+        archive.writestr(_SETTINGS, text, zipfile.ZIP_DEFLATED)
+        archive.writestr(_WEIGHTS, weights)  # floats hardly compress
 
 
-def read_config(path: str | os.PathLike, task: str) -> dict[str, Any]:
+def read_config(path: str | os.PathLike, task: str | None) -> dict[str, Any]:
     """Reads the settings of a task's file.
 
     Args:
         path: The file.
-        task: Name of the task's class that is wanted.
+        task: Name of the task's class that is wanted; None: any.
 
     Returns:
         The settings that `save_task` was given.
@@ -76,29 +69,72 @@ def read_config(path: str | os.PathLike, task: str) -> dict[str, Any]:
         kind = "a folder" if path.is_dir() else "nothing"
         raise FileNotFoundError(f"Expected a saved task, a file, at {path}. There is {kind}.")
     if not zipfile.is_zipfile(path):
-        raise ValueError(f"Expected a file written by `{task}.save`. Received: {path}.")
+        raise ValueError(f"Expected a file written by `{task or 'Task'}.save`. Received: {path}.")
     header = _header(path, task)
     check_format(path, header, FORMAT_VERSION)
-    if header["task"] != task:
+    if header["format_version"] < FORMAT_VERSION:
+        raise ValueError(
+            f"Expected a file of format {FORMAT_VERSION}. Received: {path} of format "
+            f"{header['format_version']}, written by keras_attn {header['keras_attn']} before its "
+            "first release. Train it again."
+        )
+    if task is not None and header["task"] != task:
         raise ValueError(f"{path} holds a {header['task']}. Expected: a {task}.")
     return header["config"]
 
 
 def _header(path: Path, task: str) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
-        if not {_SETTINGS, _WEIGHTS} <= set(archive.namelist()):
+        names = archive.namelist()
+        if _SETTINGS not in names:
             raise ValueError(
-                f"Expected a file written by `{task}.save`. Received: {path}, an archive of "
-                f"{archive.namelist()[:5]}."
+                f"Expected a file written by `{task or 'Task'}.save`. Received: {path}, an archive "
+                f"of {names[:5]}."
             )
-        return json.loads(archive.read(_SETTINGS))
+        header = json.loads(archive.read(_SETTINGS))
+        missing = [name for name in _ENTRIES if name not in header]
+        if missing and "format_version" in missing:
+            raise ValueError(
+                f"Expected a file written by `{task or 'Task'}.save`. Received: {path}, whose "
+                f"{_SETTINGS} has not {missing}."
+            )
+        return header
+
+
+def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Reads the weights of a task's file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Arrays by their names.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
+    path = Path(path).expanduser()
+    with zipfile.ZipFile(path) as archive:
+        if _WEIGHTS not in archive.namelist():
+            raise ValueError(f"Expected weights in {path}. Received: none, {_WEIGHTS} is missing.")
+        try:
+            data = archive.read(_WEIGHTS)
+        except zipfile.BadZipFile as error:
+            raise ValueError(f"{path} is damaged: {error}. Take another copy of it.") from error
+    return from_bytes(data, str(path))
 
 
 def load_weights(path: str | os.PathLike, model: Any) -> None:
-    """Loads the weights of a task's file into its model, which it quantizes as they are."""
-    with tempfile.TemporaryDirectory() as folder:
-        with zipfile.ZipFile(Path(path).expanduser()) as archive:
-            archive.extract(_WEIGHTS, folder)
-            header = json.loads(archive.read(_SETTINGS))
-        quantize_sublayers(model, header.get("quantization", {}))
-        model.load_weights(Path(folder) / _WEIGHTS)
+    """Loads the weights of a task's file into its model, which it quantizes as they are.
+
+    Args:
+        path: The file.
+        model: The model, of the same settings.
+
+    Raises:
+        ValueError: If the file is damaged, or its weights are not those of the model.
+    """
+    with zipfile.ZipFile(Path(path).expanduser()) as archive:
+        header = json.loads(archive.read(_SETTINGS))
+    quantize_sublayers(model, header.get("quantization", {}))
+    load_tensors(model, read_tensors(path))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 import numpy as np
@@ -22,7 +22,7 @@ from keras_attn.tasks.classification_labels import (
     label_numbers,
     warn_of_imbalance,
 )
-from keras_attn.tasks.task import Examples, Task, made
+from keras_attn.tasks.task import Examples, Task, made, vocabulary_digest
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.text_classification_data import read_texts, training_texts
 from keras_attn.tasks.text_classification_settings import (
@@ -591,6 +591,12 @@ class TextClassifier(Task):
         return text_weights_html(explanations, title)
 
     # Files and export
+
+    backbone: ClassVar = {"embedding": ("source_embedding",), "positions": (), "encoder": ()}
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of the embedding."""
+        return {"embedding": vocabulary_digest(self.tokenizer)}
 
     def get_config(self) -> dict[str, Any]:
         """Returns JSON-safe values of which `from_config` makes the classifier again."""

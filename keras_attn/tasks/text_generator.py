@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 import numpy as np
@@ -22,7 +22,7 @@ from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.generation import CompiledFunction, Generation, row_seeds, sample
 from keras_attn.generation.sampling import check_sampling
 from keras_attn.models import LANGUAGE_MODELS, language_decoder
-from keras_attn.tasks.task import Examples, Task, made
+from keras_attn.tasks.task import Examples, Task, made, vocabulary_digest
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.text_generation_settings import (
     TextGenerationData,
@@ -450,6 +450,12 @@ class TextGenerator(Task):
         return self._compiled[key]
 
     # Files and export
+
+    backbone: ClassVar = {"embedding": (), "decoder": ()}
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of the embedding."""
+        return {"embedding": vocabulary_digest(self.tokenizer)}
 
     def get_config(self) -> dict[str, Any]:
         """Returns JSON-safe values of which `from_config` makes the generator again."""

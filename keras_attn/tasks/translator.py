@@ -21,7 +21,7 @@ from keras_attn.tasks.checks import (
     checked_pairs,
 )
 from keras_attn.tasks.compiling import trained_form
-from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task import Examples, Task, vocabulary_digest
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.translation_data import PreparedTranslation, columns, make_tokenizers
 from keras_attn.tasks.translation_decoding import TranslationSearch
@@ -537,6 +537,19 @@ class Translator(Task):
         )
 
     # Files and export
+
+    backbone: ClassVar = {
+        "source_embedding": ("embedding",),
+        "target_embedding": (),
+        "encoder": (),
+        "decoder": (),
+    }
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabularies of the embeddings."""
+        names = ("source_embedding", "target_embedding")
+        tokenizers = (self.source_tokenizer, self.target_tokenizer)
+        return dict(zip(names, map(vocabulary_digest, tokenizers), strict=True))
 
     def get_config(self) -> dict[str, Any]:
         """Returns JSON-safe values of which `from_config` makes the translator again."""

@@ -1,7 +1,6 @@
 """Translators of recurrent models: with attention and without, their files and SavedModels."""
 
 import json
-import zipfile
 
 import keras
 import numpy as np
@@ -153,24 +152,6 @@ def test_mixed_precision(tokenizer, tmp_path, eager):
 
 
 # Files
-
-
-def test_old_files_are_transformers(tokenizer, tmp_path):
-    """A task file that was written when there was one kind of model names none."""
-    translator = Translator(tokenizer, {"dim": 16, "num_layers": 1, "intermediate_dim": 32})
-    translator.save(tmp_path / "new.task")
-    with (
-        zipfile.ZipFile(tmp_path / "new.task") as new,
-        zipfile.ZipFile(tmp_path / "old.task", "w") as old,
-    ):
-        header = json.loads(new.read("task.json"))
-        assert header["config"]["config"].pop("model") == "transformer"
-        old.writestr("task.json", json.dumps(header))
-        old.writestr("model.weights.h5", new.read("model.weights.h5"))
-    loaded = Translator.load(tmp_path / "old.task")
-    assert loaded.config == translator.config
-    for mine, other in zip(loaded.model.weights, translator.model.weights, strict=True):
-        np.testing.assert_array_equal(mine, other)
 
 
 FRESH = """

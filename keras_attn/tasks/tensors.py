@@ -1,0 +1,212 @@
+"""The weights of a model as named tensors, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import keras
+import ml_dtypes
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from keras_attn.layers.quantization import sublayers
+
+_DTYPES = {
+    "F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16,
+    "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
+    "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_,
+}  # fmt: skip
+_FIRST = ("kernel", "embeddings")  # what a layer calls the weight that Keras saves as "0"
+
+
+class LoadReport(NamedTuple):
+    """What was loaded from a file of weights.
+
+    Example:
+
+    >>> report = LoadReport(["encoder/kernel"], ["head/kernel"], ["decoder/kernel"])
+    >>> print(report)
+    loaded: 1 tensors of encoder
+    new and random: 1 tensors of head
+    left over in the file: 1 tensors of decoder
+    """
+
+    loaded: list[str]
+    """Names of the tensors that were loaded."""
+    new: list[str]
+    """Names of the model's tensors that the file does not have: they are as they were."""
+    left_over: list[str]
+    """Names of the file's tensors that the model does not have."""
+
+    def __str__(self) -> str:
+        titles = ("loaded", "new and random", "left over in the file")
+        lines = []
+        for title, names in zip(titles, self, strict=True):
+            parts = dict.fromkeys(name.split("/")[0] for name in names)
+            of = f" of {', '.join(parts)}" if parts else ""
+            lines.append(f"{title}: {len(names):,} tensors{of}")
+        return "\n".join(lines)
+
+
+def _layers_with_weights(model: keras.Model) -> Iterator[tuple[str, Any, dict[str, str]]]:
+    """Yields the path of each layer, the layer, and names for the entries that Keras saves."""
+    for path, layer in sublayers(model):
+        store: dict[str, Any] = {}
+        layer.save_own_variables(store)
+        if not store:
+            continue
+        own = [*layer._trainable_variables, *layer._non_trainable_variables]
+        names = {}
+        for key, value in store.items():
+            variable = next((v for v in own if v is value), None)
+            if variable is not None:
+                names[key] = variable.name
+            else:  # LoRA merges its factors into what is saved
+                names[key] = next((n for n in _FIRST if key == "0" and hasattr(layer, n)), key)
+        if len(set(names.values())) < len(names):
+            names = {key: f"{name}_{key}" for key, name in names.items()}
+        yield path, layer, names
+
+
+def model_tensors(model: keras.Model) -> dict[str, np.ndarray]:
+    """Returns the weights of a model by names that do not depend on Keras' automatic ones.
+
+    A name is the path of a layer and the name of its variable: `encoder/block_0/norm/gamma`.
+    States of random numbers are left out.
+
+    Args:
+        model: A built model.
+
+    Returns:
+        An array for each weight.
+
+    Example:
+
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="head")])
+    >>> sorted(model_tensors(model))
+    ['head/bias', 'head/kernel']
+    """
+    found = {}
+    for path, layer, names in _layers_with_weights(model):
+        store: dict[str, Any] = {}
+        layer.save_own_variables(store)
+        for key, value in store.items():
+            found[f"{path}/{names[key]}"] = np.asarray(keras.ops.convert_to_numpy(value))
+    return found
+
+
+def load_tensors(
+    model: keras.Model,
+    tensors: Mapping[str, np.ndarray],
+    strict: bool = True,
+    other_names: Mapping[str, tuple[str, ...]] | None = None,
+) -> LoadReport:
+    """Loads weights into a model.
+
+    Args:
+        model: A built model.
+        tensors: Arrays by the names that `model_tensors` gives.
+        strict: Whether every weight must be there, and no other.
+        other_names: Further names of the first part of a path, such as
+            `{"embedding": ("source_embedding",)}`.
+
+    Returns:
+        A `LoadReport`. Without `strict`, a layer is loaded if all of its tensors are there, with
+        the shapes that it has.
+
+    Raises:
+        ValueError: If `strict`, and a tensor is missing, unknown, or of another shape; they are
+            named.
+
+    Example:
+
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="head")])
+    >>> load_tensors(model, model_tensors(model)).loaded
+    ['head/kernel', 'head/bias']
+    """
+    loaded, new, used = [], [], set()
+    problems = []
+    for path, layer, names in list(_layers_with_weights(model)):
+        store: dict[str, Any] = {}
+        layer.save_own_variables(store)
+        first, _, rest = path.partition("/")
+        for start in (first, *(other_names or {}).get(first, ())):
+            place = f"{start}/{rest}" if rest else start
+            found = {key: tensors.get(f"{place}/{name}") for key, name in names.items()}
+            if all(value is not None for value in found.values()):
+                break
+        wrong = {
+            f"{place}/{names[key]}": (tuple(value.shape), tuple(store[key].shape))
+            for key, value in found.items()
+            if value is not None and tuple(value.shape) != tuple(store[key].shape)
+        }
+        missing = [f"{path}/{names[key]}" for key, value in found.items() if value is None]
+        if missing or wrong:
+            new += [f"{path}/{name}" for name in names.values()]
+            problems += [f"{name} is missing" for name in missing]
+            problems += [f"{n} has shape {a}, not {b}" for n, (a, b) in wrong.items()]
+            if strict:  # what is there is no problem of its own
+                used |= {f"{place}/{names[key]}" for key in found}
+            continue
+        if not strict or not problems:
+            layer.load_own_variables(found)
+        loaded += [f"{path}/{name}" for name in names.values()]
+        used |= {f"{place}/{name}" for name in names.values()}
+    left_over = [name for name in tensors if name not in used]
+    if strict and (problems or left_over):
+        problems += [f"{name} is not of the model" for name in left_over]
+        raise ValueError(
+            f"Expected the weights of {model.name!r}. Received: {len(problems)} tensors that do "
+            f"not fit: {'; '.join(problems[:5])}{'; ...' if len(problems) > 5 else ''}."
+        )
+    return LoadReport(loaded, new, left_over)
+
+
+def to_bytes(tensors: Mapping[str, np.ndarray], **notes: str) -> bytes:
+    """Writes tensors as a safetensors file.
+
+    Args:
+        tensors: Arrays by their names.
+        **notes: Strings for its metadata.
+
+    Returns:
+        The bytes of the file.
+
+    Example:
+
+    >>> from_bytes(to_bytes({"a": np.ones(2, "float32")}))["a"].tolist()
+    [1.0, 1.0]
+    """
+    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    return safetensors.numpy.save(arrays, {"format": "keras", **notes})
+
+
+def from_bytes(data: bytes, where: str = "The file") -> dict[str, np.ndarray]:
+    """Reads the tensors of a safetensors file.
+
+    Args:
+        data: The bytes of the file.
+        where: What to call the file in messages.
+
+    Returns:
+        Arrays by their names.
+
+    Raises:
+        ValueError: If it is not such a file, or a damaged one.
+    """
+    try:
+        entries = safetensors.deserialize(data)
+    except (safetensors.SafetensorError, json.JSONDecodeError) as error:
+        raise ValueError(f"{where} has no whole safetensors file: {error}.") from error
+    found = {}
+    for name, entry in entries:
+        if entry["dtype"] not in _DTYPES:
+            raise ValueError(
+                f"{where}: {name} has dtype {entry['dtype']}, which is not known here."
+            )
+        array = np.frombuffer(entry["data"], _DTYPES[entry["dtype"]])
+        found[name] = array.reshape(entry["shape"])
+    return found
