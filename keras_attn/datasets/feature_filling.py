@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,9 +15,6 @@ import numpy as np
 from keras_attn.datasets.image_problems import ImageProblem, describe_image_problems
 from keras_attn.datasets.images import as_problem, decode_image
 from keras_attn.datasets.parallel import many
-
-if TYPE_CHECKING:
-    from keras_attn.datasets.feature_cache import FeatureCache
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Filling:
 
     def __init__(
         self,
-        cache: FeatureCache,
+        cache: Any,
         encode: Callable[[np.ndarray], Any],
         image_size: int | tuple[int, int],
         batch_size: int,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from keras_attn.datasets.download import cache_folder
 from keras_attn.datasets.image_problems import ImageProblem
 from keras_attn.datasets.images import as_problem, check_on_error
 from keras_attn.models import ImageEncoder
-
-if TYPE_CHECKING:
-    from keras_attn.tasks.captioner import Captioner
 
 Picture = str | os.PathLike[str] | bytes | np.ndarray
 Captioned = CaptionedImage | tuple[Picture, str | Sequence[str]]
@@ -228,7 +225,7 @@ def region_cache(
 
 
 def picture_source(
-    captioner: Captioner,
+    captioner: Any,
     pictures: Sequence[Picture],
     cache_dir: str | os.PathLike | None = None,
     verbose: Any = "auto",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-if TYPE_CHECKING:
-    from keras_attn.text.byte_pair import BytePairTokenizer
+from keras_attn.text.bytes_of_text import BYTE_ALPHABET, SPLIT_PATTERN
 
 # No UTF-8 contains this byte: it can stand between two pre-tokens of any text.
 _SEPARATOR = b"\xff"
@@ -42,10 +41,8 @@ class GraphBytePair(tf.Module):
     [[75, 85, 223, 67, 262]]
     """
 
-    def __init__(self, tokenizer: BytePairTokenizer) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         super().__init__(name="byte_pair")
-        from keras_attn.text.byte_pair import BYTE_ALPHABET, SPLIT_PATTERN
-
         size = tokenizer.vocabulary_size
         ids_of = {token: index for index, token in enumerate(tokenizer.vocabulary)}
         self.vocabulary_size = size
@@ -202,7 +199,7 @@ class GraphBytePair(tf.Module):
         )
 
 
-def _single_tokens(tokenizer: BytePairTokenizer, pieces: list[bytes]) -> dict[bytes, int]:
+def _single_tokens(tokenizer: Any, pieces: list[bytes]) -> dict[bytes, int]:
     """The texts that the tokenizer gives as one token, with its id."""
     texts = {}
     for index, piece in enumerate(pieces):

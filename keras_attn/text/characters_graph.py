@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-
-if TYPE_CHECKING:
-    from keras_attn.text.characters import CharacterTokenizer
 
 
 class GraphCharacters(tf.Module):
@@ -35,7 +32,7 @@ class GraphCharacters(tf.Module):
     [[6, 4, 5], [4, 3]]
     """
 
-    def __init__(self, tokenizer: CharacterTokenizer) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         super().__init__(name="characters")
         self.vocabulary_size = tokenizer.vocabulary_size
         self.pad_id = tokenizer.pad_id

@@ -13,12 +13,17 @@ import keras
 from keras_attn.text.assets import read_assets, write_assets
 from keras_attn.text.checks import checked_ids, for_each_row, well_formed
 from keras_attn.text.offsets import Offsets, original_offsets
+from keras_attn.text.word_piece_engine import (
+    CONTINUATION,
+    MAX_WORD_LENGTH,
+    is_alone,
+    make_engine,
+)
 
 if TYPE_CHECKING:
     from keras_attn.text.word_piece_graph import GraphWordPiece
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-CONTINUATION = "##"
 ASSETS_FILE = "word_piece.json"
 ASSETS_FORMAT = "keras_attn.word_piece"
 _MOST_CHARACTERS = 1000  # of the alphabet; rarer ones are unknown
@@ -70,7 +75,7 @@ class WordPieceTokenizer:
     exported_with = ("tensorflow",)
     """What a process needs to import to load a SavedModel with this tokenizer."""
     pad_id = 0
-    max_word_length = 100
+    max_word_length = MAX_WORD_LENGTH
 
     def __init__(
         self, vocabulary: Sequence[str], lowercase: bool = True, strip_accents: bool | None = None
@@ -434,34 +439,6 @@ class WordPieceTokenizer:
     def _text(self, ids: list[Any]) -> str:
         pieces = [self.token_texts[index] for index in checked_ids(ids, self.vocabulary_size)]
         return "".join(pieces).removeprefix(" ")
-
-
-def make_engine(ids_of: dict[str, int], lowercase: bool, strip_accents: bool | None) -> Any:
-    """The encoder and trainer of the `tokenizers` library, with BERT's cleaning and words."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-
-    engine = Tokenizer(
-        models.WordPiece(
-            ids_of,
-            unk_token="[UNK]",
-            max_input_chars_per_word=WordPieceTokenizer.max_word_length,
-            continuing_subword_prefix=CONTINUATION,
-        )
-    )
-    engine.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=True,
-        strip_accents=strip_accents,
-        lowercase=lowercase,
-    )
-    engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return engine
-
-
-def is_alone(engine: Any, character: str) -> bool:
-    """Whether a character, as the cleaning left it, is a word of its own."""
-    around = engine.normalizer.normalize_str(f"a{character}a")
-    return len(engine.pre_tokenizer.pre_tokenize_str(around)) > 1
 
 
 def _written(token: str) -> str:

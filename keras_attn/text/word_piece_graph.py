@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.text.word_piece import CONTINUATION, make_engine
-
-if TYPE_CHECKING:
-    from keras_attn.text.word_piece import WordPieceTokenizer
+from keras_attn.text.word_piece_engine import CONTINUATION, make_engine
 
 _KEPT, _REMOVED, _ALONE, _FOLDED = range(4)
 
@@ -50,7 +47,7 @@ class GraphWordPiece(tf.Module):
     [[4, 1, 4, 5]]
     """
 
-    def __init__(self, tokenizer: WordPieceTokenizer) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         super().__init__(name="word_piece")
         self.vocabulary_size = tokenizer.vocabulary_size
         self.pad_id = tokenizer.pad_id

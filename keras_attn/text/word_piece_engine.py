@@ -1,0 +1,35 @@
+"""The WordPiece encoder of the `tokenizers` library, set up as BERT's."""
+
+from typing import Any
+
+CONTINUATION = "##"
+MAX_WORD_LENGTH = 100
+"""Longer words are `[UNK]`."""
+
+
+def make_engine(ids_of: dict[str, int], lowercase: bool, strip_accents: bool | None) -> Any:
+    """The encoder and trainer of the `tokenizers` library, with BERT's cleaning and words."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    engine = Tokenizer(
+        models.WordPiece(
+            ids_of,
+            unk_token="[UNK]",
+            max_input_chars_per_word=MAX_WORD_LENGTH,
+            continuing_subword_prefix=CONTINUATION,
+        )
+    )
+    engine.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=True,
+        strip_accents=strip_accents,
+        lowercase=lowercase,
+    )
+    engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return engine
+
+
+def is_alone(engine: Any, character: str) -> bool:
+    """Whether a character, as the cleaning left it, is a word of its own."""
+    around = engine.normalizer.normalize_str(f"a{character}a")
+    return len(engine.pre_tokenizer.pre_tokenize_str(around)) > 1

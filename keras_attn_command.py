@@ -1,0 +1,130 @@
+"""The command `keras-attn`: what needs no Keras is answered without it.
+
+This module stands outside of the package, as importing the package imports Keras, which takes
+seconds. `--version`, the list of tasks and the list of a task's steps are answered here; all else
+is handed on to `keras_attn.cli`.
+"""
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+
+TASKS = {
+    "translation": (
+        "Translate sentences: a Transformer, or a recurrent network, trained on your pairs.",
+        ("evaluate", "export", "fit", "predict", "prepare", "quantize"),
+    ),
+    "text-generation": (
+        "Write texts: a language model of characters, trained on a text of your own.",
+        ("evaluate", "export", "fit", "predict", "quantize"),
+    ),
+    "text-classification": (
+        "Classify texts: films by their reviews, or any labelled texts of your own.",
+        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
+    ),
+    "captioning": (
+        "Caption pictures: emoji by their names, or any captioned pictures of your own.",
+        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
+    ),
+}
+"""Each task with what it does and its steps, as the commands have them."""
+EPILOG = """\
+Exit codes: 0 done; 1 the data, the files or the machine are not as they must be; 2 wrong use;
+128 + n ended by signal n (130: Ctrl-C), with what was learnt kept. The environment variable
+KERAS_BACKEND chooses tensorflow, jax or torch."""
+_LOG = re.compile(
+    rb"^(WARNING: All log messages before absl|[IWE]\d{4} |\d{4}-\d\d-\d\d .*: [IWE] )"
+)
+_GOES_ON = b"To enable the following instructions"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command and exits.
+
+    Args:
+        arguments: Instead of those of the process.
+
+    Raises:
+        SystemExit: Always.
+
+    Example:
+
+    >>> main(["--version"])
+    Traceback (most recent call last):
+        ...
+    SystemExit: 0
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    text = quick_answer(given)
+    if text is not None:
+        print(text)
+        sys.exit(0)
+    run = _imported()
+    run(arguments)
+
+
+def quick_answer(arguments: Sequence[str]) -> str | None:
+    """Returns what the command prints, if that can be told without Keras.
+
+    Args:
+        arguments: Those of the command line.
+
+    Example:
+
+    >>> quick_answer(["translation", "--help"]).splitlines()[0]
+    'Usage: keras-attn translation STEP [OPTIONS]'
+    """
+    asked = [a for a in arguments if a in ("-h", "--help")]
+    names = [a for a in arguments if a not in asked]
+    if list(arguments) == ["--version"]:
+        from importlib.metadata import version
+
+        return f"keras-attn, version {version('keras_attn')}"
+    if not names:
+        rows = "\n".join(f"  {name:<21}{about}" for name, (about, _) in TASKS.items())
+        return (
+            "Usage: keras-attn TASK STEP [OPTIONS]\n\n"
+            "Attention for Keras 3: tasks on your own data, from raw files to a SavedModel.\n\n"
+            f"Tasks:\n{rows}\n  FILE.py:CLASS        A task of your own, or MODULE:CLASS.\n\n"
+            "Options:\n  --debug     Show where an error comes from.\n"
+            "  --version   Show the version and exit.\n"
+            "  -h, --help  Show this message and exit.\n\n"
+            f"{EPILOG}"
+        )
+    if len(names) == 1 and names[0] in TASKS:
+        about, steps = TASKS[names[0]]
+        return (
+            f"Usage: keras-attn {names[0]} STEP [OPTIONS]\n\n{about}\n\n"
+            f"Steps: {', '.join(steps)}.\n\n"
+            f"`keras-attn {names[0]} STEP --help` shows the options of a step."
+        )
+    return None
+
+
+def _imported():
+    """Imports the command, without what TensorFlow writes of itself."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            from keras_attn.cli import main as run
+
+            if "tensorflow" in sys.modules:  # which looks for GPUs when it is first asked
+                sys.modules["tensorflow"].config.list_physical_devices("GPU")
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            for line in file:
+                if not _LOG.match(line) and not line.startswith(_GOES_ON):
+                    os.write(2, line)
+    return run
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The launcher answers without Keras what needs no Keras, and is quiet."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import keras_attn_command
+from keras_attn.cli import keras_attn_command as commands
+from keras_attn.version import __version__
+
+ROOT = Path(keras_attn_command.__file__).parent
+WITHOUT = (
+    "for name in ('keras', 'keras_attn', 'tensorflow', 'numpy'):\n    sys.modules[name] = None\n"
+)
+RUN = "from keras_attn_command import main\nmain(sys.argv[1:])\n"
+
+
+def run(script, arguments, cwd=None):
+    path = {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys\n{script}{RUN}", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **path},
+    )
+
+
+def test_its_lists_are_those_of_the_commands():
+    assert keras_attn_command.TASKS.keys() == commands.commands.keys()
+    for name, (about, steps) in keras_attn_command.TASKS.items():
+        command = commands.commands[name]
+        assert about == command.help
+        assert list(steps) == sorted(command.commands)
+    assert " ".join(keras_attn_command.EPILOG.split()) == commands.epilog
+    context = click.Context(commands)
+    for option in commands.get_params(context):
+        assert option.opts[-1] in keras_attn_command.quick_answer([])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--version"], f"keras-attn, version {__version__}"),
+        (["--help"], "text-classification"),
+        ([], "Usage: keras-attn TASK STEP"),
+        (["translation"], "Steps: evaluate, export, fit, predict, prepare, quantize."),
+        (["captioning", "-h"], "Caption pictures"),
+    ],
+)
+def test_what_needs_no_keras(arguments, expected):
+    done = run(WITHOUT, arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert expected in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["text-generation", "predict", "--help"], 0, ""),
+        (["text-generation", "predict", "--model", "none.task"], 1, "Error: Expected a saved task"),
+        (["nothing"], 2, "No such command 'nothing'"),
+    ],
+)
+def test_all_else_is_handed_on_and_quiet(arguments, code, message, tmp_path):
+    """Standard error has our own lines alone."""
+    done = run("", arguments, tmp_path)
+    assert done.returncode == code
+    assert message in done.stderr
+    if not code:
+        assert done.stderr == ""
+        assert "--num-characters" in done.stdout
+    for line in done.stderr.splitlines():
+        assert line.startswith(("Error: ", "Usage: ", "Try ")) or not line
