@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ def split_labelled(
     *,
     shared: float = 0.5,
     keep_groups: bool = False,
+    apart: bool = True,
 ) -> LabelledSplits:
     """Split texts at random so that no text of one side, nor one nearly the same, is on another.
 
@@ -88,6 +90,9 @@ def split_labelled(
         seed: Any integer.
         shared: As in `duplicate_groups`; above 1, long texts that share much may be on two sides.
         keep_groups: True: texts of one `group` (a film, an author) are a component too.
+        apart: False: every text is a component of its own, and texts that are nearly the same may
+            be on two sides, with a warning. What is measured there is too good; for texts made of a
+            few templates there may be no other way.
 
     Returns:
         `LabelledSplits`, each side in random order.
@@ -116,6 +121,15 @@ def split_labelled(
         )
     components = _components(given, shared, keep_groups)
     largest = max(map(len, components))
+    if not apart:
+        alike = sum(len(component) for component in components if len(component) > 1)
+        if alike:
+            warnings.warn(
+                f"{alike:,} of {len(given):,} texts are nearly the same as others, and may be on "
+                "two sides: figures measured there are too good.",
+                stacklevel=2,
+            )
+        components = [[example] for example in given]
     rng = random.Random(seed)
     rng.shuffle(components)
     strata = _strata(components)
@@ -237,7 +251,9 @@ def _draw(strata: dict[str, list[Component]], size: int, limit: int, name: str) 
     if missing >= limit and missing:
         raise ValueError(
             f"`{name}`={size} cannot be filled: only {have} texts are free of others that are "
-            "nearly the same. Ask for fewer or bring more data."
+            "nearly the same. Ask for fewer, bring more data, give this side as a file of its own "
+            "(`fit --dev FILE`), or let such texts be on two sides (`fit --near-duplicates "
+            "anywhere`, `apart=False`)."
         )
     return drawn
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import warnings
 from pathlib import Path
 
 from keras_attn.datasets import (
+    LabelledText,
     LabelledTexts,
     load_movie_reviews,
     read_imdb,
@@ -97,8 +99,36 @@ def training_texts(settings: TextClassificationData) -> Examples:
     summary, examples = read.summary(), list(read)
     if settings.limit is not None and settings.limit < len(examples):
         examples = random.Random(settings.split_seed).sample(examples, settings.limit)
+    _warn_of_contradictions(examples)
     if settings.dev:
         dev = read_texts(settings.dev, settings, "dev")
+        known = {example.text for example in examples}
+        shared = sum(example.text in known for example in dev)
+        if shared:
+            warnings.warn(
+                f"{shared:,} of {len(dev):,} development texts are training texts too: figures "
+                "measured on them are too good.",
+                stacklevel=2,
+            )
         return Examples(examples, list(dev), f"{summary}\n{dev.summary()}")
-    splits = split_labelled(examples, dev=settings.dev_share, test=0, seed=settings.split_seed)
+    splits = split_labelled(
+        examples,
+        dev=settings.dev_share,
+        test=0,
+        seed=settings.split_seed,
+        apart=settings.near_duplicates == "apart",
+    )
     return Examples(splits.train, splits.dev, summary)
+
+
+def _warn_of_contradictions(examples: list[LabelledText]) -> None:
+    labels: dict[str, set[object]] = {}
+    for example in examples:
+        labels.setdefault(example.text, set()).add(example.label)
+    contradictory = [text for text, found in labels.items() if len(found) > 1]
+    if contradictory:
+        warnings.warn(
+            f"{len(contradictory):,} texts have different labels in different lines, such as "
+            f"{contradictory[0][:60]!r}: one of them must be wrong.",
+            stacklevel=3,
+        )

@@ -49,6 +49,12 @@ class TextClassificationData(Settings):
         0.1, "share of the texts by which the best weights are chosen, without --dev", above=0,
         below=1,
     )  # fmt: skip
+    near_duplicates: str = setting(
+        "apart",
+        "texts that are nearly the same: kept on one side of that split, or anywhere, with a "
+        "warning",
+        choices=("apart", "anywhere"),
+    )
     split_seed: int = setting(0, "seed of that split, and of --limit", at_least=0)
     limit: int | None = setting(
         None, "largest number of texts, drawn at random", kind=int, at_least=1

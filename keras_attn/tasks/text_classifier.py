@@ -44,6 +44,8 @@ from keras_attn.training import (
 from keras_attn.visualize import text_weights_html
 
 TEMPERATURES = (0.2, 10.0)
+FEWEST_FOR_TEMPERATURE = 30
+"""With fewer development texts `fit` leaves the temperature at 1."""
 
 
 class Prediction(NamedTuple):
@@ -350,8 +352,11 @@ class TextClassifier(Task):
 
         return score
 
-    def finish(self, dev: Iterable[Labelled], training: TextClassificationTraining) -> str:
-        """Fits the temperature to the development texts."""
+    def finish(self, dev: Sequence[Labelled], training: TextClassificationTraining) -> str:
+        """Fits the temperature to the development texts, if there are enough of them."""
+        if len(dev) < FEWEST_FOR_TEMPERATURE:
+            self.temperature = 1.0
+            return f"temperature 1, as {len(dev)} development texts are too few to fit it"
         return f"temperature {self.calibrate(dev):.2f}"
 
     def describe(self, batches: TextBatches) -> list[str]:

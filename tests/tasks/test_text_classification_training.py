@@ -26,7 +26,7 @@ DEV = [
     LabelledText("superb quizzical", "good"),
     LabelledText("awful", "good"),
     LabelledText("boring", "bad"),
-]
+] * 6  # enough for a temperature
 DATA = TextClassificationData(vocabulary_size=200, max_length=16)
 MODEL = {"dim": 8, "pair_buckets": 40}
 CHOOSE = TEXT_CLASSIFIERS.made
@@ -365,6 +365,30 @@ def test_training_texts(tmp_path):
         found = training_texts(TextClassificationData(train=path, dev_share=0.3, split_seed=seed))
         sides = [{x.text.lower().rstrip("!") for x in side} for side in found[:2]]
         assert (len(found.dev), len(sides[0] & sides[1])) == (16, 0)
+
+
+def test_what_is_counted_and_warned_of(tmp_path):
+    path = write(tmp_path / "a.tsv", [*EXAMPLES, (EXAMPLES[0][0], "odd")])
+    with pytest.warns(UserWarning, match="1 texts have different labels in different lines"):
+        training_texts(TextClassificationData(train=path))
+    dev = write(tmp_path / "b.tsv", [*EXAMPLES[:3], ("kind", "good")])
+    path = write(tmp_path / "c.tsv", EXAMPLES)
+    with pytest.warns(UserWarning, match="3 of 4 development texts are training texts too"):
+        training_texts(TextClassificationData(train=path, dev=dev))
+    # Texts of two templates: there is nothing to draw, unless it is asked for.
+    rows = [(f"{'good' if i % 2 else 'bad'} number {i}", str(i % 2)) for i in range(60)]
+    path = write(tmp_path / "d.tsv", rows)
+    with pytest.raises(ValueError, match=r"--dev FILE.*--near-duplicates anywhere"):
+        training_texts(TextClassificationData(train=path))
+    with pytest.warns(UserWarning, match="60 of 60 texts are nearly the same as others"):
+        texts = training_texts(TextClassificationData(train=path, near_duplicates="anywhere"))
+    assert (len(texts.train), len(texts.dev)) == (54, 6)
+
+
+def test_few_development_texts_leave_the_temperature_alone(tmp_path):
+    run = train(tmp_path, dev=DEV[:5], training={"epochs": 1})
+    assert run.note == "temperature 1, as 5 development texts are too few to fit it"
+    assert TextClassifier.load(run.best).temperature == 1.0
 
 
 def test_formats_of_files(tmp_path):
