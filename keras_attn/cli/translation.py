@@ -10,10 +10,10 @@ from keras_attn.cli.lines import check_files, files_argument, read_chunks
 from keras_attn.cli.options import FILE, device_option, model_option
 from keras_attn.cli.output import check_output, open_output
 from keras_attn.cli.task_command import step_command, task_command, values_of
-from keras_attn.datasets.parallel import normalize_whitespace
 from keras_attn.files import check_writable
 from keras_attn.models import SequenceDecoder
 from keras_attn.tasks import PreparedTranslation, Translator
+from keras_attn.text.white_space import normalize_white_space
 from keras_attn.training import compute_on
 
 
@@ -64,7 +64,7 @@ def _predict(
         out = open_output(output, stack)
         links = open_output(alignments, stack) if alignments is not None else None
         number = cut = 0
-        for lines in read_chunks(files, normalize_whitespace):
+        for lines in read_chunks(files, normalize_white_space):
             real = [line for line in lines if line]
             if links is None and heat_maps is None:
                 answers = iter([(t, None) for t in translator.translate(real, **search)])

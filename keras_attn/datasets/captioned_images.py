@@ -16,8 +16,9 @@ from keras_attn.datasets.image_problems import (
     refuse_image_problems,
 )
 from keras_attn.datasets.images import MAX_PIXELS, check_images, check_on_error
-from keras_attn.datasets.parallel import many, normalize_whitespace
+from keras_attn.datasets.parallel import many
 from keras_attn.datasets.reading import is_blank
+from keras_attn.text.white_space import normalize_white_space
 
 
 class CaptionedImage(NamedTuple):
@@ -213,7 +214,7 @@ class CaptionReading:
         except UnicodeEncodeError:
             self.problem(name, "encoding", f"caption {number} has half a surrogate pair")
             return None
-        text = normalize_whitespace(text)
+        text = normalize_white_space(text)
         if is_blank(text):
             self.problem(name, "empty", f"caption {number} is empty")
             return None

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_attn.datasets.download import fetch_from_package
-from keras_attn.datasets.parallel import TranslationPair, normalize_whitespace, unique_pairs
+from keras_attn.datasets.parallel import TranslationPair, unique_pairs
+from keras_attn.text.white_space import normalize_white_space
 
 VERSION = "2026.11.0"
 PYTHON_VERSION = "3.14.2"
@@ -132,8 +133,8 @@ def _read_pairs(archive: zipfile.ZipFile, source: str, target: str) -> Iterator[
         for key, text in _flatten(json.loads(archive.read(files[source]))):
             if key in translations:
                 yield TranslationPair(
-                    normalize_whitespace(text),
-                    normalize_whitespace(translations[key]),
+                    normalize_white_space(text),
+                    normalize_white_space(translations[key]),
                     (integration,),
                 )
 

@@ -29,11 +29,6 @@ class TranslationPair(NamedTuple):
     groups: tuple[str, ...] = ()
 
 
-def normalize_whitespace(text: str) -> str:
-    """Strip a text and collapse each run of white space in it (newlines too) to one space."""
-    return " ".join(text.split())
-
-
 def unique_pairs(pairs: Iterable[TranslationPair]) -> list[TranslationPair]:
     """Pairs without repetition, in the order of their first occurrence, their groups united."""
     groups: dict[tuple[str, str], set[str]] = {}

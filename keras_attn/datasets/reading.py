@@ -18,9 +18,9 @@ from keras_attn.datasets.parallel import (
     ParallelText,
     TranslationPair,
     describe_problems,
-    normalize_whitespace,
     unique_pairs,
 )
+from keras_attn.text.white_space import normalize_white_space
 
 Location = str | os.PathLike[str]
 
@@ -157,7 +157,7 @@ class Reading(LineReading):
             if text is None:
                 continue
             if self.normalize_spaces:
-                text = normalize_whitespace(text)
+                text = normalize_white_space(text)
             texts.append(text)
             if is_blank(text):
                 self.problem(number, "empty", f"the {name} is empty")

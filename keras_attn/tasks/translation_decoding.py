@@ -14,6 +14,7 @@ from keras_attn.models import SequenceDecoder
 from keras_attn.tasks.alignment import END, Alignment
 from keras_attn.tasks.decoding_batches import DecodingBatches
 from keras_attn.text import BytePairTokenizer
+from keras_attn.text.white_space import normalize_white_space
 
 Tensor = Any
 
@@ -46,27 +47,28 @@ class NBestTranslations(NamedTuple):
 class TranslationSearch:
     """Reads texts, searches their translations with the layers of a model, and aligns them.
 
-    It has no weights of its own: train, load or change the model, and it follows.
+        It has no weights of its own: train, load or change the model, and it follows.
 
-    Args:
-        model: A model that one of `ENCODER_DECODERS` built.
-        source_tokenizer: Tokenizer of the sources.
-        target_tokenizer: Tokenizer of the targets; it may be the same object.
-        max_source_length: Longest source in tokens that is read, its end included.
+        Args:
+            model: A model that one of `ENCODER_DECODERS` built.
+            source_tokenizer: Tokenizer of the sources.
+            target_tokenizer: Tokenizer of the targets; it may be the same object.
+            max_source_length: Longest source in tokens that is read, its end included.
 
-    Example:
+        Example:
 
-    >>> from keras_attn.text import BytePairTokenizer
-    >>> tokenizer = BytePairTokenizer.train(["one dog, one cat"], 259)
-    >>> config = TransformerEncoderDecoderConfig(259, dim=16, num_layers=1, intermediate_dim=32)
-    >>> model = config.build()
-    >>> search = TranslationSearch(model, tokenizer, tokenizer, max_source_length=8)
-    >>> sources, cut = search.read(["one", "one dog, one cat"])
-    >>> [len(ids) for ids in sources], cut
-    ([4, 8], [False, True])
-    >>> best = search.best(sources, beams=2, alpha=1.0, batch_size=2)
-    >>> len(best)
-    2
+        >>> from keras_attn.text import BytePairTokenizer
+    from keras_attn.text.white_space import normalize_white_space
+        >>> tokenizer = BytePairTokenizer.train(["one dog, one cat"], 259)
+        >>> config = TransformerEncoderDecoderConfig(259, dim=16, num_layers=1, intermediate_dim=32)
+        >>> model = config.build()
+        >>> search = TranslationSearch(model, tokenizer, tokenizer, max_source_length=8)
+        >>> sources, cut = search.read(["one", "one dog, one cat"])
+        >>> [len(ids) for ids in sources], cut
+        ([4, 8], [False, True])
+        >>> best = search.best(sources, beams=2, alpha=1.0, batch_size=2)
+        >>> len(best)
+        2
     """
 
     def __init__(
@@ -91,7 +93,11 @@ class TranslationSearch:
     # Texts and ids
 
     def read(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
-        """Returns the ids of each text with its end, and whether the text had to be cut."""
+        """Returns the ids of each text with its end, and whether the text had to be cut.
+
+        Runs of white space are read as one space, as they are in training.
+        """
+        texts = [normalize_white_space(text) for text in texts]
         most = self.max_source_length - 1
         rows = self.source_tokenizer.encode(texts) if len(texts) else []
         ids = [[*row[:most], self.source_tokenizer.end_id] for row in rows]
@@ -123,7 +129,11 @@ class TranslationSearch:
         batch_size: int,
         jit_compile: bool | None = None,
     ) -> list[NBestTranslations]:
-        """Returns the `count` best translations of each text, with what is known of them."""
+        """Returns the `count` best translations of each text, with what is known of them.
+
+        Those of a text without a word are empty.
+        """
+        texts = [normalize_white_space(text) for text in texts]
         sources, cut = self.read(texts)
         results: list[Any] = [None] * len(sources)
         for rows, ids, compiled in self._batches(sources, batch_size, jit_compile):
@@ -142,7 +152,7 @@ class TranslationSearch:
         lengths = [int(length) for length in found.lengths if length]  # 0: there is no such one
         ids = [found.tokens[r, :length].tolist() for r, length in enumerate(lengths)]
         return NBestTranslations(
-            [self.target_tokenizer.decode(tokens) for tokens in ids],
+            [self.target_tokenizer.decode(tokens) if text else "" for tokens in ids],
             [float(score) for score in found.scores[: len(ids)]],
             [not finished for finished in found.finished[: len(ids)]],
             cut,

@@ -11,6 +11,7 @@ from keras_attn.tasks.translation_decoding import (
     TranslationSearch,
     most_tokens,
 )
+from keras_attn.text.white_space import normalize_white_space_in_graph
 
 
 def graph_functions(
@@ -34,27 +35,28 @@ def graph_functions(
     most = search.max_source_length - 1
 
     def read(text):
+        text = normalize_white_space_in_graph(tf, text)
         ids = source.encode_start(text, most + 1)
         end = tf.fill([tf.shape(text)[0], 1], source.end_id)
         cut = ids.row_lengths() > most
-        return tf.concat([ids[:, :most], end], axis=1).to_tensor(source.pad_id), cut
+        return tf.concat([ids[:, :most], end], axis=1).to_tensor(source.pad_id), cut, text != ""
 
     def labels(graph, ids):
         tokens = tf.where(ids == graph.end_id, END, graph.tokens(ids))
         return tf.where(ids == graph.pad_id, "", tokens)
 
     def serve(text):
-        ids, _ = read(text)
+        ids, _, some = read(text)
         found = search.search(ids, most_tokens(tf.shape(ids)[1]), beams, alpha)
-        return {"translation": target.decode(found.tokens[:, 0])}
+        return {"translation": tf.where(some, target.decode(found.tokens[:, 0]), "")}
 
     def details(text):
-        ids, cut = read(text)
+        ids, cut, some = read(text)
         found, weights = search.search_and_align(
             ids, most_tokens(tf.shape(ids)[1]), beams, alpha, count
         )
         return {
-            "translations": target.decode(found.tokens),
+            "translations": tf.where(some[:, None], target.decode(found.tokens), ""),
             "scores": found.scores,
             "truncated": tf.logical_not(found.finished),
             "source_truncated": cut,

@@ -33,6 +33,7 @@ from keras_attn.tasks.translation_settings import (
     TranslationUse,
 )
 from keras_attn.text import BytePairTokenizer
+from keras_attn.text.white_space import normalize_white_space
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 
@@ -285,8 +286,12 @@ class Translator(Task):
 
     def _encode(self, pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
         return (
-            self.source_tokenizer.encode([source for source, *_ in pairs], add_end=True),
-            self.target_tokenizer.encode([target for _, target, *_ in pairs]),
+            self.source_tokenizer.encode(
+                [normalize_white_space(source) for source, *_ in pairs], add_end=True
+            ),
+            self.target_tokenizer.encode(
+                [normalize_white_space(target) for _, target, *_ in pairs]
+            ),
         )
 
     def _id_batches(self, kind: type, sources: Any, targets: Any, **settings: Any) -> Any:
@@ -408,9 +413,9 @@ class Translator(Task):
         """
         check_decoding(alpha, beams=beams, batch_size=batch_size)
         one = isinstance(texts, str)
-        sources = self._read([texts] if one else texts)
-        tokens = self._search.best(sources, beams, alpha, batch_size, jit_compile)
-        translations = self.target_tokenizer.decode(tokens) if tokens else []
+        texts = checked_texts([texts] if one else texts)
+        tokens = self._search.best(self._read(texts), beams, alpha, batch_size, jit_compile)
+        translations = self._decoded(texts, tokens)
         return translations[0] if one else translations
 
     def translate_n_best(
@@ -455,6 +460,11 @@ class Translator(Task):
         texts = checked_texts([texts] if one else texts)
         found = self._search.n_best(texts, beams, alpha, count, batch_size, jit_compile)
         return found[0] if one else found
+
+    def _decoded(self, texts: Sequence[str], tokens: Sequence[Sequence[int]]) -> list[str]:
+        """Translations of texts: nothing for a text without a word."""
+        found = self.target_tokenizer.decode(tokens) if len(tokens) else []
+        return [new if text.strip() else "" for text, new in zip(texts, found, strict=True)]
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         texts = checked_texts(texts)
@@ -588,7 +598,7 @@ class Translator(Task):
         count = use.num_return_sequences or use.beams
         n_best = self._search.n_best(texts, use.beams, use.alpha, count, size)
         return {
-            "serving_default": {"translation": self.target_tokenizer.decode(best)},
+            "serving_default": {"translation": self._decoded(texts, best)},
             "details": stacked(n_best),
         }
 

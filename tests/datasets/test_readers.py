@@ -21,7 +21,7 @@ from keras_attn.datasets import (
     read_tatoeba,
     read_tsv,
 )
-from keras_attn.datasets.parallel import normalize_whitespace
+from keras_attn.text.white_space import normalize_white_space
 
 BOM = b"\xef\xbb\xbf"
 # Line ends for `str.splitlines`, and none for us.
@@ -463,7 +463,7 @@ some_pairs = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=6)
 
 
 def normalized(pairs):
-    return [tuple(map(normalize_whitespace, pair)) for pair in pairs]
+    return [tuple(map(normalize_white_space, pair)) for pair in pairs]
 
 
 @settings(deadline=None, max_examples=60)

@@ -13,7 +13,7 @@ from processes import answer
 from translation_toys import CONFIG, PAIRS
 
 from keras_attn.datasets import TokenBatches
-from keras_attn.tasks import Translator
+from keras_attn.tasks import TranslationTest, Translator
 from keras_attn.tasks.task_file import FORMAT_VERSION
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import MaskedCrossEntropy
@@ -283,3 +283,46 @@ def test_mixed_precision_trains_and_translates(tokenizer, tmp_path, eager):
     loaded = Translator.load(tmp_path / "half.task")
     assert loaded.model.get_layer("encoder").compute_dtype == "bfloat16"
     assert loaded.translate("one", 2) == translator.translate("one", 2)
+
+
+def test_white_space_changes_nothing(translator):
+    plain = "the three and seven"
+    expected = translator.translate_n_best(plain, 2)
+    for text in (
+        "the  three   and seven",
+        "  the three and seven \n",
+        "the\u00a0three\u2009and\u3000seven",
+        "the\tthree\r\nand\nseven",
+    ):
+        assert translator.translate(text) == expected.translations[0]
+        assert translator.translate_n_best(text, 2).translations == expected.translations
+    batches = [
+        translator.dataset([(text, "die drei")], tokens_per_batch=64)[0]
+        for text in (plain, "the  three\u00a0and seven ")
+    ]
+    for one, other in zip(*map(keras.tree.flatten, batches), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_nothing_in_nothing_out(translator):
+    assert translator.translate("") == ""
+    assert translator.translate(iter(["", " \n\u00a0", "nine"]))[:2] == ["", ""]
+    assert translator.translate_n_best(" \t", 2).translations == ["", ""]
+
+
+def test_the_direction_of_test_pairs(tokenizer, tmp_path):
+    """The names that the model was trained with are taken, and the other way round is refused."""
+    for language, line in (("de", "eins"), ("en", "one")):
+        (tmp_path / f"test.{language}").write_text(f"{line}\n")
+    settings = TranslationTest(pairs=str(tmp_path), split="test")
+    back = Translator(tokenizer, CONFIG, languages=("en", "de"))
+    assert [tuple(pair)[:2] for pair in back.read_test(settings)] == [("one", "eins")]
+    back.save(tmp_path / "back.task")
+    loaded = Translator.load(tmp_path / "back.task")
+    assert loaded.languages == ("en", "de")
+    assert "en to de" in repr(loaded)
+    wrong = TranslationTest(pairs=str(tmp_path), split="test", source="de", target="en")
+    with pytest.raises(ValueError, match=r"translates en to de\. Received: pairs of de to en"):
+        loaded.read_test(wrong)
+    other = Translator(tokenizer, CONFIG)  # which has no names
+    assert [tuple(pair)[:2] for pair in other.read_test(settings)] == [("eins", "one")]

@@ -1,0 +1,47 @@
+"""White space as tasks read it: the same in Python and in a TensorFlow graph."""
+
+from typing import Any
+
+# What `str.isspace` says of each character, written out: engines and releases differ in `\s`.
+_BLANKS = (
+    r"\x{9}-\x{D}\x{1C}-\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}"
+    r"\x{3000}"
+)
+
+
+def normalize_white_space(text: str) -> str:
+    """Strips a text and makes each run of white space in it (newlines too) one space.
+
+    Args:
+        text: A string.
+
+    Returns:
+        The string.
+
+    Example:
+
+    >>> normalize_white_space("  one\\u00a0 two\\n")
+    'one two'
+    """
+    return " ".join(text.split())
+
+
+def normalize_white_space_in_graph(tf: Any, text: Any) -> Any:
+    """Does the same with TensorFlow ops.
+
+    Args:
+        tf: The module `tensorflow`.
+        text: Strings of any shape; bytes that are not UTF-8 become U+FFFD.
+
+    Returns:
+        Strings of the same shape.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> normalize_white_space_in_graph(tf, tf.constant("  one \\t two\\n")).numpy()
+    b'one two'
+    """
+    text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+    text = tf.strings.regex_replace(text, f"[{_BLANKS}]+", " ")
+    return tf.strings.strip(text)
