@@ -22,7 +22,9 @@ from keras_attn.tasks.classification_labels import (
     label_numbers,
     warn_of_imbalance,
 )
-from keras_attn.tasks.task import Examples, Task, made, vocabulary_digest
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.saved import vocabulary_digest
+from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.text_classification_data import read_texts, training_texts
 from keras_attn.tasks.text_classification_settings import (

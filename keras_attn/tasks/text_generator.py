@@ -22,7 +22,9 @@ from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.generation import CompiledFunction, Generation, row_seeds, sample
 from keras_attn.generation.sampling import check_sampling
 from keras_attn.models import LANGUAGE_MODELS, language_decoder
-from keras_attn.tasks.task import Examples, Task, made, vocabulary_digest
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.saved import vocabulary_digest
+from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.text_generation_settings import (
     TextGenerationData,

@@ -21,7 +21,8 @@ from keras_attn.tasks.checks import (
     checked_pairs,
 )
 from keras_attn.tasks.compiling import trained_form
-from keras_attn.tasks.task import Examples, Task, vocabulary_digest
+from keras_attn.tasks.saved import vocabulary_digest
+from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.translation_data import PreparedTranslation, columns, make_tokenizers
 from keras_attn.tasks.translation_decoding import TranslationSearch

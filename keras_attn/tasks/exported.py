@@ -1,0 +1,162 @@
+"""Predictions and SavedModels of tasks, written once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+
+from keras_attn.export import (
+    check_batch_first,
+    check_place,
+    export_in_child_process,
+    export_text_functions,
+    with_a_row,
+)
+from keras_attn.generation import CompiledFunction
+from keras_attn.settings import Settings
+
+
+class Exported:
+    """Predictions and SavedModels: a base class of `Task`, which says what only the task knows."""
+
+    Use: ClassVar[type[Settings]] = Settings
+    model: keras.Model
+
+    # Inputs and outputs, for tasks that predict by one call of their model
+
+    inputs: Mapping[str, Any]
+    """Fields of the inputs by their names, such as `{"text": TextInput(...)}`."""
+    outputs: Mapping[str, Any]
+    """Fields of the outputs by their names, such as `{"label": Label(...)}`."""
+
+    def run(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
+        """Computes what the outputs are made of, on every backend and in the SavedModel.
+
+        Args:
+            tensors: Encoded inputs by their names, the batch as their first axis.
+            use: Settings `Use`.
+
+        Returns:
+            Tensors by their names, for the fields of the outputs.
+        """
+        raise NotImplementedError
+
+    def predict(self, inputs: Any, batch_size: int = 64) -> Any:
+        """Predicts.
+
+        Args:
+            inputs: One input, or a list of them.
+            batch_size: Inputs computed at a time.
+
+        Returns:
+            A dict of the outputs by their names, or a list of dicts.
+
+        Raises:
+            TypeError: If an input is not what the task reads.
+        """
+        one = isinstance(inputs, str)
+        inputs = [inputs] if one else list(inputs)
+        (name,) = self.inputs
+        found = []
+        for i in range(0, len(inputs), batch_size):
+            columns = self._computed({name: inputs[i : i + batch_size]}, self.Use())
+            rows = zip(*columns.values(), strict=True)
+            found += [dict(zip(columns, row, strict=True)) for row in rows]
+        return found[0] if one else found
+
+    def _computed(self, inputs: Mapping[str, Any], use: Any) -> dict[str, list[Any]]:
+        """The outputs of a batch, a list for each."""
+        if not hasattr(self, "_runs"):
+            self._runs: dict[Any, CompiledFunction] = {}
+        if use not in self._runs:
+            names = list(self.inputs)
+            self._runs[use] = CompiledFunction(
+                lambda first, length, *rest: self.run(
+                    dict(zip(names, (first, *rest), strict=True)), use
+                ),
+                self.model,
+            )
+        first, *rest = (field.encode(inputs[name]) for name, field in self.inputs.items())
+        tensors = self._runs[use](first, 1, *rest)
+        return {name: field.decode(tensors) for name, field in self.outputs.items()}
+
+    # Export
+
+    def checked_use(self, use: Any) -> Any:
+        """Returns the settings `Use` of an export, checked against the model."""
+        return use
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns the inputs that an export is tried with, by name: the odd beside the ordinary."""
+        return {name: field.examples for name, field in self.inputs.items()}
+
+    def expected(self, examples: Mapping[str, Any], use: Any) -> dict[str, dict[str, Any]]:
+        """Returns what the SavedModel must give for these inputs, by signature and output."""
+        return {"serving_default": self._computed(examples, use)}
+
+    def serve(self, tf: Any, use: Any) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the functions of the SavedModel, by signature, and the `tf.Module`s they use.
+
+        Each takes tensors by the names of the inputs, at least one row of them, and returns a dict
+        of tensors, all with the batch as their first axis.
+        """
+        graphs = {name: field.to_graph(tf) for name, field in self.inputs.items()}
+        resources = [module for _, modules in graphs.values() for module in modules]
+
+        def serve(**raw: Any) -> dict[str, Any]:
+            tensors = self.run({name: graphs[name][0](value) for name, value in raw.items()}, use)
+            return {name: field.graph(tf, tensors) for name, field in self.outputs.items()}
+
+        return {"serving_default": serve}, resources
+
+    def export(self, path: str | os.PathLike, *, overwrite: bool = False, **use: Any) -> None:
+        """Exports a TensorFlow SavedModel that takes and gives strings.
+
+        It loads with `import tensorflow` and nothing else; a file `requirements.txt` in it has the
+        version. Before it is put in its place it is loaded and compared with this object. On JAX
+        and PyTorch a child process with the TensorFlow backend does the work.
+
+        Args:
+            path: Folder of the SavedModel.
+            overwrite: Whether a SavedModel that is there is replaced, at the end, by the new one.
+            **use: Settings `Use`.
+
+        Raises:
+            FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
+                `overwrite` is given.
+            PermissionError: If its parent cannot be written to.
+            RuntimeError: If what was written does not give what this object gives.
+            ValueError: If a setting is unknown or out of range.
+        """
+        settings = self.checked_use(self.Use.made(use))
+        if keras.backend.backend() != "tensorflow":
+            export_in_child_process(type(self), self.save, path, overwrite=overwrite, **use)
+            return
+        check_place(path, overwrite)  # before the work
+        examples = self.export_examples()
+        expected = self.expected(examples, settings)
+        check_batch_first(expected, max(len(x) for x in examples.values() if np.ndim(x)))
+        half = self.policy.compute_dtype != "float32"
+
+        def functions(tf: Any) -> tuple[dict[str, Callable], list[Any]]:
+            made, resources = self.serve(tf, settings)
+            return {name: with_a_row(tf, function) for name, function in made.items()}, resources
+
+        export_text_functions(
+            path,
+            functions,
+            self.model.variables,
+            examples,
+            expected,
+            tolerance=3e-2 if half else 1e-4,
+            overwrite=overwrite,
+            requirements=self.exported_with(),
+        )
+
+    def exported_with(self) -> Sequence[str]:
+        """Returns the modules that a process must import to load the SavedModel."""
+        return ("tensorflow",)

@@ -1,0 +1,323 @@
+"""The training of tasks, written once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import keras
+
+from keras_attn.files import check_writable, only_one
+from keras_attn.settings import Choice, Kinds, Settings, declared_fields
+from keras_attn.settings.declaring import nearest
+from keras_attn.tasks.compiling import (
+    checked_steps,
+    ema_momentum,
+    jit_compile,
+    make_adam,
+    make_schedule,
+)
+from keras_attn.tasks.run_folder import BEST, tidy_run
+from keras_attn.tasks.task_run import TrainingRun, run_training
+from keras_attn.tasks.training_settings import COMPILED, TrainingSettings
+from keras_attn.training import compute_on, seed_everything
+
+Log = Callable[[str], Any]
+_OF_KERAS = (
+    "auto_scale_loss", "jit_compile", "loss", "loss_weights", "metrics", "optimizer",
+    "run_eagerly", "weighted_metrics",
+)  # fmt: skip
+_OF_PROCESS = ("precision", "device", "devices")
+
+
+class Fitted:
+    """The training of a task: a base class of `Task`, which says what only the task knows."""
+
+    kinds: ClassVar[Kinds]
+    Data: ClassVar[type[Settings]] = Settings
+    Training: ClassVar[type[TrainingSettings]] = TrainingSettings
+    Use: ClassVar[type[Settings]] = Settings
+    Test: ClassVar[type[Settings]] = Settings
+    warmup: ClassVar[tuple[float, int]] = (0.05, 1000)
+    """Share of all updates for the warm-up, and the most of them, if `warmup_steps` is None."""
+    adam: ClassVar[Mapping[str, float]] = {}
+    """Further settings of Adam."""
+
+    model: keras.Model
+    config: Settings
+    """Settings and sizes of the model."""
+    _optimizer: Any = None
+    _data: Settings | None = None
+
+    @classmethod
+    def data_of(cls, examples: Any, data: Any) -> Any:
+        """Returns the settings `Data` of a run.
+
+        Args:
+            examples: Training examples.
+            data: Settings `Data`, a dict of some of them, or None.
+        """
+        return made(cls.Data, data)
+
+    @classmethod
+    def sections(cls) -> dict[str, Any]:
+        """Returns the sections of settings by their names in TOML files."""
+        return {
+            "data": cls.Data,
+            "model": cls.kinds,
+            "training": cls.Training,
+            "use": cls.Use,
+            "test": cls.Test,
+        }
+
+    def compile(self, total_steps: int, **settings: Any) -> None:
+        """Compiles `.model` as suits the task. `fit` does so unless you have done it.
+
+        Adam with linear warm-up and cosine decay, the norm of the gradient clipped.
+        `.model.compile(...)` sets anything else.
+
+        Args:
+            total_steps: Number of batches in all.
+            **settings: Settings `Training`, such as `learning_rate`, and arguments of
+                `keras.Model.compile`.
+        """
+        training, more = self._training(settings)
+        self._compile_model(total_steps, training, more)
+        self._optimizer = None
+
+    def _compile_model(self, total_steps: int, training: Any, more: Mapping[str, Any]) -> None:
+        accumulation = getattr(training, "gradient_accumulation", 1)
+        ema = training.ema_momentum
+        updates = max(total_steps // accumulation, 1)
+        warmup = training.warmup_steps
+        if warmup is None:
+            share, most = self.warmup
+            warmup = min(most, int(updates * share))
+        optimizer = make_adam(
+            make_schedule(updates, training.learning_rate, warmup),
+            self.policy,
+            training.weight_decay,
+            training.clip_norm,
+            ema_momentum(total_steps) if ema is None else ema,
+            accumulation,
+            **self.adam,
+        )
+        settings = {
+            "optimizer": optimizer,
+            "jit_compile": jit_compile(recurrent=getattr(self.config, "recurrent", False)),
+            "steps_per_execution": checked_steps(training.steps_per_execution),
+            **self.objective(training),
+        }
+        self.model.compile(**{**settings, **more})
+
+    def _training(self, settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Parts keyword arguments into settings of the training and arguments of Keras."""
+        known = [option.name for option in self.Training.declared()]
+        for name in settings:
+            if name not in known and name not in _OF_KERAS:
+                raise TypeError(f"Unknown setting `{name}`. {nearest(name, known)}")
+        for name in _OF_PROCESS:
+            if name in settings:
+                raise ValueError(
+                    f"`{name}` must be known before the model is made. Received: "
+                    f"{name}={settings[name]!r}. Give it to `{type(self).__name__}.train`, or "
+                    "make the task with `dtype`, under `keras_attn.training.compute_on`."
+                )
+        more = {name: value for name, value in settings.items() if name in _OF_KERAS}
+        training = self.Training(**{k: v for k, v in settings.items() if k not in more})
+        return training, more
+
+    def fit(
+        self,
+        examples: Sequence[Any],
+        dev: Sequence[Any] | None = None,
+        *,
+        run_dir: str | os.PathLike | None = None,
+        log: Log = lambda text: None,
+        verbose: Any = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        **settings: Any,
+    ) -> TrainingRun:
+        """Trains.
+
+        With `run_dir` the run is kept in that folder, and the same call goes on with a run that was
+        interrupted (by Ctrl-C, SIGTERM or the end of the process). The folder holds
+        `settings.toml`, `log.csv` (a row for each epoch), `best.task` (the weights with the best
+        score, for `load`) and `checkpoint.npz` (the state of the run).
+
+        Args:
+            examples: Training examples.
+            dev: Development examples. They are scored after each epoch, and at the end this object
+                has the weights that scored best. Without them it has those of the last epoch.
+            run_dir: Folder of the run.
+            log: Called with a line about each step.
+            verbose: As in `keras.Model.fit`; None shows a progress bar in a terminal and a line for
+                each epoch elsewhere.
+            callbacks: Further Keras callbacks.
+            **settings: Settings `Training`, such as `epochs` and `learning_rate`. A model that you
+                compiled, by `compile` or `.model.compile`, is taken as it is, unless settings of
+                the optimizer are given. Else each call starts anew: the learning rate rises and
+                falls over its epochs. Arguments of `keras.Model.compile` are accepted, too.
+
+        Returns:
+            A `TrainingRun`; its `history` is that of Keras.
+
+        Raises:
+            TypeError: If a setting is unknown or has the wrong type.
+            ValueError: If a setting is out of range, the examples are not what the task wants, or
+                the folder holds a run of other settings or data.
+            OSError: If the folder cannot be written to, the disk is full, or another process trains
+                in the folder.
+        """
+        training, more = self._training(settings)
+        compiles = bool(more) or any(name in COMPILED for name in settings)
+        if run_dir is None:
+            return self._fit(examples, dev, None, training, more, compiles, log, verbose, callbacks)
+        run_dir = check_writable(run_dir).absolute()
+        with only_one(run_dir / ".lock", "trains"):
+            return self._fit(
+                examples, dev, run_dir, training, more, compiles, log, verbose, callbacks
+            )
+
+    @classmethod
+    def train(
+        cls,
+        examples: Sequence[Any],
+        dev: Sequence[Any] | None,
+        run_dir: str | os.PathLike,
+        data: Any = None,
+        model: Any = None,
+        training: Any = None,
+        log: Log = lambda text: None,
+        verbose: Any = None,
+    ) -> TrainingRun:
+        """Creates a task and trains it in a folder: what `fit` of the command does.
+
+        Everything random follows `training.seed`, the first weights too. Called again, it goes on
+        where the folder has the run. No TensorFlow is needed on JAX and PyTorch.
+
+        Args:
+            examples: Training examples.
+            dev: Development examples, by which the best weights are chosen.
+            run_dir: Folder of the run, see `fit`.
+            data: Settings `Data`, or a dict of some of them.
+            model: A `Choice` among `kinds`, or a dict such as `{"model": "rnn", "units": 64}`.
+            training: Settings `Training`, or a dict of some of them.
+            log: As in `fit`.
+            verbose: As in `fit`.
+
+        Returns:
+            A `TrainingRun`; its `best` is the file to `load`.
+
+        Raises:
+            TypeError: As in `fit`.
+            ValueError: As in `fit`.
+            OSError: As in `fit`.
+            RuntimeError: If a GPU, or more devices, are asked for than there are.
+        """
+        training = made(cls.Training, training)
+        data = cls.data_of(examples, data)
+        if not isinstance(model, Choice):
+            model = cls.kinds.made(model or {})
+        run_dir = check_writable(run_dir).absolute()
+        with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
+            tidy_run(run_dir, cls.sections(), {"data": data, "model": model, "training": training})
+            seed_everything(training.seed)
+            task = cls.create(examples, data, model, training.precision)
+            task._data = data
+            return task._fit(examples, dev, run_dir, training, {}, True, log, verbose, ())
+
+    def _fit(
+        self,
+        examples: Sequence[Any],
+        dev: Sequence[Any] | None,
+        run_dir: Path | None,
+        training: Any,
+        more: Mapping[str, Any],
+        compiles: bool,
+        log: Log,
+        verbose: Any,
+        callbacks: Sequence[keras.callbacks.Callback],
+    ) -> TrainingRun:
+        sections = {"model": self._choice(), "training": training}
+        if self._data is not None:
+            sections = {"data": self._data, **sections}
+        if run_dir is not None:
+            tidy_run(run_dir, self.sections(), sections)
+        if run_dir is not None:
+            self.check_run_dir(run_dir)
+        examples = list(examples) if isinstance(examples, Iterator) else examples
+        dev = list(dev) if isinstance(dev, Iterator) else dev
+        batches = self.batches(examples, training)
+        score = None if dev is None else self.scorer(dev, training)
+        ours = self.model.compiled and self.model.optimizer is self._optimizer
+        if compiles or ours or not self.model.compiled:
+            self._compile_model(training.epochs * len(batches), training, more)
+            self._optimizer = self.model.optimizer
+        run = run_training(
+            self,
+            self.trained_form(training),
+            batches,
+            training,
+            score,
+            run_dir,
+            sections,
+            lambda: {"data": self.digest(examples, dev or ()), **_shaping(sections)},
+            log,
+            verbose,
+            callbacks,
+        )
+        if dev is not None and run.complete:
+            note = self.finish(dev, training)
+            if note and run_dir is not None:
+                self.save(run_dir / BEST)
+            run = run._replace(note=note)
+        return run
+
+    def _choice(self) -> Choice:
+        own = {field.name for field in declared_fields(type(self.config))}
+        values = {name: value for name, value in self.config.to_dict().items() if name in own}
+        return Choice(self.kinds, self.kinds.name_of(self.config), values)
+
+    def digest(self, examples: Sequence[Any], dev: Sequence[Any]) -> str:
+        """Names the data of a run, so that it does not go on with others.
+
+        Args:
+            examples: Training examples.
+            dev: Development examples.
+
+        Returns:
+            Hexadecimal digits.
+        """
+        digest = hashlib.sha256()
+        for side in (examples, dev):
+            for example in [side] if isinstance(side, str) else side:
+                text = example if isinstance(example, str) else repr(tuple(example))
+                digest.update(f"{text}\x00".encode("utf-8", "replace"))
+            digest.update(b"\x01")
+        return digest.hexdigest()[:16]
+
+
+def made(kind: Any, given: Any) -> Any:
+    """Makes settings of what a caller gave.
+
+    Args:
+        kind: A class of `Settings`.
+        given: An instance of it, a dict of some of its settings, or None.
+
+    Returns:
+        An instance.
+
+    Example:
+
+    >>> made(TrainingSettings, {"epochs": 3}).epochs
+    3
+    """
+    return given if isinstance(given, kind) else kind.made(given or {})
+
+
+def _shaping(sections: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for part in sections.values() for name, value in part.shaping().items()}

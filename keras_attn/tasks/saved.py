@@ -1,0 +1,125 @@
+"""The files of tasks, written once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import keras
+
+from keras_attn.layers.quantization import float_policy
+from keras_attn.tasks.task_file import load_weights, read_config, read_tensors, save_task
+from keras_attn.tasks.tensors import LoadReport, load_tensors
+
+
+class Saved:
+    """The files of a task: a base class of `Task`, which says what only the task knows."""
+
+    main_layer: ClassVar[str] = "head"
+    """Name of a layer whose dtype is that of the task."""
+
+    model: keras.Model
+
+    @property
+    def policy(self) -> keras.DTypePolicy:
+        """Dtype policy of the model's layers, as it was before the model was quantized."""
+        return float_policy(self.model.get_layer(self.main_layer))
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Saves settings, tokenizer and weights to one file, readable on every backend.
+
+        Args:
+            path: The file.
+        """
+        notes = {"dtype": self.policy.name, "vocabularies": self.vocabularies()}
+        save_task(path, type(self).__name__, {**self.get_config(), **notes}, self.model)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike, dtype: Any = None) -> Self:
+        """Loads what `save` wrote.
+
+        Args:
+            path: The file.
+            dtype: Dtype or policy of the model's layers; what was saved if None.
+
+        Returns:
+            The task, not compiled.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If the file is not of this task, or of a newer format.
+        """
+        config = read_config(path, cls.__name__)
+        saved = config.pop("dtype")
+        task = cls.from_config(config, saved if dtype is None else dtype)
+        load_weights(path, task.model)
+        return task
+
+    backbone: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Layers of the model that `load_backbone` loads, each with the names that it has in other
+    models."""
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of each embedding, by the name of its layer."""
+        return {}
+
+    def load_backbone(self, path: str | os.PathLike) -> LoadReport:
+        """Starts from the weights of another task: those of its embeddings, encoder and decoder.
+
+        A layer is loaded if the file has one of its name and shapes. An embedding is loaded only if
+        its vocabulary is the same: make this task with the tokenizer of the other one. Heads are
+        never loaded.
+
+        Args:
+            path: A file written by `save` of any task.
+
+        Returns:
+            A `LoadReport`: what was loaded, what is new and random, and what the file had besides.
+            `print` shows it.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If the file is damaged, or nothing in it fits.
+
+        Example:
+
+        >>> import tempfile
+        >>> generator = TextGenerator(CharacterTokenizer.train(["abc"]), {"units": 8}, 8)
+        >>> generator.save(tempfile.mkdtemp() + "/first.task")
+        """
+        config = read_config(path, None)
+        tensors, own = read_tensors(path), self.vocabularies()
+        theirs = config.get("vocabularies", {})
+        starts = {name: (name, *others) for name, others in self.backbone.items()}
+        for name, vocabulary in own.items():
+            starts[name] = tuple(n for n in starts.get(name, ()) if theirs.get(n) == vocabulary)
+        usable = {start for names in starts.values() for start in names}
+        fitting = {name: x for name, x in tensors.items() if name.split("/")[0] in usable}
+        report = load_tensors(self.model, fitting, strict=False, other_names=starts)
+        used = {name for name in fitting if name not in report.left_over}
+        if not used:
+            raise ValueError(
+                f"Expected weights for {', '.join(self.backbone) or 'no layer'} of "
+                f"{type(self).__name__}. Received: {path}, in which none has the same name, shapes "
+                "and vocabulary."
+            )
+        return report._replace(left_over=[name for name in tensors if name not in used])
+
+
+def vocabulary_digest(tokenizer: Any) -> str:
+    """Returns hexadecimal digits that name a tokenizer's vocabulary.
+
+    Args:
+        tokenizer: Has `get_config`.
+
+    Example:
+
+    >>> tokenizers = [CharacterTokenizer.train([text]) for text in ("ab", "ab", "abc")]
+    >>> len(set(map(vocabulary_digest, tokenizers)))
+    2
+    """
+    text = json.dumps(tokenizer.get_config(), sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
