@@ -11,10 +11,12 @@ import pytest
 import keras_attn
 from keras_attn import (
     datasets,
+    fields,
     generation,
     layers,
     models,
     ops,
+    settings,
     tasks,
     text,
     training,
@@ -24,11 +26,15 @@ from keras_attn import (
 MODULES = sorted(
     module.name for module in pkgutil.walk_packages(keras_attn.__path__, "keras_attn.")
 )
-ROOMS = (ops, layers, models, generation, text, datasets, training, visualize, tasks)
+ROOMS = (
+    ops, layers, models, generation, text, datasets, training, visualize, settings, fields, tasks
+)  # fmt: skip
 WITHOUT_EXAMPLE = {
     # What functions return, described field by field.
     "AttentionKey", "AttentionMaps", "Generation", "Decoder",
-    "NBestTranslations", "TranslationRun", "TranslationScores", "TranslationSplits",
+    "NBestTranslations", "TranslationScores", "TranslationSplits",
+    # What docs/new_task.md shows.
+    "Task",
     # What needs the network, and what it raises.
     "load_home_assistant", "DownloadError",
 }  # fmt: skip

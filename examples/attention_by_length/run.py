@@ -95,7 +95,10 @@ def check_same_run(args: argparse.Namespace, settings: dict) -> None:
     names = ("data_dir", "pairs", "source", "target", "seed", "limit", "most_joined", "most_words")
     noted = {name: getattr(args, name) for name in (*names, "test_size", "epochs")}
     noted = {name: str(v) if isinstance(v, Path) else v for name, v in noted.items()}
-    noted |= {name: dataclasses.asdict(values) for name, values in settings.items()}
+    noted |= {
+        name: {key: value for key, value, _ in section.entries()}
+        for name, section in settings.items()
+    }
     file = args.to / "run.json"
     if file.exists():
         former = json.loads(file.read_text(encoding="utf-8"))

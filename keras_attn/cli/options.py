@@ -82,8 +82,8 @@ def settings_options(kind: type, *more: type) -> Callable:
 
     Example:
 
-    >>> from keras_attn.tasks import TranslationDecodingSettings
-    >>> command = settings_options(TranslationDecodingSettings)(lambda **values: None)
+    >>> from keras_attn.tasks import CaptioningDecodingSettings
+    >>> command = settings_options(CaptioningDecodingSettings)(lambda **values: None)
     """
 
     def decorate(command: Callable) -> Callable:
@@ -113,9 +113,9 @@ def merged(
 
     Example:
 
-    >>> from keras_attn.tasks import TranslationDecodingSettings
-    >>> merged({"decoding": TranslationDecodingSettings}, None, {"beams": 2, "alpha": None}, {})
-    {'decoding': TranslationDecodingSettings(beams=2, alpha=1.0, batch_size=64)}
+    >>> from keras_attn.tasks import CaptioningDecodingSettings
+    >>> merged({"decoding": CaptioningDecodingSettings}, None, {"beams": 2, "alpha": None}, {})
+    {'decoding': CaptioningDecodingSettings(beams=2, alpha=1.0, batch_size=32)}
     """
     read = read_settings(file, every) if file is not None else {}
     made = {}

@@ -209,6 +209,11 @@ class Choice:
         kinds: The kinds.
         name: Name of the chosen one.
         values: Settings that differ from the defaults, or are given all the same.
+
+    Example:
+
+    >>> TEXT_CLASSIFIERS.made({"model": "rnn", "units": 64})
+    Choice(name='rnn', values={'units': 64})
     """
 
     kinds: Kinds = dataclasses.field(compare=False, repr=False)

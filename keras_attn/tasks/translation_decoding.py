@@ -47,28 +47,27 @@ class NBestTranslations(NamedTuple):
 class TranslationSearch:
     """Reads texts, searches their translations with the layers of a model, and aligns them.
 
-        It has no weights of its own: train, load or change the model, and it follows.
+    It has no weights of its own: train, load or change the model, and it follows.
 
-        Args:
-            model: A model that one of `ENCODER_DECODERS` built.
-            source_tokenizer: Tokenizer of the sources.
-            target_tokenizer: Tokenizer of the targets; it may be the same object.
-            max_source_length: Longest source in tokens that is read, its end included.
+    Args:
+        model: A model that one of `ENCODER_DECODERS` built.
+        source_tokenizer: Tokenizer of the sources.
+        target_tokenizer: Tokenizer of the targets; it may be the same object.
+        max_source_length: Longest source in tokens that is read, its end included.
 
-        Example:
+    Example:
 
-        >>> from keras_attn.text import BytePairTokenizer
-    from keras_attn.text.white_space import normalize_white_space
-        >>> tokenizer = BytePairTokenizer.train(["one dog, one cat"], 259)
-        >>> config = TransformerEncoderDecoderConfig(259, dim=16, num_layers=1, intermediate_dim=32)
-        >>> model = config.build()
-        >>> search = TranslationSearch(model, tokenizer, tokenizer, max_source_length=8)
-        >>> sources, cut = search.read(["one", "one dog, one cat"])
-        >>> [len(ids) for ids in sources], cut
-        ([4, 8], [False, True])
-        >>> best = search.best(sources, beams=2, alpha=1.0, batch_size=2)
-        >>> len(best)
-        2
+    >>> from keras_attn.text import BytePairTokenizer
+    >>> tokenizer = BytePairTokenizer.train(["one dog, one cat"], 259)
+    >>> sizes = {"dim": 16, "num_layers": 1, "intermediate_dim": 32}
+    >>> model = TransformerEncoderDecoderConfig(259, **sizes).build()
+    >>> search = TranslationSearch(model, tokenizer, tokenizer, max_source_length=8)
+    >>> sources, cut = search.read(["one", "one dog, one cat"])
+    >>> [len(ids) for ids in sources], cut
+    ([4, 8], [False, True])
+    >>> best = search.best(sources, beams=2, alpha=1.0, batch_size=2)
+    >>> len(best)
+    2
     """
 
     def __init__(

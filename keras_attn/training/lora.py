@@ -86,7 +86,8 @@ def enable_lora(
 
     Example:
 
-    >>> model = TransformerEncoderDecoderConfig(50, dim=16, intermediate_dim=32).build()
+    >>> config = TransformerEncoderDecoderConfig(50, num_layers=2, dim=16, intermediate_dim=32)
+    >>> model = config.build()
     >>> report = enable_lora(model, rank=2)
     >>> len(report.layers), report.trainable, f"{report.share:.2f}"
     (16, 1280, '0.10')

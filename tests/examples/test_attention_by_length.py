@@ -59,11 +59,9 @@ def test_the_settings_are_those_of_the_same_budget(script):
     read = read_settings(FOLDER / "settings.toml", script.SECTIONS)
     settings = {name: script.SECTIONS[name].made(values) for name, values in read.items()}
     models = {name: settings[name] for name in script.MODELS}
-    assert {m.attention for m in models.values() if m.model == "rnn"} == {
-        "none", "additive", "luong-general"
-    }  # fmt: skip
-    assert models["transformer"].model == "transformer"
-    rnn = [m.config() for m in models.values() if m.model == "rnn"]
+    rnn = [dict(m.values) for m in models.values() if m.name == "rnn"]
+    assert {m.get("attention", "additive") for m in rnn} == {"none", "additive", "luong-general"}
+    assert models["transformer"].name == "transformer"
     for config in rnn:
         assert {**config, "attention": ""} == {**rnn[0], "attention": ""}
 
