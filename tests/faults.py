@@ -24,7 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-COPIED = "keras_attn tests benchmarks examples docs pyproject.toml setup.cfg README.md".split()
+COPIED = (
+    "keras_attn keras_attn_command.py tests benchmarks examples docs pyproject.toml setup.cfg "
+    "README.md"
+).split()
 SECONDS = 300  # a run of tests that takes longer is ended
 MEANINGS = {2: "interrupted, or tests that cannot be collected", 4: "no such test", 5: "no test"}
 

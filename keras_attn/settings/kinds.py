@@ -158,11 +158,12 @@ class Kinds(Mapping):
             default = ", ".join(f"{', '.join(kinds)}: {d}" for d, kinds in defaults.items())
         return Option(name, first.metadata["kind"], default, "; ".join(shown), choices, False, ())
 
-    def made(self, values: Mapping[str, Any]) -> Choice:
+    def made(self, values: Any) -> Choice:
         """Chooses a kind and checks the settings that were given, before any size is known.
 
         Args:
-            values: Settings, with the name of the kind under `key`.
+            values: A dict of settings, with the name of the kind under `key`; an instance of a
+                kind, whose sizes are left out; or a `Choice`.
 
         Returns:
             A `Choice`.
@@ -172,6 +173,18 @@ class Kinds(Mapping):
             ValueError: If the kind is unknown, a setting belongs to another kind, or a value is out
                 of range.
         """
+        if isinstance(values, Choice):
+            return values
+        if isinstance(values, tuple(self.values())):
+            own = {
+                field.name: getattr(values, field.name) for field in declared_fields(type(values))
+            }
+            values = {self.key: self.name_of(values), **own}
+        if not isinstance(values, Mapping):
+            raise TypeError(
+                f"Expected one of {[kind.__name__ for kind in self.values()]}, or a dict of "
+                f"settings. Received: {values!r}."
+            )
         name = values.get(self.key, self.default)
         if name not in self:
             raise ValueError(

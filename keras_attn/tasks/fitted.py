@@ -204,7 +204,7 @@ class Fitted:
             dev: Development examples, by which the best weights are chosen.
             run_dir: Folder of the run, see `fit`.
             data: Settings `Data`, or a dict of some of them.
-            model: A `Choice` among `kinds`, or a dict such as `{"model": "rnn", "units": 64}`.
+            model: Settings of one of `kinds`, or a dict such as `{"model": "rnn", "units": 64}`.
             training: Settings `Training`, or a dict of some of them.
             log: As in `fit`.
             verbose: As in `fit`.
@@ -220,8 +220,7 @@ class Fitted:
         """
         training = made(cls.Training, training)
         data = cls.data_of(examples, data)
-        if not isinstance(model, Choice):
-            model = cls.kinds.made(model or {})
+        model = cls.kinds.made({} if model is None else model)
         run_dir = check_writable(run_dir).absolute()
         with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
             tidy_run(run_dir, cls.sections(), {"data": data, "model": model, "training": training})

@@ -12,7 +12,7 @@ import keras
 from keras_attn.datasets import PackedBatches, ParallelText, TokenBatches, read_pairs
 from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.models import ENCODER_DECODERS
-from keras_attn.settings import WrongUse
+from keras_attn.settings import Choice, WrongUse
 from keras_attn.tasks.alignment import Alignment
 from keras_attn.tasks.checks import (
     Pairs,
@@ -239,7 +239,7 @@ class Translator(Task):
         else:
             tokenizers = make_tokenizers(data, checked_pairs(examples))
         two = tokenizers[0] is not tokenizers[1]
-        if not isinstance(model, Mapping | None):
+        if isinstance(model, Choice):
             model = {cls.kinds.key: model.name, **model.values}
         translator = cls(
             tokenizers[0],

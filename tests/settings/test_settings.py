@@ -141,6 +141,11 @@ def test_options_of_several_kinds_are_one():
     assert options["colour"].help == "fancy: its colour"
     assert kinds.make({"dim": 3}, count=2, other=7) == Plain(2, 3)
     assert kinds.make(Fancy(5, 6), count=2) == Fancy(2, 6)
+    chosen = kinds.made(Fancy(5, 6))
+    assert (chosen.name, dict(chosen.values)) == ("fancy", {"dim": 6, "colour": None})
+    assert kinds.made(chosen) is chosen
+    with pytest.raises(TypeError, match=r"'Plain', 'Fancy'\], or a dict of settings. Received: 7"):
+        kinds.made(7)
     for wrong, message in (
         ({"colour": "red"}, "`colour` belongs to kind='fancy'. Received: colour='red' with kind="),
         ({"kind": "fancy", "colour": "green"}, "one of 'red', 'blue'"),
