@@ -1,6 +1,7 @@
 """What tasks are given, checked before any work is done."""
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,11 @@ Pairs = Iterable[Sequence[str]]
 
 def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
     """Returns (source, target) pairs, or raises a ValueError that says where it is none."""
+    if isinstance(pairs, str | os.PathLike):
+        raise TypeError(
+            f"Expected (source, target) pairs. Received: the path {os.fspath(pairs)!r}. Read the "
+            "file: keras_attn.datasets.read_pairs(path)."
+        )
     checked = []
     for i, pair in enumerate(pairs):
         sides = [] if isinstance(pair, str | bytes | Mapping) else list(pair)[:2]

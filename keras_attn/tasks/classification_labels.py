@@ -1,5 +1,6 @@
 """Labels of texts: checked, and as numbers."""
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -32,6 +33,11 @@ def checked_examples(examples: Iterable[Labelled]) -> tuple[list[str], list[Labe
     >>> checked_examples([("Good.", "pos"), ("Bad.", "neg")])
     (['Good.', 'Bad.'], ['pos', 'neg'])
     """
+    if isinstance(examples, str | os.PathLike):
+        raise TypeError(
+            f"Expected labelled texts. Received: the path {os.fspath(examples)!r}. Read the file: "
+            "keras_attn.datasets.read_labelled(path)."
+        )
     checked = [as_labelled(example) for example in examples]
     if not checked:
         raise ValueError("Expected at least one labelled text. Received: none.")

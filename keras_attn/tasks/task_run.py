@@ -14,6 +14,7 @@ from keras_attn.ops.replicas import replicas
 from keras_attn.tasks.best_weights import BestWeights
 from keras_attn.tasks.run_folder import BEST, train_in_folder
 from keras_attn.tasks.task_file import load_weights
+from keras_attn.tasks.watching import FiniteLoss, ProgressLines
 from keras_attn.training import averaged_weights
 
 
@@ -71,7 +72,8 @@ class DevelopmentBest(BestWeights):
         task: Whose model is trained.
         score: Returns a `Scored`; None: the weights of the last epoch are kept.
         path: Where the best weights are saved; None: they are kept in memory.
-        every: Epochs between two scores; the last epoch is always scored.
+        every: Epochs between two scores.
+        epochs: Epochs of the whole run, whose last one is always scored.
     """
 
     signs = ()
@@ -82,11 +84,13 @@ class DevelopmentBest(BestWeights):
         score: Callable[[Any], Scored] | None,
         path: Path | None,
         every: int = 1,
+        epochs: int | None = None,
     ):
         super().__init__(task, path or "")
         self.score = score
         self.in_memory = path is None
         self.every = every
+        self.epochs = epochs
         self.weights: list[Any] = []
 
     def _signed(self, figures: Any) -> tuple[float, ...]:
@@ -94,7 +98,7 @@ class DevelopmentBest(BestWeights):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
-        last = epoch + 1 == (self.params or {}).get("epochs")
+        last = epoch + 1 == self.epochs
         if (epoch + 1) % self.every and not last:
             return
         with averaged_weights(self.model):
@@ -147,20 +151,25 @@ def run_training(
         A `TrainingRun`.
     """
     callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
+    callbacks = [FiniteLoss(), *callbacks]
     if verbose is None:
         verbose = 1 if sys.stdout.isatty() else 2
+        if verbose == 2:
+            callbacks.append(ProgressLines(lambda line: print(line, flush=True)))
     optimizer = model.optimizer
     if keras.backend.backend() == "tensorflow" and replicas() == 1 and not optimizer.built:
         # Else Keras traces the first step twice.
         optimizer.build(model.trainable_variables)
     every = getattr(training, "score_epochs", 1)
-    best = DevelopmentBest(task, score, None if run_dir is None else run_dir / BEST, every)
+    best = DevelopmentBest(
+        task, score, None if run_dir is None else run_dir / BEST, every, training.epochs
+    )
     for line in task.describe(batches):
         log(line)
     complete, signal = True, None
     if run_dir is None:
         if score is not None:
-            callbacks = [best, *callbacks]
+            callbacks.insert(1, best)
         history = model.fit(
             batches,
             epochs=training.epochs,
@@ -174,7 +183,14 @@ def run_training(
             task.model.set_weights(best.weights)
     else:
         complete, signal, rows = train_in_folder(
-            run_dir, model, batches, sections, fingerprint(), [best, *callbacks], log, verbose
+            run_dir,
+            model,
+            batches,
+            sections,
+            fingerprint(),
+            [callbacks[0], best, *callbacks[1:]],
+            log,
+            verbose,
         )
         history = _columns(rows)
         if complete and best.best_epoch:

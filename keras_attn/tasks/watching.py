@@ -1,0 +1,79 @@
+"""Callbacks that watch a training: a line now and then, and an end if the loss explodes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+
+class ProgressLines(keras.callbacks.Callback):
+    """Tells how far an epoch is, for logs that are no terminal: a progress bar would fill them.
+
+    Args:
+        say: Called with a line.
+        seconds: Least time between two lines.
+
+    Example:
+
+    >>> lines = ProgressLines(print, seconds=0)
+    >>> lines.set_params({"epochs": 2, "steps": 10})
+    >>> lines.on_epoch_begin(0)
+    >>> lines.on_train_batch_end(4, {"loss": 0.5})
+    epoch 1 of 2, batch 5 of 10, loss 0.5000, 0 s left in the epoch
+    """
+
+    def __init__(self, say: Callable[[str], Any], seconds: float = 30.0):
+        super().__init__()
+        self.say = say
+        self.seconds = seconds
+        self._epoch = 0
+        self._began = self._last = time.monotonic()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Called by Keras."""
+        self._epoch = epoch
+        self._began = self._last = time.monotonic()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Called by Keras."""
+        now = time.monotonic()
+        if now - self._last < self.seconds:
+            return
+        self._last, done, steps = now, batch + 1, self.params.get("steps") or 0
+        loss = (logs or {}).get("loss")
+        told = f", loss {float(loss):.4f}" if loss is not None else ""
+        left = ""
+        if steps > done:
+            left = f", {(now - self._began) / done * (steps - done):.0f} s left in the epoch"
+        of = f" of {steps:,}" if steps else ""
+        epochs = self.params.get("epochs")
+        self.say(f"epoch {self._epoch + 1} of {epochs}, batch {done:,}{of}{told}{left}")
+
+
+class FiniteLoss(keras.callbacks.Callback):
+    """Ends a training whose loss is not a number any more, at the end of the epoch.
+
+    Raises:
+        ValueError: If the mean loss of an epoch is NaN or infinite.
+
+    Example:
+
+    >>> FiniteLoss().on_epoch_end(2, {"loss": float("nan")})
+    Traceback (most recent call last):
+        ...
+    ValueError: The loss of epoch 3 is nan: the training has exploded. Take a lower learning rate, \
+    a longer warm-up, or clip the gradient (`clip_norm`).
+    """
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Called by Keras."""
+        loss = float((logs or {}).get("loss", 0.0))
+        if not math.isfinite(loss):
+            raise ValueError(
+                f"The loss of epoch {epoch + 1} is {loss}: the training has exploded. Take a lower "
+                "learning rate, a longer warm-up, or clip the gradient (`clip_norm`)."
+            )

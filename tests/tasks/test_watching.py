@@ -1,0 +1,63 @@
+"""What is told of a training while it goes on, and when it is ended."""
+
+import numpy as np
+import pytest
+from text_classification_toys import EXAMPLES, TOKENIZERS
+from translation_toys import tokenizer
+
+from keras_attn.tasks import TextClassifier, Translator
+from keras_attn.tasks.task_run import DevelopmentBest, Scored
+from keras_attn.tasks.watching import ProgressLines
+
+
+def small():
+    config = {"pair_buckets": 0, "dim": 4}
+    return TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], config)
+
+
+def test_lines_of_a_training():
+    lines = []
+    progress = ProgressLines(lines.append, seconds=0)
+    small().fit(EXAMPLES, epochs=2, batch_size=12, verbose=0, callbacks=[progress])
+    assert len(lines) == 8
+    assert lines[0].startswith("epoch 1 of 2, batch 1 of 4, loss 0.")
+    assert lines[0].endswith(" s left in the epoch")
+    assert lines[-1].startswith("epoch 2 of 2, batch 4 of 4, loss")
+    quiet = []
+    small().fit(EXAMPLES, epochs=1, verbose=0, callbacks=[ProgressLines(quiet.append)])
+    assert quiet == []
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_loss_that_explodes_ends_the_training(folder, tmp_path):
+    classifier = small()
+    head = classifier.model.get_layer("head")
+    head.bias.assign(np.full(head.bias.shape, np.nan))
+    run_dir = tmp_path if folder else None
+    with pytest.raises(ValueError, match=r"The loss of epoch 1 is nan.*lower learning rate"):
+        classifier.fit(EXAMPLES, EXAMPLES, run_dir=run_dir, epochs=3, batch_size=48, verbose=0)
+    assert not (tmp_path / "best.task").exists()
+
+
+def test_a_path_is_not_taken_for_examples():
+    with pytest.raises(TypeError, match=r"the path 'train\.csv'.*read_labelled"):
+        small().fit("train.csv")
+    with pytest.raises(TypeError, match=r"the path 'pairs\.tsv'.*read_pairs"):
+        Translator(tokenizer(), {"dim": 8, "num_heads": 2}).fit("pairs.tsv")
+
+
+def test_scores_now_and_then(tmp_path):
+    """The last epoch of the run is always scored, and no other for that a run goes on in it."""
+    translator = Translator(tokenizer(), {"dim": 8, "num_heads": 2, "num_layers": 1})
+    pairs = [("one and two", "eins und zwei"), ("three", "drei")] * 4
+    settings = {"epochs": 5, "score_epochs": 2, "verbose": 0, "run_dir": tmp_path}
+    run = translator.fit(pairs, pairs[:2], tokens_per_batch=64, **settings)
+    assert [row["epoch"] for row in run.log if "val_bleu" in row] == [2, 4, 5]
+    callback = DevelopmentBest(translator, lambda model: Scored((1.0,), {"val": 1.0}), None, 2, 5)
+    callback.set_model(translator.model)
+    callback.set_params({"epochs": 3})  # of a call of Keras' `fit` that ends an epoch
+    logs = {}
+    callback.on_epoch_end(2, logs)
+    assert logs == {}
+    callback.on_epoch_end(4, logs)
+    assert logs == {"val": 1.0}
