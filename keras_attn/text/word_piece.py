@@ -18,6 +18,7 @@ from keras_attn.text.word_piece_engine import (
     MAX_WORD_LENGTH,
     is_alone,
     make_engine,
+    without_long_words,
 )
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class WordPieceTokenizer:
         """Learns a vocabulary from texts. The same texts give the same tokenizer.
 
         The pieces are those of byte-pair merges over characters (as the `tokenizers` library
-        trains WordPiece), of the 1000 commonest characters.
+        trains WordPiece), of the 1000 commonest characters. Words of more than 100 characters,
+        which are `[UNK]`, are left out: the work for a word grows with its square.
 
         Args:
             texts: The training texts: a collection, which is read twice.
@@ -172,7 +174,8 @@ class WordPieceTokenizer:
             continuing_subword_prefix=CONTINUATION,
             show_progress=False,
         )
-        engine.train_from_iterator(map(well_formed, texts), trainer)
+        kept = (without_long_words(well_formed(text)) for text in texts)
+        engine.train_from_iterator(kept, trainer)
         ids_of = engine.get_vocab(with_added_tokens=False)
         if len(ids_of) < vocabulary_size and not allow_fewer:
             raise ValueError(

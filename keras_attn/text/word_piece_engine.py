@@ -1,10 +1,31 @@
 """The WordPiece encoder of the `tokenizers` library, set up as BERT's."""
 
+import re
 from typing import Any
 
 CONTINUATION = "##"
 MAX_WORD_LENGTH = 100
 """Longer words are `[UNK]`."""
+# Letters and digits, but for the ideographs, each of which BERT's cutting makes a word.
+_WORD = (
+    r"[^\W\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF\U00020000-\U0002A6DF\U0002A700-\U0002CEAF"
+    r"\U0002F800-\U0002FA1F]"
+)
+_LONG = re.compile(f"{_WORD}{{{MAX_WORD_LENGTH + 1},}}")
+
+
+def without_long_words(text: str) -> str:
+    """Returns a text without the words that are too long to have pieces.
+
+    Args:
+        text: A string.
+
+    Example:
+
+    >>> without_long_words("a " + "b" * 101 + " c")
+    'a   c'
+    """
+    return _LONG.sub(" ", text)
 
 
 def make_engine(ids_of: dict[str, int], lowercase: bool, strip_accents: bool | None) -> Any:

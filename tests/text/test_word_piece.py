@@ -15,6 +15,7 @@ from processes import run_python
 
 import keras_attn.text
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+from keras_attn.text.word_piece_engine import without_long_words
 
 ROOT = pathlib.Path(keras_attn.text.__file__).parents[2]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -367,3 +368,16 @@ def test_byte_pair_offsets_by_hand():
     assert TRAINED.encode_with_offsets([]) == ([], [])
     assert TRAINED.encode_with_offsets(["", "a"])[1] == [[], [(0, 1)]]
     assert np.array(offsets).shape == (len(ids), 2)
+
+
+def test_a_word_of_megabytes_is_left_out_of_the_training():
+    """The trainer's work for a word grows with its square: this would take hours."""
+    texts = ["low lower lowest"] * 3
+    plain = WordPieceTokenizer.train(texts, 22)
+    found = WordPieceTokenizer.train([*texts, "low" * 300_000], 22)
+    assert found.vocabulary[-2:] == plain.vocabulary[-2:]
+    # Ideographs are words of their own, however many stand together.
+    han = "\u4e00\u4e8c" * 200
+    assert WordPieceTokenizer.train([han] * 3, 20, allow_fewer=True).encode([han])[0]
+    assert without_long_words(han) == han
+    assert without_long_words("x" * 100) == "x" * 100
