@@ -42,13 +42,14 @@ from keras_attn.tasks.tfidf_baseline import TfidfBaseline
 from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.tasks.translation_data import PreparedTranslation
 from keras_attn.tasks.translation_decoding import NBestTranslations
+from keras_attn.tasks.translation_scores import TranslationScores
 from keras_attn.tasks.translation_settings import (
     TranslationData,
     TranslationTest,
     TranslationTraining,
     TranslationUse,
 )
-from keras_attn.tasks.translator import TranslationScores, Translator
+from keras_attn.tasks.translator import Translator
 
 __all__ = [
     "Alignment",

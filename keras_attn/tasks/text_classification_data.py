@@ -1,10 +1,12 @@
-"""Which labelled texts a classifier learns from and is measured on."""
+"""Which labelled texts a classifier learns from and is measured on, and their tokenizer."""
 
 from __future__ import annotations
 
 import random
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from keras_attn.datasets import (
     LabelledText,
@@ -17,6 +19,7 @@ from keras_attn.datasets import (
 )
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.text_classification_settings import TextClassificationData
+from keras_attn.text import TOKENIZERS
 
 
 def read_texts(path: str, settings: TextClassificationData, split: str = "train") -> LabelledTexts:
@@ -119,6 +122,35 @@ def training_texts(settings: TextClassificationData) -> Examples:
         apart=settings.near_duplicates == "apart",
     )
     return Examples(splits.train, splits.dev, summary)
+
+
+def make_tokenizer(texts: Sequence[str], settings: TextClassificationData) -> Any:
+    """Makes a tokenizer of training texts.
+
+    Args:
+        texts: Training texts.
+        settings: `tokenizer`, `vocabulary_size`, `vocabulary_file`.
+
+    Returns:
+        A tokenizer.
+
+    Raises:
+        ValueError: If a vocabulary file is given for a tokenizer that has none.
+
+    Example:
+
+    >>> make_tokenizer(["a text"], TextClassificationData(tokenizer="byte_pair")).pad_id
+    0
+    """
+    kind = TOKENIZERS[settings.tokenizer]
+    if settings.vocabulary_file:
+        if settings.tokenizer != "word_piece":
+            raise ValueError(
+                "`vocabulary_file` is BERT's and belongs to tokenizer='word_piece'. Received: it, "
+                f"with tokenizer={settings.tokenizer!r}."
+            )
+        return kind.from_vocabulary_file(settings.vocabulary_file)
+    return kind.train(texts, settings.vocabulary_size, allow_fewer=True)
 
 
 def _warn_of_contradictions(examples: list[LabelledText]) -> None:

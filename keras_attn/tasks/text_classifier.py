@@ -26,7 +26,11 @@ from keras_attn.tasks.fitted import made
 from keras_attn.tasks.saved import vocabulary_digest
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
-from keras_attn.tasks.text_classification_data import read_texts, training_texts
+from keras_attn.tasks.text_classification_data import (
+    make_tokenizer,
+    read_texts,
+    training_texts,
+)
 from keras_attn.tasks.text_classification_settings import (
     TextClassificationData,
     TextClassificationTest,
@@ -675,35 +679,6 @@ class TextClassifier(Task):
         """
         function, tokenizer = graph_function(self, tf, use)
         return {"serving_default": function}, [tokenizer]
-
-
-def make_tokenizer(texts: Sequence[str], settings: TextClassificationData) -> Any:
-    """Makes a tokenizer of training texts.
-
-    Args:
-        texts: Training texts.
-        settings: `tokenizer`, `vocabulary_size`, `vocabulary_file`.
-
-    Returns:
-        A tokenizer.
-
-    Raises:
-        ValueError: If a vocabulary file is given for a tokenizer that has none.
-
-    Example:
-
-    >>> make_tokenizer(["a text"], TextClassificationData(tokenizer="byte_pair")).pad_id
-    0
-    """
-    kind = TOKENIZERS[settings.tokenizer]
-    if settings.vocabulary_file:
-        if settings.tokenizer != "word_piece":
-            raise ValueError(
-                "`vocabulary_file` is BERT's and belongs to tokenizer='word_piece'. Received: it, "
-                f"with tokenizer={settings.tokenizer!r}."
-            )
-        return kind.from_vocabulary_file(settings.vocabulary_file)
-    return kind.train(texts, settings.vocabulary_size, allow_fewer=True)
 
 
 def _config(config: Any, vocabulary_size: int, num_classes: int, max_length: int) -> Any:

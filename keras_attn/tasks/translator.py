@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import keras
 
@@ -27,6 +27,7 @@ from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.translation_data import PreparedTranslation, columns, make_tokenizers
 from keras_attn.tasks.translation_decoding import TranslationSearch
 from keras_attn.tasks.translation_graph import graph_functions, stacked
+from keras_attn.tasks.translation_scores import ParallelPairs, TranslationScores
 from keras_attn.tasks.translation_settings import (
     TranslationData,
     TranslationTest,
@@ -36,44 +37,6 @@ from keras_attn.tasks.translation_settings import (
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.white_space import normalize_white_space
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
-
-
-class TranslationScores(NamedTuple):
-    """Corpus scores of translations, by sacrebleu (Post, 2018)."""
-
-    bleu: float
-    """BLEU (Papineni et al., 2002), 0 to 100."""
-    chrf: float
-    """chrF (Popovic, 2015), 0 to 100."""
-    bleu_signature: str
-    chrf_signature: str
-    translations: list[str]
-    bleu_lowercase: float
-    """BLEU of lower-cased translations and targets, 0 to 100."""
-    bleu_lowercase_signature: str
-    pairs: list[tuple[str, str]]
-    """The sources and their references."""
-    beams: int
-    alpha: float
-
-    def __str__(self) -> str:
-        lines = [f"{len(self.pairs):,} pairs, beam of {self.beams}"]
-        for name in ("bleu", "bleu_lowercase", "chrf"):
-            signature = getattr(self, f"{name}_signature")
-            lines.append(f"{name:<15}{getattr(self, name):6.2f}  {signature}")
-        return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the figures and the translations as JSON-safe values."""
-        rows = [
-            {"source": source, "translation": translation, "reference": target}
-            for (source, target), translation in zip(self.pairs, self.translations, strict=True)
-        ]
-        figures = {"pairs": len(self.pairs)}
-        for name in ("bleu", "bleu_lowercase", "chrf"):
-            signature = f"{name}_signature"
-            figures |= {name: getattr(self, name), signature: getattr(self, signature)}
-        return {**figures, "beams": self.beams, "alpha": self.alpha, "translations": rows}
 
 
 class Translator(Task):
@@ -230,7 +193,7 @@ class Translator(Task):
         Example:
 
         >>> pairs = [("one dog", "ein Hund"), ("one cat", "eine Katze")]
-        >>> Translator.create(pairs, {"vocabulary_size": 262}, {"dim": 16}).max_source_length
+        >>> Translator.create(pairs, {"vocabulary_size": 262}, {"dim": 8}).max_source_length
         256
         """
         data = cls.data_of(examples, data)
@@ -617,17 +580,3 @@ class Translator(Task):
         """
         count = use.num_return_sequences or use.beams
         return graph_functions(self._search, tf, use.beams, use.alpha, count)
-
-
-class ParallelPairs(list):
-    """Pairs with a line that sums them up.
-
-    Example:
-
-    >>> ParallelPairs([("one", "eins")]).summary()
-    '1 pairs'
-    """
-
-    def summary(self) -> str:
-        """Returns how many there are."""
-        return f"{len(self):,} pairs"

@@ -14,8 +14,11 @@ from keras_attn.tasks import (
     TextClassifier,
 )
 from keras_attn.tasks.task_run import DevelopmentBest
-from keras_attn.tasks.text_classification_data import read_texts, training_texts
-from keras_attn.tasks.text_classifier import make_tokenizer
+from keras_attn.tasks.text_classification_data import (
+    make_tokenizer,
+    read_texts,
+    training_texts,
+)
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 TRAIN = [LabelledText(*example) for example in EXAMPLES if "song" not in example[0]]

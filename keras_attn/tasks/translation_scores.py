@@ -1,0 +1,57 @@
+"""The scores of translations, and the pairs that they are measured on."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class TranslationScores(NamedTuple):
+    """Corpus scores of translations, by sacrebleu (Post, 2018)."""
+
+    bleu: float
+    """BLEU (Papineni et al., 2002), 0 to 100."""
+    chrf: float
+    """chrF (Popovic, 2015), 0 to 100."""
+    bleu_signature: str
+    chrf_signature: str
+    translations: list[str]
+    bleu_lowercase: float
+    """BLEU of lower-cased translations and targets, 0 to 100."""
+    bleu_lowercase_signature: str
+    pairs: list[tuple[str, str]]
+    """The sources and their references."""
+    beams: int
+    alpha: float
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.pairs):,} pairs, beam of {self.beams}"]
+        for name in ("bleu", "bleu_lowercase", "chrf"):
+            signature = getattr(self, f"{name}_signature")
+            lines.append(f"{name:<15}{getattr(self, name):6.2f}  {signature}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures and the translations as JSON-safe values."""
+        rows = [
+            {"source": source, "translation": translation, "reference": target}
+            for (source, target), translation in zip(self.pairs, self.translations, strict=True)
+        ]
+        figures = {"pairs": len(self.pairs)}
+        for name in ("bleu", "bleu_lowercase", "chrf"):
+            signature = f"{name}_signature"
+            figures |= {name: getattr(self, name), signature: getattr(self, signature)}
+        return {**figures, "beams": self.beams, "alpha": self.alpha, "translations": rows}
+
+
+class ParallelPairs(list):
+    """Pairs with a line that sums them up.
+
+    Example:
+
+    >>> ParallelPairs([("one", "eins")]).summary()
+    '1 pairs'
+    """
+
+    def summary(self) -> str:
+        """Returns how many there are."""
+        return f"{len(self):,} pairs"
