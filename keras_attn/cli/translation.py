@@ -13,8 +13,8 @@ from keras_attn.cli.task_command import step_command, task_command, values_of
 from keras_attn.files import check_writable
 from keras_attn.models import SequenceDecoder
 from keras_attn.tasks import PreparedTranslation, Translator
-from keras_attn.text.white_space import normalize_white_space
 from keras_attn.training import compute_on
+from keras_attn.white_space import normalize_white_space
 
 
 def _prepare(folder: Path, settings: dict[str, Any]) -> None:

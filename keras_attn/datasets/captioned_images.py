@@ -18,7 +18,7 @@ from keras_attn.datasets.image_problems import (
 from keras_attn.datasets.images import MAX_PIXELS, check_images, check_on_error
 from keras_attn.datasets.parallel import many
 from keras_attn.datasets.reading import is_blank
-from keras_attn.text.white_space import normalize_white_space
+from keras_attn.white_space import normalize_white_space
 
 
 class CaptionedImage(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 
 from keras_attn.datasets.download import fetch_from_package
 from keras_attn.datasets.parallel import TranslationPair, unique_pairs
-from keras_attn.text.white_space import normalize_white_space
+from keras_attn.white_space import normalize_white_space
 
 VERSION = "2026.11.0"
 PYTHON_VERSION = "3.14.2"

@@ -20,7 +20,7 @@ from keras_attn.datasets.parallel import (
     describe_problems,
     unique_pairs,
 )
-from keras_attn.text.white_space import normalize_white_space
+from keras_attn.white_space import normalize_white_space
 
 Location = str | os.PathLike[str]
 

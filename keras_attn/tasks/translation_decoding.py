@@ -14,7 +14,7 @@ from keras_attn.models import SequenceDecoder
 from keras_attn.tasks.alignment import END, Alignment
 from keras_attn.tasks.decoding_batches import DecodingBatches
 from keras_attn.text import BytePairTokenizer
-from keras_attn.text.white_space import normalize_white_space
+from keras_attn.white_space import normalize_white_space
 
 Tensor = Any
 

@@ -11,7 +11,7 @@ from keras_attn.tasks.translation_decoding import (
     TranslationSearch,
     most_tokens,
 )
-from keras_attn.text.white_space import normalize_white_space_in_graph
+from keras_attn.white_space import normalize_white_space_in_graph
 
 
 def graph_functions(

@@ -35,8 +35,8 @@ from keras_attn.tasks.translation_settings import (
     TranslationUse,
 )
 from keras_attn.text import BytePairTokenizer
-from keras_attn.text.white_space import normalize_white_space
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
+from keras_attn.white_space import normalize_white_space
 
 
 class Translator(Task):

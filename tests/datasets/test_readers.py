@@ -21,7 +21,7 @@ from keras_attn.datasets import (
     read_tatoeba,
     read_tsv,
 )
-from keras_attn.text.white_space import normalize_white_space
+from keras_attn.white_space import normalize_white_space
 
 BOM = b"\xef\xbb\xbf"
 # Line ends for `str.splitlines`, and none for us.

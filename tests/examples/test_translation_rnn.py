@@ -72,7 +72,8 @@ def test_without_attention_from_a_file_to_a_saved_model(tmp_path):
     assert "A recurrent network of" in done.stdout
     assert "it has no attention" in done.stdout
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
-        "results.json", "saved_model", "settings.json", "translator.task", "unseen_sentences.tsv",
+        "results.json", "run", "saved_model", "settings.json", "translator.task",
+        "unseen_sentences.tsv",
     ]  # fmt: skip
     noted = json.loads((tmp_path / "run" / "settings.json").read_text())["settings"]
     assert (noted["model"], noted["attention"], noted["layers"]) == ("rnn", "none", 1)

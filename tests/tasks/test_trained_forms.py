@@ -32,7 +32,7 @@ def training(**values):
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     settings = TranslationData(
-        train=write_pairs(folder / "pairs.tsv"), dev_size=10, test_size=10, vocabulary_size=332
+        train=write_pairs(folder / "pairs.tsv"), dev_size=10, test_size=10, vocabulary_size=300
     )
     return PreparedTranslation.prepare(settings, folder / "prepared")
 

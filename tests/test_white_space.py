@@ -5,7 +5,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from keras_attn.text.white_space import normalize_white_space, normalize_white_space_in_graph
+from keras_attn.white_space import normalize_white_space, normalize_white_space_in_graph
 
 
 def in_graph(text):
