@@ -143,7 +143,7 @@ def check_equal(name: str, received: np.ndarray, expected: Any, tolerance: float
         )
 
 
-def with_a_row(tf: Any, function: Callable) -> Callable:
+def with_a_row(tf: Any, function: Callable, spare: Mapping[str, Any] | None = None) -> Callable:
     """Makes a function of at least one row one of any number of rows.
 
     Loops and some layers want a row: an empty batch gets one, which is dropped from the outputs.
@@ -152,6 +152,7 @@ def with_a_row(tf: Any, function: Callable) -> Callable:
         tf: The module `tensorflow`.
         function: A function of tensors by name to a dict of tensors, the batch as their first axis.
             Scalars among the inputs are handed on.
+        spare: Inputs of the row that an empty batch gets, by name; zeros and `""` if not there.
 
     Returns:
         The function.
@@ -170,7 +171,8 @@ def with_a_row(tf: Any, function: Callable) -> Callable:
         rows = tf.shape(next(iter(batched.values())))[0]
         more = tf.cast(rows == 0, tf.int32)
         for name, x in batched.items():
-            row = tf.zeros(tf.concat([[more], tf.shape(x)[1:]], axis=0), x.dtype)
+            value = tf.zeros((), x.dtype) if name not in (spare or ()) else spare[name]
+            row = tf.fill(tf.concat([[more], tf.shape(x)[1:]], axis=0), value)
             inputs[name] = tf.concat([x, row], axis=0)
         return {name: output[:rows] for name, output in function(**inputs).items()}
 

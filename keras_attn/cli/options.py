@@ -1,13 +1,12 @@
-"""Options of the command line: those of all tasks, and those made of settings dataclasses."""
+"""Options of the command line: those of all tasks, and those made of settings."""
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from keras_attn.settings import Option, read_settings
+from keras_attn.settings import Option
 
 FILE = click.Path(path_type=Path)
 
@@ -66,65 +65,3 @@ def make_option(option: Option) -> Callable:
     elif option.default is None and kind is not str:
         kind = _OrNone(kind)
     return click.option(f"--{name}", option.name, type=kind, required=option.required, help=text)
-
-
-def settings_options(kind: type, *more: type) -> Callable:
-    """Gives a command an option for each field of settings dataclasses.
-
-    The command gets None where an option was not given, so that a settings file can decide.
-
-    Args:
-        kind: A dataclass of `setting` fields.
-        *more: Further ones.
-
-    Returns:
-        A decorator.
-
-    Example:
-
-    >>> from keras_attn.tasks import CaptioningDecodingSettings
-    >>> command = settings_options(CaptioningDecodingSettings)(lambda **values: None)
-    """
-
-    def decorate(command: Callable) -> Callable:
-        for option in [o for k in (kind, *more) for o in k.declared()][::-1]:
-            command = make_option(option)(command)
-        return command
-
-    return decorate
-
-
-def merged(
-    sections: dict[str, type], file: Path | None, given: dict[str, Any], every: dict[str, type]
-) -> dict[str, Any]:
-    """Makes settings: the command line goes before the file, the file before the defaults.
-
-    Args:
-        sections: Names and dataclasses of the sections that are wanted.
-        file: A settings file, or None.
-        given: Values of the command line, None where there is none.
-        every: All sections that the file may have.
-
-    Returns:
-        An instance for each section.
-
-    Raises:
-        ValueError: For unknown names in the file, and values out of range.
-
-    Example:
-
-    >>> from keras_attn.tasks import CaptioningDecodingSettings
-    >>> merged({"decoding": CaptioningDecodingSettings}, None, {"beams": 2, "alpha": None}, {})
-    {'decoding': CaptioningDecodingSettings(beams=2, alpha=1.0, batch_size=32)}
-    """
-    read = read_settings(file, every) if file is not None else {}
-    made = {}
-    for name, kind in sections.items():
-        known = {field.name for field in dataclasses.fields(kind)}
-        line = {k: v for k, v in given.items() if k in known and v is not None}
-        try:
-            made[name] = kind(**{**read.get(name, {}), **line})
-        except (TypeError, ValueError) as error:
-            where = f" ({file}, [{name}], and the command line)" if file is not None else ""
-            raise ValueError(f"{error}{where}") from error
-    return made

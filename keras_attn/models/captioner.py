@@ -1,4 +1,4 @@
-"""Captioners by name, and decoding with their layers."""
+"""Captioners of pictures joined with their encoders, and decoding with their layers."""
 
 from typing import Any
 
@@ -8,82 +8,11 @@ from keras import ops
 from keras_attn.layers import AttentionDecoder, TokenEmbedding, TransformerDecoder
 from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.sequence_decoder import SequenceDecoder
-from keras_attn.models.soft_attention_captioner import (
-    SoftAttentionCaptionerConfig,
-    soft_attention_captioner,
-)
 from keras_attn.models.token_decoder import TokenDecoder
-from keras_attn.models.transformer_captioner import (
-    TransformerCaptionerConfig,
-    transformer_captioner,
-)
 
 Tensor = Any
-Config = SoftAttentionCaptionerConfig | TransformerCaptionerConfig
 
-CAPTIONERS = {
-    "soft-attention": (SoftAttentionCaptionerConfig, soft_attention_captioner),
-    "transformer": (TransformerCaptionerConfig, transformer_captioner),
-}
-_DECODERS = {"soft-attention": AttentionDecoder, "transformer": TransformerDecoder}
-
-
-def captioner(config: Config, dtype: Any = None) -> keras.Model:
-    """Builds the captioner that a config is of.
-
-    Args:
-        config: `SoftAttentionCaptionerConfig` or `TransformerCaptionerConfig`.
-        dtype: Dtype or policy of the layers.
-
-    Returns:
-        The functional model, from `{"regions": (B, R, D), "target_ids": (B, T)}` to logits
-        `(B, T, V)`.
-
-    Raises:
-        TypeError: For anything else.
-
-    Example:
-
-    >>> captioner(SoftAttentionCaptionerConfig(50, region_dim=6, dim=8, units=16)).name
-    'soft_attention'
-    """
-    for kind, build in CAPTIONERS.values():
-        if isinstance(config, kind):
-            return build(config, dtype=dtype)
-    kinds = [kind.__name__ for kind, _ in CAPTIONERS.values()]
-    raise TypeError(f"`config` must be one of {kinds}. Received: {type(config).__name__}.")
-
-
-def captioner_kind(model: Config | keras.Model) -> str:
-    """Returns the name of the kind of captioner: a key of `CAPTIONERS`.
-
-    Args:
-        model: The model, reloaded perhaps, or its config.
-
-    Returns:
-        `"soft-attention"` or `"transformer"`.
-
-    Raises:
-        TypeError: For anything else.
-
-    Example:
-
-    >>> captioner_kind(TransformerCaptionerConfig(50, region_dim=6))
-    'transformer'
-    """
-    for name, (kind, _) in CAPTIONERS.items():
-        if isinstance(model, kind):
-            return name
-    layers = {layer.name: layer for layer in getattr(model, "layers", [])}
-    if isinstance(layers.get("embedding"), TokenEmbedding) and "regions" in layers:
-        wanted = {"soft-attention": "head", "transformer": "region_projection"}
-        for name, kind in _DECODERS.items():
-            if isinstance(layers.get("decoder"), kind) and wanted[name] in layers:
-                return name
-    raise TypeError(
-        "Expected a model of `captioner`, or its config. Received: "
-        f"{getattr(model, 'name', model)!r} of type {type(model).__name__}."
-    )
+_DECODERS = {"head": AttentionDecoder, "region_projection": TransformerDecoder}
 
 
 def image_captioner(
@@ -95,7 +24,7 @@ def image_captioner(
 
     Args:
         encoder: An `ImageEncoder`; where its `trainable` is False it is not trained.
-        captioner: What `captioner` returned.
+        captioner: A model built by the config of a captioner.
         name: Name of the model.
 
     Returns:
@@ -108,7 +37,7 @@ def image_captioner(
     Example:
 
     >>> encoder = small_cnn_encoder(16, filters=(4, 8))
-    >>> model = captioner(SoftAttentionCaptionerConfig(50, region_dim=8, dim=8, units=16))
+    >>> model = SoftAttentionCaptionerConfig(50, region_dim=8, dim=8, units=16).build()
     >>> joined = image_captioner(encoder, model)
     >>> tuple(joined({"images": ops.ones((1, 16, 16, 3)), "target_ids": ops.array([[1]])}).shape)
     (1, 1, 50)
@@ -133,15 +62,15 @@ class CaptionDecoder(SequenceDecoder):
     `keras_attn.generation` take its `decoder`; `align` says at which regions it looked.
 
     Args:
-        model: What `captioner` returned, or a reloaded one. Of a model that holds it within, such
-            as one with an `ImageEncoder` before it, `model.get_layer(...)`.
+        model: A model built by the config of a captioner, or a reloaded one. If a larger model
+            holds it, such as one with an `ImageEncoder` before it, `model.get_layer(...)`.
 
     Raises:
-        TypeError: For another model.
+        TypeError: If it is another model.
 
     Example:
 
-    >>> model = captioner(SoftAttentionCaptionerConfig(50, region_dim=6, dim=8, units=16))
+    >>> model = SoftAttentionCaptionerConfig(50, region_dim=6, dim=8, units=16).build()
     >>> captions = CaptionDecoder(model)
     >>> memory, mask = captions.encode(ops.ones((2, 9, 6)))
     >>> found = greedy_search(
@@ -152,8 +81,15 @@ class CaptionDecoder(SequenceDecoder):
     """
 
     def __init__(self, model: keras.Model):
-        self.kind = captioner_kind(model)
-        layers = {layer.name: layer for layer in model.layers}
+        layers = {layer.name: layer for layer in getattr(model, "layers", [])}
+        if not isinstance(layers.get("embedding"), TokenEmbedding) or not any(
+            name in layers and isinstance(layers.get("decoder"), kind)
+            for name, kind in _DECODERS.items()
+        ):
+            raise TypeError(
+                "Expected a model built by the config of a captioner. Received: "
+                f"{getattr(model, 'name', model)!r} of type {type(model).__name__}."
+            )
         self.region_dim = model.get_layer("regions").output.shape[-1]
         names = ("region_projection", "region_positions", "region_norm")
         self.encoder = [layers[name] for name in names if name in layers]

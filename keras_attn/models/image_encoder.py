@@ -23,7 +23,7 @@ class ImageEncoder(keras.Model):
     scaling are within the graph. Region `r` is at row `r // columns` and column `r % columns` of a
     `grid` that covers the whole picture.
 
-    Made by `applications_encoder`, `vgg16_from_lpips`, `encoder_from_model`, `small_cnn_encoder` or
+    Made by `applications_encoder`, `encoder_from_model`, `small_cnn_encoder` or
     `patch_encoder`. It is saved and loaded as any functional Keras model, and trains as one: for
     frozen weights set `encoder.trainable = False`.
 

@@ -109,7 +109,7 @@ def _application(function: str, **arguments) -> keras.Model:
             raise
         raise DownloadError(
             f"The weights of {function} could not be downloaded: {error}. Other choices: "
-            "weights=<path of the file>, vgg16_from_lpips() by pip, weights=None, or "
+            "weights=<path of the file>, weights=None, or "
             "small_cnn_encoder and patch_encoder, which are trained from the beginning."
         ) from error
 

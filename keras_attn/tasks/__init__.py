@@ -9,15 +9,10 @@ from keras_attn.tasks.attention_views import (
 from keras_attn.tasks.captioner import Captioner
 from keras_attn.tasks.captioning_decoding import Caption
 from keras_attn.tasks.captioning_settings import (
-    CaptioningDataSettings,
-    CaptioningDecodingSettings,
-    CaptioningModelSettings,
-    CaptioningTrainingSettings,
-)
-from keras_attn.tasks.captioning_training import (
-    CaptioningRun,
-    DevelopmentCaptions,
-    train_captioner,
+    CaptioningData,
+    CaptioningTest,
+    CaptioningTraining,
+    CaptioningUse,
 )
 from keras_attn.tasks.explanation import Explanation
 from keras_attn.tasks.faithfulness import DeletionCurve, deletion_curve
@@ -55,13 +50,11 @@ __all__ = [
     "Alignment",
     "Caption",
     "Captioner",
-    "CaptioningDataSettings",
-    "CaptioningDecodingSettings",
-    "CaptioningModelSettings",
-    "CaptioningRun",
-    "CaptioningTrainingSettings",
+    "CaptioningData",
+    "CaptioningTest",
+    "CaptioningTraining",
+    "CaptioningUse",
     "DeletionCurve",
-    "DevelopmentCaptions",
     "Examples",
     "Explanation",
     "LoadReport",
@@ -93,6 +86,5 @@ __all__ = [
     "caption_view",
     "classification_view",
     "deletion_curve",
-    "train_captioner",
     "translation_view",
 ]

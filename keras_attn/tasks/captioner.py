@@ -1,32 +1,45 @@
 """Captioning: a picture in, a sentence out, and where the model looked."""
 
+from __future__ import annotations
+
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
 
 from keras_attn.datasets import CacheFill, CaptionBatches, FeatureCache
-from keras_attn.datasets.image_problems import describe_image_problems
-from keras_attn.export import export_in_child_process
-from keras_attn.models import ImageEncoder, captioner, captioner_kind, image_captioner
+from keras_attn.datasets.image_problems import ImageProblem, describe_image_problems
+from keras_attn.layers.quantization import float_policy
+from keras_attn.models import CAPTIONERS, ImageEncoder, ImageEncoderConfig, image_captioner
 from keras_attn.tasks.captioning_data import (
     Captioned,
+    CaptionedPictures,
     as_pictures,
     checked_captioned,
+    digest_of,
+    drawn,
     picture_source,
     read_pictures,
     region_cache,
+    whole_pictures,
 )
 from keras_attn.tasks.captioning_decoding import CaptionSearch
-from keras_attn.tasks.captioning_export import export_captioner
+from keras_attn.tasks.captioning_graph import example_files, expected_outputs, graph_functions
+from keras_attn.tasks.captioning_settings import (
+    CaptioningData,
+    CaptioningTest,
+    CaptioningTraining,
+    CaptioningUse,
+)
+from keras_attn.tasks.captioning_sources import TestPictures, test_pictures, training_pictures
 from keras_attn.tasks.checks import check_decoding, check_n_best
-from keras_attn.tasks.compiling import fit_task, jit_compile, make_adam, make_schedule
-from keras_attn.tasks.configs import captioner_config
-from keras_attn.tasks.quantizing import Quantizable
-from keras_attn.tasks.task_file import load_weights, read_config, save_task
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.saved import vocabulary_digest
+from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import (
     CaptionScores,
@@ -35,30 +48,33 @@ from keras_attn.training import (
     caption_scores,
     num_data_shards,
 )
+from keras_attn.training.caption_tokens import metrics_folder
+
+_DIFFERENT = 2  # pictures that CIDEr weighs words by
 
 
-class Captioner(Quantizable):
+class Captioner(Task):
     """A captioner of pictures with its encoder and its tokenizer.
 
-    `.model` is the plain Keras model that is trained, `.dataset(images)` what its `fit` takes; the
-    methods here only join them. With a frozen encoder `.model` reads regions, computed once; else
-    pictures.
+    `.model` is the plain Keras model that is trained, `.dataset(images)` what its `fit` takes. If
+    the encoder is not trained, `.model` reads regions, which are computed once; else pictures. The
+    examples of `fit` are `CaptionedImage`s, or (picture, captions) pairs.
 
     Args:
         tokenizer: A `BytePairTokenizer`, trained on captions.
         encoder: An `ImageEncoder`.
-        config: Settings of the decoder: a `SoftAttentionCaptionerConfig` or
-            `TransformerCaptionerConfig`, or a dict of the fields of one with its name, `{"kind":
-            "transformer", ...}` (`"soft-attention"` if None). In a dict the sizes of vocabulary and
-            regions, and the grid, are taken from the other arguments.
-        max_length: Most tokens of a caption, the end included.
-        train_encoder: Whether the encoder is trained with the decoder: those of its weights that
-            are trainable. Else they stay as they are.
+        config: Settings of the decoder: a `SoftAttentionCaptionerConfig`, a
+            `TransformerCaptionerConfig`, or a dict of the settings of one with its name,
+            `{"model": "transformer", ...}` (`"soft-attention"` if none is named). The sizes of
+            vocabulary and regions, and the grid, are taken from the other arguments.
+        max_length: Largest number of tokens of a caption, the end included.
+        train_encoder: Whether the encoder is trained with the decoder (those of its weights that
+            are trainable), or stays as it is.
         dtype: Dtype or policy of the decoder's layers, such as `"mixed_bfloat16"`.
 
     Raises:
-        TypeError: For another tokenizer or encoder.
-        ValueError: For settings that are none, out of range, or do not fit the encoder.
+        TypeError: If the tokenizer or the encoder is of another class.
+        ValueError: If a setting is unknown or out of range, or does not fit the encoder.
 
     Example:
 
@@ -66,20 +82,31 @@ class Captioner(Quantizable):
     >>> images = [(red, "something red"), (blue, "something blue")]
     >>> tokenizer = BytePairTokenizer.train([caption for _, caption in images], 267)
     >>> encoder = patch_encoder(8, patch_size=4, num_layers=1, dim=16, intermediate_dim=16)
-    >>> config = {"kind": "soft-attention", "dim": 16, "units": 32, "dropout": 0}
+    >>> config = {"model": "soft-attention", "dim": 16, "units": 32, "dropout": 0.0}
     >>> captioner = Captioner(tokenizer, encoder, config, max_length=12, train_encoder=True)
-    >>> history = captioner.fit(images, epochs=1, batch_size=2, verbose=0)
+    >>> run = captioner.fit(images, epochs=1, batch_size=2, verbose=0)
     >>> best = captioner.caption(blue, return_attention=True)  # with more epochs: something blue
     >>> isinstance(best.text, str), best.attention.shape[1:]
     (True, (2, 2))
     """
+
+    name = "captioning"
+    summary = "Caption pictures: emoji by their names, or any captioned pictures of your own."
+    kinds = CAPTIONERS
+    parts: ClassVar = {"encoder": ImageEncoderConfig}
+    Data = CaptioningData
+    Training = CaptioningTraining
+    Use = CaptioningUse
+    Test = CaptioningTest
+    section_steps: ClassVar = {**Task.section_steps, "encoder": ("fit",)}
+    examples_are = "pictures"
 
     def __init__(
         self,
         tokenizer: BytePairTokenizer,
         encoder: ImageEncoder,
         config: Any = None,
-        max_length: int = 32,
+        max_length: int = CaptioningData.max_length,
         train_encoder: bool = False,
         dtype: Any = None,
     ):
@@ -99,7 +126,12 @@ class Captioner(Quantizable):
             )
         self.tokenizer = tokenizer
         self.encoder = encoder
-        self.config = captioner_config(config, tokenizer.vocabulary_size, encoder)
+        self.config = self.kinds.make(
+            config,
+            vocabulary_size=tokenizer.vocabulary_size,
+            region_dim=encoder.region_dim,
+            grid=encoder.grid,
+        )
         self.max_length = max_length
         self.train_encoder = bool(train_encoder)
         if self.train_encoder and not encoder.trainable_weights:
@@ -107,39 +139,118 @@ class Captioner(Quantizable):
                 "Expected an encoder with weights that are trained, for train_encoder=True. "
                 f"Received: {encoder.name!r} without one. Set its `trainable` to True."
             )
-        self.captioner = captioner(self.config, dtype=dtype)
+        self.captioner = self.config.build(dtype)
         """The model from regions and tokens to logits."""
         self.joined = image_captioner(encoder, self.captioner)
         """The model from pictures and tokens to logits, of the same weights."""
         self.model = self.joined if self.train_encoder else self.captioner
         self._search = CaptionSearch(encoder, self.captioner, tokenizer, max_length)
-        self._optimizer: Any = None
+        self._notes: list[str] = []
         self.cache_dtype = "float16"
-        """Of regions on the disk; `"float32"` for an encoder whose values need it."""
+        """Dtype of regions on the disk; `"float32"` for an encoder whose values need it."""
 
-    # Training
+    @property
+    def whole(self) -> keras.Model:
+        """The model from pictures and tokens to logits."""
+        return self.joined
+
+    @property
+    def policy(self) -> keras.DTypePolicy:
+        """Dtype policy of the decoder's layers, as it was before the model was quantized."""
+        return float_policy(self.captioner.get_layer("decoder"))
+
+    def facts(self) -> list[str]:
+        """What tells this captioner from others, for its `repr`."""
+        rows, columns = self.encoder.grid
+        frozen = "" if self.train_encoder else " (not trained)"
+        return [
+            self.kinds.name_of(self.config),
+            f"{self.encoder.name}{frozen} with {rows} x {columns} regions",
+            f"{self.tokenizer.vocabulary_size:,} tokens",
+        ]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: CaptioningData) -> Examples:
+        """Reads captioned pictures.
+
+        The captions are Karpathy's JSON (Flickr8k, Flickr30k, COCO, RSICD), COCO's own, Flickr8k's
+        text files, a CSV or TSV table, or the folder of UCM-Captions. Without a file, emoji with
+        their names are read (67 MB, fetched once by pip). A part of the pictures is left for
+        choosing the best weights. No test side is read.
+        """
+        return Examples(*training_pictures(data))
+
+    def read_test(self, test: CaptioningTest, data: CaptioningData) -> TestPictures:
+        """Reads captioned pictures, and the training captions if `--train` names them."""
+        return test_pictures(test, data)
+
+    @classmethod
+    def create(
+        cls,
+        examples: Iterable[Captioned],
+        data: CaptioningData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+        encoder: ImageEncoder | ImageEncoderConfig | Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Makes an untrained captioner for captions, of which the vocabulary is made.
+
+        Args:
+            examples: Captioned pictures.
+            data: Settings of the vocabulary and the length.
+            model: As `config` of the constructor.
+            dtype: Dtype or policy of the layers, also of an encoder with random weights.
+            encoder: Settings of the encoder, or an `ImageEncoder`, which is not trained.
+
+        Returns:
+            A `Captioner`.
+
+        Example:
+
+        >>> images = [(np.zeros((8, 8, 3), "uint8"), "a black square")]
+        >>> captioner = Captioner.create(images, encoder={"filters": "4,8", "image_size": 8})
+        >>> captioner.encoder.grid, captioner.train_encoder
+        ((2, 2), True)
+        """
+        data = made(cls.Data, data)
+        captions = [text for texts in checked_captioned(examples).captions for text in texts]
+        tokenizer = BytePairTokenizer.train(captions, data.vocabulary_size, allow_fewer=True)
+        trained = False
+        parts: dict[str, Any] = {}
+        if not isinstance(encoder, ImageEncoder):
+            parts["encoder"] = made(ImageEncoderConfig, encoder)
+            trained = parts["encoder"].is_trained
+            encoder = parts["encoder"].build(dtype)
+        captioner = cls(tokenizer, encoder, model, data.max_length, trained, dtype)
+        captioner._data, captioner._parts = data, parts
+        return captioner
 
     def dataset(
         self,
         images: Iterable[Captioned],
         cache_dir: str | os.PathLike | None = None,
         verbose: Any = "auto",
+        on_error: str = "error",
         **settings: Any,
     ) -> CaptionBatches:
         """Makes batches for `model.fit`: each caption of each picture, once an epoch.
 
-        The regions of a frozen encoder are computed once, and kept on the disk in a `FeatureCache`;
-        those of arrays, which have no files, in memory. Pictures for an encoder that is trained are
-        read as they are needed, and kept where they are few.
+        The regions of an encoder that is not trained are computed once. They are kept on the disk
+        in a `FeatureCache`, or in memory if the pictures are arrays, which have no files. Pictures
+        for an encoder that is trained are read as they are needed.
 
         Args:
             images: `CaptionedImage`s, or (picture, captions) pairs, with pictures that are all
                 paths or all arrays.
             cache_dir: Folder of the `FeatureCache`. By default a folder for this encoder in
                 `KERAS_ATTN_CACHE`, or else in `~/.cache/keras_attn`.
-            verbose: 0: the progress of the computation of regions is not shown.
-            **settings: Of `keras_attn.datasets.CaptionBatches`: `batch_size`, `seed`, ... With an
-                encoder that is trained all batches have one shape: in batches of captions of like
+            verbose: 0 does not show the progress of the computation of regions.
+            on_error: `"error"`: a broken picture is an error. `"skip"`: broken pictures are left
+                out, with a warning that names them.
+            **settings: Of `keras_attn.datasets.CaptionBatches`: `batch_size`, `seed`, ... If the
+                encoder is trained, all batches have one shape: in batches of captions of like
                 length the statistics of batch normalisation would tell the length, which an encoder
                 learns to rely on, and lacks when it is used.
 
@@ -148,10 +259,33 @@ class Captioner(Quantizable):
             that counts them.
 
         Raises:
-            ValueError: For what is no captioned picture, broken pictures, and the cache of another
-                encoder.
+            ValueError: If something is not a captioned picture, a picture is broken, or the cache
+                is of another encoder.
         """
-        found = checked_captioned(images)
+        batches, found, problems = self._batches(images, cache_dir, verbose, on_error, **settings)
+        if problems:
+            warnings.warn(_left_out(found, problems), stacklevel=2)
+        if batches.dropped:
+            count = sum(map(len, found.captions))
+            warnings.warn(
+                f"{batches.dropped} of {count} captions have more tokens than `max_length` "
+                f"and are left out. Received: max_length={self.max_length}.",
+                stacklevel=2,
+            )
+        return batches
+
+    def _batches(
+        self,
+        images: Iterable[Captioned],
+        cache_dir: str | os.PathLike | None,
+        verbose: Any,
+        on_error: str,
+        **settings: Any,
+    ) -> tuple[CaptionBatches, CaptionedPictures, list[ImageProblem]]:
+        """Returns batches, the whole pictures, and what is wrong with the others."""
+        found, problems = whole_pictures(
+            self, checked_captioned(images), on_error, cache_dir, verbose
+        )
         source = picture_source(self, found.pictures, cache_dir, verbose)
         texts = [caption for captions in found.captions for caption in captions]
         numbers = [n for n, captions in enumerate(found.captions) for _ in captions]
@@ -170,13 +304,94 @@ class Captioner(Quantizable):
                 **settings,
             },
         )
-        if batches.dropped:
-            warnings.warn(
-                f"{batches.dropped} of {len(texts)} captions have more tokens than `max_length` "
-                f"and are left out. Received: max_length={self.max_length}.",
-                stacklevel=2,
+        return batches, found, problems
+
+    def batches(
+        self, examples: Iterable[Captioned], training: CaptioningTraining, shuffle: bool = True
+    ) -> CaptionBatches:
+        """Makes the batches of a training, see `dataset`."""
+        return self._training_batches(examples, training, shuffle)[0]
+
+    def _training_batches(
+        self, examples: Iterable[Captioned], training: CaptioningTraining, shuffle: bool = True
+    ) -> tuple[CaptionBatches, CaptionedPictures]:
+        batches, found, problems = self._batches(
+            examples,
+            training.cache_dir or None,
+            self._verbose,
+            "error" if self._data is None else self._data.on_error,
+            batch_size=training.batch_size,
+            seed=training.seed,
+            shuffle=shuffle,
+        )
+        if problems:
+            self._notes.append(_left_out(found, problems))
+        return batches, found
+
+    def objective(self, training: CaptioningTraining) -> dict[str, Any]:
+        """Cross-entropy over real tokens, to which soft attention adds its doubly stochastic loss.
+
+        The perplexity is of the captions alone.
+        """
+        return {
+            "loss": MaskedCrossEntropy(training.label_smoothing),
+            "weighted_metrics": [Perplexity()],
+        }
+
+    def scored_by(self, training: CaptioningTraining) -> tuple[str, int]:
+        """CIDEr, BLEU-4 or the perplexity, of which less is better."""
+        return training.score, -1 if training.score == "perplexity" else 1
+
+    def scorer(
+        self, dev: Iterable[Captioned], training: CaptioningTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Scores development pictures: their perplexity, and CIDEr and BLEU-4 of new captions.
+
+        The latter are times 100, of the words that `tokenize_captions` finds without Java. Of two
+        epochs with the same score the one with the lower perplexity is better.
+        """
+        if training.score != "perplexity":
+            metrics_folder()
+        some = drawn(dev, training.score_pictures, training.seed)
+        if training.score == "cider" and len(some) < _DIFFERENT:
+            raise ValueError(
+                "CIDEr weighs words by how many pictures have them. Expected: two development "
+                f"pictures or more. Received: {len(some)}. Take score='bleu_4' or 'perplexity'."
             )
-        return batches
+        batches, found = self._training_batches(some, training, shuffle=False)
+
+        def score(model: keras.Model) -> Scored:
+            figures = model.evaluate(batches, verbose=0, return_dict=True)
+            perplexity = float(figures["perplexity"])
+            if training.score == "perplexity":
+                return Scored((-perplexity,), {"val_perplexity": perplexity})
+            captions = self.caption_source(batches.pictures, training.score_beams)
+            scores = caption_scores(captions, found.captions, tokenization="plain")
+            figures = {
+                "val_perplexity": perplexity,
+                "val_cider": round(scores.cider, 4),
+                "val_bleu_4": round(scores.bleu_4, 4),
+            }
+            return Scored((figures[f"val_{training.score}"], -perplexity), figures)
+
+        return score
+
+    def describe(self, batches: CaptionBatches) -> list[str]:
+        """Says what is trained, and what is left out."""
+        rows, columns = self.encoder.grid
+        notes, self._notes = self._notes, []
+        return [
+            *notes,
+            f"{len(batches.pictures):,} pictures, {batches.num_examples:,} captions, "
+            f"{self.tokenizer.vocabulary_size:,} tokens, {rows} x {columns} regions, "
+            f"{self.model.count_params():,} weights, {len(batches):,} batches an epoch, "
+            f"{batches.padded_share:.0%} padding, {keras.backend.backend()}",
+        ]
+
+    def digest(self, examples: Iterable[Captioned], dev: Iterable[Captioned]) -> str:
+        """Names pictures, captions, and an encoder that is not trained."""
+        weights = "" if self.train_encoder else self.encoder.fingerprint()["weights"]
+        return digest_of(examples, dev, weights)
 
     def feature_cache(self, cache_dir: str | os.PathLike | None = None) -> FeatureCache:
         """Opens the cache of the encoder's regions.
@@ -219,92 +434,9 @@ class Captioner(Quantizable):
             verbose=int(verbose != 0),
         )
 
-    def compile(
-        self,
-        total_steps: int,
-        learning_rate: float = 1e-3,
-        warmup_steps: int | None = None,
-        label_smoothing: float = 0.0,
-        weight_decay: float = 0.0,
-        clip_norm: float = 1.0,
-        ema_momentum: float = 0.0,
-        **kwargs: Any,
-    ) -> None:
-        """Compiles `.model` with what suits a captioner. `fit` does so where this was not.
-
-        Adam with linear warm-up and cosine decay, the norm of the gradient clipped; cross-entropy
-        over real tokens, to which the soft attention adds its doubly stochastic loss; perplexity is
-        of the captions alone. `captioner.model.compile(...)` sets anything else.
-
-        Args:
-            total_steps: Number of updates in all.
-            learning_rate: The highest learning rate.
-            warmup_steps: Steps until it is reached; a twentieth of all, at most 1000, if None.
-            label_smoothing: Share of the target's probability that is spread over the vocabulary.
-            weight_decay: Of AdamW; 0: Adam.
-            clip_norm: Largest norm of all gradients together; 0: any.
-            ema_momentum: Momentum of the moving average of the weights, which becomes the weights
-                at the end of `fit` (see `keras_attn.training.averaged_weights`); 0: none.
-            **kwargs: Of `keras.Model.compile`.
-        """
-        policy = self.captioner.get_layer("decoder").dtype_policy
-        settings = {
-            "optimizer": make_adam(
-                make_schedule(total_steps, learning_rate, warmup_steps),
-                policy,
-                weight_decay,
-                clip_norm,
-                ema_momentum,
-            ),
-            "loss": MaskedCrossEntropy(label_smoothing),
-            # The loss is also of the attention; this is of the captions alone.
-            "weighted_metrics": [Perplexity()],
-            "jit_compile": jit_compile(recurrent=captioner_kind(self.config) == "soft-attention"),
-        }
-        self.model.compile(**{**settings, **kwargs})
-        self._optimizer = None
-
-    def fit(
-        self,
-        images: Iterable[Captioned],
-        validation: Iterable[Captioned] | None = None,
-        epochs: int = 10,
-        batch_size: int = 64,
-        cache_dir: str | os.PathLike | None = None,
-        seed: int = 0,
-        verbose: Any = "auto",
-        callbacks: Sequence[keras.callbacks.Callback] = (),
-        **compile_settings: Any,
-    ) -> keras.callbacks.History:
-        """Trains on captioned pictures.
-
-        Args:
-            images: As `dataset`.
-            validation: Some whose loss is shown after each epoch.
-            epochs: Passes over the captions.
-            batch_size: Captions of a batch.
-            cache_dir: As `dataset`.
-            seed: Of the order of the captions. Dropout follows `keras.utils.set_random_seed`.
-            verbose: Of Keras' progress bar.
-            callbacks: Further Keras callbacks.
-            **compile_settings: Of `compile`, with which each `fit` starts anew: its learning rate
-                rises and falls over the epochs of this call. A model that was compiled by
-                `compile` or `.model.compile` is taken as it is, unless settings are given.
-
-        Returns:
-            Keras' `History`.
-        """
-        batches = self.dataset(images, cache_dir, verbose, batch_size=batch_size, seed=seed)
-        seen = None
-        if validation is not None:
-            seen = self.dataset(
-                validation, cache_dir, verbose, batch_size=batch_size, shuffle=False
-            )
-        return fit_task(self, batches, seen, epochs, verbose, callbacks, compile_settings)
-
     # Use
 
-    def regions(self, images: Any, batch_size: int = 32) -> np.ndarray:
+    def regions(self, images: Any, batch_size: int = CaptioningUse.batch_size) -> np.ndarray:
         """Computes what the decoder reads of pictures.
 
         Args:
@@ -344,10 +476,10 @@ class Captioner(Quantizable):
     def caption(
         self,
         images: Any,
-        beams: int = 4,
-        alpha: float = 1.0,
+        beams: int = CaptioningUse.beams,
+        alpha: float = CaptioningUse.alpha,
         return_attention: bool = False,
-        batch_size: int = 32,
+        batch_size: int = CaptioningUse.batch_size,
         on_error: str = "error",
     ) -> Any:
         """Captions pictures.
@@ -387,9 +519,9 @@ class Captioner(Quantizable):
         self,
         images: Any,
         num_return_sequences: int | None = None,
-        beams: int = 4,
-        alpha: float = 1.0,
-        batch_size: int = 32,
+        beams: int = CaptioningUse.beams,
+        alpha: float = CaptioningUse.alpha,
+        batch_size: int = CaptioningUse.batch_size,
         on_error: str = "error",
     ) -> Any:
         """Finds several captions of each picture, with scores and where the model looked.
@@ -420,7 +552,11 @@ class Captioner(Quantizable):
         return results[0] if one else results
 
     def caption_source(
-        self, source: Any, beams: int = 4, alpha: float = 1.0, batch_size: int = 32
+        self,
+        source: Any,
+        beams: int = CaptioningUse.beams,
+        alpha: float = CaptioningUse.alpha,
+        batch_size: int = CaptioningUse.batch_size,
     ) -> list[str]:
         """Captions what `model` is trained on: regions, or pictures where the encoder is trained.
 
@@ -444,18 +580,18 @@ class Captioner(Quantizable):
     def evaluate(
         self,
         images: Iterable[Captioned],
-        beams: int = 4,
-        alpha: float = 1.0,
-        batch_size: int = 32,
+        beams: int = CaptioningUse.beams,
+        alpha: float = CaptioningUse.alpha,
+        batch_size: int = CaptioningUse.batch_size,
         train_captions: Iterable[str] | None = None,
-        tokenization: str = "auto",
-        meteor: bool = False,
+        tokenization: str = CaptioningTest.tokenization,
+        meteor: bool = CaptioningTest.meteor,
         cache_dir: str | os.PathLike | None = None,
     ) -> CaptionScores:
         """Captions pictures and scores the captions against theirs.
 
         Args:
-            images: As `dataset`.
+            images: As `dataset`, or what `read_test` returns, which has the training captions too.
             beams: As `caption`.
             alpha: As `caption`.
             batch_size: As `caption`.
@@ -470,69 +606,91 @@ class Captioner(Quantizable):
 
         Raises:
             ImportError: If `pycocoevalcap` is not installed.
-            ValueError: For what is no captioned picture, and broken pictures.
+            ValueError: If something is not a captioned picture, or a picture is broken.
         """
         check_decoding(alpha, beams=beams, batch_size=batch_size)
+        metrics_folder()  # before the work
+        if train_captions is None and isinstance(images, TestPictures):
+            train_captions = images.learnt
         found = checked_captioned(images)
-        if cache_dir is None:
+        if not cache_dir:
             captions = self.caption(found.pictures, beams, alpha, batch_size=batch_size)
         else:
             source = picture_source(self, found.pictures, cache_dir, 0)
             captions = self.caption_source(source, beams, alpha, batch_size)
-        return caption_scores(captions, found.captions, train_captions, tokenization, meteor)
+        names = found.names()
+        return caption_scores(
+            dict(zip(names, captions, strict=True)),
+            dict(zip(names, found.captions, strict=True)),
+            train_captions,
+            tokenization,
+            meteor,
+        )
+
+    predict = caption  # as all tasks call what they are for
 
     def _models(self) -> tuple[keras.Model, ...]:
         return (self.joined, self.captioner, self.encoder)
 
-    # Files
+    # Files and export
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Saves settings, tokenizer, encoder and weights to one file, readable on every backend."""
-        config = {
-            "config": {"kind": captioner_kind(self.config), **self.config.to_dict()},
+    @property
+    def backbone(self) -> Mapping[str, tuple[str, ...]]:
+        """The encoder and the decoder, which are models within the whole one."""
+        return {self.encoder.name: (), self.captioner.name: ()}
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of the decoder."""
+        return {self.captioner.name: vocabulary_digest(self.tokenizer)}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the captioner again."""
+        return {
+            "config": self.kinds.describe(self.config),
             "tokenizer": self.tokenizer.get_config(),
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "max_length": self.max_length,
             "train_encoder": self.train_encoder,
-            "dtype": self.captioner.get_layer("decoder").dtype_policy.name,
         }
-        save_task(path, "Captioner", config, self.joined)
 
     @classmethod
-    def load(cls, path: str | os.PathLike, dtype: Any = None) -> "Captioner":
-        """Loads what `save` wrote.
-
-        Args:
-            path: The file.
-            dtype: As in the constructor; what was saved if None.
-
-        Returns:
-            A `Captioner`, not compiled.
-        """
-        config = read_config(path, "Captioner")
-        made = cls(
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained captioner of what `get_config` returned."""
+        return cls(
             BytePairTokenizer.from_config(config["tokenizer"]),
             keras.saving.deserialize_keras_object(config["encoder"], safe_mode=True),
             config["config"],
             config["max_length"],
             config["train_encoder"],
-            config["dtype"] if dtype is None else dtype,
+            dtype,
         )
-        load_weights(path, made.joined)
-        return made
 
-    def export(
-        self,
-        path: str | os.PathLike,
-        beams: int = 4,
-        alpha: float = 1.0,
-        num_return_sequences: int | None = None,
-        overwrite: bool = False,
-    ) -> None:
-        """Exports a TensorFlow SavedModel from the bytes of pictures to captions.
+    @property
+    def export_tolerance(self) -> float:
+        """How far figures of the SavedModel may be from those of this object."""
+        return 1e-4 if self.encoder.output.dtype == "float32" == self.policy.compute_dtype else 3e-2
 
-        Its signature `serving_default` takes `image: string (B,)`, each the bytes of a JPEG, PNG,
-        GIF or BMP file, and gives `caption: string (B,)`, as `caption` does. Its signature
+    @property
+    def spare_row(self) -> Mapping[str, Any]:
+        """A picture that an empty batch gets."""
+        return {"image": example_files((1, 1))[0]}
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns pictures of several kinds and sizes, as the bytes of their files."""
+        return {"image": example_files(self.encoder.image_size)}
+
+    def expected(
+        self, examples: Mapping[str, Any], use: CaptioningUse
+    ) -> dict[str, dict[str, Any]]:
+        """Returns what this object gives, as the SavedModel is to give it."""
+        count = use.num_return_sequences or use.beams
+        return expected_outputs(self._search, examples["image"], use.beams, use.alpha, count)
+
+    def serve(self, tf: Any, use: CaptioningUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the functions of the SavedModel.
+
+        The signature `serving_default` takes `image: string (B,)`, each the bytes of a JPEG, PNG,
+        GIF or BMP file, and gives `caption: string (B,)`, as `caption` does. The signature
         `details` takes the same and gives what `caption_n_best` gives, padded with `""` and zeros:
 
         - `captions`, `scores`, `truncated` `(B, R)`, the best first;
@@ -540,38 +698,16 @@ class Captioner(Quantizable):
 
         One picture that cannot be decoded fails its whole batch: a graph cannot catch errors. The
         graph does not turn a picture as its EXIF data say, and has no limit of pixels. Its resizing
-        may differ from that of `caption` by 1 of 255 where a picture has another size, and its
+        may differ from that of `caption` by 1 of 255 if a picture has another size, and its
         decoding of JPEG by a little more.
-
-        It loads with `import tensorflow` alone. Before it is put in its place it is loaded and both
-        signatures are compared with this object. On JAX and PyTorch a child process with the
-        TensorFlow backend does the work.
-
-        Args:
-            path: Folder of the SavedModel.
-            beams: Width of its beam search.
-            alpha: Exponent of its length penalty.
-            num_return_sequences: Number R of captions in `details`, at most `beams`; `beams` if
-                None.
-            overwrite: Whether a SavedModel that is there is replaced, at the end, by the new one.
-
-        Raises:
-            FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
-                `overwrite` is given.
-            PermissionError: If its parent cannot be written to.
-            RuntimeError: If what was written does not give what this object gives.
-            ValueError: For settings that are no numbers or out of range.
         """
-        count = check_n_best(beams, alpha, num_return_sequences)
-        if keras.backend.backend() != "tensorflow":
-            export_in_child_process(
-                type(self),
-                self.save,
-                path,
-                beams=beams,
-                alpha=alpha,
-                num_return_sequences=count,
-                overwrite=overwrite,
-            )
-            return
-        export_captioner(self._search, path, beams, alpha, count, overwrite)
+        count = use.num_return_sequences or use.beams
+        return graph_functions(self._search, tf, use.beams, use.alpha, count)
+
+
+def _left_out(found: CaptionedPictures, problems: Sequence[ImageProblem]) -> str:
+    total = len(found.pictures) + len(problems)
+    return (
+        f"{len(problems):,} of {total:,} pictures are left out: "
+        f"{describe_image_problems(problems)}."
+    )

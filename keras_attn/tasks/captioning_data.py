@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,10 +16,15 @@ from keras_attn.datasets import (
     CaptionedImage,
     FeatureCache,
     PictureFiles,
+    check_images,
     load_image,
 )
 from keras_attn.datasets.download import cache_folder
-from keras_attn.datasets.image_problems import ImageProblem
+from keras_attn.datasets.image_problems import (
+    ImageProblem,
+    describe_image_problems,
+    refuse_image_problems,
+)
 from keras_attn.datasets.images import as_problem, check_on_error
 from keras_attn.models import ImageEncoder
 
@@ -37,6 +43,14 @@ class CaptionedPictures(NamedTuple):
 
     pictures: list[Picture]
     captions: list[list[str]]
+
+    def names(self) -> list[Any]:
+        """Returns a name for each: its path if all have different ones, else its position."""
+        paths = [p for p in self.pictures if isinstance(p, str | os.PathLike)]
+        names = [os.fspath(p).encode("utf-8", "surrogateescape") for p in paths]
+        if len(set(names)) < len(self.pictures):
+            return [*range(len(self.pictures))]
+        return [name.decode("utf-8", "replace") for name in names]
 
 
 def checked_captioned(images: Iterable[Captioned]) -> CaptionedPictures:
@@ -273,3 +287,112 @@ def picture_source(
     cache = captioner.feature_cache(cache_dir)
     captioner.fill_cache(cache, pictures, verbose)
     return CachedRegions(cache, pictures)
+
+
+def whole_pictures(
+    captioner: Any,
+    found: CaptionedPictures,
+    on_error: str,
+    cache_dir: str | os.PathLike | None = None,
+    verbose: Any = 0,
+) -> tuple[CaptionedPictures, list[ImageProblem]]:
+    """Reads pictures before the training does, and leaves broken ones out.
+
+    Those of an encoder that is not trained are encoded, and kept in its `FeatureCache`. Pictures in
+    memory are named by their positions, from 0.
+
+    Args:
+        captioner: The captioner that reads them.
+        found: The pictures and their captions.
+        on_error: `"error"`: a broken picture is an error. `"skip"`: it is left out.
+        cache_dir: As in `Captioner.dataset`.
+        verbose: Whether to show the progress.
+
+    Returns:
+        The whole pictures with their captions, and what is wrong with the others.
+
+    Raises:
+        OSError: If a file is not there or cannot be read.
+        ValueError: If a picture is broken, none is whole, or the cache is of another encoder.
+
+    Example:
+
+    >>> tokenizer, encoder = BytePairTokenizer.train(["a"], 259), small_cnn_encoder(8, (4, 4))
+    >>> captioner = Captioner(tokenizer, encoder, {"units": 8}, train_encoder=True)
+    >>> whole_pictures(captioner, checked_captioned([("nowhere.png", "A dog.")]), "error")
+    Traceback (most recent call last):
+        ...
+    ValueError: pictures: expected whole pictures. Received: 1 of 1 that are not: ...
+    """
+    check_on_error(on_error)
+    pictures = found.pictures
+    if not all(isinstance(picture, str | os.PathLike) for picture in pictures):
+        size, numbers, problems = captioner.encoder.image_size, [], []
+        for some, _, broken in read_pictures(pictures, size, 32, "skip"):
+            numbers += some
+            problems += broken
+        if on_error == "error":
+            refuse_image_problems("pictures", "whole pictures", len(pictures), problems)
+    else:
+        if captioner.train_encoder:
+            problems = check_images(pictures, on_error).problems
+        else:
+            cache = captioner.feature_cache(cache_dir)
+            problems = captioner.fill_cache(cache, pictures, verbose, on_error).problems
+        broken = {os.path.abspath(problem.where) for problem in problems}
+        numbers = [n for n, p in enumerate(pictures) if os.path.abspath(os.fspath(p)) not in broken]
+    if not numbers:
+        described = describe_image_problems(problems)
+        raise ValueError(
+            f"Expected whole pictures. Received: none of {len(pictures):,}: {described}"
+        )
+    whole = CaptionedPictures([pictures[n] for n in numbers], [found.captions[n] for n in numbers])
+    return whole, problems
+
+
+def drawn(images: Iterable[Captioned], most: int, seed: int) -> list[Captioned]:
+    """Draws examples at random, and returns them in their order.
+
+    Args:
+        images: The examples.
+        most: Largest number of them.
+        seed: Seed of the draw.
+
+    Example:
+
+    >>> drawn(["a", "b", "c"], 5, seed=0)
+    ['a', 'b', 'c']
+    """
+    images = list(images)
+    if len(images) <= most:
+        return images
+    return [images[i] for i in sorted(random.Random(seed).sample(range(len(images)), most))]
+
+
+def digest_of(train: Iterable[Captioned], dev: Iterable[Captioned], more: str = "") -> str:
+    """Names the data of a run: files by their names and sizes, so that they can be moved.
+
+    Args:
+        train: Training examples.
+        dev: Development examples; there may be none.
+        more: What else belongs to the name.
+
+    Returns:
+        Hexadecimal digits.
+
+    Example:
+
+    >>> len(digest_of([(np.zeros((2, 2, 3), "uint8"), "black")], []))
+    16
+    """
+    digest = hashlib.sha256(more.encode())
+    for side in (train, dev):
+        for picture, captions in zip(*checked_captioned(side), strict=True) if side else ():
+            if isinstance(picture, str | os.PathLike):
+                name = f"{os.path.basename(picture)}\x00{os.path.getsize(picture)}"
+                digest.update(name.encode("utf-8", "surrogateescape"))
+            else:
+                digest.update(np.asarray(picture).tobytes())
+            digest.update("\x00".join(["", *captions, ""]).encode("utf-8", "replace"))
+        digest.update(b"\x01")
+    return digest.hexdigest()[:16]

@@ -27,7 +27,8 @@ from keras_attn.datasets import (
 )
 from keras_attn.datasets.download import cache_folder
 from keras_attn.datasets.reading import open_lines
-from keras_attn.tasks.captioning_settings import CaptioningDataSettings
+from keras_attn.settings import WrongUse
+from keras_attn.tasks.captioning_settings import CaptioningData, CaptioningTest
 
 _WITH_SIDES = ("karpathy", "ucm", "emoji")
 _OF_FORMATS = {
@@ -60,7 +61,7 @@ class TrainingPictures(NamedTuple):
 
 def read_captioned(
     path: str,
-    settings: CaptioningDataSettings,
+    settings: CaptioningData,
     split: str | None = None,
     image_dir: str = "",
     names: str = "",
@@ -89,7 +90,7 @@ def read_captioned(
     >>> path = Path(tempfile.mkdtemp()) / "captions.csv"
     >>> _ = path.write_text("image,caption\\n1.png,A dog.\\n")
     >>> try:
-    ...     read_captioned(str(path), CaptioningDataSettings())
+    ...     read_captioned(str(path), CaptioningData())
     ... except ValueError as error:
     ...     "1.png" in str(error)
     True
@@ -106,7 +107,7 @@ def read_captioned(
     return _read(path, kind, settings, split, image_dir, names)
 
 
-def learnt_captions(path: str, settings: CaptioningDataSettings) -> list[str]:
+def learnt_captions(path: str, settings: CaptioningData) -> list[str]:
     """Reads the captions of a training side, without its pictures, to count copies of them.
 
     Args:
@@ -125,7 +126,7 @@ def learnt_captions(path: str, settings: CaptioningDataSettings) -> list[str]:
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "captions.csv"
     >>> _ = path.write_text("image,caption\\n1.png,A dog.\\n")
-    >>> learnt_captions(str(path), CaptioningDataSettings())
+    >>> learnt_captions(str(path), CaptioningData())
     ['A dog.']
     """
     kind = _kind(path, settings)
@@ -135,14 +136,72 @@ def learnt_captions(path: str, settings: CaptioningDataSettings) -> list[str]:
     return _read(path, kind, settings, split, "", names, check_files=False).captions
 
 
-def _kind(path: str, settings: CaptioningDataSettings) -> str:
+class TestPictures(Sequence[CaptionedImage]):
+    """Captioned pictures to measure a model on, and what it may have copied.
+
+    Args:
+        images: The pictures.
+        learnt: The captions that were learnt from, or None.
+
+    Example:
+
+    >>> pictures = TestPictures(CaptionedImages([CaptionedImage("1.jpg", ("A dog.",))]), ["A cat."])
+    >>> len(pictures), pictures.learnt
+    (1, ['A cat.'])
+    """
+
+    __test__ = False  # not a test of pytest
+
+    def __init__(self, images: CaptionedImages, learnt: list[str] | None = None):
+        self.images = images
+        self.learnt = learnt
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.images[index]
+
+    def summary(self) -> str:
+        """Returns what was read, in words."""
+        return self.images.summary()
+
+
+def test_pictures(test: CaptioningTest, data: CaptioningData) -> TestPictures:
+    """Reads the pictures that `evaluate` of the command measures.
+
+    Args:
+        test: Which pictures, and what was learnt from.
+        data: `format`, the columns, `emoji_style`, and what is done with missing pictures.
+
+    Raises:
+        WrongUse: If nothing says which pictures.
+        OSError: As `read_captioned`.
+        ValueError: As `read_captioned`.
+    """
+    if not test.data and data.format != "emoji":
+        raise WrongUse("Missing option '--data'. Emoji are taken with --format emoji.")
+    learnt = None
+    if test.train is not None:
+        sides = {"train_split": test.train_split, "train_names": test.train_names}
+        learnt = learnt_captions(test.train, dataclasses.replace(data, **sides))
+    images = read_captioned(test.data, data, test.split, data.image_dir, test.names)
+    if data.on_error == "skip":
+        images = images.check_images("skip")
+    return TestPictures(images, learnt)
+
+
+test_pictures.__test__ = False  # not a test of pytest
+
+
+def _kind(path: str, settings: CaptioningData) -> str:
     """The format of a file."""
     if settings.format != "auto":
         return settings.format
     return _found_kind(Path(path).expanduser()) if path else "emoji"
 
 
-def _check_formats(settings: CaptioningDataSettings, found: set[str]) -> None:
+def _check_formats(settings: CaptioningData, found: set[str]) -> None:
     """Refuses settings of other formats than those of the files."""
     defaults = {field.name: field.default for field in dataclasses.fields(settings)}
     for names, kinds in _OF_FORMATS.items():
@@ -175,7 +234,7 @@ def _found_kind(path: Path) -> str:
 def _read(
     path: str,
     kind: str,
-    settings: CaptioningDataSettings,
+    settings: CaptioningData,
     split: str = "",
     image_dir: str = "",
     names: str = "",
@@ -220,7 +279,7 @@ def _read_emoji(path: str, style: str, sides: Sequence[str] | None) -> Captioned
     return CaptionedImages(images, f"emoji ({style})", len(images))
 
 
-def training_pictures(settings: CaptioningDataSettings) -> TrainingPictures:
+def training_pictures(settings: CaptioningData) -> TrainingPictures:
     """Reads the training pictures of a run, and those that its best weights are chosen by.
 
     These are, of what is there, `dev`; `dev_names`; the side `dev_split`; else a share of the
@@ -245,7 +304,7 @@ def training_pictures(settings: CaptioningDataSettings) -> TrainingPictures:
     ...     Image.new("RGB", (2, 2), (25 * i, 0, 0)).save(folder / f"{i}.png")
     >>> lines = [f"{i}.png,Red {i}.\\n" for i in range(10)]
     >>> _ = (folder / "captions.csv").write_text("image,caption\\n" + "".join(lines))
-    >>> found = training_pictures(CaptioningDataSettings(train=str(folder / "captions.csv")))
+    >>> found = training_pictures(CaptioningData(train=str(folder / "captions.csv")))
     >>> len(found.train), len(found.dev), found.dev[0].captions[0][:3]
     (9, 1, 'red')
     """
@@ -269,7 +328,7 @@ def training_pictures(settings: CaptioningDataSettings) -> TrainingPictures:
         dev = _read(s.train, kind, s, s.dev_split, s.image_dir)
     train = _read(s.train, kind, s, side, s.image_dir, s.train_names)
     images, summary = list(train), train.summary()
-    if s.limit and s.limit < len(images):
+    if s.limit is not None and s.limit < len(images):
         images = random.Random(s.split_seed).sample(images, s.limit)
     if dev is not None:
         chosen, summary = list(dev), f"{summary}\n{dev.summary()}"
@@ -281,7 +340,7 @@ def training_pictures(settings: CaptioningDataSettings) -> TrainingPictures:
     return TrainingPictures(images, chosen, summary)
 
 
-def _sides(path: str, kind: str, settings: CaptioningDataSettings) -> dict[str, int]:
+def _sides(path: str, kind: str, settings: CaptioningData) -> dict[str, int]:
     """How many pictures the sides of a file have; the pictures are not looked for."""
     if kind == "emoji":
         return dict.fromkeys(_EMOJI_SIDES, 1)

@@ -1,11 +1,9 @@
 """How the models of tasks are compiled and fitted."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 
-from keras_attn.datasets import EpochOrder, TextWindows, TokenBatches
 from keras_attn.models import packed_transformer
 from keras_attn.ops.replicas import replicas
 from keras_attn.training import ChunkedLossModel, WarmupCosineSchedule
@@ -218,54 +216,3 @@ def trained_form(
         steps_per_execution=model.steps_per_execution,
     )
     return form
-
-
-def fit_task(
-    task: Any,
-    batches: TokenBatches | TextWindows,
-    validation: TokenBatches | TextWindows | None,
-    epochs: int,
-    verbose: Any,
-    callbacks: keras.callbacks.Callback | Sequence[keras.callbacks.Callback],
-    compile_settings: dict[str, Any],
-) -> keras.callbacks.History:
-    """Fits a task's model; compiles it first, unless its user has.
-
-    Each `fit` that compiles starts anew: its learning rate rises and falls over its epochs.
-
-    Args:
-        task: `Translator` or `TextGenerator`, which notes in `_optimizer` what was made here.
-        batches: Training batches, which shuffle themselves.
-        validation: Validation batches, or None.
-        epochs: Passes over the training batches.
-        verbose: Of Keras' progress bar.
-        callbacks: One Keras callback, or several.
-        compile_settings: Of the task's `compile`. Where there are some, it is called.
-
-    Returns:
-        Keras' `History`.
-
-    Example:
-
-    >>> generator = TextGenerator(CharacterTokenizer.train(["abc"]), {"units": 8}, 4)
-    >>> windows = generator.dataset("abc" * 9, batch_size=2)
-    >>> sorted(fit_task(generator, windows, None, 1, 0, [], {}).history)
-    ['loss']
-    """
-    model = task.model
-    ours = model.compiled and model.optimizer is task._optimizer
-    if compile_settings or ours or not model.compiled:
-        task.compile(total_steps=epochs * len(batches), **compile_settings)
-        task._optimizer = model.optimizer
-    return model.fit(
-        batches,
-        validation_data=validation,
-        epochs=epochs,
-        shuffle=False,  # they do it
-        verbose=verbose,
-        # Under `tf.distribute` Keras reads an epoch ahead, and the batches would count it.
-        callbacks=[
-            EpochOrder(batches),
-            *(callbacks if isinstance(callbacks, list | tuple) else [callbacks]),
-        ],
-    )

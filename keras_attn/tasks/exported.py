@@ -25,6 +25,8 @@ class Exported:
 
     Use: ClassVar[type[Settings]] = Settings
     model: keras.Model
+    spare_row: Mapping[str, Any] = {}
+    """Inputs of the row that an empty batch gets in the SavedModel; zeros and `""` if not here."""
 
     # Inputs and outputs, for tasks that predict by one call of their model
 
@@ -86,6 +88,11 @@ class Exported:
 
     # Export
 
+    @property
+    def export_tolerance(self) -> float:
+        """How far figures of the SavedModel may be from those of this object."""
+        return 1e-4 if self.policy.compute_dtype == "float32" else 3e-2
+
     def checked_use(self, use: Any) -> Any:
         """Returns the settings `Use` of an export, checked against the model."""
         return use
@@ -140,19 +147,19 @@ class Exported:
         examples = self.export_examples()
         expected = self.expected(examples, settings)
         check_batch_first(expected, max(len(x) for x in examples.values() if np.ndim(x)))
-        half = self.policy.compute_dtype != "float32"
 
         def functions(tf: Any) -> tuple[dict[str, Callable], list[Any]]:
             made, resources = self.serve(tf, settings)
-            return {name: with_a_row(tf, function) for name, function in made.items()}, resources
+            spare = self.spare_row
+            return {name: with_a_row(tf, f, spare) for name, f in made.items()}, resources
 
         export_text_functions(
             path,
             functions,
-            self.model.variables,
+            self.whole.variables,
             examples,
             expected,
-            tolerance=3e-2 if half else 1e-4,
+            tolerance=self.export_tolerance,
             overwrite=overwrite,
             requirements=self.exported_with(),
         )

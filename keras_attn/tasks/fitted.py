@@ -41,6 +41,8 @@ class Fitted:
     Training: ClassVar[type[TrainingSettings]] = TrainingSettings
     Use: ClassVar[type[Settings]] = Settings
     Test: ClassVar[type[Settings]] = Settings
+    parts: ClassVar[Mapping[str, type[Settings]]] = {}
+    """Further settings that `create` takes, by name: `{"encoder": ImageEncoderConfig}`."""
     warmup: ClassVar[tuple[float, int]] = (0.05, 1000)
     """Share of all updates for the warm-up, and the most of them, if `warmup_steps` is None."""
     adam: ClassVar[Mapping[str, float]] = {}
@@ -51,6 +53,8 @@ class Fitted:
     """Settings and sizes of the model."""
     _optimizer: Any = None
     _data: Settings | None = None
+    _parts: Mapping[str, Settings] = {}
+    _verbose: Any = None
 
     @classmethod
     def data_of(cls, examples: Any, data: Any) -> Any:
@@ -67,6 +71,7 @@ class Fitted:
         """Returns the sections of settings by their names in TOML files."""
         return {
             "data": cls.Data,
+            **cls.parts,
             "model": cls.kinds,
             "training": cls.Training,
             "use": cls.Use,
@@ -193,6 +198,7 @@ class Fitted:
         training: Any = None,
         log: Log = lambda text: None,
         verbose: Any = None,
+        **parts: Any,
     ) -> TrainingRun:
         """Creates a task and trains it in a folder: what `fit` of the command does.
 
@@ -208,6 +214,7 @@ class Fitted:
             training: Settings `Training`, or a dict of some of them.
             log: As in `fit`.
             verbose: As in `fit`.
+            **parts: Settings of further `parts` of the task.
 
         Returns:
             A `TrainingRun`; its `best` is the file to `load`.
@@ -221,11 +228,14 @@ class Fitted:
         training = made(cls.Training, training)
         data = cls.data_of(examples, data)
         model = cls.kinds.made({} if model is None else model)
+        for name, kind in cls.parts.items():
+            parts[name] = made(kind, parts.get(name))
+        sections = {"data": data, **parts, "model": model, "training": training}
         run_dir = check_writable(run_dir).absolute()
         with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
-            tidy_run(run_dir, cls.sections(), {"data": data, "model": model, "training": training})
+            tidy_run(run_dir, cls.sections(), sections)
             seed_everything(training.seed)
-            task = cls.create(examples, data, model, training.precision)
+            task = cls.create(examples, data, model, training.precision, **parts)
             task._data = data
             return task._fit(examples, dev, run_dir, training, {}, True, log, verbose, ())
 
@@ -241,7 +251,8 @@ class Fitted:
         verbose: Any,
         callbacks: Sequence[keras.callbacks.Callback],
     ) -> TrainingRun:
-        sections = {"model": self._choice(), "training": training}
+        self._verbose = verbose
+        sections = {**self._parts, "model": self._choice(), "training": training}
         if self._data is not None:
             sections = {"data": self._data, **sections}
         if run_dir is not None:
@@ -250,8 +261,8 @@ class Fitted:
             self.check_run_dir(run_dir)
         examples = list(examples) if isinstance(examples, Iterator) else examples
         dev = list(dev) if isinstance(dev, Iterator) else dev
-        batches = self.batches(examples, training)
         score = None if dev is None else self.scorer(dev, training)
+        batches = self.batches(examples, training)
         ours = self.model.compiled and self.model.optimizer is self._optimizer
         if compiles or ours or not self.model.compiled:
             self._compile_model(training.epochs * len(batches), training, more)

@@ -24,6 +24,11 @@ class Saved:
     model: keras.Model
 
     @property
+    def whole(self) -> keras.Model:
+        """The model with all weights of the task, of which `model` may be a part."""
+        return self.model
+
+    @property
     def policy(self) -> keras.DTypePolicy:
         """Dtype policy of the model's layers, as it was before the model was quantized."""
         return float_policy(self.model.get_layer(self.main_layer))
@@ -35,7 +40,7 @@ class Saved:
             path: The file.
         """
         notes = {"dtype": self.policy.name, "vocabularies": self.vocabularies()}
-        save_task(path, type(self).__name__, {**self.get_config(), **notes}, self.model)
+        save_task(path, type(self).__name__, {**self.get_config(), **notes}, self.whole)
 
     @classmethod
     def load(cls, path: str | os.PathLike, dtype: Any = None) -> Self:
@@ -55,7 +60,7 @@ class Saved:
         config = read_config(path, cls.__name__)
         saved = config.pop("dtype")
         task = cls.from_config(config, saved if dtype is None else dtype)
-        load_weights(path, task.model)
+        load_weights(path, task.whole)
         return task
 
     backbone: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -98,7 +103,7 @@ class Saved:
             starts[name] = tuple(n for n in starts.get(name, ()) if theirs.get(n) == vocabulary)
         usable = {start for names in starts.values() for start in names}
         fitting = {name: x for name, x in tensors.items() if name.split("/")[0] in usable}
-        report = load_tensors(self.model, fitting, strict=False, other_names=starts)
+        report = load_tensors(self.whole, fitting, strict=False, other_names=starts)
         used = {name for name in fitting if name not in report.left_over}
         if not used:
             raise ValueError(

@@ -111,7 +111,12 @@ class Task(Fitted, Saved, Exported, Quantizable):
     @classmethod
     @abstractmethod
     def create(
-        cls, examples: Sequence[Any], data: Any = None, model: Any = None, dtype: Any = None
+        cls,
+        examples: Sequence[Any],
+        data: Any = None,
+        model: Any = None,
+        dtype: Any = None,
+        **parts: Any,
     ) -> Self:
         """Makes an untrained task for the examples: its vocabulary, classes and model.
 
@@ -120,6 +125,7 @@ class Task(Fitted, Saved, Exported, Quantizable):
             data: Settings `Data`, or a dict of some of them.
             model: The model: settings of one of `kinds`, a dict of them, or None for the default.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+            **parts: Settings of the further `parts` of the task.
         """
 
     @abstractmethod
@@ -249,5 +255,5 @@ class Task(Fitted, Saved, Exported, Quantizable):
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        weights = f"{self.model.count_params():,} weights"
+        weights = f"{self.whole.count_params():,} weights"
         return f"{type(self).__name__}({', '.join([*self.facts(), weights])})"

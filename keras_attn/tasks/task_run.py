@@ -11,7 +11,6 @@ import keras
 
 from keras_attn.datasets import EpochOrder
 from keras_attn.ops.replicas import replicas
-from keras_attn.tasks.best_weights import BestWeights
 from keras_attn.tasks.run_folder import BEST, train_in_folder
 from keras_attn.tasks.task_file import load_weights
 from keras_attn.tasks.watching import FiniteLoss, ProgressLines
@@ -63,20 +62,19 @@ class TrainingRun(NamedTuple):
     """What was done at the end, such as a calibration."""
 
 
-class DevelopmentBest(BestWeights):
+class DevelopmentBest(keras.callbacks.Callback):
     """Scores development examples after an epoch, and keeps the weights that do it best.
 
-    Where the optimizer keeps a moving average of the weights, that is what is scored and kept.
+    If the optimizer keeps a moving average of the weights, that is what is scored and kept. Of two
+    scores the first figures decide; if they are equal, the next ones.
 
     Args:
-        task: Whose model is trained.
-        score: Returns a `Scored`; None: the weights of the last epoch are kept.
-        path: Where the best weights are saved; None: they are kept in memory.
+        task: The task whose model is trained.
+        score: Returns a `Scored`. If None, the weights of the last epoch are kept.
+        path: File that the best weights are saved to. If None, they are kept in memory.
         every: Epochs between two scores.
         epochs: Epochs of the whole run, whose last one is always scored.
     """
-
-    signs = ()
 
     def __init__(
         self,
@@ -86,15 +84,27 @@ class DevelopmentBest(BestWeights):
         every: int = 1,
         epochs: int | None = None,
     ):
-        super().__init__(task, path or "")
+        super().__init__()
+        self.task = task
         self.score = score
-        self.in_memory = path is None
+        self.path = path
         self.every = every
         self.epochs = epochs
+        self.best: tuple[float, ...] = ()
+        """The best score; empty while there is none."""
+        self.best_epoch = 0
+        """The epoch (from 1) after which the weights were kept; 0 if none was."""
         self.weights: list[Any] = []
 
-    def _signed(self, figures: Any) -> tuple[float, ...]:
-        return tuple(figures)
+    def memory(self) -> dict[str, Any]:
+        """Returns what belongs into a checkpoint."""
+        return {"best": [*self.best, self.best_epoch] if self.best_epoch else []}
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        """Takes back what `memory` returned."""
+        if memory["best"]:
+            *best, self.best_epoch = memory["best"]
+            self.best = tuple(best)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
@@ -103,20 +113,27 @@ class DevelopmentBest(BestWeights):
             return
         with averaged_weights(self.model):
             if self.score is None:
-                self.keep((), epoch, always=True)
+                self.keep((), epoch)
                 return
             key, figures = self.score(self.model)
-            self.keep(tuple(map(float, key)), epoch)
+            key = tuple(map(float, key))
+            if key > (self.best or (float("-inf"),) * len(key)):  # not if it begins with NaN
+                self.keep(key, epoch)
         if logs is not None:
             logs.update(figures)
 
-    def keep(self, score: tuple[float, ...], epoch: int, always: bool = False) -> None:
-        """Keeps the weights if the score is better than the best, see `BestWeights.keep`."""
-        if not self.in_memory:
-            super().keep(score, epoch, always)
-        elif score > (self.best or (float("-inf"),) * len(score)):
+    def keep(self, score: tuple[float, ...], epoch: int) -> None:
+        """Keeps the weights.
+
+        Args:
+            score: Their score.
+            epoch: Number of the epoch, from 0.
+        """
+        if self.path is None:
             self.weights = self.task.model.get_weights()
-            self.best, self.best_epoch = score, epoch + 1
+        else:
+            self.task.save(self.path)
+        self.best, self.best_epoch = score, epoch + 1
 
 
 def run_training(
@@ -194,7 +211,7 @@ def run_training(
         )
         history = _columns(rows)
         if complete and best.best_epoch:
-            load_weights(run_dir / BEST, task.model)
+            load_weights(run_dir / BEST, task.whole)
     return TrainingRun(
         complete,
         signal,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.training_settings import TrainingSettings
+from keras_attn.tasks.use_settings import BeamSearchUse
 
 FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
@@ -120,32 +121,14 @@ class TranslationTraining(TrainingSettings):
 
 
 @dataclass(frozen=True)
-class TranslationUse(Settings):
-    """The beam search. The help texts say what each setting does.
+class TranslationUse(BeamSearchUse):
+    """The search for translations.
 
     Example:
 
-    >>> TranslationUse().beams
-    4
+    >>> TranslationUse().batch_size
+    64
     """
-
-    beams: int = setting(4, "width of the beam search; 1 is greedy", at_least=1)
-    alpha: float = setting(1.0, "exponent of the length penalty")
-    batch_size: int = setting(
-        64, "sentences decoded at a time", at_least=1, steps=("predict", "evaluate")
-    )
-    num_return_sequences: int | None = setting(
-        None, "translations of the signature `details`; as many as beams if none", kind=int,
-        at_least=1, steps=("export",),
-    )  # fmt: skip
-
-    def __post_init__(self):
-        super().__post_init__()
-        if (self.num_return_sequences or 1) > self.beams:
-            raise ValueError(
-                "`num_return_sequences` must be at most `beams`. Received: "
-                f"num_return_sequences={self.num_return_sequences}, beams={self.beams}."
-            )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +23,13 @@ class ImageScores(NamedTuple):
 
     Example:
 
-    >>> ImageScores("a dog runs", bleu_4=0.0, rouge_l=72.1, cider=110.0).rouge_l
+    >>> ImageScores("a dog runs", ["a dog"], bleu_4=0.0, rouge_l=72.1, cider=110.0).rouge_l
     72.1
     """
 
     candidate: str
     """The caption, as it was given."""
+    references: list[str]
     bleu_4: float
     rouge_l: float
     cider: float
@@ -77,6 +78,12 @@ class CaptionScores:
     copied: float | None
     tokenization: str
     per_image: dict[Any, ImageScores] = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures, and those of each picture, as a JSON-safe dict."""
+        figures = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "per_image"}
+        rows = [{"image": name, **_finite(x._asdict())} for name, x in self.per_image.items()]
+        return {**_finite(figures), "captions": rows}
 
     def __str__(self) -> str:
         figures = {
@@ -176,8 +183,16 @@ def caption_scores(
         distinct=len(own),
         copied=None if train_captions is None else _copied(candidates.values(), train_captions),
         tokenization=tokenization,
-        per_image={name: ImageScores(candidates[name], *values) for name, *values in scores},
+        per_image={
+            name: ImageScores(candidates[name], references[name], *values)
+            for name, *values in scores
+        },
     )
+
+
+def _finite(figures: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN, which is the CIDEr of one picture."""
+    return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in figures.items()}
 
 
 def _score(found: dict[Any, list[str]], wanted: dict[Any, list[str]]) -> tuple[Any, ...]:

@@ -1,14 +1,12 @@
 """The SavedModel of a captioner: bytes of pictures in, captions out."""
 
 import io
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_attn.datasets import load_image
-from keras_attn.export import check_place, export_text_functions
 from keras_attn.layers import ImagePreprocessing
 from keras_attn.tasks.alignment import END
 from keras_attn.tasks.captioning_decoding import Caption, CaptionSearch
@@ -17,66 +15,13 @@ from keras_attn.tasks.captioning_decoding import Caption, CaptionSearch
 PIXEL_TOLERANCE = {"png": 1, "jpeg": 4}
 
 
-def export_captioner(
-    search: CaptionSearch,
-    path: str | os.PathLike,
-    beams: int,
-    alpha: float,
-    count: int,
-    overwrite: bool = False,
-) -> None:
-    """Exports a search as a SavedModel, and compares both of its signatures with it.
-
-    Decoding is compared with Pillow's, within `PIXEL_TOLERANCE`; captions are those of the pixels
-    that the graph has.
+def example_files(size: tuple[int, int]) -> list[bytes]:
+    """Returns pictures of several kinds and sizes, as the bytes of their files.
 
     Args:
-        search: Searches the captions.
-        path: Folder of the SavedModel.
-        beams: Width of the beam search.
-        alpha: Exponent of the length penalty.
-        count: Number R of captions that `details` gives.
-        overwrite: Whether a SavedModel that is there is replaced.
-
-    Raises:
-        FileExistsError: As `export_text_functions`.
-        PermissionError: As `export_text_functions`.
-        RuntimeError: As `export_text_functions`; if a picture is decoded to something else.
+        size: Rows and columns of most of them.
     """
     import tensorflow as tf
-
-    check_place(path, overwrite)  # before the work
-    files = _example_files(tf, search.encoder.image_size)
-    examples = [raw for _, raw in files]
-    pixels = np.stack([decode_picture(tf, raw, search.encoder.image_size) for raw in examples])
-    for (kind, raw), found in zip(files, pixels, strict=True):
-        expected = load_image(raw, search.encoder.image_size).astype("int32")
-        difference = int(np.abs(found.astype("int32") - expected).max())
-        if difference > PIXEL_TOLERANCE[kind]:
-            raise RuntimeError(
-                f"TensorFlow decodes a {kind} picture to other pixels than Pillow. Expected: a "
-                f"difference of {PIXEL_TOLERANCE[kind]} of 255 at most. Received: {difference}."
-            )
-    regions = search.regions(pixels, len(pixels))
-    best = search.best(regions, beams, alpha, len(pixels))
-    n_best = search.n_best(regions, beams, alpha, count, len(pixels))
-    dtypes = {search.encoder.output.dtype, search.layers.decoder.decoder.compute_dtype}
-    export_text_functions(
-        path,
-        lambda tf: graph_functions(search, tf, beams, alpha, count),
-        [*search.encoder.variables, *search.captioner.variables],
-        {"image": examples},
-        {
-            "serving_default": {"caption": search.tokenizer.decode(best)},
-            "details": stacked(n_best, search.encoder.grid),
-        },
-        tolerance=1e-4 if dtypes == {"float32"} else 3e-2,
-        overwrite=overwrite,
-    )
-
-
-def _example_files(tf: Any, size: tuple[int, int]) -> list[tuple[str, bytes]]:
-    """Pictures of several kinds and sizes, as the bytes of their files."""
     from PIL import Image
 
     files = []
@@ -86,14 +31,14 @@ def _example_files(tf: Any, size: tuple[int, int]) -> list[tuple[str, bytes]]:
         waves = np.arange(rows)[:, None, None] / 7 + np.arange(columns)[None, :, None] / 5
         waves = np.sin(waves + np.arange(channels) * (seed + 1))
         pixels = tf.constant(np.round(127.5 + 127.5 * waves).astype("uint8"))
-        files.append(("png", tf.io.encode_png(pixels).numpy()))
+        files.append(tf.io.encode_png(pixels).numpy())
         if channels != 4:
             kind = "grayscale" if channels == 1 else "rgb"
-            files.append(("jpeg", tf.io.encode_jpeg(pixels, kind, quality=90).numpy()))
+            files.append(tf.io.encode_jpeg(pixels, kind, quality=90).numpy())
     for colors in (2, 4, 16):  # palettes of 1, 2 and 4 bits
         file = io.BytesIO()
-        Image.fromarray(tf.io.decode_png(files[0][1]).numpy()).quantize(colors).save(file, "png")
-        files.append(("png", file.getvalue()))
+        Image.fromarray(tf.io.decode_png(files[0]).numpy()).quantize(colors).save(file, "png")
+        files.append(file.getvalue())
     return files
 
 
@@ -173,14 +118,11 @@ def graph_functions(
             image,
             fn_output_signature=tf.TensorSpec((*size, 3), "uint8"),
         )
-        # Loops want a row: an empty batch gets one, which is dropped.
-        empty = tf.cast(tf.size(image) == 0, "int32")
-        pixels = tf.concat([pixels, tf.zeros((empty, *size, 3), "uint8")], axis=0)
         return search.encode(pixels)
 
     def serve(image):
         found = search.search(read(image), search.max_length, beams, alpha)
-        return {"caption": tokenizer.decode(found.tokens[: tf.size(image), 0])}
+        return {"caption": tokenizer.decode(found.tokens[:, 0])}
 
     def details(image):
         found, weights = search.search_and_align(
@@ -188,16 +130,55 @@ def graph_functions(
         )
         tokens = tf.where(found.tokens == tokenizer.end_id, END, tokenizer.tokens(found.tokens))
         shape = tf.concat([tf.shape(weights)[:3], grid], axis=0)
-        outputs = {
+        return {
             "captions": tokenizer.decode(found.tokens),
             "scores": found.scores,
             "truncated": tf.logical_not(found.finished),
             "tokens": tf.where(found.tokens == tokenizer.pad_id, "", tokens),
             "attention": tf.reshape(weights, shape),
         }
-        return {name: output[: tf.size(image)] for name, output in outputs.items()}
 
     return {"serving_default": serve, "details": details}, [tokenizer]
+
+
+def expected_outputs(
+    search: CaptionSearch, files: Sequence[bytes], beams: int, alpha: float, count: int
+) -> dict[str, dict[str, Any]]:
+    """Returns what the SavedModel must give for pictures, by signature and output.
+
+    Decoding is compared with Pillow's, within `PIXEL_TOLERANCE`. The captions are those of the
+    pixels that the graph has.
+
+    Args:
+        search: Searches the captions.
+        files: The bytes of pictures.
+        beams: Width of the beam search.
+        alpha: Exponent of the length penalty.
+        count: Number R of captions in `details`.
+
+    Raises:
+        RuntimeError: If a picture is decoded to something else than by Pillow.
+    """
+    import tensorflow as tf
+
+    size = search.encoder.image_size
+    pixels = np.stack([decode_picture(tf, raw, size) for raw in files])
+    for raw, found in zip(files, pixels, strict=True):
+        kind = "png" if raw.startswith(b"\x89PNG") else "jpeg"
+        pillow = load_image(raw, size).astype("int32")
+        difference = int(np.abs(found.astype("int32") - pillow).max())
+        if difference > PIXEL_TOLERANCE[kind]:
+            raise RuntimeError(
+                f"TensorFlow decodes a {kind} picture to other pixels than Pillow. Expected: a "
+                f"difference of {PIXEL_TOLERANCE[kind]} of 255 at most. Received: {difference}."
+            )
+    regions = search.regions(pixels, len(pixels))
+    best = search.best(regions, beams, alpha, len(pixels))
+    n_best = search.n_best(regions, beams, alpha, count, len(pixels))
+    return {
+        "serving_default": {"caption": search.tokenizer.decode(best)},
+        "details": stacked(n_best, search.encoder.grid),
+    }
 
 
 def stacked(results: Sequence[Sequence[Caption]], grid: tuple[int, int]) -> dict[str, np.ndarray]:

