@@ -37,8 +37,8 @@ from keras_attn.version import __version__
 
 BACKEND = keras.backend.backend()
 DECODERS = {
-    "LSTM, soft attention": {"kind": "soft-attention"},
-    "Transformer, 2 blocks": {"kind": "transformer"},
+    "LSTM, soft attention": {"model": "soft-attention"},
+    "Transformer, 2 blocks": {"model": "transformer"},
 }
 
 

@@ -74,7 +74,7 @@ def make(name, captions, args):
     """An untrained captioner; each word of the captions is one token."""
     tokenizer = BytePairTokenizer.train(captions, 400, allow_fewer=True)
     encoder = small_cnn_encoder(IMAGE_SIZE, args.filters, dropout=args.region_dropout)
-    config = {"kind": name, **configs(args)[name]}
+    config = {"model": name, **configs(args)[name]}
     return Captioner(tokenizer, encoder, config, max_length=12, train_encoder=True)
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 DECODER = {
-    "kind": "soft-attention",
+    "model": "soft-attention",
     "dim": 128,
     "units": 256,
     "attention_units": 128,

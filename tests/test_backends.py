@@ -173,7 +173,7 @@ def captions():
         11, 5, 1, dim=D, num_heads=N, intermediate_dim=F, dropout=0.0, **positions
     )
     given = {"regions": regions, "target_ids": target}
-    logits = [models.captioner(config)(given) for config in (soft, over_regions)]
+    logits = [config.build()(given) for config in (soft, over_regions)]
     inputs = {
         "regions": np.random.default_rng(0).normal(size=(2, 6, 5)).astype("float32"),
         "target": np.array([[5, 3, 0, 0], [5, 8, 9, 7]], "int32"),

@@ -22,9 +22,10 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
+from vgg16_lpips import vgg16_from_lpips
 
 from keras_attn.datasets import CaptionedImage, FeatureCache, read_ucm_captions
-from keras_attn.models import ImageEncoder, vgg16_from_lpips
+from keras_attn.models import ImageEncoder
 from keras_attn.training import CaptionScores, caption_scores
 
 KINDS = (

@@ -25,13 +25,12 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from baselines import baselines
+from vgg16_lpips import vgg16_from_lpips
 
 from keras_attn.files import atomic_write
 from keras_attn.settings import read_settings
-from keras_attn.tasks import Captioner, train_captioner
-from keras_attn.tasks.captioning_settings import SECTIONS
-from keras_attn.tasks.captioning_sources import learnt_captions, read_captioned, training_pictures
-from keras_attn.tasks.captioning_training import make_encoder
+from keras_attn.tasks import Captioner
+from keras_attn.tasks.captioning_sources import learnt_captions, read_captioned
 from keras_attn.training import CaptionScores, compute_on
 
 HERE = Path(__file__).parent
@@ -72,29 +71,30 @@ def captioned(name: str, seed: int, args: argparse.Namespace) -> dict:
     print(f"\n=== {name}, seed {seed}", flush=True)
     run_dir = args.run_dir / name / str(seed)
     settings = settings_of(name, args)
-    data, decoding = settings["data"], dataclasses.asdict(settings["decoding"])
+    data, use = settings["data"], dataclasses.asdict(settings["use"])
+    search = {key: use[key] for key in ("beams", "alpha", "batch_size")}
     training = dataclasses.replace(settings["training"], seed=seed)
     if args.epochs:
         training = dataclasses.replace(training, epochs=args.epochs)
-    pictures = training_pictures(data)
-    run = train_captioner(
-        pictures.train, pictures.dev, run_dir, data, settings["model"], training, print
+    train, dev, _, _ = Captioner.read(data)
+    run = Captioner.train(
+        train, dev, run_dir, data, settings["model"], training, print, encoder=vgg16_from_lpips()
     )
     if not run.complete:
         raise SystemExit("Interrupted. The same command goes on from here.")
     file = run_dir / "test.json"
     if file.exists():
         former = json.loads(file.read_text(encoding="utf-8"))
-        if former["decoding"] == decoding:
+        if former["search"] == search:
             return former
     captioner = Captioner.load(run.best)
-    row = {"model": name, "seed": seed, "decoding": decoding, "best_epoch": run.best_epoch}
+    row = {"model": name, "seed": seed, "search": search, "best_epoch": run.best_epoch}
     row["seconds"] = run.log[-1]["seconds"]
-    sides = {"validation": pictures.dev, "test": read_captioned(data.train, data, "test")}
+    sides = {"validation": dev, "test": read_captioned(data.train, data, "test")}
     learnt = learnt_captions(data.train, data)
     for side, images in sides.items():
         scores = captioner.evaluate(
-            images, **decoding, train_captions=learnt, cache_dir=training.cache_dir
+            images, **search, train_captions=learnt, cache_dir=training.cache_dir
         )
         print(f"{side}: {scores}")
         row |= figures(scores) if side == "test" else {side: figures(scores)}
@@ -106,8 +106,9 @@ def captioned(name: str, seed: int, args: argparse.Namespace) -> dict:
 
 def settings_of(name: str, args: argparse.Namespace) -> dict:
     """The sections of a settings file, with the folders of this run."""
-    read = read_settings(HERE / f"{name}.toml", SECTIONS)
-    settings = {section: kind(**read.get(section, {})) for section, kind in SECTIONS.items()}
+    sections = Captioner.sections()
+    read = read_settings(HERE / f"{name}.toml", sections)
+    settings = {section: kind.made(read.get(section, {})) for section, kind in sections.items()}
     cache_dir = str(args.run_dir / "features")
     settings["data"] = dataclasses.replace(settings["data"], train=args.data_dir)
     settings["training"] = dataclasses.replace(settings["training"], cache_dir=cache_dir)
@@ -119,8 +120,7 @@ def baseline_rows(args: argparse.Namespace) -> list[dict]:
     file = args.run_dir / "baselines.json"
     if not file.exists():
         print("\n=== baselines", flush=True)
-        encoder = make_encoder(settings_of(args.models[0], args)["model"])
-        found = baselines(Path(args.data_dir), args.run_dir / "features", encoder)
+        found = baselines(Path(args.data_dir), args.run_dir / "features", vgg16_from_lpips())
         keep(file, [{"model": name, **figures(scores)} for name, scores in found.items()])
     return json.loads(file.read_text(encoding="utf-8"))
 

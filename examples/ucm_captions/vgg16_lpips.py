@@ -36,7 +36,6 @@ def vgg16_from_lpips(
     state: State | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     image_size: int = 224,
-    dtype: Any = None,
     name: str = "vgg16_encoder",
 ) -> ImageEncoder:
     """VGG16 (Simonyan & Zisserman, 2015) with ImageNet weights, up to its last convolution.
@@ -57,7 +56,6 @@ def vgg16_from_lpips(
         cache_dir: Folder that keeps the archive. Defaults to the environment variable
             `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
         image_size: Rows, and columns, to which pictures are resized.
-        dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
         name: Name of the model.
 
     Returns:
@@ -82,12 +80,11 @@ def vgg16_from_lpips(
                 padding="same",
                 activation="relu",
                 kernel_initializer="zeros",  # read below
-                dtype=dtype,
                 name=f"block{block}_conv{i}",
             )
             x = layer(x)
         if block < len(_BLOCKS):
-            x = keras.layers.MaxPooling2D(2, dtype=dtype, name=f"block{block}_pool")(x)
+            x = keras.layers.MaxPooling2D(2, name=f"block{block}_pool")(x)
     network = keras.Model(pixels, x)
     for layer in network.layers:
         if layer.name in state:

@@ -214,7 +214,7 @@ def _evaluate(task: type[Task]) -> click.Command:
         model_file: Path, output: Path | None, device: str, settings: dict[str, Any]
     ) -> None:
         check_output(output)
-        settings["test"].check()
+        settings["test"].check(settings.get("data"))
         with compute_on(device):
             loaded = task.load(model_file)
             examples = loaded.read_test(settings["test"], settings.get("data"))
@@ -223,7 +223,7 @@ def _evaluate(task: type[Task]) -> click.Command:
             report = loaded.evaluate(examples, **values)
         click.echo(str(report))
         if output is not None:
-            write_json(output, report.to_dict())
+            write_json(output, {**values, **report.to_dict()})
 
     to = click.option("--to", "output", type=FILE, help="JSON file of the figures")
     about = f"Measure a model on {task.examples_are} of yours."

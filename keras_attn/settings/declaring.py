@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -166,6 +167,8 @@ class Settings:
             value = getattr(self, field.name)
             if field.metadata["kind"] is float and type(value) is int:
                 object.__setattr__(self, field.name, float(value))
+            if field.metadata["kind"] is str and isinstance(value, os.PathLike):
+                object.__setattr__(self, field.name, os.fspath(value))
             check_value(field.name, getattr(self, field.name), field.metadata)
 
     @classmethod
@@ -225,8 +228,12 @@ class Settings:
             if field.metadata["shapes_result"]
         }
 
-    def check(self) -> None:
-        """Raises an error if there is nothing of what the settings name, before any work."""
+    def check(self, data: Any = None) -> None:
+        """Raises an error if there is nothing of what the settings name, before any work.
+
+        Args:
+            data: Settings of the data that are given with these.
+        """
 
     def to_dict(self) -> dict[str, Any]:
         """Returns all values, sizes included, as a JSON-safe dict."""

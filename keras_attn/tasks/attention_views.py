@@ -146,7 +146,7 @@ def caption_view(
     Example:
 
     >>> tokenizer, encoder = BytePairTokenizer.train(["a dog"], 259), small_cnn_encoder(8, (4, 4))
-    >>> captioner = Captioner(tokenizer, encoder, {"kind": "transformer", "dim": 8}, max_length=6)
+    >>> captioner = Captioner(tokenizer, encoder, {"model": "transformer", "dim": 8}, max_length=6)
     >>> caption_view(captioner, np.zeros((8, 8, 3), "uint8"), "dog")
     <AttentionView 'dog': cross-attention, decoder self-attention>
     """

@@ -264,29 +264,36 @@ def picture_source(
     >>> picture_source(captioner, [np.zeros((8, 8, 3), "uint8")]).shape
     (4, 4)
     """
+    if _in_memory(captioner, pictures, cache_dir):
+        if captioner.train_encoder:
+            [(_, pixels, _)] = read_pictures(pictures, captioner.encoder.image_size, len(pictures))
+            return PictureArrays(pixels)
+        return PictureArrays(captioner.regions(pictures))
+    if captioner.train_encoder:
+        return PictureFiles(pictures, captioner.encoder.image_size)
+    cache = captioner.feature_cache(cache_dir)
+    captioner.fill_cache(cache, pictures, verbose)
+    return CachedRegions(cache, pictures)
+
+
+def _in_memory(
+    captioner: Any, pictures: Sequence[Picture], cache_dir: str | os.PathLike | None
+) -> bool:
+    """Whether pictures are in memory; raises a ValueError if only some are, or `cache_dir` errs."""
     in_memory = [isinstance(picture, np.ndarray | bytes) for picture in pictures]
     if any(in_memory) and not all(in_memory):
         raise ValueError(
             "Expected pictures that are all paths, or all arrays or bytes. Received: "
             f"{sum(in_memory)} of {len(in_memory)} in memory."
         )
-    if in_memory[0]:
-        if cache_dir is not None:
-            raise ValueError("`cache_dir` is for pictures in files. Received: pictures in memory.")
-        if captioner.train_encoder:
-            [(_, pixels, _)] = read_pictures(pictures, captioner.encoder.image_size, len(pictures))
-            return PictureArrays(pixels)
-        return PictureArrays(captioner.regions(pictures))
-    if captioner.train_encoder:
-        if cache_dir is not None:
-            raise ValueError(
-                "`cache_dir` keeps the regions of a frozen encoder. Received: it, with "
-                "train_encoder=True."
-            )
-        return PictureFiles(pictures, captioner.encoder.image_size)
-    cache = captioner.feature_cache(cache_dir)
-    captioner.fill_cache(cache, pictures, verbose)
-    return CachedRegions(cache, pictures)
+    if cache_dir is not None and in_memory[0]:
+        raise ValueError("`cache_dir` is for pictures in files. Received: pictures in memory.")
+    if cache_dir is not None and captioner.train_encoder:
+        raise ValueError(
+            "`cache_dir` keeps the regions of an encoder that is not trained. Received: it, with "
+            "train_encoder=True."
+        )
+    return in_memory[0]
 
 
 def whole_pictures(
@@ -326,7 +333,7 @@ def whole_pictures(
     """
     check_on_error(on_error)
     pictures = found.pictures
-    if not all(isinstance(picture, str | os.PathLike) for picture in pictures):
+    if _in_memory(captioner, pictures, cache_dir):
         size, numbers, problems = captioner.encoder.image_size, [], []
         for some, _, broken in read_pictures(pictures, size, 32, "skip"):
             numbers += some
@@ -389,7 +396,8 @@ def digest_of(train: Iterable[Captioned], dev: Iterable[Captioned], more: str = 
     for side in (train, dev):
         for picture, captions in zip(*checked_captioned(side), strict=True) if side else ():
             if isinstance(picture, str | os.PathLike):
-                name = f"{os.path.basename(picture)}\x00{os.path.getsize(picture)}"
+                size = os.path.getsize(picture) if os.path.isfile(picture) else -1
+                name = f"{os.path.basename(picture)}\x00{size}"
                 digest.update(name.encode("utf-8", "surrogateescape"))
             else:
                 digest.update(np.asarray(picture).tobytes())

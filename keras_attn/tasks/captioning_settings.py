@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.tasks.use_settings import BeamSearchUse
 
@@ -152,3 +153,8 @@ class CaptioningTest(Settings):
     )  # fmt: skip
     meteor: bool = setting(False, "METEOR as well, which needs Java")
     cache_dir: str = setting("", "folder for the encoder's regions; they are not kept if empty")
+
+    def check(self, data: Any = None) -> None:
+        """Raises a `WrongUse` if nothing says which pictures."""
+        if not self.data and (data is None or data.format != "emoji"):
+            raise WrongUse("Missing option '--data'. Emoji are taken with --format emoji.")

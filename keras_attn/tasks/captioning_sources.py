@@ -27,7 +27,6 @@ from keras_attn.datasets import (
 )
 from keras_attn.datasets.download import cache_folder
 from keras_attn.datasets.reading import open_lines
-from keras_attn.settings import WrongUse
 from keras_attn.tasks.captioning_settings import CaptioningData, CaptioningTest
 
 _WITH_SIDES = ("karpathy", "ucm", "emoji")
@@ -175,12 +174,11 @@ def test_pictures(test: CaptioningTest, data: CaptioningData) -> TestPictures:
         data: `format`, the columns, `emoji_style`, and what is done with missing pictures.
 
     Raises:
-        WrongUse: If nothing says which pictures.
+        WrongUse: If the settings do not say which pictures.
         OSError: As `read_captioned`.
         ValueError: As `read_captioned`.
     """
-    if not test.data and data.format != "emoji":
-        raise WrongUse("Missing option '--data'. Emoji are taken with --format emoji.")
+    test.check(data)
     learnt = None
     if test.train is not None:
         sides = {"train_split": test.train_split, "train_names": test.train_names}

@@ -214,7 +214,7 @@ class Fitted:
             training: Settings `Training`, or a dict of some of them.
             log: As in `fit`.
             verbose: As in `fit`.
-            **parts: Settings of further `parts` of the task.
+            **parts: Further `parts` of the task: their settings, or what `create` takes instead.
 
         Returns:
             A `TrainingRun`; its `best` is the file to `load`.
@@ -229,8 +229,10 @@ class Fitted:
         data = cls.data_of(examples, data)
         model = cls.kinds.made({} if model is None else model)
         for name, kind in cls.parts.items():
-            parts[name] = made(kind, parts.get(name))
-        sections = {"data": data, **parts, "model": model, "training": training}
+            if isinstance(parts.setdefault(name, {}), Mapping):
+                parts[name] = made(kind, parts[name])
+        declared = {name: part for name, part in parts.items() if isinstance(part, Settings)}
+        sections = {"data": data, **declared, "model": model, "training": training}
         run_dir = check_writable(run_dir).absolute()
         with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
             tidy_run(run_dir, cls.sections(), sections)

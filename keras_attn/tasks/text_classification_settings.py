@@ -147,7 +147,7 @@ class TextClassificationTest(Settings):
     )
     num_bootstrap: int = setting(1000, "samples for the intervals; 0 computes none", at_least=0)
 
-    def check(self) -> None:
+    def check(self, data: Any = None) -> None:
         """Raises a FileNotFoundError if there are no such data."""
         if not os.path.exists(os.path.expanduser(self.data)):
             raise FileNotFoundError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.training_settings import TrainingSettings
@@ -154,7 +155,7 @@ class TranslationTest(Settings):
         choices=TOKENIZE,
     )  # fmt: skip
 
-    def check(self) -> None:
+    def check(self, data: Any = None) -> None:
         """Raises a `WrongUse` if the settings do not say what to read."""
         if bool(self.data) == bool(self.pairs):
             raise WrongUse("Give either --data or --pairs.")

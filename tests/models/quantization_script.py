@@ -33,7 +33,7 @@ def recurrent(**more):
 def captioner(kind, **more):
     config = {"soft": models.SoftAttentionCaptionerConfig, "t": models.TransformerCaptionerConfig}
     encoder = models.small_cnn_encoder(16, filters=(4, 8), attention="cbam", reduction=2)
-    decoder = models.captioner(config[kind](V, region_dim=8, **more))
+    decoder = config[kind](V, region_dim=8, **more).build()
     return models.image_captioner(encoder, decoder)
 
 
@@ -49,7 +49,7 @@ MODELS = {
         V, 3, positions="learned", **TRANSFORMER
     ).build(),
     "soft": lambda: captioner("soft", dim=8, units=12),
-    "captioner": lambda: captioner("t", **TRANSFORMER),
+    "captioner": lambda: captioner("t", region_positions="none", **TRANSFORMER),
 }
 SEARCHED = ("transformer", "additive")
 

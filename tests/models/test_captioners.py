@@ -18,15 +18,16 @@ from keras_attn.models import (
     CaptionDecoder,
     SoftAttentionCaptionerConfig,
     TransformerCaptionerConfig,
-    captioner,
-    captioner_kind,
     small_cnn_encoder,
 )
 from keras_attn.training import MaskedCrossEntropy
 
 V, D, R = 9, 5, 6
 SOFT = {"dim": 4, "units": 7, "attention_units": 3, "dropout": 0.0}
-BLOCKS = {"num_layers": 2, "dim": 8, "num_heads": 2, "intermediate_dim": 12, "dropout": 0.0}
+BLOCKS = {
+    "num_layers": 2, "dim": 8, "num_heads": 2, "intermediate_dim": 12, "dropout": 0.0,
+    "region_positions": "none",
+}  # fmt: skip
 VARIANTS = {
     "soft": SOFT,
     "soft, as its code": {**SOFT, "activation": "tanh", "doubly_stochastic": 0.3},
@@ -60,8 +61,8 @@ EACH = pytest.mark.parametrize("variant", some_slow(VARIANTS))
 
 def make(variant="soft", seed=0, dtype=None, **settings):
     kind = "soft-attention" if variant.startswith("soft") else "transformer"
-    config = CAPTIONERS[kind][0](V, D, **{**VARIANTS[variant], **settings})
-    return randomize(captioner(config, dtype=dtype), seed)
+    config = CAPTIONERS[kind](V, D, **{**VARIANTS[variant], **settings})
+    return randomize(config.build(dtype), seed)
 
 
 @functools.cache
@@ -495,14 +496,16 @@ TOYS = {
     "soft": SoftAttentionCaptionerConfig(
         7, 7, dim=12, units=24, dropout=0.0, doubly_stochastic=0.2
     ),
-    "blocks": TransformerCaptionerConfig(7, 7, 1, dim=16, num_heads=1, intermediate_dim=24),
+    "blocks": TransformerCaptionerConfig(
+        7, 7, 1, dim=16, num_heads=1, intermediate_dim=24, region_positions="none"
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", some_slow(TOYS))
 def test_it_names_what_is_there(kind):
     """Pictures that were not seen in training; it looks at what it names."""
-    model = captioner(TOYS[kind])
+    model = TOYS[kind].build()
     inputs, labels, _ = objects(2048, kinds=4, places=3, seed=0)
     compile_for(model, keras.optimizers.Adam(0.01), MaskedCrossEntropy())
     history = model.fit(inputs, labels, 32, 4, verbose=0).history["loss"]
@@ -548,20 +551,16 @@ def test_an_encoder_before_it():
 def test_configs():
     for variant, settings in VARIANTS.items():
         kind = "soft-attention" if variant.startswith("soft") else "transformer"
-        config = CAPTIONERS[kind][0](V, D, **settings)
+        config = CAPTIONERS[kind](V, D, **settings)
         assert type(config)(**json.loads(json.dumps(config.to_dict()))) == config
         with pytest.raises(AttributeError):
             config.dim = 16
         model, _ = toy(variant)
-        assert captioner_kind(config) == captioner_kind(model) == kind
+        assert CAPTIONERS.name_of(config) == kind
         assert CaptionDecoder(model).num_attentions == settings.get("num_layers", 1)
-    for wrong in ({"dim": 3}, keras.Sequential(), None):
-        with pytest.raises(TypeError, match=r"captioner"):
-            captioner_kind(wrong)
-    with pytest.raises(TypeError, match=r"'TransformerCaptionerConfig'.* Received: dict"):
-        captioner({})
-    with pytest.raises(TypeError, match="captioner"):
-        CaptionDecoder(small_cnn_encoder(8, (4,)))
+    for wrong in ({"dim": 3}, keras.Sequential(), None, small_cnn_encoder(8, (4,))):
+        with pytest.raises(TypeError, match=r"config of a captioner"):
+            CaptionDecoder(wrong)
 
 
 def test_regions_of_another_width():
@@ -587,9 +586,12 @@ def test_regions_of_another_width():
         ("transformer", {"dim": 10, "num_heads": 4}, "dim=10, num_heads=4"),
         ("transformer", {"attention_dropout": 2}, "`attention_dropout`.*2"),
         ("transformer", {"region_positions": "2d"}, "`region_positions`.*'learned'.*'2d'"),
-        ("transformer", {"region_positions": "learned"}, "needs a `grid`.*grid=None"),
-        ("transformer", {"grid": (2, 3)}, "`grid` belongs.*region_positions=None"),
-        ("transformer", {"region_positions": "learned", "grid": 6}, "rows and columns.*6"),
+        ("transformer", {"region_positions": "learned"}, "needs the `grid`.*grid=None"),
+        (
+            "transformer",
+            {"region_positions": "learned", "grid": 6},
+            "`grid` must be of type tuple.*6",
+        ),
         ("transformer", {"region_positions": "learned", "grid": (2, 0)}, "`grid`.*0"),
         (
             "transformer",
@@ -599,5 +601,5 @@ def test_regions_of_another_width():
     ],
 )
 def test_wrong_settings(kind, settings, message):
-    with pytest.raises(ValueError, match=message):
-        captioner(CAPTIONERS[kind][0](V, D, **settings))
+    with pytest.raises((TypeError, ValueError), match=message):
+        CAPTIONERS[kind](V, D, **settings).build()

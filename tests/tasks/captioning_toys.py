@@ -44,9 +44,9 @@ PATCHES = {
     "image_size": SIZE, "patch_size": 8, "num_layers": 1, "dim": 12, "num_heads": 2,
     "intermediate_dim": 16,
 }  # fmt: skip
-SOFT = {"kind": "soft-attention", "dim": 12, "units": 24, "dropout": 0.0}
+SOFT = {"model": "soft-attention", "dim": 12, "units": 24, "dropout": 0.0}
 TRANSFORMER = {
-    "kind": "transformer", "dim": 16, "num_layers": 2, "num_heads": 2, "intermediate_dim": 24,
+    "model": "transformer", "dim": 16, "num_layers": 2, "num_heads": 2, "intermediate_dim": 24,
     "dropout": 0.0, "region_positions": "sinusoidal",
 }  # fmt: skip
 # Encoder, decoder, whether the encoder is trained.
@@ -105,7 +105,8 @@ def fitted():
     """One that has learned the captions with its encoder; nobody changes it."""
     captioner = small("soft")
     # As many steps as the moving means of the encoder take.
-    captioner.fit([*CAPTIONED, *MORE], epochs=30, batch_size=3, learning_rate=0.01, verbose=0)
+    settings = {"batch_size": 3, "learning_rate": 0.01, "label_smoothing": 0.0}
+    captioner.fit([*CAPTIONED, *MORE], epochs=30, verbose=0, **settings)
     return captioner
 
 
@@ -115,7 +116,9 @@ if __name__ == "__main__":
     captioner = Captioner.load(folder / "soft.task")
     history = captioner.fit(CAPTIONED, epochs=3, batch_size=4, learning_rate=0.01, verbose=0)
     if len(sys.argv) > 2:
-        Captioner.load(folder / "transformer.task").export(sys.argv[2], BEAMS, 1.0, R)
+        Captioner.load(folder / "transformer.task").export(
+            sys.argv[2], beams=BEAMS, num_return_sequences=R
+        )
     print(
         json.dumps(
             {

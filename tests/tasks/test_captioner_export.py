@@ -28,8 +28,9 @@ from processes import answer
 from keras_attn import export
 from keras_attn.datasets import load_image
 from keras_attn.export import check_equal
-from keras_attn.tasks import captioning_export
-from keras_attn.tasks.captioning_export import decode_picture, stacked
+from keras_attn.tasks import captioner as captioner_module
+from keras_attn.tasks import captioning_graph
+from keras_attn.tasks.captioning_graph import decode_picture, stacked
 
 LARGE = PICTURES[4].repeat(5, axis=0).repeat(3, axis=1)
 GREY = PICTURES[2][..., 1]
@@ -91,7 +92,7 @@ def fitted():
 @pytest.fixture(scope="module")
 def folder(fitted, tmp_path_factory):
     path = tmp_path_factory.mktemp("export") / "model"
-    fitted.export(path, BEAMS, num_return_sequences=R)
+    fitted.export(path, beams=BEAMS, num_return_sequences=R)
     return path
 
 
@@ -176,7 +177,7 @@ def test_one_broken_picture_fails_its_batch_and_no_other(fitted, served):
 def test_the_exported_functions_of_a_transformer(unsaved, eager, tmp_path):
     """What stands in the SavedModel, without one."""
     captioner = make("transformer", max_length=5)
-    captioner.export(tmp_path / "model", BEAMS, num_return_sequences=R)
+    captioner.export(tmp_path / "model", beams=BEAMS, num_return_sequences=R)
     files = [SAME["png"], SAME["grey png"], SAME["gif"]]
     results = captioner.caption_n_best(files, R, BEAMS)
     found = {k: v.numpy() for k, v in unsaved[0]["details"](tf.constant(files)).items()}
@@ -218,7 +219,7 @@ def test_export_from_another_backend(tmp_path):
 def test_what_is_there_is_left(fitted, folder, tmp_path, monkeypatch):
     before = (folder / "saved_model.pb").read_bytes()
     with pytest.raises(FileExistsError, match="overwrite=True"):
-        fitted.export(folder, BEAMS)
+        fitted.export(folder, beams=BEAMS)
     assert (folder / "saved_model.pb").read_bytes() == before
 
     def work(*arguments):
@@ -237,19 +238,19 @@ def test_an_export_that_says_something_else_is_refused(fitted, tmp_path, monkeyp
     def functions(search, tf, *settings):
         return {"serving_default": lambda image: {"caption": tf.fill([tf.size(image)], "a")}}, []
 
-    monkeypatch.setattr(captioning_export, "graph_functions", functions)
+    monkeypatch.setattr(captioner_module, "graph_functions", functions)
     with pytest.raises(RuntimeError, match="another `serving_default: caption`"):
-        fitted.export(tmp_path / "model", BEAMS, num_return_sequences=R)
+        fitted.export(tmp_path / "model", beams=BEAMS, num_return_sequences=R)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_pictures_that_are_decoded_otherwise_are_refused(fitted, tmp_path, monkeypatch):
-    decode = captioning_export.decode_picture
+    decode = captioning_graph.decode_picture
     monkeypatch.setattr(
-        captioning_export, "decode_picture", lambda tf, raw, size: decode(tf, raw, size)[:, ::-1]
+        captioning_graph, "decode_picture", lambda tf, raw, size: decode(tf, raw, size)[:, ::-1]
     )
     with pytest.raises(RuntimeError, match="decodes a png picture to other pixels than Pillow"):
-        fitted.export(tmp_path / "model", BEAMS, num_return_sequences=R)
+        fitted.export(tmp_path / "model", beams=BEAMS, num_return_sequences=R)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -264,7 +265,7 @@ def test_the_child_process_gets_all_arguments(fitted, tmp_path, monkeypatch):
 
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    fitted.export(tmp_path / "model", 3, alpha=0.5, num_return_sequences=2, overwrite=True)
+    fitted.export(tmp_path / "model", beams=3, alpha=0.5, num_return_sequences=2, overwrite=True)
     (command, backend), *rest = commands
     assert (backend, rest) == ("tensorflow", [])
     assert "keras_attn.tasks.captioner.Captioner" in command

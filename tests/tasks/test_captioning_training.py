@@ -11,37 +11,37 @@ from PIL import Image
 from tracing import eagerly
 
 from keras_attn.datasets import CaptionedImage, EmojiPicture
+from keras_attn.models import CAPTIONERS, ImageEncoderConfig, image_encoder_config
 from keras_attn.tasks import (
     Captioner,
-    CaptioningDataSettings,
-    CaptioningDecodingSettings,
-    CaptioningModelSettings,
-    CaptioningTrainingSettings,
+    CaptioningData,
+    CaptioningTraining,
+    CaptioningUse,
     captioning_sources,
-    captioning_training,
-    train_captioner,
 )
+from keras_attn.tasks.captioning_data import checked_captioned, whole_pictures
 from keras_attn.tasks.captioning_sources import (
     learnt_captions,
     read_captioned,
     training_pictures,
 )
-from keras_attn.tasks.captioning_training import (
-    DevelopmentCaptions,
-    make_encoder,
-    whole_pictures,
-)
+from keras_attn.tasks.task_run import DevelopmentBest
 
-DATA = CaptioningDataSettings(vocabulary_size=290, max_length=14)
-SMALL = {"image_size": 16, "filters": "8,16", "dim": 12}
-MODEL = CaptioningModelSettings(**SMALL, units=24, dropout=0.0)
-TRAINING = CaptioningTrainingSettings(
+DATA = CaptioningData(vocabulary_size=290, max_length=14)
+ENCODER = ImageEncoderConfig(image_size=16, filters="8,16")
+MODEL = {"dim": 12, "units": 24, "dropout": 0.0}
+TRAINING = CaptioningTraining(
     epochs=3, batch_size=4, learning_rate=0.02, label_smoothing=0.0, score_beams=2
 )
 
 
-def train(folder, data=DATA, model=MODEL, training=TRAINING, images=MORE, dev=CAPTIONED, log=print):
-    return train_captioner(images, dev, folder, data, model, training, log, verbose=0)
+def train(
+    folder, data=DATA, model=MODEL, training=TRAINING, images=MORE, dev=CAPTIONED, log=print,
+    encoder=ENCODER,
+):  # fmt: skip
+    return Captioner.train(
+        images, dev, folder, data, model, training, log, verbose=0, encoder=encoder
+    )
 
 
 def changed(settings, **values):
@@ -109,7 +109,7 @@ def test_the_vocabulary_is_that_of_the_training_captions(tmp_path, monkeypatch):
         made.append(captioner)
         raise Stop
 
-    monkeypatch.setattr(captioning_training, "DevelopmentCaptions", note)
+    monkeypatch.setattr(Captioner, "scorer", note)
     dev = [(PICTURES[0], "zebra zebra"), (PICTURES[1], "zebra")]
     images = [(picture, "zoo") for picture, _ in MORE]
     with pytest.raises(Stop):
@@ -124,7 +124,7 @@ def test_the_same_call_again_changes_nothing(run):
     before = (folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()
     lines = []
     again = train(folder, log=lines.append)
-    assert again._replace(log=[]) == found._replace(log=[])
+    assert again._replace(log=[], history={}) == found._replace(log=[], history={})
     assert lines[-1] == "All epochs are done."
     assert ((folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()) == before
 
@@ -132,8 +132,8 @@ def test_the_same_call_again_changes_nothing(run):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"model": changed(MODEL, dim=9)}, "dim is 12 there, 9 here"),
-        ({"model": changed(MODEL, filters="8,8")}, "filters is '8,16' there"),
+        ({"model": {**MODEL, "dim": 9}}, "dim is 12 there, 9 here"),
+        ({"encoder": changed(ENCODER, filters="8,8")}, "filters is '8,16' there"),
         ({"data": changed(DATA, max_length=15)}, "max_length is 14 there, 15 here"),
         ({"training": changed(TRAINING, score="bleu_4")}, "score is 'cider' there"),
         ({"images": [*MORE[:-1], CAPTIONED[0]]}, "another run"),
@@ -152,21 +152,13 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"dev": []}, "Expected development pictures"),
+        ({"dev": []}, "two development|at least one picture"),
         ({"images": []}, "at least one picture"),
         ({"images": [("a.png", "")]}, "not empty"),
         ({"dev": CAPTIONED[:1]}, "CIDEr.*two development"),
         ({"images": [("nowhere.png", "a")]}, r"nowhere\.png"),
-        ({"model": CaptioningModelSettings(encoder="patches", image_size=12)}, "divisible"),
-        (
-            {
-                "model": changed(
-                    MODEL, model="transformer", units=256, dim=7, num_heads=1,
-                    region_positions="sinusoidal",
-                )
-            },
-            "even",
-        ),
+        ({"encoder": ImageEncoderConfig("patches", image_size=12)}, "divisible"),
+        ({"model": {"model": "transformer", "dim": 7, "num_heads": 1}}, "even"),
         ({"data": changed(DATA, max_length=2)}, "No caption is left"),
     ],
 )  # fmt: skip
@@ -183,7 +175,7 @@ def test_a_score_needs_its_package(tmp_path, monkeypatch, eager):
     with pytest.raises(ImportError, match=r"keras_attn\[captioning\]"):
         train(tmp_path)
     with pytest.raises(ImportError, match=r"keras_attn\[captioning\]"):
-        DevelopmentCaptions(small(), CAPTIONED, tmp_path / "best.task")
+        small().fit(CAPTIONED, CAPTIONED)
     once = changed(TRAINING, epochs=1, score="perplexity")
     assert train(tmp_path, training=once, dev=CAPTIONED[:1]).best_score > 0
 
@@ -196,18 +188,18 @@ def test_a_frozen_encoder_reads_each_picture_once(place, tmp_path, monkeypatch):
         assert (name, weights, size) == ("mobilenetv2", "imagenet", 16)
         return small("transformer").encoder
 
-    monkeypatch.setattr(captioning_training, "applications_encoder", pretrained)
+    monkeypatch.setattr(image_encoder_config, "applications_encoder", pretrained)
     (place / "zero.png").write_bytes(b"")
     images = [*images_of(place, range(6, 18)), CaptionedImage(str(place / "zero.png"), ("no",))]
     images += [CaptionedImage(str(place / "nowhere.png"), ("no",))]
-    model = CaptioningModelSettings(
-        model="transformer", encoder="mobilenetv2", image_size=16, dim=16, num_heads=2,
-        intermediate_dim=24, num_layers=1,
-    )  # fmt: skip
-    training = changed(TRAINING, epochs=1, cache_dir=str(tmp_path / "features"), ema=0.5)
+    model = {
+        "model": "transformer", "dim": 16, "num_heads": 2, "intermediate_dim": 24, "num_layers": 1,
+    }  # fmt: skip
+    training = changed(TRAINING, epochs=1, cache_dir=str(tmp_path / "features"), ema_momentum=0.5)
     lines = []
+    encoder = {"encoder": ImageEncoderConfig("mobilenetv2", image_size=16)}
     arguments = (tmp_path / "a", changed(DATA, on_error="skip"), model, training, images)
-    found = train(*arguments, images_of(place, range(6)), lines.append)
+    found = train(*arguments, images_of(place, range(6)), lines.append, **encoder)
     assert found.complete
     assert lines[0].startswith("2 of 14 pictures are left out: ")
     assert "zero.png: " in lines[0]
@@ -219,46 +211,55 @@ def test_a_frozen_encoder_reads_each_picture_once(place, tmp_path, monkeypatch):
     assert scores.cider == pytest.approx(found.best_score, rel=1e-3)
     # Another run takes the features from there.
     monkeypatch.setattr(captioner._search.__class__, "regions", None)
-    model = changed(model, num_layers=2)
-    assert train(tmp_path / "b", *arguments[1:2], model, *arguments[3:], images_of(place, range(6)))
+    dev, model = images_of(place, range(6)), {**model, "num_layers": 2}
+    assert train(tmp_path / "b", *arguments[1:2], model, *arguments[3:], dev, **encoder)
     # And another encoder may not.
     monkeypatch.setattr(
-        captioning_training, "applications_encoder", lambda *a: small("soft").encoder
+        image_encoder_config, "applications_encoder", lambda *a: small("soft").encoder
     )
     with pytest.raises(ValueError, match="features of another key"):
-        train(tmp_path / "c", *arguments[1:2], model, *arguments[3:], images_of(place, range(6)))
+        train(tmp_path / "c", *arguments[1:2], model, *arguments[3:], dev, **encoder)
+    training = changed(TRAINING, cache_dir=str(tmp_path / "e"))
     with pytest.raises(ValueError, match=r"zero\.png: expected a picture"):
-        train(tmp_path / "d", DATA, model, changed(TRAINING, cache_dir=str(tmp_path / "e")), images)
+        train(tmp_path / "d", DATA, model, training, images, dev, **encoder)
 
 
 @pytest.mark.parametrize(
-    "model",
+    ("encoder", "model"),
     [
-        CaptioningModelSettings(
-            model="transformer", **SMALL, num_heads=2, intermediate_dim=16, num_layers=1,
-            region_positions="none", image_attention="cbam",
+        (
+            changed(ENCODER, image_attention="cbam"),
+            {
+                "model": "transformer", "dim": 12, "num_heads": 2, "intermediate_dim": 16,
+                "num_layers": 1, "region_positions": "none",
+            },
         ),
-        CaptioningModelSettings(
-            encoder="patches", image_size=16, patch_dim=8, patch_layers=1, patch_heads=2, dim=12,
-            units=16, attention_units=8, context_gate=False, doubly_stochastic=0.0,
-            encoder_dropout=0.1,
+        (
+            ImageEncoderConfig(
+                "patches", image_size=16, patch_dim=8, patch_layers=1, patch_heads=2,
+                encoder_dropout=0.1,
+            ),
+            {
+                "model": "soft-attention", "dim": 12, "units": 16, "attention_units": 8,
+                "context_gate": False, "doubly_stochastic": 0.0,
+            },
         ),
     ],
 )  # fmt: skip
 @pytest.mark.slow
-def test_all_models(model, tmp_path):
-    training = changed(TRAINING, epochs=1, precision="mixed_bfloat16", ema=0.5, score="bleu_4")
-    found = train(tmp_path, model=model, training=training)
+def test_all_models(encoder, model, tmp_path):
+    settings = {"epochs": 1, "precision": "mixed_bfloat16", "ema_momentum": 0.5, "score": "bleu_4"}
+    found = train(tmp_path, model=model, training=changed(TRAINING, **settings), encoder=encoder)
     captioner = Captioner.load(found.best)
     assert captioner.captioner.get_layer("decoder").dtype_policy.name == "mixed_bfloat16"
     assert captioner.encoder.fingerprint()["dtype"] == "bfloat16"
     names = {layer.name for layer in captioner.encoder.layers}
-    assert ("stage_0_attention" in names) == (model.image_attention == "cbam")
-    assert ("patches" in names) == (model.encoder == "patches")
+    assert ("stage_0_attention" in names) == (encoder.image_attention == "cbam")
+    assert ("patches" in names) == (encoder.encoder == "patches")
     assert found.best_score == pytest.approx(found.log[0]["val_bleu_4"])
-    for name, value in model.config().items():
-        if name != "kind":
-            assert getattr(captioner.config, name) == value
+    assert {**CAPTIONERS.describe(captioner.config), **model} == CAPTIONERS.describe(
+        captioner.config
+    )
 
 
 # What is kept
@@ -266,10 +267,17 @@ def test_all_models(model, tmp_path):
 
 def test_the_best_weights_are_kept(tmp_path, monkeypatch):
     captioner = small("transformer")
-    callback = DevelopmentCaptions(captioner, CAPTIONED, tmp_path / "best.task", beams=1)
+
+    def callback_of(score):
+        training = changed(TRAINING, score=score, score_beams=1)
+        callback = DevelopmentBest(
+            captioner, captioner.scorer(CAPTIONED, training), tmp_path / "best.task"
+        )
+        callback.set_model(captioner.model)
+        return callback
+
+    callback = callback_of("cider")
     captioner.compile(total_steps=1)
-    callback.set_model(captioner.model)
-    assert callback.memory() == {"best": []}
     wanted = {}
     monkeypatch.setattr(captioner, "caption_source", lambda source, beams: wanted["captions"])
     monkeypatch.setattr(captioner.model, "evaluate", lambda *a, **k: {"perplexity": wanted["loss"]})
@@ -285,32 +293,30 @@ def test_the_best_weights_are_kept(tmp_path, monkeypatch):
     assert saved == [tmp_path / "best.task"] * 2
     assert callback.best[1] == -2.0
     # A run that is taken up remembers it.
-    other = DevelopmentCaptions(captioner, CAPTIONED, tmp_path / "best.task", "bleu_4")
+    other = callback_of("bleu_4")
     other.remember(json.loads(json.dumps(callback.memory())))
     assert (other.best, other.best_epoch) == (callback.best, 2)
-    other.remember({"best": []})
-    by_loss = DevelopmentCaptions(captioner, CAPTIONED, tmp_path / "best.task", "perplexity")
-    by_loss.set_model(captioner.model)
+    by_loss = callback_of("perplexity")
     for epoch, loss in enumerate([3.0, 2.0, 2.5]):
         wanted["loss"] = loss
         logs = {}
         by_loss.on_epoch_end(epoch, logs)
         assert logs == {"val_perplexity": loss}
-    assert (by_loss.best, by_loss.best_epoch) == ((-2.0, -2.0), 2)
+    assert (by_loss.best, by_loss.best_epoch) == ((-2.0,), 2)
 
 
 def test_at_most_so_many_pictures_are_scored(tmp_path, monkeypatch):
     seen = []
 
-    def note(captioner, images, *arguments):
+    def note(captioner, images, *arguments, **settings):
         seen.append([picture.tobytes() for picture, _ in images])
         raise Stop
 
-    monkeypatch.setattr(captioning_training, "DevelopmentCaptions", note)
+    monkeypatch.setattr(Captioner, "_training_batches", note)
     for seed, most in ((0, 3), (0, 3), (5, 3), (0, 6)):
-        training = changed(TRAINING, score="perplexity", score_pictures=most)
+        settings = {"score": "perplexity", "score_pictures": most, "seed": seed}
         with pytest.raises(Stop):
-            train(tmp_path, changed(DATA, split_seed=seed), training=training)
+            train(tmp_path, training=changed(TRAINING, **settings))
     assert [*map(len, seen)] == [3, 3, 3, 6]
     assert seen[0] == seen[1] != seen[2]
     for drawn in seen:  # in their order
@@ -318,37 +324,46 @@ def test_at_most_so_many_pictures_are_scored(tmp_path, monkeypatch):
     assert seen[3] == [picture.tobytes() for picture in PICTURES]
 
 
+def whole_of(captioner, images, on_error):
+    """The whole pictures with their captions, and the others."""
+    found, problems = whole_pictures(captioner, checked_captioned(images), on_error)
+    return list(zip(*found, strict=True)), problems
+
+
 def test_whole_pictures(place):
     (place / "cut.png").write_bytes((place / "0.png").read_bytes()[:50])
     images = [*images_of(place, range(2)), (place / "cut.png", "a")]
     captioner = small("soft")
-    assert whole_pictures(captioner, images[:2], "error") == images[:2]
-    assert whole_pictures(captioner, CAPTIONED, "error") == CAPTIONED
-    lines = []
-    assert whole_pictures(captioner, images, "skip", log=lines.append) == images[:2]
-    assert "1 of 3 pictures" in lines[0]
+    whole = [(image.path, [*image.captions]) for image in images[:2]]
+    assert whole_of(captioner, images[:2], "error") == (whole, [])
+    assert len(whole_of(captioner, CAPTIONED, "error")[0]) == 6
+    found, (problem,) = whole_of(captioner, images, "skip")
+    assert found == whole
+    assert problem.where.endswith("cut.png")
     for on_error in ("error", "skip"):
         with pytest.raises(ValueError, match=r"cut\.png"):
-            whole_pictures(captioner, images[2:], on_error)
+            whole_of(captioner, images[2:], on_error)
+    with pytest.warns(UserWarning, match=r"1 of 3 pictures are left out: .*cut\.png"):
+        batches = captioner.dataset(images, on_error="skip")
+    assert batches.num_examples == 2
 
 
 @pytest.mark.parametrize("case", ["soft", "transformer"])
 def test_whole_pictures_in_memory(case, place):
-    cut = (place / "0.png").read_bytes()[:50]
-    images = [*CAPTIONED[:2], (cut, "a"), (place / "1.png", "a"), (PICTURES[0].astype(float), "a")]
+    raw = (place / "1.png").read_bytes()
+    images = [*CAPTIONED[:2], (raw[:50], "a"), (raw, "a"), (PICTURES[0].astype(float), "a")]
     captioner = small(case)
-    lines = []
-    whole = whole_pictures(captioner, images, "skip", log=lines.append)
-    assert [id(image) for image in whole] == [id(images[n]) for n in (0, 1, 3)]
-    assert "2 of 5 pictures are left out" in lines[0]
-    for number, what in ((2, "Pillow|damaged"), (4, "float64")):
-        assert re.search(rf"picture {number}: [^;]*({what})", lines[0])
+    whole, problems = whole_of(captioner, images, "skip")
+    assert [id(picture) for picture, _ in whole] == [id(images[n][0]) for n in (0, 1, 3)]
+    for problem, number, what in zip(problems, (2, 4), ("Pillow|damaged", "float64"), strict=True):
+        assert problem.where == f"picture {number}"
+        assert re.search(what, problem.what)
     with pytest.raises(ValueError, match=r"2 of 5 .*picture 2: .*picture 4: "):
-        whole_pictures(captioner, images, "error")
+        whole_of(captioner, images, "error")
     with pytest.raises(ValueError, match=r"none of 1: .*picture 0: "):
-        whole_pictures(captioner, images[2:3], "skip")
+        whole_of(captioner, images[2:3], "skip")
     with pytest.raises(ValueError, match="Received: 'ignore'"):
-        whole_pictures(captioner, CAPTIONED, "ignore")
+        whole_of(captioner, CAPTIONED, "ignore")
 
 
 # What is read
@@ -356,18 +371,18 @@ def test_whole_pictures_in_memory(case, place):
 
 def test_training_pictures(place):
     path = str(place / "captions.csv")
-    found = training_pictures(CaptioningDataSettings(train=path, dev_share=0.25))
+    found = training_pictures(CaptioningData(train=path, dev_share=0.25))
     assert (len(found.train), len(found.dev)) == (14, 4)
     assert found.summary == f"{path}: 18 pictures of 18, 36 captions."
     assert found.train[0].captions[0] in CAPTIONS  # in lower case
     paths = [{image.path for image in side} for side in found[:2]]
     assert not paths[0] & paths[1]
-    shouted = training_pictures(CaptioningDataSettings(train=path, lowercase=False))
+    shouted = training_pictures(CaptioningData(train=path, lowercase=False))
     assert (
         shouted.train[0].captions[0] == found.train[0].captions[0].upper() or len(shouted.dev) == 2
     )
     some = [
-        training_pictures(CaptioningDataSettings(train=path, limit=8, split_seed=seed))
+        training_pictures(CaptioningData(train=path, limit=8, split_seed=seed))
         for seed in (0, 0, 1)
     ]
     assert [len(s.train) + len(s.dev) for s in some] == [8, 8, 8]
@@ -382,9 +397,7 @@ def test_the_same_file_twice_is_on_one_side(tmp_path):
             lines.append(f"{copy}_{number}.png,{number}")
     (tmp_path / "c.csv").write_text("\n".join(lines))
     for seed in range(4):
-        settings = CaptioningDataSettings(
-            train=str(tmp_path / "c.csv"), dev_share=0.34, split_seed=seed
-        )
+        settings = CaptioningData(train=str(tmp_path / "c.csv"), dev_share=0.34, split_seed=seed)
         found = training_pictures(settings)
         train, dev = ({image.captions[0] for image in side} for side in found[:2])
         assert (len(found.dev), train & dev) == (6, set())
@@ -401,7 +414,7 @@ def karpathy(folder, sides):
 
 
 def counts(place, **settings):
-    found = training_pictures(CaptioningDataSettings(image_dir=str(place), **settings))
+    found = training_pictures(CaptioningData(image_dir=str(place), **settings))
     return len(found.train), len(found.dev)
 
 
@@ -426,14 +439,14 @@ def test_sides_of_a_file(place, tmp_path):
     assert counts(place, train=path) == (9, 1)
     # To measure on, it is the test side.
     path = karpathy(tmp_path, ["train"] * 10 + ["test"] * 4)
-    settings = CaptioningDataSettings()
+    settings = CaptioningData()
     assert len(read_captioned(path, settings, image_dir=str(place))) == 4
     assert len(read_captioned(path, settings, "train,test", str(place))) == 14
     assert learnt_captions(path, settings) == [CAPTIONS[n % 6] for n in range(10)]
 
 
 def test_formats(place, tmp_path):
-    settings = CaptioningDataSettings
+    settings = CaptioningData
     expected = [(str(place / f"{n}.png"), (CAPTIONS[n],)) for n in range(3)]
 
     def read(path, image_dir=str(place), names="", **more):
@@ -511,21 +524,21 @@ def test_emoji(tmp_path, monkeypatch):
         lambda found, make=captioning_sources.split_by_concept: make(found, 2, 3),
     )
     monkeypatch.setenv("KERAS_ATTN_CACHE", str(tmp_path / "cache"))
-    found = training_pictures(CaptioningDataSettings(emoji_style="google"))
+    found = training_pictures(CaptioningData(emoji_style="google"))
     assert (len(found.train), len(found.dev)) == (35, 2)
     assert found.train[0].path.startswith(str(tmp_path / "cache/emoji/google/train/1f6"))
-    test = read_captioned("", CaptioningDataSettings())
+    test = read_captioned("", CaptioningData())
     assert len(test) == 3
     sides = [{c for image in side for c in image.captions} for side in (*found[:2], test)]
     assert not sides[0] & sides[1]
     assert not sides[0] & sides[2]
-    wheels = CaptioningDataSettings(train=str(tmp_path / "here"), format="emoji")
+    wheels = CaptioningData(train=str(tmp_path / "here"), format="emoji")
     assert len(training_pictures(wheels).dev) == 2
     assert asked[0] == ("google", None)
     assert asked[-1] == ("twitter", str(tmp_path / "here"))
     assert (tmp_path / "here/emoji/twitter/val").is_dir()
     with pytest.raises(ValueError, match=r"'train', 'val', 'test'\. Received: 'validation'"):
-        read_captioned("", CaptioningDataSettings(), "validation")
+        read_captioned("", CaptioningData(), "validation")
 
 
 @pytest.mark.parametrize(
@@ -556,9 +569,9 @@ def test_bad_files(place, name, content, message, tmp_path):
 
 def test_what_is_not_there(place, tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
-        training_pictures(CaptioningDataSettings(train=str(tmp_path / "nowhere.json")))
+        training_pictures(CaptioningData(train=str(tmp_path / "nowhere.json")))
     with pytest.raises(FileNotFoundError, match=r"captions\.json"):
-        training_pictures(CaptioningDataSettings(train=str(tmp_path)))
+        training_pictures(CaptioningData(train=str(tmp_path)))
     with pytest.raises(NotADirectoryError, match="nowhere"):
         counts(tmp_path / "nowhere", train=str(place / "captions.csv"))
 
@@ -569,38 +582,32 @@ def test_what_is_not_there(place, tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: CaptioningModelSettings(num_layers=3), "`num_layers` belong to model='transfo"),
-        (lambda: CaptioningModelSettings(model="transformer", units=9), "'soft-attention'"),
+        (lambda: CAPTIONERS.made({"num_layers": 3}), "`num_layers` belongs to model='transfo"),
+        (lambda: CAPTIONERS.made({"model": "transformer", "units": 9}), "'soft-attention'"),
         (
-            lambda: CaptioningModelSettings(encoder="vgg16", filters="8", image_attention="cbam"),
+            lambda: ImageEncoderConfig(encoder="vgg16", filters="8", image_attention="cbam"),
             "`filters` and `image_attention` belong to encoder='small-cnn'",
         ),
-        (lambda: CaptioningModelSettings(patch_size=4), "encoder='patches'"),
-        (lambda: CaptioningModelSettings(encoder="vgg16", encoder_dropout=0.1), "'patches'"),
-        (lambda: CaptioningModelSettings(encoder_weights="none"), "`encoder_weights`"),
+        (lambda: ImageEncoderConfig(patch_size=4), "encoder='patches'"),
+        (lambda: ImageEncoderConfig(encoder="vgg16", encoder_dropout=0.1), "'patches'"),
+        (lambda: ImageEncoderConfig(encoder_weights="none"), "`encoder_weights`"),
+        (lambda: ImageEncoderConfig(train_encoder="no"), "train_encoder='no'"),
         (
-            lambda: CaptioningModelSettings(encoder="vgg16-lpips", encoder_weights="none"),
-            "an archive",
-        ),
-        (lambda: CaptioningModelSettings(train_encoder="no"), "train_encoder='no'"),
-        (
-            lambda: CaptioningModelSettings(
-                encoder="vgg16", encoder_weights="none", train_encoder="no"
-            ),
+            lambda: ImageEncoderConfig(encoder="vgg16", encoder_weights="none", train_encoder="no"),
             "random weights",
         ),
-        (lambda: CaptioningModelSettings(filters="8,x"), "`filters`"),
-        (lambda: CaptioningModelSettings(filters=""), "`filters`"),
-        (lambda: CaptioningModelSettings(filters="8,0"), "`filters`"),
-        (lambda: CaptioningModelSettings(encoder="vgg17"), "Did you mean 'vgg1"),
-        (lambda: CaptioningModelSettings(image_size=-1), "`image_size`"),
-        (lambda: CaptioningDataSettings(max_length=1), "`max_length`"),
-        (lambda: CaptioningDataSettings(dev_share=1.0), "`dev_share`"),
-        (lambda: CaptioningDataSettings(vocabulary_size=258), "`vocabulary_size`"),
-        (lambda: CaptioningDataSettings(delimiter="||"), "`delimiter`"),
-        (lambda: CaptioningTrainingSettings(score="meteor"), "`score`"),
-        (lambda: CaptioningTrainingSettings(score_beams=0), "`score_beams`"),
-        (lambda: CaptioningDecodingSettings(beams=0), "`beams`"),
+        (lambda: ImageEncoderConfig(filters="8,x"), "`filters`"),
+        (lambda: ImageEncoderConfig(filters=""), "`filters`"),
+        (lambda: ImageEncoderConfig(filters="8,0"), "`filters`"),
+        (lambda: ImageEncoderConfig(encoder="vgg17"), "Did you mean 'vgg1"),
+        (lambda: ImageEncoderConfig(image_size=-1), "`image_size`"),
+        (lambda: CaptioningData(max_length=1), "`max_length`"),
+        (lambda: CaptioningData(dev_share=1.0), "`dev_share`"),
+        (lambda: CaptioningData(vocabulary_size=258), "`vocabulary_size`"),
+        (lambda: CaptioningData(delimiter="||"), "`delimiter`"),
+        (lambda: CaptioningTraining(score="meteor"), "`score`"),
+        (lambda: CaptioningTraining(score_beams=0), "`score_beams`"),
+        (lambda: CaptioningUse(beams=0), "`beams`"),
     ],
 )
 def test_settings(make, message):
@@ -610,18 +617,18 @@ def test_settings(make, message):
 
 def test_which_encoders_are_trained():
     def trains(**settings):
-        return CaptioningModelSettings(**settings).trains_encoder
+        return ImageEncoderConfig(**settings).is_trained
 
     assert trains()
     assert trains(encoder="patches")
-    assert not trains(encoder="vgg16-lpips")
+    assert not trains(encoder="vgg16")
     assert not trains(encoder="resnet50", encoder_weights="weights.h5")
     assert trains(encoder="resnet50", train_encoder="yes")
     assert trains(encoder="resnet50", encoder_weights="none")
 
 
 def make(**settings):
-    return make_encoder(CaptioningModelSettings(**settings))
+    return ImageEncoderConfig(**settings).build()
 
 
 @pytest.mark.slow
@@ -638,12 +645,11 @@ def test_encoders(monkeypatch):
     patches = make(encoder="patches", patch_size=4, patch_dim=12, patch_heads=2, image_size=16)
     assert (patches.grid, patches.region_dim) == ((4, 4), 12)
     with monkeypatch.context() as patched:
-        patched.setattr(captioning_training, "applications_encoder", lambda *given: given)
+        patched.setattr(image_encoder_config, "applications_encoder", lambda *given: given)
         found = make(encoder="mobilenetv2", encoder_weights="none", image_size=32)
     assert found == ("mobilenetv2", None, 32)
     for settings, error, message in (
         ({"encoder": "vgg16", "encoder_weights": "nowhere.h5"}, ValueError, "is no file"),
-        ({"encoder": "vgg16-lpips", "encoder_weights": "nowhere"}, FileNotFoundError, "an archive"),
     ):
         with pytest.raises(error, match=message):
             make(**settings)

@@ -72,5 +72,4 @@ def unsaved(monkeypatch):
         made.append(functions)
 
     monkeypatch.setattr("keras_attn.tasks.exported.export_text_functions", run)
-    monkeypatch.setattr("keras_attn.tasks.captioning_export.export_text_functions", run)
     return made

@@ -1,12 +1,11 @@
-"""What callbacks that keep the best weights share."""
+"""The callback that keeps the weights of the best epoch."""
 
 import json
 
 import pytest
 from text_generation_toys import TEXT, make
 
-from keras_attn.tasks.best_weights import BestWeights
-from keras_attn.tasks.task_run import DevelopmentBest
+from keras_attn.tasks.task_run import DevelopmentBest, Scored
 from keras_attn.tasks.text_generation_settings import TextGenerationTraining
 
 INF, NAN = float("inf"), float("nan")
@@ -20,8 +19,19 @@ class Task:
         self.saved.append(path)
 
 
-class Loss(BestWeights):
-    signs = (-1,)
+class Model:
+    """What has no average of its weights."""
+
+    class optimizer:
+        built = False
+
+
+def callback_of(scores, path):
+    """A callback whose epochs score as given."""
+    left = iter(scores)
+    callback = DevelopmentBest(Task(), lambda model: Scored(next(left), {}), path)
+    callback.set_model(Model())
+    return callback
 
 
 @pytest.mark.parametrize(
@@ -34,45 +44,38 @@ class Loss(BestWeights):
     ids=["the next figure decides", "not a number", "infinite"],
 )
 def test_the_greater_score_is_kept(tmp_path, scores, kept):
-    task = Task()
-    callback = BestWeights(task, str(tmp_path / "best.task"))
-    assert (callback.best, callback.best_score, callback.best_epoch) == ((), -INF, 0)
-    for epoch, score in enumerate(scores):
-        before = len(task.saved)
-        callback.keep(score, epoch)
-        assert (len(task.saved) > before) == (epoch in kept)
-    assert task.saved == [tmp_path / "best.task"] * len(kept)
-    best = scores[kept[-1]]
-    assert (callback.best, callback.best_score) == (best, best[0])
-    assert callback.best_epoch == kept[-1] + 1
+    callback = callback_of(scores, tmp_path / "best.task")
+    assert (callback.best, callback.best_epoch) == ((), 0)
+    for epoch in range(len(scores)):
+        before = len(callback.task.saved)
+        callback.on_epoch_end(epoch)
+        assert (len(callback.task.saved) > before) == (epoch in kept)
+    assert callback.task.saved == [tmp_path / "best.task"] * len(kept)
+    assert (callback.best, callback.best_epoch) == (scores[kept[-1]], kept[-1] + 1)
 
 
-def test_what_is_always_kept(tmp_path):
-    task = Task()
-    callback = Loss(task, tmp_path / "best.task")
-    for epoch, always in enumerate([True, False, True]):
-        callback.keep((-INF,), epoch, always)
-    assert (len(task.saved), callback.best, callback.best_epoch) == (2, (-INF,), 3)
-    assert callback.memory() == {"best": [INF, 3]}
+def test_without_a_score_the_last_epoch_is_kept(tmp_path):
+    callback = DevelopmentBest(Task(), None, tmp_path / "best.task")
+    callback.set_model(Model())
+    for epoch in range(3):
+        callback.on_epoch_end(epoch)
+    assert (len(callback.task.saved), callback.best, callback.best_epoch) == (3, (), 3)
 
 
-@pytest.mark.parametrize(
-    ("kind", "remembered", "best"),
-    [(BestWeights, [0.5, -2.0, 3], (0.5, -2.0)), (Loss, [2.0, 3], (-2.0,))],
-)
-def test_a_run_that_is_taken_up_remembers_its_best(tmp_path, kind, remembered, best):
-    callback = kind(Task(), tmp_path / "best.task")
+def test_a_run_that_is_taken_up_remembers_its_best(tmp_path):
+    best = (0.5, -2.0)
+    callback = callback_of([best, (0.5, -2.1), (0.5, -1.9)], tmp_path / "best.task")
     assert callback.memory() == {"best": []}
     callback.remember({"best": []})
     assert callback.best == ()
-    callback.remember({"best": remembered})
+    callback.remember({"best": [*best, 3]})
     assert (callback.best, callback.best_epoch) == (best, 3)
-    assert json.loads(json.dumps(callback.memory())) == {"best": remembered}
-    callback.keep(best, 3)
-    callback.keep((*best[:-1], best[-1] - 0.1), 3)
+    assert json.loads(json.dumps(callback.memory())) == {"best": [*best, 3]}
+    callback.on_epoch_end(3)
+    callback.on_epoch_end(4)
     assert not callback.task.saved
-    callback.keep((*best[:-1], best[-1] + 0.1), 3)
-    assert callback.best_epoch == 4
+    callback.on_epoch_end(5)
+    assert callback.best_epoch == 6
 
 
 def test_less_is_better_where_the_task_says_so(monkeypatch):
