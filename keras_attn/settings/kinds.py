@@ -94,16 +94,15 @@ class Kinds(Mapping):
         Args:
             config: An instance of a kind; a dict of settings with the name of a kind under `key`;
                 a `Choice`; or None: the default kind with its defaults.
-            **sizes: Sizes that follow from the data. Those that a kind does not have are left
-                out.
+            **sizes: Sizes that follow from the data. They replace those of `config`; what a kind
+                does not have is left out.
 
         Returns:
             An instance of the chosen kind.
 
         Raises:
             TypeError: If a setting has the wrong type.
-            ValueError: If the kind or a setting is unknown, a value is out of range, or `config`
-                has another size.
+            ValueError: If the kind or a setting is unknown, or a value is out of range.
         """
         if isinstance(config, Choice):
             name, values = config.name, dict(config.values)
@@ -113,15 +112,7 @@ class Kinds(Mapping):
             name, values = self._checked(config)
         kind = self[name]
         own = {field.name for field in dataclasses.fields(kind)}
-        sizes = {k: v for k, v in sizes.items() if k in own}
-        made = kind(**{**sizes, **{k: v for k, v in values.items() if v is not None}})
-        for key, value in sizes.items():
-            if getattr(made, key) != value:
-                raise ValueError(
-                    f"`{key}` must be {value!r}, as it follows from the data. Received: "
-                    f"{getattr(made, key)!r}."
-                )
-        return made
+        return kind(**{**values, **{k: v for k, v in sizes.items() if k in own}})
 
     def _checked(self, config: Any) -> tuple[str, dict[str, Any]]:
         given = {} if config is None else config

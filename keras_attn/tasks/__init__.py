@@ -19,20 +19,22 @@ from keras_attn.tasks.faithfulness import DeletionCurve, deletion_curve
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.tensors import LoadReport
+from keras_attn.tasks.text_classification_predictions import Prediction
 from keras_attn.tasks.text_classification_settings import (
     TextClassificationData,
     TextClassificationTest,
     TextClassificationTraining,
     TextClassificationUse,
 )
-from keras_attn.tasks.text_classifier import Prediction, TextClassifier
+from keras_attn.tasks.text_classifier import TextClassifier
+from keras_attn.tasks.text_generation_predictions import TextScore
 from keras_attn.tasks.text_generation_settings import (
     TextGenerationData,
     TextGenerationTest,
     TextGenerationTraining,
     TextGenerationUse,
 )
-from keras_attn.tasks.text_generator import TextGenerator, TextScore
+from keras_attn.tasks.text_generator import TextGenerator
 from keras_attn.tasks.tfidf_baseline import TfidfBaseline
 from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.tasks.translation_data import PreparedTranslation

@@ -12,7 +12,8 @@ from keras_attn.models import RecurrentEncoderDecoderConfig, classifier_kind
 from keras_attn.models.classifier_explanations import has_attention
 from keras_attn.tasks.captioner import Captioner
 from keras_attn.tasks.captioning_data import check_picture
-from keras_attn.tasks.text_classifier import Prediction, TextClassifier
+from keras_attn.tasks.text_classification_predictions import Prediction
+from keras_attn.tasks.text_classifier import TextClassifier
 from keras_attn.tasks.translation_decoding import readable_tokens
 from keras_attn.tasks.translator import Translator
 from keras_attn.visualize import AttentionPart, AttentionView

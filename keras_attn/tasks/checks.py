@@ -28,11 +28,21 @@ def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
     return checked
 
 
+def is_count(value: Any, least: int = 1) -> bool:
+    """Returns whether a value is an integer of at least `least`."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raises a ValueError if a value is not a positive integer."""
+    if not is_count(value):
+        raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
+
+
 def check_decoding(alpha: Any, **counts: Any) -> None:
     """Raises a ValueError where `alpha` is not finite or a count not a positive integer."""
     for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
+        check_count(name, value)
     if not isinstance(alpha, int | float) or not math.isfinite(alpha):
         raise ValueError(f"`alpha` must be a finite number. Received: {alpha!r}.")
 

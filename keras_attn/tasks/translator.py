@@ -10,14 +10,11 @@ from typing import Any, ClassVar, Self
 import keras
 
 from keras_attn.datasets import PackedBatches, ParallelText, TokenBatches, read_pairs
-from keras_attn.fields import ODD_TEXTS, checked_texts
+from keras_attn.fields import ODD_TEXTS
 from keras_attn.models import ENCODER_DECODERS
 from keras_attn.settings import Choice, WrongUse
-from keras_attn.tasks.alignment import Alignment
 from keras_attn.tasks.checks import (
     Pairs,
-    check_decoding,
-    check_n_best,
     checked_pairs,
 )
 from keras_attn.tasks.compiling import trained_form
@@ -27,7 +24,8 @@ from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.translation_data import PreparedTranslation, columns, make_tokenizers
 from keras_attn.tasks.translation_decoding import TranslationSearch
 from keras_attn.tasks.translation_graph import graph_functions, stacked
-from keras_attn.tasks.translation_scores import ParallelPairs, TranslationScores
+from keras_attn.tasks.translation_predictions import TranslationPredictions
+from keras_attn.tasks.translation_scores import ParallelPairs
 from keras_attn.tasks.translation_settings import (
     TranslationData,
     TranslationTest,
@@ -39,7 +37,7 @@ from keras_attn.training import MaskedCrossEntropy, num_data_shards
 from keras_attn.white_space import normalize_white_space
 
 
-class Translator(Task):
+class Translator(TranslationPredictions, Task):
     """An encoder-decoder with its tokenizer and its decoding: strings in, strings out.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes.
@@ -348,167 +346,6 @@ class Translator(Task):
             raise ValueError(f"{run_dir} holds prepared data. Give another folder for the run.")
 
     # Use
-
-    def translate(
-        self,
-        texts: str | Sequence[str],
-        beams: int = TranslationUse.beams,
-        alpha: float = TranslationUse.alpha,
-        batch_size: int = TranslationUse.batch_size,
-        jit_compile: bool | None = None,
-    ) -> Any:
-        """Translates sentences.
-
-        Args:
-            texts: A string or a list of strings.
-            beams: Width of the beam search; 1 is greedy search.
-            alpha: Exponent of the length penalty.
-            batch_size: Sentences decoded at a time, those of like length together.
-            jit_compile: Whether TensorFlow uses XLA, which takes seconds for each shape of batches
-                and is faster then. None: where it pays, see docs/speed.md. JAX always uses it,
-                PyTorch never.
-
-        Returns:
-            A string for a string, a list for a list, in the order of `texts`.
-
-        Raises:
-            TypeError: If an input is not a string.
-            ValueError: If a setting is not a number or out of range.
-        """
-        check_decoding(alpha, beams=beams, batch_size=batch_size)
-        one = isinstance(texts, str)
-        texts = checked_texts([texts] if one else texts)
-        tokens = self._search.best(self._read(texts), beams, alpha, batch_size, jit_compile)
-        translations = self._decoded(texts, tokens)
-        return translations[0] if one else translations
-
-    def translate_n_best(
-        self,
-        texts: str | Sequence[str],
-        num_return_sequences: int | None = None,
-        beams: int = TranslationUse.beams,
-        alpha: float = TranslationUse.alpha,
-        batch_size: int = TranslationUse.batch_size,
-        jit_compile: bool | None = None,
-    ) -> Any:
-        """Finds several translations of each sentence, with scores and alignments.
-
-        Args:
-            texts: A string or a list of strings.
-            num_return_sequences: Number R of translations of each, at most `beams`; `beams` if
-                None.
-            beams: Width of the beam search.
-            alpha: Exponent of the length penalty.
-            batch_size: Sentences decoded at a time, those of like length together.
-            jit_compile: As `translate`.
-
-        Returns:
-            `NBestTranslations` for a string, a list of them for a list, in the order of `texts`.
-            The first translation is that of `translate`. What was cut is told by its fields, not
-            by a warning.
-
-        Raises:
-            TypeError: If an input is not a string.
-            ValueError: If a setting is not a number or out of range.
-
-        Example:
-
-        >>> tokenizer = BytePairTokenizer.train(["one dog", "ein Hund"], 259)
-        >>> translator = Translator(tokenizer, {"dim": 16, "num_layers": 1})
-        >>> found = translator.translate_n_best("one dog", num_return_sequences=2, beams=3)
-        >>> len(found.translations), found.source_truncated, found.scores[0] >= found.scores[1]
-        (2, False, True)
-        """
-        count = check_n_best(beams, alpha, num_return_sequences, batch_size=batch_size)
-        one = isinstance(texts, str)
-        texts = checked_texts([texts] if one else texts)
-        found = self._search.n_best(texts, beams, alpha, count, batch_size, jit_compile)
-        return found[0] if one else found
-
-    def _decoded(self, texts: Sequence[str], tokens: Sequence[Sequence[int]]) -> list[str]:
-        """Translations of texts: nothing for a text without a word."""
-        found = self.target_tokenizer.decode(tokens) if len(tokens) else []
-        return [new if text.strip() else "" for text, new in zip(texts, found, strict=True)]
-
-    def _read(self, texts: Sequence[str]) -> list[list[int]]:
-        texts = checked_texts(texts)
-        ids, cut = self._search.read(texts)
-        if any(cut):
-            warnings.warn(
-                f"{sum(cut)} of {len(texts)} texts are longer than `max_source_length`="
-                f"{self.max_source_length} tokens and were cut. Translate sentence by sentence.",
-                stacklevel=3,
-            )
-        return ids
-
-    def align(self, source: str, target: str | None = None, layer: int = -1) -> Alignment:
-        """Shows which source tokens each target token attended to.
-
-        Args:
-            source: A sentence.
-            target: Its translation; the model's own if None.
-            layer: Number of the cross-attention (a Transformer has one a decoder block), counted
-                from 0, or from the last one by -1, -2, ...
-
-        Returns:
-            `Alignment` of readable tokens and weights `(T, S)`; each target token, and the end, is
-            aligned as it is predicted.
-
-        Raises:
-            TypeError: If an input is not a string.
-            ValueError: If there is no such attention, or the target is longer than any translation.
-        """
-        ids = self._read([source])[0]
-        if target is not None:
-            target = self.target_tokenizer.encode(*checked_texts([target]), add_end=True)
-        return self._search.align(source, ids, target, layer)
-
-    predict = translate  # as all tasks call what they are for
-
-    def evaluate(
-        self,
-        pairs: Pairs,
-        beams: int = TranslationUse.beams,
-        alpha: float = TranslationUse.alpha,
-        batch_size: int = TranslationUse.batch_size,
-        tokenize: str = TranslationTest.tokenize,
-    ) -> TranslationScores:
-        """Translates the sources and scores them against the targets, by sacrebleu.
-
-        Args:
-            pairs: (source, target) strings.
-            beams: As in `translate`.
-            alpha: As in `translate`.
-            batch_size: As in `translate`.
-            tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
-
-        Returns:
-            `TranslationScores`: cased BLEU, chrF and lower-cased BLEU, their signatures, and the
-            translations. `print` shows the figures.
-
-        Raises:
-            ValueError: If there are no pairs.
-        """
-        import sacrebleu
-
-        pairs = checked_pairs(pairs)
-        translations = self.translate([source for source, _ in pairs], beams, alpha, batch_size)
-        references = [[target for _, target in pairs]]
-        bleu, chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
-        lowercase = sacrebleu.BLEU(lowercase=True, tokenize=tokenize)
-        return TranslationScores(
-            bleu.corpus_score(translations, references).score,
-            chrf.corpus_score(translations, references).score,
-            # Signatures are known after scoring.
-            str(bleu.get_signature()),
-            str(chrf.get_signature()),
-            translations,
-            lowercase.corpus_score(translations, references).score,
-            str(lowercase.get_signature()),
-            pairs,
-            beams,
-            alpha,
-        )
 
     # Files and export
 
