@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
+from keras_attn.datasets.items import Items
 from keras_attn.datasets.parallel import PROBLEMS, LineProblem, describe_problems, many
 
 Label = str | tuple[str, ...]
@@ -68,7 +69,7 @@ def count_labels(examples: Iterable[LabelledText]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class LabelledTexts(Sequence[LabelledText]):
+class LabelledTexts(Items[LabelledText]):
     """The texts of a file, in its order, and an account of what was left out.
 
     It is a sequence of `LabelledText`: give it to `split_labelled` or `len`.
@@ -100,21 +101,6 @@ class LabelledTexts(Sequence[LabelledText]):
     contradicting: int = 0
     unique: bool = False
     problems: list[LineProblem] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    def __iter__(self) -> Iterator[LabelledText]:
-        return iter(self.examples)
-
-    @overload
-    def __getitem__(self, index: int) -> LabelledText: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[LabelledText]: ...
-
-    def __getitem__(self, index):
-        return self.examples[index]
 
     @property
     def texts(self) -> list[str]:

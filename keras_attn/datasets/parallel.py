@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, overload
+from typing import NamedTuple
+
+from keras_attn.datasets.items import Items
 
 
 class TranslationPair(NamedTuple):
@@ -85,7 +87,7 @@ def describe_problems(
 
 
 @dataclass(frozen=True)
-class ParallelText(Sequence[TranslationPair]):
+class ParallelText(Items[TranslationPair]):
     """The pairs of a file, in its order, and an account of what was left out.
 
     It is a sequence of `TranslationPair`: give it to `split_pairs`, `Translator.fit` or `len`.
@@ -116,21 +118,6 @@ class ParallelText(Sequence[TranslationPair]):
     repeated: int = 0
     unique: bool = False
     problems: list[LineProblem] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __iter__(self) -> Iterator[TranslationPair]:
-        return iter(self.pairs)
-
-    @overload
-    def __getitem__(self, index: int) -> TranslationPair: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[TranslationPair]: ...
-
-    def __getitem__(self, index):
-        return self.pairs[index]
 
     @property
     def counts(self) -> dict[str, int]:

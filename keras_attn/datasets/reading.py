@@ -1,4 +1,4 @@
-"""What the readers of sentence pairs and of labelled texts share: lines, and checks of each."""
+"""What all readers of text files share: lines, and checks of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import IO, Any, TypedDict
 
@@ -87,15 +87,23 @@ class LineReading:
                 continue
             yield number, record
 
-    def is_well_formed(self, number: int, text: str, key: str) -> bool:
-        """Whether a string of a JSON object can be written as UTF-8; else a problem."""
+    def no_key(self, number: int, record: dict[str, Any], key: str) -> None:
+        """Note that a JSON object lacks a key."""
+        have = ", ".join(map(repr, record)) or "none"
+        self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")
+
+    def string(self, number: int, value: Any, key: str) -> str | None:
+        """A value of a JSON object that is a string in Unicode, or None and a problem."""
+        if not isinstance(value, str):
+            self.problem(number, "type", f"{key!r} is of type {type(value).__name__}")
+            return None
         try:
-            text.encode("utf-8")
+            value.encode("utf-8")
         except UnicodeEncodeError as error:
-            half = ascii(text[error.start])
+            half = ascii(value[error.start])
             self.problem(number, "encoding", f"{key!r} has half a surrogate pair, {half}")
-            return False
-        return True
+            return None
+        return value
 
     def refuse(self, found: int, expected: str, one: str) -> None:
         """Raise the error about all problems, if there is one to raise."""
@@ -140,14 +148,8 @@ class Reading(LineReading):
         """The string under a key of a JSON object, or None and a problem."""
         values = _look_up(record, key)
         if not values:
-            have = ", ".join(map(repr, record)) or "none"
-            self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")
-            return None
-        if not isinstance(values[0], str):
-            what = f"{key!r} is of type {type(values[0]).__name__}"
-            self.problem(number, "type", what)
-            return None
-        return values[0] if self.is_well_formed(number, values[0], key) else None
+            self.no_key(number, record, key)
+        return self.string(number, values[0], key) if values else None
 
     def add(self, number: int, source: str | None, target: str | None) -> None:
         """A line's two sides, those None that have their problem already."""
@@ -195,6 +197,28 @@ def _look_up(record: dict[str, Any], key: str) -> list[Any]:
         else:
             return [found]
     return []
+
+
+def check_format(format: str, formats: Iterable[str]) -> None:
+    """Refuse a format that is not among those of a reader."""
+    if format not in formats:
+        raise ValueError(
+            f"Expected `format` to be 'auto' or one of {', '.join(map(repr, formats))}. "
+            f"Received: {format!r}."
+        )
+
+
+def format_of(
+    path: Location, suffixes: Mapping[str, str], formats: Iterable[str], expected: str
+) -> str:
+    """The format that the end of a file's name stands for, with or without `.gz`."""
+    suffix = os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]
+    if suffix not in suffixes:
+        raise ValueError(
+            f"Expected {expected} with one of {', '.join(suffixes)} (and .gz). Received: "
+            f"{os.fspath(path)}. Name the `format`: {', '.join(formats)}."
+        )
+    return suffixes[suffix]
 
 
 def is_zip(path: Location) -> bool:

@@ -77,6 +77,16 @@ class TestTabSeparated:
         assert texts(text) == [("Hello", "Hallo")]
         assert (text.lines, text.passed_over) == (2, 1)
 
+    def test_columns_by_name_and_by_another_delimiter(self, tsv):
+        assert texts(read_tsv(tsv("id\tde\ten\n1\tHallo\tHello\n"), "en", "de")) == [
+            ("Hello", "Hallo")
+        ]
+        data = 'de;id;en\n"Ja; ""ja""\nund";1;Yes\nNein;2;No; no\nOh;3;Oh\n'
+        text = read_pairs(tsv(data, "a.csv"), source="en", target=0, delimiter=";", on_error="skip")
+        assert texts(text) == [("Yes", 'Ja; "ja" und'), ("Oh", "Oh")]
+        assert text.problems == [(4, "columns", "3 expected, 4 in 'Nein'")]
+        assert (text.lines, text.passed_over) == (5, 2)
+
     def test_other_columns_may_be_broken(self, tsv):
         assert texts(read_tsv(tsv(b"\xff\ta\tb\t\xc3\n"), 1, 2)) == [("a", "b")]
 
@@ -147,9 +157,14 @@ class TestTabSeparated:
         ("arguments", "message"),
         [
             ({"source": 1}, "two different places. Received: 1 twice"),
-            ({"source": "en"}, "`source` to be the number of a column, from 0. Received: 'en'"),
-            ({"target": -1}, "`target` to be the number of a column, from 0. Received: -1"),
-            ({"target": True}, "`target` to be the number .* Received: True"),
+            (
+                {"source": "en"},
+                "column 'en' for the source. Received: no such column among 'a', 'b'",
+            ),
+            ({"source": "a", "header": False}, "Without a `header` .*source='a', target=1"),
+            ({"target": -1}, "`target` to be the name or the number of a column, .* Received: -1"),
+            ({"target": True}, "`target` to be the name or the number .* Received: True"),
+            ({"delimiter": ""}, "`delimiter` to be one character. Received: ''"),
             ({"on_error": "ignore"}, "'error' or 'skip'. Received: 'ignore'"),
             ({"max_characters": 0}, "`max_characters` to be an integer >= 1 .*Received: 0"),
         ],
@@ -397,6 +412,7 @@ class TestAnyFormat:
             ("a.jsonl", '{"source": "a", "target": "b"}'),
             ("a.ndjson.gz", '{"source": "a", "target": "b"}'),
             ("a.json", '{"source": "a", "target": "b"}'),
+            ("a.csv", 'a,"b"'),
         ],
     )
     def test_guessed_from_the_name(self, tsv, name, data):
@@ -435,8 +451,9 @@ class TestAnyFormat:
     @pytest.mark.parametrize(
         ("name", "arguments", "message"),
         [
-            ("a.csv", {}, r"`target_path`, a folder, or a file with one of .tsv.*a.csv"),
-            ("a.tsv", {"format": "csv"}, "'auto' or one of 'tsv', .*Received: 'csv'"),
+            ("a.doc", {}, r"`target_path`, a folder, or a file with one of .tsv.*a.doc"),
+            ("a.tsv", {"format": "xml"}, "'auto' or one of 'tsv', .*Received: 'xml'"),
+            ("a.jsonl", {"delimiter": ";"}, "`delimiter` does not belong to the format 'jsonl'"),
             ("a.tsv", {"split": "val"}, "`split` does not belong to the format 'tsv'"),
             ("a.jsonl", {"header": True}, "`header` does not belong to the format 'jsonl'"),
             ("a.tsv", {"format": "parallel"}, "needs a `target_path`"),
