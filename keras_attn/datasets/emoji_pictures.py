@@ -17,7 +17,7 @@ from typing import NamedTuple
 from keras_attn.datasets.captioned_images import CaptionedImage, CaptionedImages
 from keras_attn.datasets.download import fetch_from_package
 from keras_attn.datasets.images import load_image
-from keras_attn.datasets.reading import is_integer
+from keras_attn.datasets.splitting import check_size
 from keras_attn.files import atomic_write
 
 PICTURES_VERSION, NAMES_VERSION = "0.4.0", "2.16.0"
@@ -195,9 +195,8 @@ def split_by_concept(
     (10, 1, 1)
     """
     pictures = list(pictures)
-    for name, size in (("validation_size", validation_size), ("test_size", test_size)):
-        if not is_integer(size, 0):
-            raise ValueError(f"Expected `{name}` to be an integer >= 0. Received: {size!r}.")
+    check_size("validation_size", validation_size)
+    check_size("test_size", test_size)
     of_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
     things: dict[str, set[str]] = defaultdict(set)  # with each attribute, in training
     attributes: dict[str, set[str]] = defaultdict(set)  # of each thing, in training
