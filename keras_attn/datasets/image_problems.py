@@ -74,5 +74,5 @@ def refuse_image_problems(
         raise ValueError(
             f"{where}: expected {expected}. Received: {bad:,} of {entries:,} that are not: "
             f"{describe_image_problems(problems)}. Correct them, or leave them out with "
-            "on_error='skip'."
+            "on_error='skip' (--on-error skip)."
         )

@@ -14,8 +14,6 @@ Label = str | tuple[str, ...]
 
 LABELLED_PROBLEMS = {
     **PROBLEMS,
-    "columns": "with too few or too many columns",
-    "csv": "that are no row of a table",
     "empty": "with an empty text",
     "label": "without a label that is known",
 }

@@ -41,7 +41,8 @@ def unique_pairs(pairs: Iterable[TranslationPair]) -> list[TranslationPair]:
 
 PROBLEMS = {
     "encoding": "not valid Unicode text",
-    "columns": "with too few columns",
+    "columns": "with too few or too many columns",
+    "csv": "that are no row of a table",
     "json": "not one JSON object",
     "keys": "without the keys",
     "type": "with a value that is not a string",
@@ -55,8 +56,8 @@ class LineProblem(NamedTuple):
 
     Args:
         line: Number of the line, from 1.
-        kind: `"encoding"`, `"columns"`, `"json"`, `"keys"`, `"type"`, `"empty"` or `"long"`; for
-            labelled texts also `"csv"` and `"label"`.
+        kind: `"encoding"`, `"columns"`, `"csv"`, `"json"`, `"keys"`, `"type"`, `"empty"` or
+            `"long"`; for labelled texts also `"label"`.
         what: What is wrong with it, in words.
 
     Example:

@@ -113,7 +113,7 @@ class LineReading:
             raise ValueError(
                 f"{self.where}: expected {expected}. Received: "
                 f"{bad:,} of {self.lines:,} lines without: {described}. "
-                "Correct them, or leave them out with on_error='skip'."
+                "Correct them, or leave them out with on_error='skip' (--on-error skip)."
             )
         if not found:
             raise ValueError(

@@ -30,6 +30,13 @@ def check_columns(columns: dict[str, Column], of_json: bool = False) -> None:
         raise ValueError(f"Expected columns that are all different. Received: {given}.")
 
 
+def check_delimiter(delimiter: str | None) -> None:
+    """Refuse what cannot stand between cells; an empty string is somebody's default, and passes."""
+    one = isinstance(delimiter, str) and len(delimiter) <= 1 and delimiter not in tuple('"\r\n ')
+    if not one:
+        raise ValueError(f"Expected `delimiter` to be one character. Received: {delimiter!r}.")
+
+
 @dataclass(frozen=True)
 class Table:
     """What a table looks like, and which of its columns are wanted.
@@ -61,9 +68,9 @@ class Table:
 
     def __post_init__(self):
         check_columns(self.columns)
-        d = self.delimiter
-        if not isinstance(d, str) or len(d) != 1 or d in '"\r\n ':
-            raise ValueError(f"Expected `delimiter` to be one character. Received: {d!r}.")
+        check_delimiter(self.delimiter)
+        if not self.delimiter:
+            raise ValueError("Expected `delimiter` to be one character. Received: ''.")
         named = any(isinstance(column, str) for column in self.columns.values())
         if named and self.header is False:
             given = ", ".join(f"{name}={column!r}" for name, column in self.columns.items())
@@ -136,7 +143,7 @@ def _quoted(
                     f"that is opened in the row of line {number:,} and never closed, so that all "
                     "after it would be one text. Correct it; skipping does not help here."
                 ) from error
-            reading.problem(number, "csv", f"{error}")
+            reading.problem(number, "csv", f"{error}; is {delimiter!r} the `delimiter`?")
         reading.lines = rows.line_num
         reading.passed_over += rows.line_num - number  # lines within quotation marks
         if row is not None:

@@ -106,7 +106,7 @@ def test_problems_are_named_counted_and_skipped(tmp_path):
         "entry 8: it is of type str",
         "entry 9: the picture's name is of type int",
         "entry 7: no 'captions' among 'image'",
-        "on_error='skip'",
+        "on_error='skip' (--on-error skip)",
     ):
         assert part in message, part
     images = read_karpathy(path, on_error="skip")

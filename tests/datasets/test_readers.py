@@ -86,6 +86,8 @@ class TestTabSeparated:
         assert texts(text) == [("Yes", 'Ja; "ja" und'), ("Oh", "Oh")]
         assert text.problems == [(4, "columns", "3 expected, 4 in 'Nein'")]
         assert (text.lines, text.passed_over) == (5, 2)
+        with pytest.raises(ValueError, match=r"row of a table \(line 1: .* is ',' the `delimiter`"):
+            read_pairs(tsv('"a";"b"\n', "a.csv"))
 
     def test_other_columns_may_be_broken(self, tsv):
         assert texts(read_tsv(tsv(b"\xff\ta\tb\t\xc3\n"), 1, 2)) == [("a", "b")]
@@ -100,7 +102,10 @@ class TestTabSeparated:
     @pytest.mark.parametrize(
         ("data", "message"),
         [
-            (b"a\tb\nno tab here\n", r"1 of 2 .*too few columns \(line 2: 2 exp.*'no tab here'"),
+            (
+                b"a\tb\nno tab here\n",
+                r"1 of 2 .*too few or too many columns \(line 2: 2 exp.*'no tab here'",
+            ),
             (b"a\tb\nc\td\nx\xff\ty\n", r"not valid .*\(line 3: byte 0xff at byte 2 of the source"),
             (b"a\tb\r\n\n\nx\t\xc3\n", r"\(line 4: byte 0xc3 at byte 1 of the target"),
             (b"\tb\n", r"empty side \(line 1: the source is empty"),
@@ -124,11 +129,12 @@ class TestTabSeparated:
         assert message.startswith(f"{path}: expected a sentence and its translation on each line. ")
         assert "Received: 10 of 12 lines without: 1 not valid Unicode text (line 9: " in message
         assert (
-            "; 7 with too few columns (lines 1, 2, 3, 4, 5, ...: 2 expected, 1 in 'x')" in message
+            "; 7 with too few or too many columns (lines 1, 2, 3, 4, 5, ...: 2 expected, 1 in 'x')"
+            in message
         )
         assert "; 1 with an empty side (line 11: the target is empty)" in message
         assert "; 2 with a side that is too long (lines 11, 12: the source has 9 char" in message
-        assert message.endswith("or leave them out with on_error='skip'.")
+        assert message.endswith("or leave them out with on_error='skip' (--on-error skip).")
 
         text = read_tsv(path, max_characters=8, on_error="skip")
         assert texts(text) == [("ok", "good")]
