@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, TypedDict
 
 from keras_attn.datasets.image_problems import (
     ImageProblem,
-    count_problems,
+    count_image_problems,
     describe_image_problems,
     refuse_image_problems,
 )
-from keras_attn.datasets.images import MAX_PIXELS, check_images, check_on_error
+from keras_attn.datasets.images import MAX_PIXELS, check_images
 from keras_attn.datasets.items import Items
 from keras_attn.datasets.parallel import many
-from keras_attn.datasets.reading import is_blank
+from keras_attn.datasets.reading import check_on_error, is_blank
 from keras_attn.white_space import normalize_white_space
 
 
@@ -95,7 +95,7 @@ class CaptionedImages(Items[CaptionedImage]):
             "entries": self.entries,
             "images": len(self.images),
             "captions": sum(len(image.captions) for image in self.images),
-            **count_problems(self.problems),
+            **count_image_problems(self.problems),
         }
 
     def summary(self) -> str:

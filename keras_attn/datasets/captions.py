@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from keras_attn.datasets.captioned_images import CaptionChecks, CaptionedImages, CaptionReading
-from keras_attn.datasets.reading import LineReading, Location, open_lines
+from keras_attn.datasets.reading import LineReading, Location, find_file, open_lines
 from keras_attn.datasets.tables import Column, Table
 
 _TOKEN_LINE = re.compile(r"(.+?)#\d+\t(.*)", re.DOTALL)
@@ -302,12 +302,7 @@ def read_ucm_captions(
     ('Some trees .',)
     """
     base = Path(folder)
-    path = next((base / name for name in _UCM_FILES if (base / name).is_file()), None)
-    if path is None:
-        have = ", ".join(sorted(os.listdir(base))[:20]) or "nothing"
-        raise FileNotFoundError(
-            f"Expected {' or '.join(_UCM_FILES)} in {base}. Received a folder with: {have}."
-        )
+    path = find_file(base, _UCM_FILES, gzipped=False)
     inner = [base / name for name in _UCM_FOLDERS if (base / name).is_dir()]
     image_dir = inner[0] if inner else base
     data = _load_json(path)

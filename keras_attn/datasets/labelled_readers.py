@@ -13,7 +13,13 @@ from typing import Unpack
 
 from keras_attn.datasets.labelled_reading import LabelledChecks, LabelledReading
 from keras_attn.datasets.labelled_texts import LabelledTexts
-from keras_attn.datasets.reading import Location, check_format, format_of, open_lines
+from keras_attn.datasets.reading import (
+    Location,
+    check_format,
+    find_file,
+    format_of,
+    open_lines,
+)
 from keras_attn.datasets.tables import Column, Table, check_columns
 
 SENTIMENT = {"0": "negative", "1": "positive"}
@@ -177,7 +183,8 @@ def read_imdb(
                 text = reading.decode(reading.lines, raw, f"file {name}/{path.name}")
                 reading.add(reading.lines, text, label, films.get(number, ""))
         return reading.finish()
-    path = _find(base, [f"imdb_{split}.jsonl", f"{split}.jsonl"], f"{split}/pos and {split}/neg")
+    names = [f"imdb_{split}.jsonl", f"{split}.jsonl"]
+    path = find_file(base, names, f", or folders {split}/pos and {split}/neg")
     return read_labelled(
         path, format="json_lines", on_error=on_error, unique=unique, label_names=SENTIMENT
     )
@@ -222,7 +229,7 @@ def read_sst2(
     _check_split(split, ("train", "dev"))
     base = Path(folder)
     inner = base / "SST-2"
-    path = _find(inner if inner.is_dir() else base, [f"{split}.tsv"])
+    path = find_file(inner if inner.is_dir() else base, [f"{split}.tsv"])
     return read_labelled(
         path, "sentence", on_error=on_error, unique=unique, label_names=SENTIMENT, format="tsv"
     )
@@ -238,16 +245,6 @@ def _guess_format(path: Location) -> str:
 def _check_split(split: str, known: tuple[str, ...]) -> None:
     if split not in known:
         raise ValueError(f"Expected `split` to be one of {known}. Received: {split!r}.")
-
-
-def _find(folder: Path, names: list[str], or_else: str = "") -> Path:
-    for name in names:
-        for path in (folder / name, folder / f"{name}.gz"):
-            if path.is_file():
-                return path
-    have = ", ".join(sorted(os.listdir(folder))[:20]) or "nothing"
-    expected = " or ".join(names) + " (or .gz)" + (f", or folders {or_else}" if or_else else "")
-    raise FileNotFoundError(f"Expected {expected} in {folder}. Received a folder with: {have}.")
 
 
 def _review_files(folder: Path) -> Iterator[tuple[int, Path]]:

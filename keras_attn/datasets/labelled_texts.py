@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from keras_attn.datasets.items import Items
-from keras_attn.datasets.parallel import PROBLEMS, LineProblem, describe_problems, many
+from keras_attn.datasets.parallel import (
+    PROBLEMS,
+    LineProblem,
+    count_problems,
+    describe_problems,
+    many,
+)
 
 Label = str | tuple[str, ...]
 
@@ -121,7 +127,6 @@ class LabelledTexts(Items[LabelledText]):
 
         A line with problems of two kinds is counted under both.
         """
-        kinds = Counter(kind for _, kind in {(line, kind) for line, kind, _ in self.problems})
         return {
             "lines": self.lines,
             "texts": len(self.examples),
@@ -129,7 +134,7 @@ class LabelledTexts(Items[LabelledText]):
             "repeated": self.repeated,
             "contradicting": self.contradicting,
             "bad_lines": len({problem.line for problem in self.problems}),
-            **{kind: kinds[kind] for kind in LABELLED_PROBLEMS if kinds[kind]},
+            **count_problems(self.problems, LABELLED_PROBLEMS),
         }
 
     def summary(self) -> str:

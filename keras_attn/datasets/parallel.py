@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -72,6 +72,14 @@ class LineProblem(NamedTuple):
     what: str
 
 
+def count_problems(
+    problems: Iterable[tuple[Hashable, str, str]], kinds: Iterable[str]
+) -> dict[str, int]:
+    """How many lines, or other places, have a problem of each kind."""
+    counts = Counter(kind for _, kind in {(where, kind) for where, kind, _ in problems})
+    return {kind: counts[kind] for kind in kinds if counts[kind]}
+
+
 def describe_problems(
     problems: Sequence[LineProblem], shown: int = 5, kinds: dict[str, str] = PROBLEMS
 ) -> str:
@@ -127,14 +135,13 @@ class ParallelText(Items[TranslationPair]):
         `lines` is `pairs + passed_over + bad_lines`, and with `unique=True` `+ repeated`. A line
         with problems of two kinds is counted under both.
         """
-        kinds = Counter(kind for _, kind in {(line, kind) for line, kind, _ in self.problems})
         return {
             "lines": self.lines,
             "pairs": len(self.pairs),
             "passed_over": self.passed_over,
             "repeated": self.repeated,
             "bad_lines": len({problem.line for problem in self.problems}),
-            **{kind: kinds[kind] for kind in PROBLEMS if kinds[kind]},
+            **count_problems(self.problems, PROBLEMS),
         }
 
     def summary(self) -> str:

@@ -18,6 +18,7 @@ from keras_attn.datasets.reading import (
     Location,
     Reading,
     check_format,
+    find_file,
     format_of,
     is_zip,
     open_lines,
@@ -293,17 +294,9 @@ def read_multi30k(
     'Ein Hund.'
     """
     _check_different(source, target)
-    paths = []
-    for language in (source, target):
-        path = Path(folder, f"{split}.{language}")
-        found = [p for p in (path, path.with_name(path.name + ".gz")) if p.is_file()]
-        if not found:
-            have = ", ".join(sorted(os.listdir(folder))[:20]) or "nothing"
-            raise FileNotFoundError(
-                f"Expected a file {path.name} or {path.name}.gz in {os.fspath(folder)}. "
-                f"Received a folder with: {have}. Choose another `split` or language."
-            )
-        paths.append(found[0])
+    advice = " Choose another `split` or language."
+    sides = (source, target)
+    paths = [find_file(folder, [f"{split}.{side}"], advice=advice) for side in sides]
     return read_parallel(*paths, **checks)
 
 

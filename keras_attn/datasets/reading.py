@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import IO, Any, TypedDict
 
 from keras_attn.datasets.parallel import (
@@ -42,8 +43,7 @@ class LineReading:
     kinds = PROBLEMS  # of problems, with the words for them
 
     def __init__(self, where: str, on_error: str = "error"):
-        if on_error not in ("error", "skip"):
-            raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}")
+        check_on_error(on_error)
         self.where = where
         self.on_error = on_error
         self.lines = 0
@@ -197,6 +197,32 @@ def _look_up(record: dict[str, Any], key: str) -> list[Any]:
         else:
             return [found]
     return []
+
+
+def check_on_error(on_error: str) -> None:
+    """Refuse what is neither "error" nor "skip"."""
+    if on_error not in ("error", "skip"):
+        raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}.")
+
+
+def find_file(
+    folder: Location,
+    names: Iterable[str],
+    expected: str = "",
+    advice: str = "",
+    gzipped: bool = True,
+) -> Path:
+    """The first of some files that is in a folder, plain or gzipped."""
+    folder, names = Path(folder), list(names)
+    ends = ("", ".gz") if gzipped else ("",)
+    for path in (folder / f"{name}{end}" for name in names for end in ends):
+        if path.is_file():
+            return path
+    have = ", ".join(sorted(os.listdir(folder))[:20]) or "nothing"
+    raise FileNotFoundError(
+        f"Expected {' or '.join(names)}{' (or .gz)' * gzipped}{expected} in {folder}. Received a "
+        f"folder with: {have}.{advice}"
+    )
 
 
 def check_format(format: str, formats: Iterable[str]) -> None:
