@@ -108,10 +108,8 @@ class Table:
                 what = f"{least} expected, {len(row)} in {_shown(row[0])[:60]!r}"
                 reading.problem(number, "columns", what)
                 continue
-            yield (
-                number,
-                {name: _cell(reading, number, row[at], name) for name, at in places.items()},
-            )
+            cells = {name: _cell(reading, number, row[at], name) for name, at in places.items()}
+            yield number, cells
 
 
 def _plain(
@@ -128,26 +126,28 @@ def _quoted(
 ) -> Iterator[tuple[int, list[Cell]]]:
     texts = (raw.decode("utf-8", "surrogateescape") + "\n" for raw in lines)
     rows = csv.reader(texts, delimiter=delimiter, strict=True)
-    while True:
-        number = rows.line_num + 1
-        row = None
-        try:
-            with _long_cells():
+    with _long_cells():
+        while True:
+            number = rows.line_num + 1
+            row = None
+            try:
                 row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            if "end of data" in str(error):
-                raise ValueError(
-                    f"{reading.where}: expected each quotation mark to be closed. Received: one "
-                    f"that is opened in the row of line {number:,} and never closed, so that all "
-                    "after it would be one text. Correct it; skipping does not help here."
-                ) from error
-            reading.problem(number, "csv", f"{error}; is {delimiter!r} the `delimiter`?")
-        reading.lines = rows.line_num
-        reading.passed_over += rows.line_num - number  # lines within quotation marks
-        if row is not None:
-            yield number, row
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if "end of data" in str(error):
+                    raise ValueError(
+                        f"{reading.where}: expected each quotation mark to be closed. Received: "
+                        f"one that is opened in the row of line {number:,} and never closed, so "
+                        "that all after it would be one text. Correct it; skipping does not help "
+                        "here."
+                    ) from error
+                what = f"{error}; is {delimiter!r} the `delimiter`?"
+                reading.problem(number, "csv", what)
+            reading.lines = rows.line_num
+            reading.passed_over += rows.line_num - number  # lines within quotation marks
+            if row is not None:
+                yield number, row
 
 
 def _place(where: str, names: list[str], column: Column, what: str) -> int:
