@@ -1,10 +1,14 @@
 """Files that are whole or not there."""
 
 import contextlib
+import errno
 import glob
+import gzip
 import os
 import shutil
 import uuid
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ except ImportError:  # there is none on Windows
     fcntl = None
 
 _PARTIAL = ".partial-"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextlib.contextmanager
@@ -50,9 +55,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         raise OSError(f"Expected a file's path. Received: {path}, which is no regular file.")
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
     try:
-        yield partial
-        _to_disk(partial)
-        os.replace(partial, path)
+        with _naming(path):
+            yield partial
+            _to_disk(partial)
+            os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
@@ -109,12 +115,13 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
     partial.mkdir()
     try:
-        yield partial
-        for file in partial.rglob("*"):
-            _to_disk(file)
-        if path.is_dir():
-            path.rmdir()
-        os.replace(partial, path)
+        with _naming(path):
+            yield partial
+            for file in partial.rglob("*"):
+                _to_disk(file)
+            if path.is_dir():
+                path.rmdir()
+            os.replace(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -167,7 +174,7 @@ def reserve(path: str | os.PathLike, size: int) -> None:
     """
     path = Path(path)
     try:
-        with open(path, "wb") as file:
+        with _naming(path), open(path, "wb") as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
             else:
@@ -201,7 +208,8 @@ def check_writable(folder: str | os.PathLike) -> Path:
     probe = folder / f"{_PARTIAL}{uuid.uuid4().hex[:8]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"x")
+        with _naming(folder):
+            probe.write_bytes(b"x")
     except PermissionError as error:
         raise PermissionError(
             f"No permission to write to {folder}. Give another folder, or change its owner or mode."
@@ -210,6 +218,34 @@ def check_writable(folder: str | os.PathLike) -> Path:
         with contextlib.suppress(OSError):
             probe.unlink()
     return folder
+
+
+@contextlib.contextmanager
+def whole(path: str | os.PathLike) -> Iterator[None]:
+    """Names the file if an archive, or something compressed, turns out to be damaged.
+
+    Args:
+        path: The file that is read in the block.
+
+    Raises:
+        ValueError: If it is cut off or damaged.
+
+    Example:
+
+    >>> import gzip
+    >>> with whole("numbers.gz"):
+    ...     gzip.decompress(gzip.compress(b"1 2 3")[:-2])
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected a whole file. Received: numbers.gz, which is cut off or damaged...
+    """
+    try:
+        yield
+    except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ValueError(
+            f"Expected a whole file. Received: {os.fspath(path)}, which is cut off or damaged "
+            f"({error}). Take another copy of it, or make it again."
+        ) from error
 
 
 def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int) -> None:
@@ -233,6 +269,17 @@ def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int
             f"{header['keras_attn']}. This is keras_attn {__version__}, which reads up to version "
             f"{newest}. Install a newer keras_attn."
         )
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Names the file if the disk is full, which the system says without a name."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno in _FULL:
+            error.filename = os.fspath(path)
+        raise
 
 
 def _to_disk(path: Path) -> None:

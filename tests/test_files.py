@@ -1,7 +1,10 @@
 """Files are whole or not there."""
 
+import errno
+import gzip
 import os
 
+import numpy as np
 import pytest
 
 from keras_attn.files import (
@@ -11,6 +14,7 @@ from keras_attn.files import (
     only_one,
     remove_partial_files,
     reserve,
+    whole,
 )
 
 
@@ -32,6 +36,49 @@ def test_the_new_file_replaces_the_old_one_at_the_end(tmp_path):
         assert path.read_text() == "old"
         assert partial.parent == tmp_path  # the same disk, so that the replacing is one step
     assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize("write", [atomic_write, atomic_folder])
+def test_a_full_disk_is_told_with_the_name_of_the_file(tmp_path, write):
+    named = pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/file'")
+    with named as caught, write(tmp_path / "file"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.errno == errno.ENOSPC
+    with pytest.raises(OSError, match="device: 'other'"), write(tmp_path / "file"):
+        raise OSError(errno.ENOSPC, "No space left on device", "other")
+    with pytest.raises(OSError, match=r"Input/output error$"), write(tmp_path / "file"):
+        raise OSError(errno.EIO, "Input/output error")
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_room_for_a_probe_or_for_what_is_to_come(tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}'"):
+        check_writable(tmp_path)
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/large'"):
+        reserve(tmp_path / "large", 9)
+
+
+def test_damaged_archives_are_told_with_the_name_of_the_file(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, numbers=np.arange(9))
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(b"\x93NUMPY") + 140] ^= 1
+    path.write_bytes(raw)
+    named = pytest.raises(ValueError, match=r"a\.npz, which is cut off or damaged \(Bad CRC-32")
+    with named, whole(path), np.load(path) as arrays:
+        arrays["numbers"]
+    packed = tmp_path / "a.gz"
+    raw = bytearray(gzip.compress(b"word " * 99))
+    for broken in (raw[:-9], raw[:-8] + bytes(8), raw[:12] + b"\xff\xff" + raw[14:]):
+        packed.write_bytes(broken)
+        named = pytest.raises(ValueError, match=r"a\.gz, which is cut off or damaged \(\w")
+        with named, whole(packed), gzip.open(packed) as file:
+            file.read()
 
 
 def test_leavings_of_killed_processes_are_removed(tmp_path):

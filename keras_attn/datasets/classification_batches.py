@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from keras_attn.datasets.bucketing import (
+    Bucket,
     BucketedBatches,
     Ids,
-    fill,
+    ceil,
+    check_ids,
     flatten,
     merge_buckets,
     pack,
+    padded,
 )
+from keras_attn.datasets.epochs import check_least
 
 TRUNCATIONS = ("head", "tail", "head_tail")
 
@@ -89,26 +93,6 @@ def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.nd
     counts = np.bincount(labels, minlength=num_classes)
     weights = len(labels) / (num_classes * np.maximum(counts, 1))
     return np.where(counts > 0, weights, 0.0).astype("float32")
-
-
-class _Bucket(NamedTuple):
-    """Texts of like lengths, padded to one."""
-
-    ids: np.ndarray  # (N, S)
-    members: np.ndarray  # (N,), which texts they are
-    rows: int  # rows of each batch
-    count: int  # batches
-    examples: int  # of each batch but the last; the other rows only fill it
-
-    @property
-    def size(self) -> int:
-        """Number of texts."""
-        return len(self.members)
-
-    @property
-    def lengths(self) -> tuple[int]:
-        """S."""
-        return (self.ids.shape[1],)
 
 
 class TextBatches(BucketedBatches):
@@ -189,36 +173,27 @@ class TextBatches(BucketedBatches):
         shuffle: bool = True,
         seed: int = 0,
     ):
-        super().__init__(workers=1)
-        around = [special for special in (start_id, end_id) if special is not None]
-        for name, value, least in (
-            ("batch_size", batch_size, 1),
-            ("tokens_per_batch", tokens_per_batch, 1),
-            ("max_length", max_length, 1 + len(around)),
-            ("multiple", multiple, 1),
-            ("max_shapes", max_shapes, 1),
-            ("rows_multiple_of", rows_multiple_of, 1),
-            ("seed", seed, 0),
-        ):
-            if value is not None and value < least:
-                raise ValueError(f"`{name}` must be >= {least}. Received: {value!r}")
+        super().__init__(shuffle, seed)
+        around = sum(special is not None for special in (start_id, end_id))
+        check_least(
+            batch_size=(batch_size, 1),
+            tokens_per_batch=(tokens_per_batch, 1),
+            max_length=(max_length, 1 + around),
+            multiple=(multiple, 1),
+            max_shapes=(max_shapes, 1),
+            rows_multiple_of=(rows_multiple_of, 1),
+        )
         if batch_size is None and tokens_per_batch is None:
             raise ValueError("Expected a `batch_size` or `tokens_per_batch`. Received: None twice.")
-        if pad_id in around:
-            raise ValueError(
-                "`pad_id` must differ from `start_id` and `end_id`. "
-                f"Received: pad_id={pad_id}, start_id={start_id}, end_id={end_id}"
-            )
+        check_ids(pad_id, start_id, end_id)
         if not len(ids):
             raise ValueError("Expected at least one text. Received: no ids.")
         self.pad_id = pad_id
-        self.seed = seed
-        self.shuffle = shuffle
         self._num_examples = len(ids)
         self._labels = _checked_labels(labels, len(ids))
         self._weights = _checked_weights(weights, len(ids), labels is not None)
 
-        room = None if max_length is None else max_length - len(around)
+        room = None if max_length is None else max_length - around
         given = np.fromiter((len(row) for row in ids), "int64", len(ids))
         truncate([], room or 1, truncation)  # checks the strategy
         if room is not None:
@@ -227,38 +202,31 @@ class TextBatches(BucketedBatches):
         self._truncated = int(np.sum(lengths < given))
         self._lost_share = float(1.0 - lengths.sum() / max(1, given.sum()))
 
-        longest = lengths + len(around)
+        longest = lengths + around
         self._real_tokens = int(longest.sum())
-        widths = np.maximum(1, -(-longest // multiple)) * multiple
+        widths = np.maximum(1, ceil(longest, multiple)) * multiple
         self._buckets = []
         everything = np.ones(len(ids), "bool")
         for (width,), members in merge_buckets(widths[:, None], everything, max_shapes):
             if max_length is not None:  # which need not be a multiple
                 width = min(width, max_length)
-            padded = np.full((len(members), width), pad_id, "int32")
-            if start_id is not None:
-                padded[:, 0] = start_id
-            fill(padded, flat, lengths, members, int(start_id is not None))
-            if end_id is not None:
-                padded[np.arange(len(members)), longest[members] - 1] = end_id
+            rows = padded(flat, lengths, members, width, pad_id, start_id, end_id)
             most = len(members) if batch_size is None else batch_size
             if tokens_per_batch is not None:
                 most = min(most, tokens_per_batch // width)
             packing = pack(len(members), most, rows_multiple_of)
-            self._buckets.append(_Bucket(padded, members, *packing))
+            self._buckets.append(Bucket({"ids": rows, "members": members}, (width,), packing))
         self._ready()
 
     def __getitem__(self, index: int) -> tuple[np.ndarray, ...]:
-        number, picked = self._take(index)
-        bucket = self._buckets[number]
-        rows = np.resize(picked, bucket.rows)  # repeats rows where the batch is not full
-        ids = bucket.ids[rows]
+        bucket, picked = self._take(index)
+        rows = bucket.batch(picked)
         if self._labels is None:
-            return (ids,)
-        members = bucket.members[rows]
-        weights = self._weights[members] * np.float32(bucket.rows / bucket.examples)
+            return (rows["ids"],)
+        more = np.float32(bucket.packing.rows / bucket.packing.examples)
+        weights = self._weights[rows["members"]] * more
         weights[len(picked) :] = 0.0
-        return ids, self._labels[members], weights
+        return rows["ids"], self._labels[rows["members"]], weights
 
     def restore(self, outputs: Any) -> np.ndarray:
         """Brings what `model.predict(batches)` gave into the order of the texts.
@@ -282,7 +250,7 @@ class TextBatches(BucketedBatches):
         if self.shuffle:
             raise ValueError("The order can be restored with `shuffle=False` only. Received: True.")
         outputs = np.asarray(outputs)
-        total = sum(bucket.rows * bucket.count for bucket in self._buckets)
+        total = sum(b.packing.rows * b.packing.count for b in self._buckets)
         if outputs.shape[:1] != (total,):
             raise ValueError(
                 f"Expected outputs for the {total} rows of all batches. Received: an array of "
@@ -293,15 +261,11 @@ class TextBatches(BucketedBatches):
         at = 0
         for number, part in (self._batches[batch] for batch in batches):
             bucket = self._buckets[number]
-            picked = orders[number][part * bucket.examples : (part + 1) * bucket.examples]
-            restored[bucket.members[picked]] = outputs[at : at + len(picked)]
-            at += bucket.rows
+            most = bucket.packing.examples
+            picked = orders[number][part * most : (part + 1) * most]
+            restored[bucket.arrays["members"][picked]] = outputs[at : at + len(picked)]
+            at += bucket.packing.rows
         return restored
-
-    @property
-    def num_examples(self) -> int:
-        """Number of examples of an epoch: texts."""
-        return self._num_examples
 
     @property
     def truncated(self) -> int:
@@ -312,12 +276,6 @@ class TextBatches(BucketedBatches):
     def lost_share(self) -> float:
         """Share of the ids of all texts that shortening has taken away."""
         return self._lost_share
-
-    @property
-    def padded_share(self) -> float:
-        """Share of padding in all positions of an epoch, repeated rows included."""
-        positions = sum(b.count * b.rows * b.ids.shape[1] for b in self._buckets)
-        return 1.0 - self._real_tokens / positions
 
 
 def _checked_labels(labels: Any, count: int) -> np.ndarray | None:

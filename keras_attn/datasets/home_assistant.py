@@ -7,10 +7,9 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from keras_attn.datasets.download import fetch_from_package
+from keras_attn.datasets.download import PackageFile
 from keras_attn.datasets.parallel import TranslationPair, unique_pairs
 from keras_attn.white_space import normalize_white_space
 
@@ -20,10 +19,13 @@ WHEEL_NAME = f"homeassistant-{VERSION}-py3-none-any.whl"
 
 _MEMBER = re.compile(r"homeassistant/components/([^/]+)/translations/([^/]+)\.json")
 _REFERENCE = re.compile(r"\[%\s*key:")
-_OTHER_CHOICES = (
-    "Other choices: a tab-separated file of your own (keras_attn.datasets.read_tsv), or "
-    f"wheel=<path of {WHEEL_NAME}>, fetched on a machine with network by `pip download --no-deps "
-    f"--only-binary=:all: --python-version {PYTHON_VERSION} homeassistant=={VERSION}`."
+_WHEEL = PackageFile(
+    "homeassistant",
+    VERSION,
+    WHEEL_NAME,
+    "67 MB",
+    "a tab-separated file of your own (keras_attn.datasets.read_tsv)",
+    options=("--only-binary=:all:", "--python-version", PYTHON_VERSION),
 )
 
 
@@ -78,30 +80,10 @@ def load_home_assistant(
         raise ValueError(
             f"`source` and `target` must be two languages. Received: {source!r} twice."
         )
-    path = Path(wheel) if wheel is not None else _fetch(cache_dir)
-    if not path.is_file():
-        raise FileNotFoundError(f"Expected a wheel at `wheel`. Received: {path}, which is no file.")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            pairs = list(_read_pairs(archive, source, target))
-    except zipfile.BadZipFile as error:
-        raise ValueError(
-            f"Expected a whole wheel (a zip archive). Received: {path} ({error}). "
-            "Delete it and fetch it again."
-        ) from error
+    path = _WHEEL.find(wheel, cache_dir)
+    with _WHEEL.whole(path), zipfile.ZipFile(path) as archive:
+        pairs = list(_read_pairs(archive, source, target))
     return [pair for pair in unique_pairs(pairs) if _wanted(pair, min_words)]
-
-
-def _fetch(cache_dir: str | os.PathLike[str] | None) -> Path:
-    return fetch_from_package(
-        WHEEL_NAME,
-        f"homeassistant=={VERSION}",
-        "67 MB",
-        _OTHER_CHOICES,
-        ["--only-binary=:all:", "--python-version", PYTHON_VERSION],
-        is_whole=zipfile.is_zipfile,
-        cache_dir=cache_dir,
-    )
 
 
 def _wanted(pair: TranslationPair, min_words: int) -> bool:

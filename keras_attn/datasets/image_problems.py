@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+from keras_attn.datasets.parallel import count_problems
 
 IMAGE_PROBLEMS = {
     "missing": "whose file is not there",
@@ -43,10 +44,9 @@ class ImageProblem(NamedTuple):
     what: str
 
 
-def count_problems(problems: Sequence[ImageProblem]) -> dict[str, int]:
+def count_image_problems(problems: Sequence[ImageProblem]) -> dict[str, int]:
     """How many pictures or lines have a problem of each kind."""
-    kinds = Counter(kind for _, kind in {(where, kind) for where, kind, _ in problems})
-    return {kind: kinds[kind] for kind in IMAGE_PROBLEMS if kinds[kind]}
+    return count_problems(problems, IMAGE_PROBLEMS)
 
 
 def describe_image_problems(
@@ -54,7 +54,7 @@ def describe_image_problems(
 ) -> str:
     """How many there are of each kind, with the names of the first ones."""
     parts = []
-    for kind, count in count_problems(problems).items():
+    for kind, count in count_image_problems(problems).items():
         first: dict[str, str] = {}
         for where, of_kind, what in problems:
             if of_kind == kind:
@@ -74,5 +74,5 @@ def refuse_image_problems(
         raise ValueError(
             f"{where}: expected {expected}. Received: {bad:,} of {entries:,} that are not: "
             f"{describe_image_problems(problems)}. Correct them, or leave them out with "
-            "on_error='skip'."
+            "on_error='skip' (--on-error skip)."
         )

@@ -14,12 +14,12 @@ import numpy as np
 
 from keras_attn.datasets.image_problems import (
     ImageProblem,
-    count_problems,
+    count_image_problems,
     describe_image_problems,
     refuse_image_problems,
 )
 from keras_attn.datasets.parallel import many
-from keras_attn.datasets.reading import is_integer
+from keras_attn.datasets.reading import check_on_error, is_integer
 
 MAX_PIXELS = 50_000_000
 
@@ -143,7 +143,7 @@ class CheckedImages:
     def counts(self) -> dict[str, int]:
         """Numbers of files, of whole ones, and of the others by kind."""
         files = len(self.paths) + len(self.problems)
-        return {"files": files, "whole": len(self.paths), **count_problems(self.problems)}
+        return {"files": files, "whole": len(self.paths), **count_image_problems(self.problems)}
 
     def summary(self) -> str:
         """The counts in words, with the names of the first bad files."""
@@ -197,12 +197,6 @@ def check_images(
     if on_error == "error":
         refuse_image_problems("pictures", "whole pictures", len(whole) + len(problems), problems)
     return CheckedImages(whole, problems)
-
-
-def check_on_error(on_error: str) -> None:
-    """Refuses what is neither `"error"` nor `"skip"`."""
-    if on_error not in ("error", "skip"):
-        raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}.")
 
 
 def check_sizes(size: Any, max_pixels: Any) -> tuple[int, int] | None:

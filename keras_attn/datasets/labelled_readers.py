@@ -11,9 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Unpack
 
-from keras_attn.datasets.labelled_reading import Column, LabelledChecks, LabelledReading
+from keras_attn.datasets.labelled_reading import LabelledChecks, LabelledReading
 from keras_attn.datasets.labelled_texts import LabelledTexts
-from keras_attn.datasets.reading import Location, is_integer, open_lines
+from keras_attn.datasets.reading import (
+    Location,
+    check_format,
+    find_file,
+    format_of,
+    open_lines,
+)
+from keras_attn.datasets.tables import Column, Table, check_columns
 
 SENTIMENT = {"0": "negative", "1": "positive"}
 
@@ -105,31 +112,20 @@ def read_labelled(
     columns = {"text": text, "label": label} | ({} if group is None else {"group": group})
     if format == "auto":
         format = _guess_format(path)
-    if format not in _FORMATS:
-        raise ValueError(
-            f"Expected `format` to be 'auto' or one of {', '.join(map(repr, _FORMATS))}. "
-            f"Received: {format!r}."
-        )
-    _check_columns(columns, format)
+    check_format(format, _FORMATS)
     if format == "json_lines":
+        check_columns(columns, of_json=True)
         for name, value in (("header", header), ("delimiter", delimiter)):
             if value is not None:
                 raise ValueError(f"`{name}` is for tables, not for JSON. Received: {value!r}.")
         with open_lines(path) as lines:
             reading.read_records(lines, columns)
         return reading.finish()
-    named = any(isinstance(column, str) for column in columns.values())
-    if header is False and named:
-        raise ValueError(
-            "Without a `header` the columns are numbers, from 0. Received: "
-            f"{', '.join(f'{name}={column!r}' for name, column in columns.items())}."
-        )
     if delimiter is None:
         delimiter = "," if format == "csv" else "\t"
-    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n ':
-        raise ValueError(f"Expected `delimiter` to be one character. Received: {delimiter!r}.")
+    table = Table(columns, delimiter, quotes=format == "csv", header=header)
     with open_lines(path) as lines:
-        reading.read_table(lines, delimiter, format == "csv", columns, named or bool(header))
+        reading.read_table(lines, table)
     return reading.finish()
 
 
@@ -187,7 +183,8 @@ def read_imdb(
                 text = reading.decode(reading.lines, raw, f"file {name}/{path.name}")
                 reading.add(reading.lines, text, label, films.get(number, ""))
         return reading.finish()
-    path = _find(base, [f"imdb_{split}.jsonl", f"{split}.jsonl"], f"{split}/pos and {split}/neg")
+    names = [f"imdb_{split}.jsonl", f"{split}.jsonl"]
+    path = find_file(base, names, f", or folders {split}/pos and {split}/neg")
     return read_labelled(
         path, format="json_lines", on_error=on_error, unique=unique, label_names=SENTIMENT
     )
@@ -232,7 +229,7 @@ def read_sst2(
     _check_split(split, ("train", "dev"))
     base = Path(folder)
     inner = base / "SST-2"
-    path = _find(inner if inner.is_dir() else base, [f"{split}.tsv"])
+    path = find_file(inner if inner.is_dir() else base, [f"{split}.tsv"])
     return read_labelled(
         path, "sentence", on_error=on_error, unique=unique, label_names=SENTIMENT, format="tsv"
     )
@@ -242,39 +239,12 @@ def _guess_format(path: Location) -> str:
     if not Path(path).is_file():
         what = "a folder" if Path(path).is_dir() else "nothing"
         raise FileNotFoundError(f"Expected a file at {os.fspath(path)}. There is {what}.")
-    suffix = Path(os.fspath(path).lower().removesuffix(".gz")).suffix
-    if suffix not in _SUFFIXES:
-        raise ValueError(
-            f"Expected a file with one of {', '.join(_SUFFIXES)} (and .gz). Received: "
-            f"{os.fspath(path)}. Name the `format`: {', '.join(_FORMATS)}."
-        )
-    return _SUFFIXES[suffix]
-
-
-def _check_columns(columns: dict[str, Column], format: str) -> None:
-    for name, column in columns.items():
-        if isinstance(column, str) or (format != "json_lines" and is_integer(column, 0)):
-            continue
-        kind = "a JSON key" if format == "json_lines" else "the name or the number of a column"
-        raise ValueError(f"Expected `{name}` to be {kind}. Received: {column!r}.")
-    if len(set(columns.values())) < len(columns):
-        given = ", ".join(f"{name}={column!r}" for name, column in columns.items())
-        raise ValueError(f"Expected columns that are all different. Received: {given}.")
+    return format_of(path, _SUFFIXES, _FORMATS, "a file")
 
 
 def _check_split(split: str, known: tuple[str, ...]) -> None:
     if split not in known:
         raise ValueError(f"Expected `split` to be one of {known}. Received: {split!r}.")
-
-
-def _find(folder: Path, names: list[str], or_else: str = "") -> Path:
-    for name in names:
-        for path in (folder / name, folder / f"{name}.gz"):
-            if path.is_file():
-                return path
-    have = ", ".join(sorted(os.listdir(folder))[:20]) or "nothing"
-    expected = " or ".join(names) + " (or .gz)" + (f", or folders {or_else}" if or_else else "")
-    raise FileNotFoundError(f"Expected {expected} in {folder}. Received a folder with: {have}.")
 
 
 def _review_files(folder: Path) -> Iterator[tuple[int, Path]]:

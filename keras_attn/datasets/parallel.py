@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, overload
+from typing import NamedTuple
+
+from keras_attn.datasets.items import Items
 
 
 class TranslationPair(NamedTuple):
@@ -39,7 +41,8 @@ def unique_pairs(pairs: Iterable[TranslationPair]) -> list[TranslationPair]:
 
 PROBLEMS = {
     "encoding": "not valid Unicode text",
-    "columns": "with too few columns",
+    "columns": "with too few or too many columns",
+    "csv": "that are no row of a table",
     "json": "not one JSON object",
     "keys": "without the keys",
     "type": "with a value that is not a string",
@@ -53,8 +56,8 @@ class LineProblem(NamedTuple):
 
     Args:
         line: Number of the line, from 1.
-        kind: `"encoding"`, `"columns"`, `"json"`, `"keys"`, `"type"`, `"empty"` or `"long"`; for
-            labelled texts also `"csv"` and `"label"`.
+        kind: `"encoding"`, `"columns"`, `"csv"`, `"json"`, `"keys"`, `"type"`, `"empty"` or
+            `"long"`; for labelled texts also `"label"`.
         what: What is wrong with it, in words.
 
     Example:
@@ -67,6 +70,14 @@ class LineProblem(NamedTuple):
     line: int
     kind: str
     what: str
+
+
+def count_problems(
+    problems: Iterable[tuple[Hashable, str, str]], kinds: Iterable[str]
+) -> dict[str, int]:
+    """How many lines, or other places, have a problem of each kind."""
+    counts = Counter(kind for _, kind in {(where, kind) for where, kind, _ in problems})
+    return {kind: counts[kind] for kind in kinds if counts[kind]}
 
 
 def describe_problems(
@@ -85,7 +96,7 @@ def describe_problems(
 
 
 @dataclass(frozen=True)
-class ParallelText(Sequence[TranslationPair]):
+class ParallelText(Items[TranslationPair]):
     """The pairs of a file, in its order, and an account of what was left out.
 
     It is a sequence of `TranslationPair`: give it to `split_pairs`, `Translator.fit` or `len`.
@@ -117,21 +128,6 @@ class ParallelText(Sequence[TranslationPair]):
     unique: bool = False
     problems: list[LineProblem] = field(default_factory=list)
 
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __iter__(self) -> Iterator[TranslationPair]:
-        return iter(self.pairs)
-
-    @overload
-    def __getitem__(self, index: int) -> TranslationPair: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[TranslationPair]: ...
-
-    def __getitem__(self, index):
-        return self.pairs[index]
-
     @property
     def counts(self) -> dict[str, int]:
         """Numbers of lines, pairs, lines passed over, repeated pairs, bad lines, and by kind.
@@ -139,14 +135,13 @@ class ParallelText(Sequence[TranslationPair]):
         `lines` is `pairs + passed_over + bad_lines`, and with `unique=True` `+ repeated`. A line
         with problems of two kinds is counted under both.
         """
-        kinds = Counter(kind for _, kind in {(line, kind) for line, kind, _ in self.problems})
         return {
             "lines": self.lines,
             "pairs": len(self.pairs),
             "passed_over": self.passed_over,
             "repeated": self.repeated,
             "bad_lines": len({problem.line for problem in self.problems}),
-            **{kind: kinds[kind] for kind in PROBLEMS if kinds[kind]},
+            **count_problems(self.problems, PROBLEMS),
         }
 
     def summary(self) -> str:

@@ -1,4 +1,4 @@
-"""Readers of sentence pairs from files: tab-separated, parallel files, JSON lines, folders.
+"""Readers of sentence pairs from files: tables, parallel files, JSON lines, folders.
 
 All of them check line by line, and tell all that is wrong with a file at once. A line ends at
 "\\n" or "\\r\\n" and nowhere else, whatever other characters Unicode calls line ends.
@@ -17,11 +17,14 @@ from keras_attn.datasets.reading import (
     Checks,
     Location,
     Reading,
-    is_integer,
+    check_format,
+    find_file,
+    format_of,
     is_zip,
     open_lines,
     open_member,
 )
+from keras_attn.datasets.tables import Column, Table, check_columns
 
 
 def read_pairs(
@@ -33,6 +36,7 @@ def read_pairs(
     target: int | str | None = None,
     split: str | None = None,
     header: bool | None = None,
+    delimiter: str | None = None,
     **checks: Unpack[Checks],
 ) -> ParallelText:
     r"""Read sentence pairs; the format is guessed from the path.
@@ -44,6 +48,7 @@ def read_pairs(
     | `*.zip` | `"tatoeba"` | `read_tatoeba` |
     | `*.jsonl`, `*.ndjson`, `*.json` | `"jsonl"` | `read_json_lines` |
     | `*.tsv`, `*.tab`, `*.txt` | `"tsv"` | `read_tsv` |
+    | `*.csv` | `"csv"` | `read_tsv` with a comma as its `delimiter` |
 
     Files may be gzipped (`*.gz` at the end of these names). Texts are UTF-8; a byte order mark at
     the start and "\r\n" are accepted. Lines are counted from 1.
@@ -52,11 +57,12 @@ def read_pairs(
         path: The file or the folder.
         target_path: A second file, whose line i is the translation of line i of the first.
         format: `"auto"`, or one of those in the table.
-        source: Where the sentence to translate is: number of the column (from 0), key of the JSON
-            object, or language of the folder's files. Default: as in the reader.
+        source: Where the sentence to translate is: name or number (from 0) of the column, key of
+            the JSON object, or language of the folder's files. Default: as in the reader.
         target: Where its translation is, in the same way.
         split: Which of the folder's files, `"train"` unless told; for `"multi30k"` only.
-        header: Whether the first line names the columns; for `"tsv"` only.
+        header: Whether the first row names the columns; for `"tsv"` and `"csv"` only.
+        delimiter: The one character between columns; for `"tsv"` and `"csv"` only.
         **checks: What all readers have.
             `on_error`: `"error"` (default): lines that give no pair are a ValueError, one for all
             of them. `"skip"`: they are left out, and listed in the `problems` of what is returned.
@@ -92,14 +98,10 @@ def read_pairs(
     """
     if format == "auto":
         format = _guess_format(path, target_path)
-    if format not in _READERS:
-        raise ValueError(
-            f"Expected `format` to be 'auto' or one of {', '.join(map(repr, _READERS))}. "
-            f"Received: {format!r}."
-        )
+    check_format(format, _READERS)
     reader, known = _READERS[format]
     given = {"source": source, "target": target, "split": split, "header": header}
-    given["target_path"] = target_path
+    given |= {"delimiter": delimiter, "target_path": target_path}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name in options:
         if name not in known:
@@ -115,21 +117,26 @@ def read_pairs(
 
 def read_tsv(
     path: Location,
-    source: int = 0,
-    target: int = 1,
-    header: bool = False,
+    source: Column = 0,
+    target: Column = 1,
+    header: bool | None = None,
+    delimiter: str = "\t",
     **checks: Unpack[Checks],
 ) -> ParallelText:
-    r"""Read tab-separated columns, plain or gzipped.
+    r"""Read columns between tabs or another character, plain or gzipped.
 
-    Blank lines are passed over; other columns are ignored, whatever is in them; quotation marks
-    are characters like others.
+    Blank lines are passed over. Between tabs, quotation marks are characters like others, and
+    whatever is in other columns is ignored. With another `delimiter` a cell may stand in quotation
+    marks, and a row of more or fewer cells than the first one is wrong: most often it has a
+    delimiter that is not within such marks.
 
     Args:
         path: The file.
-        source: Number of the source's column, from 0.
-        target: Number of the target's column.
-        header: Whether the first line names the columns; it is passed over then.
+        source: Name of the source's column, or its number, from 0.
+        target: Name or number of the target's column.
+        header: Whether the first row names the columns; it is passed over then. Default: True
+            where a column is given by its name.
+        delimiter: The one character between columns, such as `","` or `";"`.
         **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
 
     Returns:
@@ -148,10 +155,12 @@ def read_tsv(
     >>> [pair.target for pair in read_tsv(path)]
     ['Hallo.', 'Danke!']
     """
-    reading = Reading(os.fspath(path), **checks)
-    _check_columns(source, target)
+    _check_different(source, target)
+    tabs = delimiter == "\t"
+    columns = {"source": source, "target": target}
+    table = Table(columns, delimiter, quotes=not tabs, header=header, exact=not tabs)
     with open_lines(path) as lines:
-        return _read_columns(reading, lines, source, target, header)
+        return _read_table(path, lines, table, checks)
 
 
 def read_parallel(
@@ -240,10 +249,8 @@ def read_json_lines(
     'Nein.'
     """
     reading = Reading(os.fspath(path), **checks)
-    for name, key in (("source", source), ("target", target)):
-        if not isinstance(key, str):
-            raise ValueError(f"Expected `{name}` to be a JSON key. Received: {key!r}.")
     _check_different(source, target)
+    check_columns({"source": source, "target": target}, of_json=True)
     with open_lines(path) as lines:
         for number, record in reading.records(lines):
             reading.add(number, *(reading.value(number, record, key) for key in (source, target)))
@@ -287,17 +294,9 @@ def read_multi30k(
     'Ein Hund.'
     """
     _check_different(source, target)
-    paths = []
-    for language in (source, target):
-        path = Path(folder, f"{split}.{language}")
-        found = [p for p in (path, path.with_name(path.name + ".gz")) if p.is_file()]
-        if not found:
-            have = ", ".join(sorted(os.listdir(folder))[:20]) or "nothing"
-            raise FileNotFoundError(
-                f"Expected a file {path.name} or {path.name}.gz in {os.fspath(folder)}. "
-                f"Received a folder with: {have}. Choose another `split` or language."
-            )
-        paths.append(found[0])
+    advice = " Choose another `split` or language."
+    sides = (source, target)
+    paths = [find_file(folder, [f"{split}.{side}"], advice=advice) for side in sides]
     return read_parallel(*paths, **checks)
 
 
@@ -339,21 +338,26 @@ def read_tatoeba(
     """
     if not is_zip(path):
         return read_tsv(path, source, target, **checks)
-    reading = Reading(os.fspath(path), **checks)
-    _check_columns(source, target)
+    _check_different(source, target)
+    table = Table({"source": source, "target": target}, "\t", quotes=False, exact=False)
     with open_member(path) as lines:
-        return _read_columns(reading, lines, source, target, header=False)
+        return _read_table(path, lines, table, checks)
+
+
+def _read_csv(path: Location, delimiter: str = ",", **options: Any) -> ParallelText:
+    return read_tsv(path, delimiter=delimiter, **options)
 
 
 _READERS: dict[str, tuple[Callable[..., ParallelText], tuple[str, ...]]] = {
-    "tsv": (read_tsv, ("source", "target", "header")),
+    "tsv": (read_tsv, ("source", "target", "header", "delimiter")),
+    "csv": (_read_csv, ("source", "target", "header", "delimiter")),
     "parallel": (read_parallel, ("target_path",)),
     "jsonl": (read_json_lines, ("source", "target")),
     "multi30k": (read_multi30k, ("source", "target", "split")),
     "tatoeba": (read_tatoeba, ("source", "target")),
 }
 _SUFFIXES = {
-    **{".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".zip": "tatoeba"},
+    **{".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".csv": "csv", ".zip": "tatoeba"},
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"},
 }
 
@@ -365,44 +369,16 @@ def _guess_format(path: Location, target_path: Location | None) -> str:
         return "multi30k"
     if not Path(path).exists():
         raise FileNotFoundError(f"Expected a file or a folder. Received: {os.fspath(path)}.")
-    suffix = Path(os.fspath(path).lower().removesuffix(".gz")).suffix
-    if suffix not in _SUFFIXES:
-        raise ValueError(
-            f"Expected a `target_path`, a folder, or a file with one of {', '.join(_SUFFIXES)} "
-            f"(and .gz). Received: {os.fspath(path)}. Name the `format`: {', '.join(_READERS)}."
-        )
-    return _SUFFIXES[suffix]
+    return format_of(path, _SUFFIXES, _READERS, "a `target_path`, a folder, or a file")
 
 
-def _read_columns(
-    reading: Reading, lines: Iterator[bytes], source: int, target: int, header: bool
+def _read_table(
+    path: Location, lines: Iterator[bytes], table: Table, checks: Checks
 ) -> ParallelText:
-    for number, raw in enumerate(lines, start=1):
-        reading.lines = number
-        if not raw.strip() or (header and number == 1):
-            reading.passed_over += 1
-            continue
-        columns = raw.split(b"\t")  # a tab is no part of any other character in UTF-8
-        if len(columns) <= max(source, target):
-            start = raw[:60].decode("utf-8", "replace")
-            what = f"{max(source, target) + 1} expected, {len(columns)} in {start!r}"
-            reading.problem(number, "columns", what)
-            continue
-        sides = (
-            reading.decode(number, columns[column], name)
-            for column, name in ((source, "source"), (target, "target"))
-        )
-        reading.add(number, *sides)
+    reading = Reading(os.fspath(path), **checks)
+    for number, cells in table.cells(reading, lines):
+        reading.add(number, cells["source"], cells["target"])
     return reading.finish()
-
-
-def _check_columns(source: int, target: int) -> None:
-    for name, column in (("source", source), ("target", target)):
-        if not is_integer(column, 0):
-            raise ValueError(
-                f"Expected `{name}` to be the number of a column, from 0. Received: {column!r}."
-            )
-    _check_different(source, target)
 
 
 def _check_different(source: Any, target: Any) -> None:

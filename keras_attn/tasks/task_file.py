@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.files import atomic_write, check_format
+from keras_attn.files import atomic_write, check_format, whole
 from keras_attn.layers.quantization import quantize_sublayers, quantized_sublayers
 from keras_attn.tasks.tensors import from_bytes, load_tensors, model_tensors, to_bytes
 from keras_attn.version import __version__
@@ -84,7 +84,7 @@ def read_config(path: str | os.PathLike, task: str | None) -> dict[str, Any]:
 
 
 def _header(path: Path, task: str) -> dict[str, Any]:
-    with zipfile.ZipFile(path) as archive:
+    with whole(path), zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         if _SETTINGS not in names:
             raise ValueError(
@@ -114,13 +114,10 @@ def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
         ValueError: If the file is damaged.
     """
     path = Path(path).expanduser()
-    with zipfile.ZipFile(path) as archive:
+    with whole(path), zipfile.ZipFile(path) as archive:
         if _WEIGHTS not in archive.namelist():
             raise ValueError(f"Expected weights in {path}. Received: none, {_WEIGHTS} is missing.")
-        try:
-            data = archive.read(_WEIGHTS)
-        except zipfile.BadZipFile as error:
-            raise ValueError(f"{path} is damaged: {error}. Take another copy of it.") from error
+        data = archive.read(_WEIGHTS)
     return from_bytes(data, str(path))
 
 
@@ -134,7 +131,7 @@ def load_weights(path: str | os.PathLike, model: Any) -> None:
     Raises:
         ValueError: If the file is damaged, or its weights are not those of the model.
     """
-    with zipfile.ZipFile(Path(path).expanduser()) as archive:
+    with whole(path), zipfile.ZipFile(Path(path).expanduser()) as archive:
         header = json.loads(archive.read(_SETTINGS))
     quantize_sublayers(model, header.get("quantization", {}))
     load_tensors(model, read_tensors(path))

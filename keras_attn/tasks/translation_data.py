@@ -20,7 +20,7 @@ from keras_attn.datasets import (
     remove_overlap,
     split_pairs,
 )
-from keras_attn.files import atomic_folder, check_format
+from keras_attn.files import atomic_folder, check_format, whole
 from keras_attn.settings import read_settings, write_settings
 from keras_attn.tasks.translation_settings import TranslationData
 from keras_attn.text import BytePairTokenizer
@@ -142,7 +142,7 @@ class PreparedTranslation:
         target = source
         if (folder / "target_tokenizer").is_dir():
             target = BytePairTokenizer.load_assets(folder / "target_tokenizer")
-        with np.load(folder / _IDS) as arrays:
+        with whole(folder / _IDS), np.load(folder / _IDS) as arrays:
             rows = {
                 side: np.split(arrays[f"{side}_ids"], np.cumsum(arrays[f"{side}_lengths"])[:-1])
                 for side in ("source", "target")
@@ -160,10 +160,11 @@ class PreparedTranslation:
         )
 
 
-def columns(source: str | None, target: str | None) -> dict[str, int | str]:
-    """Returns the arguments `source` and `target` of `read_pairs` that were given as strings."""
+def columns(source: str | None, target: str | None, delimiter: str = "") -> dict[str, int | str]:
+    """Returns the arguments of `read_pairs` about columns that were given as strings."""
     given = {"source": source, "target": target}
-    return {k: int(v) if v.isdecimal() else v for k, v in given.items() if v}
+    found = {k: int(v) if v.isdecimal() else v for k, v in given.items() if v}
+    return {**found, "delimiter": delimiter} if delimiter else found
 
 
 def _read(
@@ -178,7 +179,7 @@ def _read(
             os.path.expanduser(path),
             os.path.expanduser(target_path) or None,
             format=settings.format,
-            **columns(settings.source, settings.target),
+            **columns(settings.source, settings.target, settings.delimiter),
             on_error=settings.on_error,
             max_characters=settings.max_characters,
             **more,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from keras_attn.datasets.tables import check_delimiter
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.tasks.use_settings import BeamSearchUse
 
-FORMATS = ("auto", "tsv", "parallel", "jsonl", "multi30k", "tatoeba")
+FORMATS = ("auto", "tsv", "csv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
 BATCHINGS = ("bucketed", "packed")
 
@@ -37,11 +38,15 @@ class TranslationData(Settings):
     test_target: str = setting("", "target side of the test pairs", shapes_result=False)
     format: str = setting("auto", "format of the files", choices=FORMATS)
     source: str = setting(
-        "", "source: language, key of JSON lines, or number of the column, from 0"
+        "", "source: language, key of JSON lines, or name or number (from 0) of the column"
     )
     target: str = setting(
-        "", "target: language, key of JSON lines, or number of the column, from 0"
+        "", "target: language, key of JSON lines, or name or number (from 0) of the column"
     )
+    delimiter: str = setting(
+        "", "csv, tsv: character between columns; if empty, a comma (tab in *.tsv)",
+        check=check_delimiter,
+    )  # fmt: skip
     on_error: str = setting(
         "error", "at bad lines: stop, or skip and count them", choices=("error", "skip")
     )
@@ -150,6 +155,10 @@ class TranslationTest(Settings):
     pairs_target: str = setting("", "target side of --pairs, where it is a file of its own")
     source: str = setting("", "language, key or column of the sources in --pairs")
     target: str = setting("", "language, key or column of the targets in --pairs")
+    delimiter: str = setting(
+        "", "character between the columns of --pairs; if empty, a comma (tab in *.tsv)",
+        check=check_delimiter,
+    )  # fmt: skip
     tokenize: str = setting(
         "13a", "sacrebleu's tokenizer of BLEU: char or zh for scripts without spaces",
         choices=TOKENIZE,
@@ -159,7 +168,7 @@ class TranslationTest(Settings):
         """Raises a `WrongUse` if the settings do not say what to read."""
         if bool(self.data) == bool(self.pairs):
             raise WrongUse("Give either --data or --pairs.")
-        if self.data and (self.pairs_target or self.source or self.target):
-            raise WrongUse("--pairs-target, --source and --target belong to --pairs.")
+        if self.data and (self.pairs_target or self.source or self.target or self.delimiter):
+            raise WrongUse("--pairs-target, --source, --target and --delimiter belong to --pairs.")
         if self.data and self.split not in (None, "test", "dev"):
             raise WrongUse("--split of --data is test or dev.")

@@ -158,7 +158,7 @@ class Translator(TranslationPredictions, Task):
         names = [given or own for given, own in zip(*sides, strict=True)]
         more = {} if test.split is None else {"split": test.split}
         target = test.pairs_target or None
-        return read_pairs(test.pairs, target, **columns(*names), **more)
+        return read_pairs(test.pairs, target, **columns(*names, test.delimiter), **more)
 
     def _check_direction(self, source: str, target: str) -> None:
         if all(self.languages) and (source, target) == self.languages[::-1]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_attn.files import atomic_write, check_format
+from keras_attn.files import atomic_write, check_format, whole
 from keras_attn.layers import AttentionDecoder, AttentionPooling, FeedForward, SelfAttention
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import check_positive
@@ -314,7 +314,7 @@ def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
     archive = np.load(path) if zipfile.is_zipfile(path) else None
     if archive is None or _HEADER not in archive.files:
         raise ValueError(f"Expected a file of `save_lora`. Received: {path}, another file.")
-    with archive:
+    with whole(path), archive:
         header = json.loads(archive[_HEADER].tobytes())
         arrays = {name: archive[name] for name in archive.files}
     check_format(path, header, LORA_VERSION)

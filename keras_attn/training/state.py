@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.files import atomic_write, check_format
+from keras_attn.files import atomic_write, check_format, whole
 from keras_attn.training.distribution import (
     is_first_process,
     wait_for_processes,
@@ -105,7 +105,7 @@ def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
     >>> read_training_notes(path)["epoch"]
     3
     """
-    with _open(Path(path)) as archive:
+    with whole(path), _open(Path(path)) as archive:
         return _header(Path(path), archive)["notes"]
 
 
@@ -141,7 +141,7 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
     """
     path = Path(path)
     groups = _variables(model)
-    with _open(path) as archive:
+    with whole(path), _open(path) as archive:
         header = _header(path, archive)
         if header["optimizer"] != _optimizer_name(model):
             raise ValueError(

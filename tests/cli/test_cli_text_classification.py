@@ -188,6 +188,26 @@ def test_evaluate(place, run, classifier, tmp_path):
     assert json.loads((tmp_path / "figures.json").read_text())["num_examples"] == 2
 
 
+def test_another_delimiter(place, run, tmp_path):
+    for name, rows in (("train.csv", ROWS), ("test.csv", TEST)):
+        with open(tmp_path / name, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, delimiter=";").writerows([("review", "stars"), *rows])
+    fit = fit_arguments(place, tmp_path / "run", "--train", tmp_path / "train.csv", "--epochs", 1)
+    code, _, err = command(*fit)
+    assert (code, "`delimiter`" in err) == (1, True)
+    code, out, err = command(*fit, "--delimiter", ";")
+    assert code == 0, err
+    assert "Labels: bad 32, good 32" in out
+    evaluate = ("evaluate", "--model", run / "best.task", "--config", place / "settings.toml")
+    code, out, err = command(*evaluate, "--data", tmp_path / "test.csv", "--delimiter", ";")
+    assert code == 0, err
+    assert "3 texts" in out
+    code, _, err = command(*evaluate, "--data", place / "test.csv", "--delimiter", ";;")
+    assert (code, "one character. Received: ';;'" in err) == (1, True), err
+    code, _, err = command(*evaluate, "--data", tmp_path, "--delimiter", ";")
+    assert (code, "belongs to the formats csv and tsv" in err) == (1, True), err
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

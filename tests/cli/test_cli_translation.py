@@ -69,6 +69,23 @@ def place(tmp_path_factory):
     return folder
 
 
+def test_prepare_with_another_delimiter(place, tmp_path):
+    rows = [("de", "en"), *((t, s) for s, t in PAIRS)]
+    (tmp_path / "a.csv").write_text("".join(f'"{t}";{s}\n' for t, s in rows), encoding="utf-8")
+    arguments = (
+        "translation", "prepare", "--config", place / "settings.toml", "--train",
+        tmp_path / "a.csv", "--source", "en", "--target", "de", "--to", tmp_path / "data",
+    )  # fmt: skip
+    code, _, err = command(*arguments)
+    assert (code, "`delimiter`" in err) == (1, True)
+    code, out, err = command(*arguments, "--delimiter", ";")
+    assert code == 0, err
+    assert "train: 80, dev: 10, test: 10" in out
+    more = ("--dev-size", 100, "--to", tmp_path / "more")
+    code, _, err = command(*arguments, "--delimiter", ";", *more)
+    assert (code, "`validation_size`=100 (--dev-size)" in err) == (1, True), err
+
+
 def fit_arguments(place, run, *more):
     return (
         "translation", "fit", "--config", place / "settings.toml", "--data", place / "data",
@@ -209,9 +226,18 @@ def test_evaluate(place, run, translator, tmp_path):
     code, out, _ = command("translation", "evaluate", *model, "--pairs", place / "pairs.tsv")
     assert code == 0
     assert "100 pairs" in out
+    rows = [("en", "de"), *PAIRS[:5]]
+    (tmp_path / "a.csv").write_text("".join(f"7;{s};{t}\n" for s, t in rows), encoding="utf-8")
+    code, out, err = command(
+        "translation", "evaluate", *model, "--pairs", tmp_path / "a.csv", "--delimiter", ";",
+        "--source", "en", "--target", "2",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "5 pairs" in out
     for wrong in (
         (),
         ("--data", place / "data", "--source", "1"),
+        ("--data", place / "data", "--delimiter", ";"),
         ("--data", place / "data", "--split", "train"),
         ("--pairs", place / "pairs.tsv", "--split", "test"),
         ("--pairs", place),

@@ -77,6 +77,18 @@ class TestTabSeparated:
         assert texts(text) == [("Hello", "Hallo")]
         assert (text.lines, text.passed_over) == (2, 1)
 
+    def test_columns_by_name_and_by_another_delimiter(self, tsv):
+        assert texts(read_tsv(tsv("id\tde\ten\n1\tHallo\tHello\n"), "en", "de")) == [
+            ("Hello", "Hallo")
+        ]
+        data = 'de;id;en\n"Ja; ""ja""\nund";1;Yes\nNein;2;No; no\nOh;3;Oh\n'
+        text = read_pairs(tsv(data, "a.csv"), source="en", target=0, delimiter=";", on_error="skip")
+        assert texts(text) == [("Yes", 'Ja; "ja" und'), ("Oh", "Oh")]
+        assert text.problems == [(4, "columns", "3 expected, 4 in 'Nein'")]
+        assert (text.lines, text.passed_over) == (5, 2)
+        with pytest.raises(ValueError, match=r"row of a table \(line 1: .* is ',' the `delimiter`"):
+            read_pairs(tsv('"a";"b"\n', "a.csv"))
+
     def test_other_columns_may_be_broken(self, tsv):
         assert texts(read_tsv(tsv(b"\xff\ta\tb\t\xc3\n"), 1, 2)) == [("a", "b")]
 
@@ -90,7 +102,10 @@ class TestTabSeparated:
     @pytest.mark.parametrize(
         ("data", "message"),
         [
-            (b"a\tb\nno tab here\n", r"1 of 2 .*too few columns \(line 2: 2 exp.*'no tab here'"),
+            (
+                b"a\tb\nno tab here\n",
+                r"1 of 2 .*too few or too many columns \(line 2: 2 exp.*'no tab here'",
+            ),
             (b"a\tb\nc\td\nx\xff\ty\n", r"not valid .*\(line 3: byte 0xff at byte 2 of the source"),
             (b"a\tb\r\n\n\nx\t\xc3\n", r"\(line 4: byte 0xc3 at byte 1 of the target"),
             (b"\tb\n", r"empty side \(line 1: the source is empty"),
@@ -114,11 +129,12 @@ class TestTabSeparated:
         assert message.startswith(f"{path}: expected a sentence and its translation on each line. ")
         assert "Received: 10 of 12 lines without: 1 not valid Unicode text (line 9: " in message
         assert (
-            "; 7 with too few columns (lines 1, 2, 3, 4, 5, ...: 2 expected, 1 in 'x')" in message
+            "; 7 with too few or too many columns (lines 1, 2, 3, 4, 5, ...: 2 expected, 1 in 'x')"
+            in message
         )
         assert "; 1 with an empty side (line 11: the target is empty)" in message
         assert "; 2 with a side that is too long (lines 11, 12: the source has 9 char" in message
-        assert message.endswith("or leave them out with on_error='skip'.")
+        assert message.endswith("or leave them out with on_error='skip' (--on-error skip).")
 
         text = read_tsv(path, max_characters=8, on_error="skip")
         assert texts(text) == [("ok", "good")]
@@ -147,9 +163,14 @@ class TestTabSeparated:
         ("arguments", "message"),
         [
             ({"source": 1}, "two different places. Received: 1 twice"),
-            ({"source": "en"}, "`source` to be the number of a column, from 0. Received: 'en'"),
-            ({"target": -1}, "`target` to be the number of a column, from 0. Received: -1"),
-            ({"target": True}, "`target` to be the number .* Received: True"),
+            (
+                {"source": "en"},
+                "column 'en' for the source. Received: no such column among 'a', 'b'",
+            ),
+            ({"source": "a", "header": False}, "Without a `header` .*source='a', target=1"),
+            ({"target": -1}, "`target` to be the name or the number of a column, .* Received: -1"),
+            ({"target": True}, "`target` to be the name or the number .* Received: True"),
+            ({"delimiter": ""}, "`delimiter` to be one character. Received: ''"),
             ({"on_error": "ignore"}, "'error' or 'skip'. Received: 'ignore'"),
             ({"max_characters": 0}, "`max_characters` to be an integer >= 1 .*Received: 0"),
         ],
@@ -327,7 +348,9 @@ class TestMulti30k:
 
     @pytest.mark.parametrize("arguments", [{"split": "test"}, {"source": "cs"}])
     def test_missing_files(self, folder, arguments):
-        with pytest.raises(FileNotFoundError, match=r"Expected a file (test.de|train.cs) or .*val"):
+        with pytest.raises(
+            FileNotFoundError, match=r"Expected (test.de|train.cs) .or .*val.*`split`"
+        ):
             read_multi30k(folder, **arguments)
 
     def test_errors(self, folder, tmp_path):
@@ -397,6 +420,7 @@ class TestAnyFormat:
             ("a.jsonl", '{"source": "a", "target": "b"}'),
             ("a.ndjson.gz", '{"source": "a", "target": "b"}'),
             ("a.json", '{"source": "a", "target": "b"}'),
+            ("a.csv", 'a,"b"'),
         ],
     )
     def test_guessed_from_the_name(self, tsv, name, data):
@@ -435,8 +459,9 @@ class TestAnyFormat:
     @pytest.mark.parametrize(
         ("name", "arguments", "message"),
         [
-            ("a.csv", {}, r"`target_path`, a folder, or a file with one of .tsv.*a.csv"),
-            ("a.tsv", {"format": "csv"}, "'auto' or one of 'tsv', .*Received: 'csv'"),
+            ("a.doc", {}, r"`target_path`, a folder, or a file with one of .tsv.*a.doc"),
+            ("a.tsv", {"format": "xml"}, "'auto' or one of 'tsv', .*Received: 'xml'"),
+            ("a.jsonl", {"delimiter": ";"}, "`delimiter` does not belong to the format 'jsonl'"),
             ("a.tsv", {"split": "val"}, "`split` does not belong to the format 'tsv'"),
             ("a.jsonl", {"header": True}, "`header` does not belong to the format 'jsonl'"),
             ("a.tsv", {"format": "parallel"}, "needs a `target_path`"),

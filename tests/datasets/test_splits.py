@@ -176,9 +176,13 @@ def test_links_are_transitive():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"test_size": 10, "validation_size": 5}, "more unique pairs.*15.*Received: 10"),
-        ({"test_size": -1}, "`test_size` must be an integer >= 0"),
-        ({"validation_size": 1.5}, "`validation_size` must be an integer"),
+        (
+            {"test_size": 10, "validation_size": 5},
+            r"more unique pairs.*15: `test_size`=10 \(--test-size\), "
+            r"`validation_size`=5 \(--dev-size\)\).*Received: 10",
+        ),
+        ({"test_size": -1}, "`test_size` to be an integer >= 0. Received: -1"),
+        ({"validation_size": 1.5}, "`validation_size` to be an integer"),
         ({"test_size": 1, "validation_size": 1, "holdout_groups_size": 2}, "0 groups.*give 0"),
     ],
 )
@@ -188,7 +192,7 @@ def test_errors(arguments, message):
 
 
 def test_one_large_component_cannot_be_split():
-    with pytest.raises(ValueError, match="`test_size`=5 cannot be filled: only 0"):
+    with pytest.raises(ValueError, match=r"`test_size`=5 \(--test-size\) cannot be filled: only 0"):
         split_pairs([(f"zone {n}", f"Zone {n}") for n in range(50)], 5, 5)
 
 

@@ -1,0 +1,72 @@
+"""Epochs whose order follows from a seed: what all batches for `fit` share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+
+
+class EpochBatches(keras.utils.PyDataset):
+    """Base of the datasets whose order is made from a seed and the number of the epoch alone.
+
+    Subclasses make the plan of an epoch; the last part of it says which batches were taken.
+    """
+
+    _plan: tuple[Any, ...]
+
+    def __init__(self, shuffle: bool, seed: int, workers: int = 1, max_queue_size: int = 10):
+        super().__init__(workers=workers, max_queue_size=max_queue_size)
+        check_least(seed=(seed, 0))
+        self.shuffle = shuffle
+        self.seed = seed
+
+    def _make_plan(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def _taken(self, index: int) -> tuple[int, tuple[Any, ...]]:
+        """The number of a batch from 0, which is taken now, and the plan of the epoch."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"Batch {index} of {len(self)}")
+        plan, index = self._plan, index % len(self)
+        plan[-1][index] = True
+        return index, plan
+
+    def set_epoch(self, epoch: int) -> None:
+        """Take the order of epoch `epoch` (from 0), for the next `fit` or loop.
+
+        Args:
+            epoch: Number of the epoch, >= 0.
+
+        Raises:
+            ValueError: A negative epoch.
+        """
+        check_least(epoch=(epoch, 0))
+        self.epoch = int(epoch)
+        self._begun = False
+        self._plan = self._make_plan()  # replaced at once: workers read it from other threads
+
+    def state(self) -> dict[str, int]:
+        """What names the order of the batches, for a checkpoint: `{"epoch", "seed"}`."""
+        return {"epoch": self.epoch, "seed": self.seed}
+
+    def on_epoch_begin(self) -> None:
+        """Called by Keras: an epoch has begun."""
+        self._begun = True
+
+    def on_epoch_end(self) -> None:
+        """Called by Keras: go on to the order of the next epoch, if this one is through.
+
+        `fit` also calls this before its first epoch, after it took a batch or two to see their
+        shapes: nothing may change then.
+        """
+        if self._begun and np.all(self._plan[-1]):
+            self.set_epoch(self.epoch + 1)
+
+
+def check_least(**settings: tuple[int | None, int]) -> None:
+    """Refuse settings, of which each comes with the least that it may be; None passes."""
+    for name, (value, least) in settings.items():
+        if value is not None and value < least:
+            raise ValueError(f"`{name}` must be >= {least}. Received: {value!r}")
