@@ -199,6 +199,6 @@ class CompositeLayer(keras.layers.Layer):
         super()._post_build()
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         found = quantized_sublayers(self) or self._quantization_wanted
         return {**super().get_config(), **({"quantization": dict(found)} if found else {})}

@@ -47,7 +47,7 @@ class RecurrentEncoder(MaskedLayer):
         kernel_initializer: Initializer of the input matrices.
         recurrent_initializer: Initializer of the recurrent matrices.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, S, D)`.
@@ -59,7 +59,7 @@ class RecurrentEncoder(MaskedLayer):
         final states of both directions.
 
     Raises:
-        ValueError: For wrong settings, ranks or masks.
+        ValueError: If a setting, rank or mask is wrong.
 
     Example:
 
@@ -103,7 +103,7 @@ class RecurrentEncoder(MaskedLayer):
         self.seed = seed
 
     def build(self, x_shape):
-        """Makes the layers."""
+        """Creates the layers."""
         self.forward_layers, self.backward_layers, self.dropouts = [], [], []
         width = x_shape[-1]
         for i in range(self.num_layers):
@@ -156,7 +156,7 @@ class RecurrentEncoder(MaskedLayer):
         return x
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "units": self.units,

@@ -24,7 +24,7 @@ class RMSNormalization(MaskedLayer):
 
     Args:
         epsilon: Added to the mean square.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(..., D)`.
@@ -67,5 +67,5 @@ class RMSNormalization(MaskedLayer):
         return ops.rms_normalization(x, self.scale, axis=-1, epsilon=self.epsilon)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "epsilon": self.epsilon}

@@ -37,12 +37,12 @@ class RotaryEmbedding(MaskedLayer):
         base: 10000 in the paper; greater for longer contexts.
         scaling: For contexts longer than those of the training: `{"type": "linear", "factor": f}`
             or `{"type": "llama3", "factor": f, ...}`, see `keras_attn.ops.rotary_rates`.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, T, N, H)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
-        mask: `(B, T)` mask of the output; that of `x` if None.
+        mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
         `(B, T, N, H)` in the dtype of `x`.
@@ -77,5 +77,5 @@ class RotaryEmbedding(MaskedLayer):
         return apply_rotary(x, positions, self.base, self.scaling)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "base": self.base, "scaling": self.scaling}

@@ -54,7 +54,7 @@ class SelfAttention(MaskedLayer):
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -68,7 +68,7 @@ class SelfAttention(MaskedLayer):
         The output `(B, T, U)`, or `(output, weights)` with weights `(B, T, T)`.
 
     Raises:
-        ValueError: For wrong settings, ranks, lengths, or masks of floats.
+        ValueError: If a setting, rank or length is wrong, or a mask has floats.
 
     Example:
 
@@ -197,7 +197,7 @@ class SelfAttention(MaskedLayer):
         return (output, scores) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "projection": self.projection,

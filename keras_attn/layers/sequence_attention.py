@@ -54,19 +54,19 @@ class SequenceAttention(MaskedLayer):
         attention_dropout: Share of the weights set to zero in training.
         kernel_initializer: Initializer of the matrices and vectors.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         query: `(B, T, Dq)`.
         value: `(B, S, Dv)`.
         key: `(B, S, Dk)`; `value` if None.
-        query_mask: `(B, T)` mask of the output.
+        query_mask: Mask `(B, T)` of the output.
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: What `project_key(key)` returned, where many queries read one memory. NaN
-            in its padding, or in that of `value`, is then not taken out.
-        positions: `(B, T)`: positions of the queries for `"monotonic"`; 0, 1, 2, ... if None.
+        projected_key: Result of `project_key(key)`, where many queries read one memory. NaN in
+            its padding, or in that of `value`, is then not removed.
+        positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
 
@@ -74,7 +74,7 @@ class SequenceAttention(MaskedLayer):
         The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
 
     Raises:
-        ValueError: For wrong settings, ranks, lengths, or masks of floats.
+        ValueError: If a setting, rank or length is wrong, or a mask has floats.
 
     Example:
 
@@ -125,7 +125,7 @@ class SequenceAttention(MaskedLayer):
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
     def build(self, query_shape, value_shape=None, key_shape=None):
-        """Makes the weights."""
+        """Creates the weights."""
         if value_shape is None:
             raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
         key_shape = key_shape or value_shape
@@ -156,7 +156,7 @@ class SequenceAttention(MaskedLayer):
         )
 
     def build_scores(self, query_shape: tuple, key_shape: tuple) -> None:
-        """Makes the weights of the scores."""
+        """Creates the weights of the scores."""
         raise NotImplementedError
 
     def compute_scores(self, query: Tensor, projected_key: Tensor) -> Tensor:
@@ -197,7 +197,7 @@ class SequenceAttention(MaskedLayer):
         mask=None,
         training=None,
     ):
-        """Scores, normalises and averages."""
+        """Scores the tokens, normalises the scores and averages."""
         if value is None:
             raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
         if key is not None and projected_key is not None:
@@ -257,7 +257,7 @@ class SequenceAttention(MaskedLayer):
         return ops.cast(positions, "float32"), key_index
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "window": self.window,

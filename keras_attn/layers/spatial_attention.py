@@ -32,8 +32,8 @@ class SpatialAttention(ImageGate):
         use_bias: Whether there is a bias b.
         kernel_initializer: Initializer of K.
         bias_initializer: Initializer of b.
-        data_format: `"channels_last"` or `"channels_first"`; Keras' setting if None.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        data_format: `"channels_last"` or `"channels_first"`; the Keras setting if None.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, H, W, C)`.
@@ -43,7 +43,7 @@ class SpatialAttention(ImageGate):
         `(B, H, W, C)`, or `(output, gates)` with gates `(B, H, W)`.
 
     Raises:
-        ValueError: For wrong settings or shapes.
+        ValueError: If a setting or a shape is wrong.
 
     Example:
 
@@ -101,7 +101,7 @@ class SpatialAttention(ImageGate):
         return (output, gates) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "kernel_size": self.kernel_size,

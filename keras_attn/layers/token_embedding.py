@@ -33,7 +33,7 @@ class TokenEmbedding(MaskedLayer):
         mask_zero: Whether id 0 is padding.
         embeddings_initializer: Initializer of E; normal with deviation `1 / sqrt(D)` if None.
         output_bias: Whether logits have a bias b of V numbers, as those of BERT and Marian.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`. float32 ids are taken too, as a
@@ -158,7 +158,7 @@ class TokenEmbedding(MaskedLayer):
         return ops.not_equal(x, 0)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -39,7 +39,7 @@ class HashedTokenPairs(MaskedLayer):
     Args:
         num_buckets: Number of ids, 0 among them; at least 2.
         seed: Another seed gives other collisions.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         token_ids: Integers `(B, S)`, from 0 to 2^31 - 1; 0 is padding.
@@ -49,7 +49,7 @@ class HashedTokenPairs(MaskedLayer):
         Ids `(B, S)`, from 0 to `num_buckets - 1`.
 
     Raises:
-        ValueError: For wrong settings, ranks or masks, or ids that are no integers.
+        ValueError: If a setting, rank or mask is wrong, or the ids are not integers.
 
     Example:
 
@@ -96,5 +96,5 @@ class HashedTokenPairs(MaskedLayer):
         return residue
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "num_buckets": self.num_buckets, "seed": self.seed}

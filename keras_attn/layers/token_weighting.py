@@ -56,12 +56,12 @@ class TokenWeighting(MaskedLayer):
         initial: V initial weights, such as IDF; 1 for all if None. They are weights, not settings:
             they are not in the config, and a saved model keeps what was learned.
         activation: None (any weight, also below 0), `"softplus"` or `"exponential"` (above 0).
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, S, D)`.
         token_ids: Integers `(B, S)` below `vocabulary_size`.
-        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
         return_attention_scores: Whether the weights are returned too.
 
     Returns:
@@ -70,7 +70,7 @@ class TokenWeighting(MaskedLayer):
         `layer.get_token_weights()` those of the vocabulary.
 
     Raises:
-        ValueError: For wrong settings, ranks or masks, or ids that are no integers.
+        ValueError: If a setting, rank or mask is wrong, or the ids are not integers.
 
     Example:
 
@@ -123,7 +123,7 @@ class TokenWeighting(MaskedLayer):
         return values
 
     def build(self, x_shape=None, token_ids_shape=None):
-        """Makes the weights."""
+        """Creates the weights."""
         begin = self._initial
         if begin is None:
             begin = self._before_activation(np.ones(self.vocabulary_size), "initial")

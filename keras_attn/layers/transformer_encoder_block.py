@@ -32,7 +32,7 @@ class TransformerEncoderBlock(TransformerBlock):
         dropout: Dropout of the sublayers' outputs.
         attention_dropout: Dropout of the attention weights.
         activation: Activation of the feed-forward network.
-        normalize_first: Pre-norm instead of post-norm.
+        normalize_first: Whether to use pre-norm instead of post-norm.
         layer_norm_epsilon: Epsilon of the norms.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
@@ -46,16 +46,17 @@ class TransformerEncoderBlock(TransformerBlock):
             (T5: Raffel et al., 2020): positions that enter the self-attention. Without them, add
             `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
-        rotary_scaling: Of rotary positions, for longer contexts: see `keras_attn.ops.rotary_rates`.
+        rotary_scaling: Scaling of rotary positions for longer contexts; see
+            `keras_attn.ops.rotary_rates`.
         num_buckets: Number of buckets of relative positions; even.
-        max_distance: Distance from which on all relative positions are in one bucket.
-        sliding_window: Hides keys of the self-attention that are that many positions away, or more.
-        scale: Factor of the products of queries and keys; `1 / sqrt(key_dim)` if None.
-        attention_kernel: "auto", "plain", "chunked" or "flash": what computes the attention, see
+        max_distance: Distance from which all relative positions share one bucket.
+        sliding_window: Self-attention does not see keys at this distance or farther.
+        scale: Factor of the query-key products; `1 / sqrt(key_dim)` if None.
+        attention_kernel: "auto", "plain", "chunked" or "flash"; see
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
-        right_padding: Whether padding masks hide the end of rows alone, as a promise: kernels then
-            get lengths, the number of tokens of each row. A mask with holes would hide other keys.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        right_padding: A promise that padding stands only at the end of rows. Kernels then get the
+            number of tokens of each row; with other padding they would hide the wrong keys.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, T, D)`.

@@ -125,7 +125,7 @@ class TransformerEncoder(_Stack):
         The output `(B, T, D)`, or `(output, [weights of block 0, ...])`, each `(B, N, T, T)`.
 
     Raises:
-        ValueError: As `TransformerEncoderBlock`.
+        ValueError: See `TransformerEncoderBlock`.
 
     Example:
 
@@ -225,7 +225,7 @@ class TransformerDecoder(_Stack):
         one `(B, N, T, T)` and one `(B, N, T, S)` a block; the last list is empty without a memory.
 
     Raises:
-        ValueError: As `DecoderBlock`.
+        ValueError: See `DecoderBlock`.
 
     Example:
 

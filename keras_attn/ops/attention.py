@@ -37,7 +37,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
         float32 tensor `(..., S)`, float64 for float64 scores.
 
     Raises:
-        ValueError: For a mask of floats.
+        ValueError: If the mask has floats.
 
     Example:
 

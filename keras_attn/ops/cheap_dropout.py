@@ -33,7 +33,7 @@ def dropout(x: Tensor, rate: float, seed: Any = None) -> Tensor:
         A tensor as `x`.
 
     Raises:
-        ValueError: For a rate out of range.
+        ValueError: If the rate is out of range.
 
     Example:
 

@@ -129,7 +129,7 @@ def apply_rotary(
         `(B, T, N, H)` in the dtype of `x`.
 
     Raises:
-        ValueError: For another rank, or an odd H.
+        ValueError: If the rank is wrong, or H is odd.
 
     Example:
 
@@ -170,7 +170,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
         float64 array `(N,)`.
 
     Raises:
-        ValueError: For a number below 1.
+        ValueError: If the number is below 1.
 
     Example:
 
