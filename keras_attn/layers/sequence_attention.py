@@ -1,4 +1,4 @@
-"""What the attention layers of recurrent networks share."""
+"""Base class of the attention layers of recurrent networks."""
 
 from typing import Any
 
@@ -32,21 +32,22 @@ _WINDOW_SIZE = 10  # of Luong et al.
 
 
 class SequenceAttention(MaskedLayer):
-    """One head of attention from queries to the values of another sequence: a base class.
+    """Base class of attention with one head from queries to another sequence.
 
         weights[t] = softmax_s(compute_scores(query, project_key(key))[t])      (B, T, S)
         context[t] = sum_s weights[t, s] value[s]                               (B, T, Dv)
 
-    A subclass says how pairs are scored, with three methods: `build_scores` makes its weights,
+    A subclass implements the scores with three methods: `build_scores` creates its weights,
     `project_key` projects keys, once for many queries, and `compute_scores` returns the scores.
-    Masks, windows (see `AdditiveAttention`), softmax, dropout and the average are here. Every
+    This class has masks, windows (see `AdditiveAttention`), softmax, dropout and the average. Every
     subclass works in an `AttentionDecoder`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
-    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` does so for each query. Where no
-    mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it is
-    the mask of the output. A query that sees no key gets zero weights and a zero context.
+    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` hides keys from single queries.
+    Where no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides
+    nothing: it is the mask of the output. A query that sees no key gets zero weights and a zero
+    context.
 
     Args:
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
@@ -160,7 +161,7 @@ class SequenceAttention(MaskedLayer):
         raise NotImplementedError
 
     def compute_scores(self, query: Tensor, projected_key: Tensor) -> Tensor:
-        """Scores queries `(B, T, Dq)` and projected keys `(B, S, ...)`: returns `(B, T, S)`."""
+        """Scores `(B, T, S)` of queries `(B, T, Dq)` and projected keys `(B, S, ...)`."""
         raise NotImplementedError
 
     def project_key(self, key: Tensor) -> Tensor:
@@ -169,9 +170,9 @@ class SequenceAttention(MaskedLayer):
 
     @staticmethod
     def project(dense: keras.layers.Dense, x: Tensor) -> Tensor:
-        """Applies a dense layer to `(B, T, D)`; one step as a matrix.
+        """Applies a dense layer to `(B, T, D)`, as a product of matrices for T = 1.
 
-        XLA on TensorFlow cannot differentiate the product of three axes within a loop.
+        XLA on TensorFlow cannot differentiate a product of rank 3 inside a loop.
         """
         if x.shape[1] == 1:
             return ops.expand_dims(dense(x[:, 0]), 1)
@@ -214,7 +215,7 @@ class SequenceAttention(MaskedLayer):
         key_mask = sequence_mask(value, key_mask, name="key_mask")
         if key_mask is not None:
             value_mask = key_mask if value_mask is None else ops.logical_and(value_mask, key_mask)
-        if projected_key is None:  # else the memory of a loop, cleaned before it
+        if projected_key is None:  # else the loop has cleaned the memory
             value = self._clean(value, value_mask)
             key = None if key is None else self._clean(key, value_mask)
             projected_key = self.project_key(value if key is None else key)
