@@ -198,7 +198,7 @@ def sample(
         - [Nguyen et al., 2024](https://arxiv.org/abs/2407.01082): min-p.
 
     Args:
-        decoder: Anything that can `prefill` and `step`.
+        decoder: Any object with `prefill` and `step`.
         prompt: Ids `(B, P)`.
         prompt_mask: `(B, P)`, True for tokens, at least one a row; all if None.
         memory: `(B, S, Dm)` for the cross-attention, or None.
@@ -216,9 +216,9 @@ def sample(
             included; 0: any may. Where nothing else is left, they come all the same.
         max_lengths: int32 `(B,)`: most new tokens of each row, 1 to `max_length`; `max_length` for
             all if None.
-        min_length: Least new tokens, the end token included.
+        min_length: Minimum number of new tokens, with the end token.
         pad_id: What follows the end; it may be `end_id`.
-        suppressed_ids: Tokens that never come.
+        suppressed_ids: Ids of tokens that are never generated.
 
     Returns:
         `Generation` of shapes `(B, max_length)` and `(B,)`. `scores` are sums of the decoder's own

@@ -60,7 +60,7 @@ def greedy_search(
     `Generation` says what becomes of sequences that do not end.
 
     Args:
-        decoder: Anything that can `prefill` and `step`.
+        decoder: Any object with `prefill` and `step`.
         prompt: Ids `(B, P)`: for a translation the start token.
         prompt_mask: `(B, P)`, True for tokens, at least one a row; all if None.
         memory: `(B, S, Dm)` for the cross-attention, or None.
@@ -69,9 +69,9 @@ def greedy_search(
         end_id: The token that ends a sequence.
         max_lengths: int32 `(B,)`: most new tokens of each row, 1 to `max_length`, so that a row's
             result does not depend on what it is batched with; `max_length` for all if None.
-        min_length: Least new tokens, the end token included.
+        min_length: Minimum number of new tokens, with the end token.
         pad_id: What follows the end; it may be `end_id`.
-        suppressed_ids: Tokens that never come.
+        suppressed_ids: Ids of tokens that are never generated.
 
     Returns:
         `Generation` of shapes `(B, max_length)` and `(B,)`; scores are sums of log-probabilities.
@@ -132,7 +132,7 @@ def beam_search(
     Runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch.
 
     Args:
-        decoder: Anything that can `prefill` and `step`.
+        decoder: Any object with `prefill` and `step`.
         prompt: Ids `(B, P)`: for a translation the start token.
         prompt_mask: `(B, P)`, True for tokens, at least one a row; all if None.
         memory: `(B, S, Dm)` for the cross-attention, or None.
@@ -144,9 +144,9 @@ def beam_search(
             result does not depend on what it is batched with; `max_length` for all if None.
         num_return_sequences: Number R of sequences returned, at most K.
         alpha: Exponent of the length penalty; 0: none, 0.6 to 1 are usual in translation.
-        min_length: Least new tokens, the end token included.
+        min_length: Minimum number of new tokens, with the end token.
         pad_id: What follows the end; it may be `end_id`.
-        suppressed_ids: Tokens that never come.
+        suppressed_ids: Ids of tokens that are never generated.
 
     Returns:
         `Generation` of shapes `(B, R, max_length)` and `(B, R)`, the best first.

@@ -1,4 +1,4 @@
-"""Layers that people stack in their own Keras models."""
+"""Layers to stack in Keras models."""
 
 from keras_attn.layers.additive_attention import AdditiveAttention
 from keras_attn.layers.attention_decoder import AttentionDecoder

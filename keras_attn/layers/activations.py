@@ -1,4 +1,4 @@
-"""Activations by names that Keras does not have."""
+"""Activations that Keras does not have by name."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +10,11 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU by its approximation with a hyperbolic tangent (Hendrycks and Gimpel, 2016).
+    """GELU, approximated with a hyperbolic tangent (Hendrycks and Gimpel, 2016).
 
         gelu_tanh(x) = x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
 
-    That of GPT-2, T5 1.1 and Gemma; `"gelu"` is the exact one.
+    GPT-2, T5 1.1 and Gemma use it. `"gelu"` is the exact function.
 
     Args:
         x: A tensor.
@@ -34,13 +34,14 @@ _OURS = {"gelu_tanh": gelu_tanh}
 
 
 def activation(name: Any) -> Callable[[Tensor], Tensor]:
-    """Returns an activation of a name, ours or Keras', or of a config.
+    """Returns the activation with a name, or from a config.
 
     Args:
-        name: Such as `"relu"`, `"gelu_tanh"`, a function, or None for the linear one.
+        name: A name such as `"relu"` or `"gelu_tanh"`, a config, a function, or None for the linear
+            activation.
 
     Returns:
-        The function.
+        The activation function.
 
     Example:
 
@@ -51,13 +52,13 @@ def activation(name: Any) -> Callable[[Tensor], Tensor]:
 
 
 def activation_config(function: Callable[[Tensor], Tensor]) -> Any:
-    """Returns what a config has for an activation: `activation` takes it back.
+    """Returns the config of an activation, which `activation` accepts.
 
     Args:
-        function: What `activation` returned.
+        function: An activation function.
 
     Returns:
-        A name, or Keras' config of a function.
+        A name, or the Keras config of a function.
 
     Example:
 

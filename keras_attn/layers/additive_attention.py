@@ -1,4 +1,4 @@
-"""Bahdanau's attention."""
+"""Additive (Bahdanau) attention."""
 
 from typing import Any
 
@@ -14,53 +14,53 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AdditiveAttention(SequenceAttention):
-    """Additive attention (Bahdanau et al., 2015) with its projections.
+    """Additive attention with projections (Bahdanau et al., 2015).
 
         scores[t, s] = v . tanh(query[t] Wq + key[s] Wk + b)      (B, T, S)
         context[t]   = sum_s softmax_s(scores[t]) value[s]        (B, T, Dv)
 
-    `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk` and demands equal widths; this is the
-    layer of the paper. With `normalize` the vector v has a length of its own (Salimans and Kingma,
-    2016), g, which begins as `1 / sqrt(units)`: `g v / |v|` stands in place of v.
+    `keras.layers.AdditiveAttention` has neither `Wq` nor `Wk` and needs equal widths; this is the
+    layer of the paper. With `normalize`, `g v / |v|` replaces v (Salimans and Kingma, 2016). The
+    learned length g starts at `1 / sqrt(units)`.
 
     With a `window` a query sees only the keys s with `|s - p[t]| <= window_size` (Luong et al.,
-    2015): `"monotonic"` has `p[t] = t`, and a query past the end of the keys, by more than the
-    window, sees nothing; `"predictive"` has `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys,
-    and the weights are multiplied by `exp(-(s - p[t])^2 / (2 sigma^2))`, `sigma = window_size / 2`:
-    they then sum to less than 1. Padding has no position. Weights: `Dq U + Dk U + U`, and what the
-    options add: U for the bias, 1 for g, `Dq Dq + Dq` for `"predictive"`.
+    2015). `"monotonic"` has `p[t] = t`; a query that is past the last key by more than the window
+    sees nothing. `"predictive"` has `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys, and
+    multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma = window_size / 2`, so
+    that they sum to less than 1. Padding has no position. The layer has `Dq U + Dk U + U` weights;
+    a bias adds U, `normalize` adds 1, `"predictive"` adds `Dq Dq + Dq`.
 
-    Memory is `B * T * S * units`; in an `AttentionDecoder` that of one step, `B * S * units`.
+    Memory is `B * T * S * units`; an `AttentionDecoder` needs that of one step, `B * S * units`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
-    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` `(B, T, S)` or
-    `(B, 1, T, S)` does so for each query; boolean or 0/1 integers, True: may be attended. Where no
-    mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it is
-    the mask of the output. A query that sees no key gets zero weights and a zero context.
+    Masking: `value_mask` `(B, S)` hides keys, and `attention_mask` `(B, T, S)` or `(B, 1, T, S)`
+    hides keys from single queries. Masks are boolean or 0/1 integers; True may be attended. Where
+    no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it
+    is the mask of the output. A query that sees no key gets zero weights and a zero context.
 
     Args:
         units: Width U of the hidden layer.
-        use_bias: Whether there is a bias b.
-        normalize: Whether v is normalised.
+        use_bias: Whether to use the bias b.
+        normalize: Whether to normalise v.
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
         window_size: Half-width D of the window, in keys; 10 if None.
         attention_dropout: Share of the weights set to zero in training.
         kernel_initializer: Initializer of the matrices and vectors.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        query: `(B, T, Dq)`. One state of a decoder: `ops.expand_dims(state, 1)`.
+        query: `(B, T, Dq)`. For one state of a decoder pass `ops.expand_dims(state, 1)`.
         value: `(B, S, Dv)`.
         key: `(B, S, Dk)`; `value` if None.
-        query_mask: `(B, T)` mask of the output.
+        query_mask: Mask `(B, T)` of the output.
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: What `project_key(key)` returned, where many queries read one memory. NaN
-            in its padding, or in that of `value`, is then not taken out.
-        positions: `(B, T)`: positions of the queries for `"monotonic"`; 0, 1, 2, ... if None.
+        projected_key: Result of `project_key(key)`, where many queries read one memory. NaN in
+            its padding, or in that of `value`, is then not removed.
+        positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
 
@@ -68,7 +68,7 @@ class AdditiveAttention(SequenceAttention):
         The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
 
     Raises:
-        ValueError: For wrong settings, ranks, lengths, or masks of floats.
+        ValueError: If a setting, rank or length is wrong, or a mask has floats.
 
     Example:
 
@@ -106,7 +106,7 @@ class AdditiveAttention(SequenceAttention):
         self.normalize = normalize
 
     def build_scores(self, query_shape, key_shape):
-        """Makes the weights of the scores."""
+        """Creates the weights of the scores."""
         self.query_dense = self._dense("query", self.units, use_bias=self.use_bias)
         self.key_dense = self._dense("key", self.units)
         self.query_dense.build(query_shape)
@@ -131,7 +131,7 @@ class AdditiveAttention(SequenceAttention):
         return additive_scores(self.project(self.query_dense, query), projected_key, scale)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "units": self.units,

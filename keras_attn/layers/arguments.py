@@ -1,4 +1,4 @@
-"""Checks of the arguments that constructors and calls of layers get."""
+"""Checks of the arguments of layers' constructors and calls."""
 
 import functools
 import inspect
@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-# What Keras, KerasHub and PyTorch call it, and what it is here.
+# Argument names of Keras, KerasHub and PyTorch, and their counterparts here.
 _CONSTRUCTOR_HINTS = {
     "dropout": "`attention_dropout` drops attention weights",
     "output_shape": "`output_dim` is the width of the output",
@@ -42,14 +42,14 @@ _CALL_HINTS = {
 
 
 def output_spec(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Traces `call` with symbolic inputs; an error is the one that `call` raised.
+    """Traces `call` with symbolic inputs, and raises the error of `call` as it is.
 
-    Keras puts three sentences of its own before it, which say that the layer is incorrect.
+    Keras would put three sentences before it, which say that the layer is incorrect.
 
     Args:
         layer: The layer.
-        args: Arguments by position.
-        kwargs: Arguments by keyword.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
 
     Returns:
         The symbolic outputs.
@@ -65,19 +65,19 @@ def output_spec(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) 
         ours = error.__context__
         if ours is None or not str(error).endswith(str(ours)):
             raise
-        ours._keras_call_info_injected = True  # else Keras begins with what it was calling
+        ours._keras_call_info_injected = True  # else Keras adds its text
         raise ours.with_traceback(error.__traceback__) from None
 
 
 @functools.cache
 def by_position(function: Callable) -> tuple[str, ...]:
-    """Names of the arguments that a method takes by position, without `self`.
+    """Returns the names of the arguments that a method takes by position, without `self`.
 
     Args:
         function: The method, as an attribute of its class.
 
     Returns:
-        The names, in their order.
+        The names in order.
 
     Example:
 
@@ -90,7 +90,7 @@ def by_position(function: Callable) -> tuple[str, ...]:
 
 @functools.cache
 def _named(cls: type, method: str) -> Mapping[str, inspect.Parameter]:
-    """Parameters of a method, with those of the base classes where it hands on `**kwargs`."""
+    """Parameters of a method, with those of base classes that receive its `**kwargs`."""
     found: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
         if base is keras.layers.Layer:
@@ -107,16 +107,16 @@ def _named(cls: type, method: str) -> Mapping[str, inspect.Parameter]:
 
 
 def check_constructor(cls: type, args: tuple, kwargs: dict[str, Any], hint: str = "") -> None:
-    """Refuses arguments by position that are no sizes, and names that belong to other packages.
+    """Refuses too many positional arguments, missing ones, and names from other packages.
 
     Args:
-        cls: A class of layers.
-        args: Arguments by position.
-        kwargs: Arguments by keyword.
-        hint: A sentence for whoever takes the layer for another one.
+        cls: A layer class.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        hint: A sentence for users who confuse the layer with another one.
 
     Raises:
-        TypeError: With what the layer takes.
+        TypeError: If the arguments do not fit; the message says what the layer takes.
 
     Example:
 
@@ -142,7 +142,7 @@ def check_constructor(cls: type, args: tuple, kwargs: dict[str, Any], hint: str 
             )
     given = {*names[: len(args)], *kwargs}
     missing = [n for n, p in named.items() if p.default is p.empty and n not in given]
-    if missing and (args or kwargs):  # a layer that is copied is made of nothing
+    if missing and (args or kwargs):  # a copied layer is created without any
         raise TypeError(
             f"{kind} needs {', '.join(f'`{name}`' for name in missing)}. "
             f"Received: {', '.join(sorted(given))}.{hint}"
@@ -150,15 +150,15 @@ def check_constructor(cls: type, args: tuple, kwargs: dict[str, Any], hint: str 
 
 
 def check_call(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Refuses calls whose arguments would be taken for others.
+    """Refuses calls with surplus, doubled or misnamed arguments, or a list of tensors.
 
     Args:
-        layer: The layer that is called; its `_call_hint` is a sentence for the error.
-        args: Arguments by position.
-        kwargs: Arguments by keyword.
+        layer: The layer that is called; the error ends with its `_call_hint`.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
 
     Raises:
-        TypeError: With what the layer takes.
+        TypeError: If the arguments do not fit; the message says what the layer takes.
 
     Example:
 

@@ -30,14 +30,14 @@ ORDERS = ("bahdanau", "luong")
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AttentionDecoder(RecurrentLoop):
-    """A recurrent decoder that attends to a memory at each step, over any Keras cell.
+    """A recurrent decoder over any Keras cell that attends to a memory at each step.
 
-    Luong's order (Luong et al., 2015): attend from the present state.
+    Luong's order (Luong et al., 2015) attends from the current state:
 
         s[t], h[t] = cell([x[t]; a[t-1]], s[t-1])          a[t-1] with `input_feeding`
         c[t]       = attention(h[t], memory)
 
-    Bahdanau's order (Bahdanau et al., 2015): attend from the previous state.
+    Bahdanau's order (Bahdanau et al., 2015) attends from the previous state:
 
         c[t]       = attention(s[t-1], memory)
         s[t], h[t] = cell([x[t]; c[t]], s[t-1])            and a[t-1] with `input_feeding`
@@ -47,75 +47,74 @@ class AttentionDecoder(RecurrentLoop):
         a[t]      = activation([h[t]; c[t]] Wa)            with `attention_units`; else [h[t]; c[t]]
         output[t] = dropout(a[t])
 
-    What Xu et al., 2015 ("Show, Attend and Tell") add, as options:
+    "Show, Attend and Tell" (Xu et al., 2015) adds these options:
 
         c[t] = sigmoid(q[t] . wg + bg) attention(q[t], memory)     with `context_gate`, for the
                                                                    query q[t]: h[t] or s[t-1]
         a[t] = activation(x[t] + [h[t]; c[t]] Wa)                  with `add_input`
 
-    With several attentions, c[t] is the concatenation of their contexts, each with a gate of its
-    own. Without attention, but
-    with a memory, c[t] is its `summary` at every step: the fixed context of Cho et al., 2014.
-    Without a memory the layer is a plain recurrent network that can be decoded step by step.
+    With several attentions, c[t] is the concatenation of their contexts, each with its own gate.
+    With a memory but no attention, c[t] is the `summary` of the memory at every step: the fixed
+    context of Cho et al., 2014. Without a memory the layer is a plain recurrent network that can be
+    decoded step by step.
 
-    The initial state is `initial_state`, or `tanh(summary(memory) Wi + bi)` for each state of the
-    cell with `bridge`, or the cell's own (zeros). With `bridge_units` there is a hidden layer for
-    each state before that: `relu(summary(memory) Wj + bj)`. The summary is the `"mean"` of the
-    memory's tokens, its `"last"` token, or its `"ends"`: the first half of the last token and the
-    second half of the first one, which are the final states of both directions of a bidirectional
-    encoder.
+    The initial state is `initial_state`; else, with `bridge`, `tanh(summary(memory) Wi + bi)` for
+    each state of the cell; else the initial state of the cell (zeros). `bridge_units` puts a hidden
+    layer `relu(summary(memory) Wj + bj)` before each. The summary is the `"mean"` of the memory's
+    tokens, its `"last"` token, or its `"ends"`: the first half of the last token and the second
+    half of the first one, which are the final states of a bidirectional encoder.
 
-    Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, attention_units)`, else `(B, T, U + C)`
-    for cells with outputs of width U and contexts of width C in all.
+    Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, attention_units)`, or `(B, T, U + C)`
+    without `attention_units`, for a cell output of width U and contexts of total width C.
 
-    Masking: memory that `memory_mask` (or the Keras mask of `memory`) hides is not attended to and
-    not summarized; a row without any has zero contexts and weights. The state of a row stays as it
-    is where `padding_mask` (or the Keras mask of `x`) is False: padding may stand on either side.
-    Its weights are zero there.
+    Masking: memory that `memory_mask` (or the Keras mask of `memory`) hides is neither attended to
+    nor summarized; a row with no visible memory has zero contexts and weights. Where `padding_mask`
+    (or the Keras mask of `x`) is False, a row keeps its state and its weights are zero. Padding may
+    stand on either side.
 
-    Saving: a cell or an attention that two layers share is written twice, and a `.keras` file of
-    such a model cannot be loaded; that is so for Keras' own `RNN` too. Weights alone can.
+    Saving: a cell or an attention that two layers share is written twice, and the `.keras` file of
+    such a model cannot be loaded, as with `keras.layers.RNN`. Weights alone can be loaded.
 
-    Memory: one step's, in inference. In training what the backend keeps of each step's attention:
-    additive scores are computed again in the backward pass, so that `(B, T, S, units)` is not held.
+    Memory: inference needs the memory of one step. Training needs what the backend keeps of each
+    step; additive scores are recomputed in the backward pass, so `(B, T, S, units)` is not kept.
 
     Args:
         cell: A Keras cell (`GRUCell`, `LSTMCell`, `StackedRNNCells`, your own) or a list of cells,
-            the first at the bottom. Dropout and recurrent dropout of cells are theirs.
-        attention: `AdditiveAttention`, `LuongAttention` or another `SequenceAttention`; a list of
-            them; None: none. Its `attention_dropout` must be 0: use `dropout`.
-        order: `"luong"` or `"bahdanau"`; None: `"luong"` with attention, `"bahdanau"` without.
-        input_feeding: Whether a[t-1] is an input of step t (the context, where there are no
-            `attention_units`); None: in Luong's order.
-        attention_units: Width of a[t]; None: no Wa.
-        activation: Of a[t].
-        bridge: Whether the initial state is made of the memory's summary.
-        bridge_units: Width of a hidden layer of the bridge; None: it has none.
-        summary: `"mean"`, `"last"` or `"ends"`: where a bridge or a fixed context needs it.
-        context_gate: Whether a gate between 0 and 1, made of the query, scales each context.
-        add_input: Whether x[t] is added to what becomes a[t]; x has width `attention_units` then.
-        dropout: Dropout of the output.
+            the first at the bottom. Set dropout and recurrent dropout of the cell on the cell.
+        attention: `AdditiveAttention`, `LuongAttention` or another `SequenceAttention`, a list of
+            them, or None. Its `attention_dropout` must be 0: use `dropout`.
+        order: `"luong"` or `"bahdanau"`. None means `"luong"` with attention, else `"bahdanau"`.
+        input_feeding: Whether a[t-1] (the context, if `attention_units` is None) is an input of
+            step t. None means True in Luong's order only.
+        attention_units: Width of a[t]; no Wa if None.
+        activation: Activation of a[t].
+        bridge: Whether the initial state is computed from the memory's summary.
+        bridge_units: Width of the hidden layers of the bridge; no hidden layers if None.
+        summary: `"mean"`, `"last"` or `"ends"`, for a bridge or a fixed context.
+        context_gate: Whether a gate between 0 and 1, computed from the query, scales each context.
+        add_input: Whether x[t], of width `attention_units`, is added before the activation of a[t].
+        dropout: Dropout rate of the output.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, T, D)`: embeddings of the target's tokens, shifted by one (teacher forcing).
-        memory: `(B, S, Dm)`: the encoder's output, or None for a layer built without.
+        x: Embeddings `(B, T, D)` of the target tokens, shifted by one (teacher forcing).
+        memory: Output `(B, S, Dm)` of the encoder; None for a layer built without a memory.
         memory_mask: `(B, S)`.
         padding_mask: `(B, T)`.
-        initial_state: A tensor `(B, width)` for each state of the cell, in a list.
+        initial_state: A list with a tensor `(B, width)` for each state of the cell.
         return_attention_scores: Whether the weights are returned too.
         return_state: Whether the cell's final states are returned too.
         training: Whether dropout is active.
 
     Returns:
-        The output. With scores `(output, [weights (B, T, S), ...])`, one for each attention; with
-        the state a list of tensors after that.
+        The output; with scores `(output, [weights (B, T, S), ...])`, one for each attention. With
+        `return_state` a list of states comes last.
 
     Raises:
-        ValueError: For options that do not apply or do not fit, a memory that lost its mask, states
-            of other widths.
-        TypeError: For what is no cell or no attention.
+        ValueError: If options do not apply or do not fit, a memory lost its mask, or a state has
+            the wrong width.
+        TypeError: If the cell is not a cell, or the attention not an attention.
 
     Example:
 
@@ -211,7 +210,7 @@ class AttentionDecoder(RecurrentLoop):
         return list(self._widths)
 
     def build(self, x_shape, memory_shape=None):
-        """Makes the weights: those of a memory only where there is one."""
+        """Creates the weights; those for a memory only if there is a memory."""
         if x_shape and isinstance(x_shape[0], list | tuple):
             raise ValueError(
                 f"Call layer(x, memory), not layer([x, memory]). Received: a list of {len(x_shape)}"
@@ -301,7 +300,7 @@ class AttentionDecoder(RecurrentLoop):
         x_mask=None,
         training=None,
     ):
-        """Runs over the sequence."""
+        """Runs the decoder over the sequence."""
         check_rank(x, "x")
         if "float" not in keras.backend.standardize_dtype(x.dtype):
             raise ValueError(
@@ -332,7 +331,7 @@ class AttentionDecoder(RecurrentLoop):
         return tuple(outputs) if len(outputs) > 1 else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "cell": _serialized(self.cell),
@@ -352,7 +351,7 @@ class AttentionDecoder(RecurrentLoop):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "AttentionDecoder":
-        """Makes the layer from what `get_config` returned."""
+        """Creates the layer from its config."""
         config = dict(config)
         load = keras.saving.deserialize_keras_object
         config["cell"] = load(config["cell"])
@@ -361,7 +360,7 @@ class AttentionDecoder(RecurrentLoop):
 
 
 def _serialized(layer: Any) -> Any:
-    """A layer's config without how it was built: this layer builds it, under its own name."""
+    """A layer's config without `build_config`: the owner builds the layer under its own name."""
 
     def strip(config):
         if isinstance(config, dict):
@@ -371,5 +370,5 @@ def _serialized(layer: Any) -> Any:
                 strip(value)
 
     config = keras.saving.serialize_keras_object(layer)
-    strip(config)  # in place: Keras marks what is shared in its own copy
+    strip(config)  # in place: Keras marks shared objects in this copy
     return config

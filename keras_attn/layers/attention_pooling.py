@@ -1,4 +1,4 @@
-"""Attention with one learned query: a weighted average of a sequence."""
+"""Pooling by attention with one learned query."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ POOLING_SCORES = ("additive", "dot")
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class AttentionPooling(PoolingLayer):
-    """The average of the tokens, weighted by attention with one learned query.
+    """Averages tokens with the weights of attention with one learned query.
 
         additive:  scores[s] = u . tanh(x[s] W + b)       D U + U + U weights
         dot:       scores[s] = q . x[s] / sqrt(D)         D
@@ -30,34 +30,34 @@ class AttentionPooling(PoolingLayer):
 
     `"additive"` is the attention of hierarchical attention networks (Yang et al., 2016), whose u,
     the "context vector", asks "what is the informative word?"; `"dot"` is one head of scaled
-    dot-product attention whose query is learned. There is no projection of values: the output is an
-    average of what came in, and the weights say of what.
+    dot-product attention whose query is learned. Values are not projected: the output is an average
+    of the input tokens.
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 
-    Masking: the Keras mask of `x`, or `mask` `(B, S)` in its place, says what may be attended. The
-    output has no mask. A row without a token gives zero weights and zeros.
+    Masking: `mask` `(B, S)`, or the Keras mask of `x`, says which tokens may be attended. The
+    output has no mask. A row without tokens gives zero weights and a zero output.
 
     Args:
-        units: Width U of the hidden layer of `"additive"`; D if None. Not with `"dot"`.
+        units: Width U of the hidden layer of `"additive"`; D if None. `"dot"` has none.
         score: `"additive"` or `"dot"`.
         attention_dropout: Share of the weights set to zero in training.
         kernel_initializer: Initializer of W, u and q.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, S, D)`.
-        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
 
     Returns:
-        `(B, D)`, or `(output, weights)` with weights `(B, S)`. `collect_attention` gives them the
-        role `pooling`.
+        `(B, D)`, or `(output, weights)` with weights `(B, S)`. Their role in `collect_attention` is
+        `pooling`.
 
     Raises:
-        ValueError: For wrong settings, ranks or masks.
+        ValueError: If a setting, rank or mask is wrong.
 
     Example:
 
@@ -99,7 +99,7 @@ class AttentionPooling(PoolingLayer):
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
     def build(self, x_shape):
-        """Makes the weights."""
+        """Creates the weights."""
         width = x_shape[-1]
         self.hidden_dense = None
         if self.score == "additive":
@@ -117,7 +117,7 @@ class AttentionPooling(PoolingLayer):
         )
 
     def call(self, x, *, mask=None, return_attention_scores=False, x_mask=None, training=None):
-        """Scores, normalises and averages."""
+        """Scores the tokens, normalises the scores and averages."""
         check_rank(x, "x", shape="(B, S, D)")
         mask = sequence_mask(x, mask, x_mask, name="mask")
         x = self._clean(x, mask)
@@ -135,7 +135,7 @@ class AttentionPooling(PoolingLayer):
         return (output, weights) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "units": self.units,

@@ -1,4 +1,4 @@
-"""The part that encoder and decoder blocks have in common."""
+"""Base class of the encoder and decoder blocks."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ NORMALIZATIONS = {
 
 
 class TransformerBlock(MaskedLayer):
-    """Settings, residual connections and norms; what is connected is the subclasses'."""
+    """Settings, residual connections and norms of a block; subclasses connect them."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class TransformerBlock(MaskedLayer):
     def _residual(
         self, x: Tensor, norm: Any, sublayer: Any, training: bool | None
     ) -> tuple[Tensor, Any]:
-        """Applies `sublayer` (x -> (output, extra)) with its norm and residual connection."""
+        """Applies `sublayer` (`x -> (output, extra)`) with its norm and residual connection."""
         output, extra = sublayer(norm(x) if self.normalize_first else x)
         x = x + self.dropout_layer(output, training=training)
         return (x if self.normalize_first else norm(x)), extra
@@ -189,7 +189,7 @@ class TransformerBlock(MaskedLayer):
         )[0]
 
     def _settings(self) -> dict[str, Any]:
-        """The constructor's arguments, as they are; without Keras' own."""
+        """The arguments of the constructor, without those of Keras."""
         return {
             "num_heads": self.num_heads,
             "intermediate_dim": self.intermediate_dim,
@@ -220,7 +220,7 @@ class TransformerBlock(MaskedLayer):
         }
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             **self._settings(),
@@ -231,5 +231,5 @@ class TransformerBlock(MaskedLayer):
 
 
 def with_scores(result: Any, wanted: bool) -> tuple[Any, Any]:
-    """Returns `(output, scores)` of a call that may return the output alone."""
+    """Returns `(output, scores)`; scores are None if they were not wanted."""
     return result if wanted else (result, None)

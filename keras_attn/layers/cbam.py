@@ -1,4 +1,4 @@
-"""Attention to channels, then to places."""
+"""Convolutional block attention module (CBAM)."""
 
 from typing import Any
 
@@ -16,28 +16,28 @@ class CBAM(ImageGate):
         x'     = ChannelAttention(reduction, pools=("average", "max"))(x)
         output = SpatialAttention(kernel_size)(x')
 
-    In a residual network it stands at the end of the branch, before the addition.
+    In a residual network it is the last layer of the branch, before the addition.
 
     Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
 
-    Masking: none. Resize pictures rather than pad them; Keras warns where `x` has a mask.
+    Masking: none. Resize pictures rather than pad them; Keras warns if `x` has a mask.
 
     Args:
-        reduction: How many channels share a unit of the hidden layer; at most C.
+        reduction: Number of channels for each unit of the hidden layer; at most C.
         kernel_size: Rows and columns of the kernel of the spatial attention; odd.
-        data_format: `"channels_last"` or `"channels_first"`; Keras' setting if None.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        data_format: `"channels_last"` or `"channels_first"`; the Keras setting if None.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, H, W, C)`.
         return_attention_scores: Whether the gates are returned too.
 
     Returns:
-        `(B, H, W, C)`, or `(output, channel gates, spatial gates)`, the gates `(B, C)` and
+        `(B, H, W, C)`, or `(output, channel_gates, spatial_gates)` with gates `(B, C)` and
         `(B, H, W)`.
 
     Raises:
-        ValueError: For wrong settings or shapes.
+        ValueError: If a setting or a shape is wrong.
 
     Example:
 
@@ -65,19 +65,19 @@ class CBAM(ImageGate):
         )
 
     def build(self, x_shape):
-        """Makes the weights of both."""
+        """Creates the weights of both layers."""
         self._check_input(x_shape)
         self.channel_attention.build(x_shape)
         self.spatial_attention.build(x_shape)
 
     def call(self, x, *, return_attention_scores=False):
-        """Applies one after the other."""
+        """Applies channel attention, then spatial attention."""
         x, what = self.channel_attention(x, return_attention_scores=True)
         x, where = self.spatial_attention(x, return_attention_scores=True)
         return (x, what, where) if return_attention_scores else x
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "reduction": self.channel_attention.reduction,

@@ -1,4 +1,4 @@
-"""Attention to channels: squeeze-and-excitation and its kin."""
+"""Channel attention, such as squeeze-and-excitation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,32 +14,32 @@ POOLS = ("average", "max")
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ChannelAttention(ImageGate):
-    """Attention to channels of a picture: "what" to look at, not where.
+    """Attention to the channels of a picture: "what" to look at, not where.
 
         pooled[p] = average, or maximum, of x over rows and columns         (B, C)
         gates     = sigmoid(sum_p (activation(pooled[p] W1 + b1) W2 + b2))  (B, C)
         output    = x * gates                                               (B, H, W, C)
 
-    With the average alone this is squeeze-and-excitation (Hu et al., 2018); with
-    `pools=("average", "max")`, both through the same two layers, the channel module of CBAM (Woo et
-    al., 2018). The hidden layer has C / reduction units, rounded down.
+    With the average alone this is squeeze-and-excitation (Hu et al., 2018). With
+    `pools=("average", "max")`, where both pass through the same two layers, it is the channel
+    module of CBAM (Woo et al., 2018). The hidden layer has C / reduction units, rounded down.
 
-    Gates are no weights of a softmax: each is between 0 and 1 by itself, and `collect_attention`
-    does not collect them.
+    Gates do not come from a softmax: each is between 0 and 1, and `collect_attention` does not
+    collect them.
 
     Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
 
-    Masking: none. Resize pictures rather than pad them; Keras warns where `x` has a mask.
+    Masking: none. Resize pictures rather than pad them; Keras warns if `x` has a mask.
 
     Args:
-        reduction: How many channels share a unit of the hidden layer; at most C.
+        reduction: Number of channels for each unit of the hidden layer; at most C.
         activation: Activation of the hidden layer.
         pools: `("average",)`, `("max",)` or both.
-        use_bias: Whether the two layers have the biases b1 and b2.
+        use_bias: Whether to use the biases b1 and b2.
         kernel_initializer: Initializer of W1 and W2.
         bias_initializer: Initializer of b1 and b2.
-        data_format: `"channels_last"` or `"channels_first"`; Keras' setting if None.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        data_format: `"channels_last"` or `"channels_first"`; the Keras setting if None.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, H, W, C)`.
@@ -49,7 +49,7 @@ class ChannelAttention(ImageGate):
         `(B, H, W, C)`, or `(output, gates)` with gates `(B, C)`.
 
     Raises:
-        ValueError: For wrong settings or shapes.
+        ValueError: If a setting or a shape is wrong.
 
     Example:
 
@@ -87,7 +87,7 @@ class ChannelAttention(ImageGate):
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
     def build(self, x_shape):
-        """Makes the two layers."""
+        """Creates the two layers."""
         channels = self._check_input(x_shape)
         if channels < self.reduction:
             raise ValueError(
@@ -112,7 +112,7 @@ class ChannelAttention(ImageGate):
         )
 
     def call(self, x, *, return_attention_scores=False):
-        """Pools, makes the gates and multiplies by them."""
+        """Multiplies the picture by its gates."""
         logits = []
         for pool in self.pools:
             if pool == "average":
@@ -125,7 +125,7 @@ class ChannelAttention(ImageGate):
         return (output, gates) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "reduction": self.reduction,

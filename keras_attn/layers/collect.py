@@ -1,4 +1,4 @@
-"""Attention weights of whole models: a context-local collector that the layers ask."""
+"""Collection of the attention weights of whole models."""
 
 import contextlib
 import contextvars
@@ -18,21 +18,21 @@ _role: contextvars.ContextVar[str] = contextvars.ContextVar("keras_attn_role", d
 
 
 class AttentionKey(NamedTuple):
-    """Where attention weights come from."""
+    """The source of attention weights: layer, role and call."""
 
     path: str
     """`layer.path` of the attention layer."""
     role: str
-    """`self` or `cross`; `pooling` of one learned query, `weighting` of each token for itself."""
+    """`self` or `cross`; `pooling` for one learned query, `weighting` for `TokenWeighting`."""
     call: int
-    """0 for the first call of that layer, 1 for the second (a shared layer), ..."""
+    """0 for the first call of the layer, 1 for the second (of a shared layer), and so on."""
 
 
 class AttentionMaps(dict):
     """Attention weights `(B, N, T, S)` as NumPy arrays, keyed by `AttentionKey`.
 
-    Layers with one head and without an axis for it give `(B, T, S)`; `AttentionPooling` and
-    `TokenWeighting`, which have no queries, `(B, S)`.
+    Layers without a head axis give `(B, T, S)`. `AttentionPooling` and `TokenWeighting`, which have
+    no queries, give `(B, S)`.
     """
 
     def __init__(self):
@@ -75,7 +75,7 @@ def active_collector() -> _Collector:
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Hides the collector: a loop adds the weights of all its steps itself."""
+    """Hides the collector, for a loop that adds the weights of all its steps at once."""
     token = _collector.set(None)
     try:
         yield
@@ -85,7 +85,7 @@ def no_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def calling_as(role: str) -> Iterator[None]:
-    """Tells the layer that is called inside the block its role, `self` or `cross`."""
+    """Sets the role, `self` or `cross`, of the layer that is called inside the block."""
     token = _role.set(role)
     try:
         yield
@@ -94,7 +94,7 @@ def calling_as(role: str) -> Iterator[None]:
 
 
 def current_role() -> str:
-    """Returns the role that `calling_as` told."""
+    """Returns the role that `calling_as` has set; `cross` by default."""
     return _role.get()
 
 
@@ -102,16 +102,15 @@ def current_role() -> str:
 def collect_attention() -> Iterator[AttentionMaps]:
     """Collects the weights of every attention layer that is called inside the block.
 
-    Works for functional, subclassed and nested models and for shared layers: whatever is called
-    eagerly, `model(x)`. The outputs are the same as without. Nothing is kept on a layer, and other
-    threads are not affected. Compiled calls (`fit`, `predict`, `tf.function`) have no values to
-    show: if there were only such calls, a RuntimeError says so.
+    It works for functional, subclassed and nested models and for shared layers that are called
+    eagerly, as `model(x)`. It does not change the outputs, keeps nothing on the layers and does not
+    affect other threads. Compiled calls (`fit`, `predict`, `tf.function`) have no values to show.
 
     Yields:
         `AttentionMaps`: a dict of NumPy arrays, keyed by `AttentionKey(path, role, call)`.
 
     Raises:
-        RuntimeError: At the end of the block, if the layers were called, but only compiled.
+        RuntimeError: At the end of the block, if layers were called in compiled functions only.
 
     Example:
 
@@ -136,7 +135,7 @@ def collect_attention() -> Iterator[AttentionMaps]:
 
 
 class TracedAttention(list):
-    """`(layer, role, weights)` of each call of an attention layer, as tensors of the backend."""
+    """A list of `(layer, role, weights)` for each call of an attention layer, with tensors."""
 
     def _add(self, layer: keras.layers.Layer, role: str, scores: Any) -> None:
         self.append((layer, role, scores))
@@ -144,11 +143,11 @@ class TracedAttention(list):
 
 @contextlib.contextmanager
 def traced_attention() -> Iterator[TracedAttention]:
-    """Collects as `collect_attention` does, but tensors: for use within a function that is traced.
+    """Collects attention weights as tensors, for use in a traced function.
 
     Yields:
-        `TracedAttention`: a list of `(layer, role, weights)`. The tensors are those of the graph,
-        or of the trace, in which the layers were called, and of use there alone.
+        `TracedAttention`: a list of `(layer, role, weights)`. The tensors belong to the graph or
+        trace in which the layers were called, and can be used only there.
 
     Example:
 
@@ -171,8 +170,8 @@ def attention_maps(model: Any, inputs: Any, **kwargs: Any) -> AttentionMaps:
 
     Args:
         model: A Keras model or layer, or any callable that calls attention layers.
-        inputs: What the model takes.
-        **kwargs: Further call arguments. `training` is False for a Keras model unless given here.
+        inputs: Inputs of the model.
+        **kwargs: Further call arguments. `training` defaults to False for a Keras model.
 
     Returns:
         `AttentionMaps`, keyed by `AttentionKey(path, role, call)`.

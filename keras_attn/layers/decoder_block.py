@@ -1,4 +1,4 @@
-"""One block of a Transformer decoder."""
+"""Transformer decoder block."""
 
 from typing import Any
 
@@ -13,23 +13,23 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class DecoderBlock(TransformerBlock):
-    """A Transformer decoder block: causal self-attention, attention to a memory, feed-forward.
+    """Transformer decoder block: causal self-attention, cross-attention, feed-forward.
 
         post-norm (Vaswani et al., 2017):     x = norm(x + sublayer(x))
         pre-norm (normalize_first):           x = x + sublayer(norm(x))
 
-    for the sublayers causal self-attention, cross-attention to `memory` and feed-forward in turn.
-    A block that is first called without `memory` has no cross-attention: the block of GPT
-    (Radford et al., 2018).
+    The sublayers are causal self-attention, cross-attention to `memory` and feed-forward, in turn.
+    A block whose first call has no `memory` has no cross-attention; it is the block of GPT (Radford
+    et al., 2018).
 
     Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`.
 
     Masking: `padding_mask` `(B, T)`, or the Keras mask of `x`, hides padded targets and is the mask
-    of the output; `memory_mask` `(B, S)`, or the Keras mask of `memory`, hides padded memory, in
-    every block that reads it. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` restricts
-    self-attention further, `cross_attention_mask` `(B, T, S)` or `(B, 1|N, T, S)` cross-attention.
-    Masks are boolean or 0/1 integers, True: may be attended. Where a query sees nothing of the
-    memory, the cross-attention adds its output bias alone.
+    of the output. `memory_mask` `(B, S)`, or the Keras mask of `memory`, hides padded memory.
+    `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` restricts self-attention further, and
+    `cross_attention_mask` `(B, T, S)` or `(B, 1|N, T, S)` restricts cross-attention. Masks are
+    boolean or 0/1 integers; True may be attended. If a query sees nothing of the memory,
+    cross-attention adds only its output bias.
 
     Args:
         num_heads: Number of attention heads N.
@@ -40,30 +40,31 @@ class DecoderBlock(TransformerBlock):
         dropout: Dropout of the sublayers' outputs.
         attention_dropout: Dropout of the attention weights.
         activation: Activation of the feed-forward network.
-        normalize_first: Pre-norm instead of post-norm.
+        normalize_first: Whether to use pre-norm instead of post-norm.
         layer_norm_epsilon: Epsilon of the norms.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropouts.
         value_rank: Rank of the projection of values in both attentions; full if None.
         normalization: "layer_norm", or "rms_norm" (Zhang and Sennrich, 2019).
-        gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020): with
-            `activation="silu"` it is SwiGLU.
-        use_bias: Whether the projections have biases; layer norms have theirs in any case.
-        positions: None, "rotary" (Su et al., 2021), "alibi" (Press et al., 2022) or "relative"
-            (T5: Raffel et al., 2020): positions that enter the self-attention. Without them, add
+        gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020); SwiGLU with
+            `activation="silu"`.
+        use_bias: Whether the projections have biases; layer norms always have one.
+        positions: Positions in the self-attention: "rotary" (Su et al., 2021), "alibi" (Press et
+            al., 2022), "relative" (T5: Raffel et al., 2020) or None. With None, add
             `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
-        rotary_scaling: Of rotary positions, for longer contexts: see `keras_attn.ops.rotary_rates`.
+        rotary_scaling: Scaling of rotary positions for longer contexts; see
+            `keras_attn.ops.rotary_rates`.
         num_buckets: Number of buckets of relative positions; even.
-        max_distance: Distance from which on all relative positions are in one bucket.
-        sliding_window: Hides keys of the self-attention that are that many positions away, or more.
-        scale: Factor of the products of queries and keys; `1 / sqrt(key_dim)` if None.
-        attention_kernel: "auto", "plain", "chunked" or "flash": what computes the attention, see
+        max_distance: Distance from which all relative positions share one bucket.
+        sliding_window: Self-attention does not see keys at this distance or farther.
+        scale: Factor of the query-key products; `1 / sqrt(key_dim)` if None.
+        attention_kernel: "auto", "plain", "chunked" or "flash"; see
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
-        right_padding: Whether padding masks hide the end of rows alone, as a promise: kernels then
-            get lengths, the number of tokens of each row. A mask with holes would hide other keys.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        right_padding: A promise that padding stands only at the end of rows. Kernels then get the
+            number of tokens of each row; with other padding they would hide the wrong keys.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -76,17 +77,17 @@ class DecoderBlock(TransformerBlock):
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for the positions that the block
-            has; `0 ... T-1` if None.
-        cross_attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, for cross-attention.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
+            the block; `0 ... T-1` if None.
+        cross_attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`.
 
     Returns:
-        The output `(B, T, D)`. With scores `(output, self_weights, cross_weights)`, the weights
+        The output `(B, T, D)`. With scores `(output, self_weights, cross_weights)`, with weights
         `(B, N, T, T)` and `(B, N, T, S)`; without a memory `(output, self_weights)`.
 
     Raises:
-        ValueError: For wrong settings, widths not divisible by heads, wrong masks, or a memory
-            given to a block that was built without one (and the other way round).
+        ValueError: If a setting or a mask is wrong, the heads do not divide the width, or a memory
+            is given to a block that was built without one, or the other way round.
 
     Example:
 
@@ -110,7 +111,7 @@ class DecoderBlock(TransformerBlock):
     _needed_masks = (("x", ("padding_mask", "mask", "x_mask")), ("memory", ("memory_mask",)))
 
     def build(self, x_shape, memory_shape=None):
-        """Makes the sublayers; cross-attention where there is a memory."""
+        """Creates the sublayers; cross-attention only if there is a memory."""
         self._build_common(x_shape)
         self.cross_attention = None
         if memory_shape is not None:
@@ -136,7 +137,7 @@ class DecoderBlock(TransformerBlock):
         attention_bias=None,
         cross_attention_mask=None,
     ):
-        """Applies the sublayers."""
+        """Applies the sublayers in turn."""
         check_rank(x, "x")
         self._check_memory(memory, memory_mask, cross_attention_mask)
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
@@ -212,7 +213,7 @@ class DecoderBlock(TransformerBlock):
         max_length: Any = None,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Runs over a prompt and returns what `step` needs.
+        """Runs over a prompt and returns the state for `step`.
 
         Args:
             x: `(B, P, D)`.
@@ -220,7 +221,7 @@ class DecoderBlock(TransformerBlock):
             memory: `(B, S, Dm)`, or None. Its keys and values are computed here, once.
             memory_mask: `(B, S)`, or None.
             max_length: Number of slots L of the cache, at least P.
-            positions: As those of the call.
+            positions: See the call arguments.
 
         Returns:
             The output `(B, P, D)` and `{"cache": ..., "memory": ...}`.
@@ -256,12 +257,12 @@ class DecoderBlock(TransformerBlock):
 
         Args:
             x: `(B, 1, D)`.
-            state: What `prefill` or the last `step` returned.
-            slot: int32 scalar: where the cache is written.
-            visible: Boolean `(B, L)`: the slots that hold tokens, this one included.
+            state: State from `prefill` or the last `step`.
+            slot: int32 scalar, the slot of the cache to write.
+            visible: Boolean `(B, L)`, True for slots that hold tokens, with this one.
             memory_mask: `(B, S)`, or None.
             return_attention_scores: Whether the weights are computed.
-            positions: Integers `(B, L)`: those of the slots, this one included, for rotary
+            positions: Integers `(B, L)`, the positions of the slots, with this one, for rotary
                 positions or ALiBi; `0 ... L-1` if None.
 
         Returns:

@@ -1,4 +1,4 @@
-"""The loss that has attention look everywhere once."""
+"""Doubly stochastic loss of attention weights."""
 
 from typing import Any
 
@@ -20,37 +20,35 @@ class DoublyStochasticLoss(MaskedLayer):
         loss = weight * sum_b R[b] / sum_b T[b]             T[b] tokens in row b
         output = x
 
-    The weights of a step sum to 1 over the memory; this asks that those of each place in the memory
-    sum to 1 over the steps too: look everywhere, once. `fit` adds the loss to that of the model, as
-    all losses of `add_loss`; it counts in `evaluate` too, and knows nothing of sample weights. The
-    paper's objective for a caption is `-log p(caption) + weight * R`. Summed over a batch and
-    divided by its number of tokens, that is what this and a mean over tokens such as
-    `keras_attn.training.MaskedCrossEntropy` add up to.
+    The weights of a step sum to 1 over the memory. This loss asks that the weights of each place in
+    the memory also sum to 1 over the steps: look everywhere, once. `fit` and `evaluate` add it to
+    the loss of the model, without sample weights. The paper's objective for a caption is
+    `-log p(caption) + weight * R`. Summed over a batch and divided by its number of tokens, it is
+    the sum of this loss and a mean over tokens such as `keras_attn.training.MaskedCrossEntropy`.
 
-    R is at least `S (1 - T/S)^2` for S places and T steps: with more places than steps, most of
-    what is reported cannot be avoided. There are no weights to learn.
+    R is at least `S (1 - T/S)^2` for S places and T steps, so with more places than steps most of
+    the reported loss cannot be avoided. The layer has no weights.
 
     Shapes: x `(B, T, D)`, attention weights `(B, T, S)` to `(B, T, D)`.
 
-    Masking: steps that `padding_mask` (or the Keras mask of `x`) hides count nothing, and so do
-    rows without a token; places that `memory_mask` hides are not asked for. The mask of `x` is
-    handed on.
+    Masking: steps that `padding_mask` (or the Keras mask of `x`) hides, rows without tokens, and
+    places that `memory_mask` hides do not count. The output keeps the mask of `x`.
 
     Args:
-        weight: What the loss is multiplied by; 0 or greater.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        weight: Factor of the loss; 0 or greater.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, T, D)`: what goes on through the model, such as the output of the decoder.
-        attention_weights: `(B, T, S)`, of `return_attention_scores=True`.
+        x: `(B, T, D)`, such as the output of the decoder. It is returned.
+        attention_weights: `(B, T, S)`, from `return_attention_scores=True`.
         padding_mask: `(B, T)`.
         memory_mask: `(B, S)`.
 
     Returns:
-        x.
+        A copy of x.
 
     Raises:
-        ValueError: For a negative weight, other shapes, or masks of floats.
+        ValueError: If the weight is negative, a shape is wrong, or a mask has floats.
 
     Example:
 
@@ -89,7 +87,7 @@ class DoublyStochasticLoss(MaskedLayer):
         mask=None,
         x_mask=None,
     ):
-        """Adds the loss, and returns x."""
+        """Adds the loss and returns x."""
         check_rank(x, "x")
         check_rank(attention_weights, "attention_weights", shape="(B, T, S)")
         steps = static_shape(x)[1], static_shape(attention_weights)[1]
@@ -114,7 +112,7 @@ class DoublyStochasticLoss(MaskedLayer):
         of_rows = ops.sum(missed, axis=1) * ops.cast(count > 0, dtype)
         every = sum_over_replicas(ops.sum(count))
         loss = self.weight * ops.divide_no_nan(ops.sum(of_rows), every)
-        self.add_loss(loss * replicas())  # Keras divides by them
+        self.add_loss(loss * replicas())  # Keras divides by their number
         return ops.copy(x)  # its mask may be another
 
     def compute_output_shape(self, x_shape, attention_weights_shape=None):
@@ -122,5 +120,5 @@ class DoublyStochasticLoss(MaskedLayer):
         return tuple(x_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "weight": self.weight}

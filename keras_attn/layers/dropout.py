@@ -1,4 +1,4 @@
-"""Dropout."""
+"""Dropout layer."""
 
 from typing import Any
 
@@ -11,31 +11,31 @@ from keras_attn.ops import dropout
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class Dropout(MaskedLayer):
-    """Dropout (Srivastava et al., 2014), as `keras.layers.Dropout`, with cheaper random numbers.
+    """Dropout (Srivastava et al., 2014) with cheaper random numbers than Keras' own.
 
         output = keep * x / (1 - rate) while training,    keep = 1 with probability 1 - rate
 
     See `keras_attn.ops.dropout`.
 
-    Shapes: any, the same comes out.
+    Shapes: any; the output has the shape of the input.
 
-    Masking: the mask of `x` is that of the output; what is masked is dropped as all else.
+    Masking: the output keeps the mask of `x`. Masked units are dropped like all others.
 
     Args:
-        rate: Share of the units set to zero, in [0, 1); it is rounded to a multiple of 2^-16.
-        seed: Of the random numbers.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        rate: Share of the units set to zero, in [0, 1), rounded to a multiple of 2^-16.
+        seed: Seed of the random numbers.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: Floats of any shape.
-        mask: Mask `(B, T)` of the output; that of `x` if None.
+        mask: Mask `(B, T)` of the output; the mask of `x` if None.
         training: Whether units are dropped.
 
     Returns:
-        A tensor as `x`.
+        A tensor with the shape and dtype of `x`.
 
     Raises:
-        ValueError: For a rate out of range, or a mask of another shape or of floats.
+        ValueError: If the rate is out of range, or a mask has the wrong shape or floats.
 
     Example:
 
@@ -61,9 +61,9 @@ class Dropout(MaskedLayer):
             check_mask(mask, x)
         if training and self.rate:
             return dropout(x, self.rate, self.seed_generator)
-        # The mask is this layer's own: what comes out is another tensor then.
+        # A copy, since the explicit mask must not replace the mask of `x`.
         return x if mask is None else ops.copy(x)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}

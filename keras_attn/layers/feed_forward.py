@@ -1,4 +1,4 @@
-"""The position-wise network of Transformer blocks."""
+"""Position-wise feed-forward network of Transformer blocks."""
 
 from typing import Any
 
@@ -28,35 +28,35 @@ class FeedForward(MaskedLayer):
 
         output = dropout(activation(x Wg + bg) * (x W1 + b1)) W2 + b2
 
-    `activation="silu"` makes it SwiGLU, "gelu" GEGLU, "relu" ReGLU, "sigmoid" the GLU. The columns
-    of Wg, then those of W1, are one kernel `(D, 2 intermediate_dim)`: one product makes both. It
-    has half as many weights more: two thirds of `intermediate_dim` give as many as without a gate.
+    `activation="silu"` makes it SwiGLU, "gelu" GEGLU, "relu" ReGLU, "sigmoid" the GLU. Wg and W1
+    are stored as one kernel `(D, 2 intermediate_dim)`, Wg first. The gate adds half as many weights
+    again; use two thirds of `intermediate_dim` to have as many as without it.
 
     Shapes: x `(..., D)` to `(..., D)`.
 
-    Masking: each position is computed alone; the mask of `x` is that of the output.
+    Masking: each position is computed alone; the output keeps the mask of `x`.
 
     Args:
         intermediate_dim: Width of the hidden layer.
-        activation: Its activation; with `gated` that of the gate.
+        activation: Activation of the hidden layer, or of the gate with `gated`.
         dropout: Share of the hidden units set to zero in training.
         kernel_initializer: Initializer of the kernels.
         bias_initializer: Initializer of the biases.
         seed: Seed of the dropout.
         gated: Whether the hidden layer is multiplied by a gate.
-        use_bias: Whether there are biases.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        use_bias: Whether to use biases.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(..., D)`.
-        mask: Mask `(...)` of the output; that of `x` if None.
+        mask: Mask `(...)` of the output; the mask of `x` if None.
         training: Whether dropout is active.
 
     Returns:
         `(..., D)`.
 
     Raises:
-        ValueError: For wrong settings, or a mask of another shape or of floats.
+        ValueError: If a setting is wrong, or a mask has the wrong shape or floats.
 
     Example:
 
@@ -90,7 +90,7 @@ class FeedForward(MaskedLayer):
         self.use_bias = use_bias
 
     def build(self, x_shape):
-        """Makes the two projections."""
+        """Creates the two projections."""
         if x_shape[-1] is None:
             raise ValueError(
                 f"The last axis of the input of FeedForward must be known. Received: {x_shape}."
@@ -121,7 +121,7 @@ class FeedForward(MaskedLayer):
         """Applies the network to each position."""
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - 1)
-            x = ops.copy(x)  # `Dense` would hand on the mask of `x` itself, not an explicit one.
+            x = ops.copy(x)  # else `Dense` keeps the mask of `x`, not the explicit one
         hidden = flat(self.hidden_dense, x)
         if self.gated:
             gate, hidden = ops.split(hidden, 2, axis=-1)
@@ -129,7 +129,7 @@ class FeedForward(MaskedLayer):
         return flat(self.output_dense, self.dropout_layer(hidden, training=training))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,

@@ -1,4 +1,4 @@
-"""Products of vectors of any rank, as the backend has them fastest."""
+"""Reshaping around matrix products, for speed."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ Tensor = Any
 def flat(layer: Any, x: Tensor, **kwargs: Any) -> Tensor:
     """Calls a layer that works on the last axis.
 
-    On TensorFlow and on JAX's CPU it gets a matrix, one row a vector. TensorFlow makes a dozen
-    operations of a product of a higher rank where not all lengths are known, which costs as much
-    as the product itself where few tokens are decoded. XLA on a CPU takes more time for the
-    gradients of products of higher ranks, which are sums over several axes.
+    On TensorFlow and on JAX's CPU the layer gets a matrix with one row for each vector. TensorFlow
+    needs a dozen operations for a product of higher rank whose lengths are not all known, which
+    cost as much as the product itself when few tokens are decoded. XLA on a CPU is slower with
+    gradients of products of higher rank, which are sums over several axes.
 
     Args:
-        layer: From `(..., D)` to `(..., E)`.
+        layer: A layer from `(..., D)` to `(..., E)`.
         x: `(..., D)`, of known width.
-        **kwargs: Of its call.
+        **kwargs: Further arguments of the call.
 
     Returns:
         `(..., E)`.
@@ -38,14 +38,14 @@ def flat(layer: Any, x: Tensor, **kwargs: Any) -> Tensor:
 
 
 def lengths(x: Tensor, axes: int | None = None) -> tuple:
-    """Returns the sizes of the first axes, to reshape by: -1 for one that is not known.
+    """Returns the sizes of the first axes for a reshape, with -1 for an unknown one.
 
     Args:
         x: A tensor.
-        axes: How many axes; all but the last if None.
+        axes: Number of axes; all but the last if None.
 
     Returns:
-        Integers, and for more than one that is not known, or an empty axis, scalar tensors.
+        Integers; scalar tensors if -1 would be ambiguous.
 
     Example:
 

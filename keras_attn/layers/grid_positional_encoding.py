@@ -1,4 +1,4 @@
-"""Positions on a grid."""
+"""Positional encoding on a grid."""
 
 from typing import Any
 
@@ -13,32 +13,32 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class GridPositionalEncoding(MaskedLayer):
-    """Adds sinusoidal positions of two axes to the regions of a picture (Parmar et al., 2018).
+    """Adds sinusoidal positions on two axes to the regions of a picture (Parmar et al., 2018).
 
         output[b, r] = x[b, r] + [PE[r // columns]; PE[r % columns]]
 
-    The first half of the width encodes the row and the second half the column, each as
-    `PositionalEncoding` does. Any number of rows, no weights.
+    The first half of the width encodes the row and the second half the column, each as in
+    `PositionalEncoding`. There may be any number of rows. The layer has no weights.
 
     Shapes: x `(B, R, D)`, D even, to `(B, R, D)`.
 
-    Masking: the mask of `x` (or an explicit `mask` `(B, R)`) is that of the output. Hidden regions
-    have their places too.
+    Masking: the mask of `x` (or an explicit `mask` `(B, R)`) is the mask of the output. Hidden
+    regions are counted too.
 
     Args:
-        columns: Number of columns: `grid[1]` of a `keras_attn.models.ImageEncoder`.
+        columns: Number of columns, such as `grid[1]` of a `keras_attn.models.ImageEncoder`.
         max_wavelength: See `PositionalEncoding`.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, R, D)`: regions, row by row.
-        mask: `(B, R)` mask of the output; that of `x` if None.
+        x: Regions `(B, R, D)`, row by row.
+        mask: Mask `(B, R)` of the output; the mask of `x` if None.
 
     Returns:
         `(B, R, D)` in the dtype of `x`.
 
     Raises:
-        ValueError: For an odd width or a wrong rank.
+        ValueError: If the width is odd, or the rank is wrong.
 
     Example:
 
@@ -78,7 +78,7 @@ class GridPositionalEncoding(MaskedLayer):
         return x + ops.cast(ops.concatenate(encoded, axis=-1), x.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "columns": self.columns,

@@ -1,4 +1,4 @@
-"""The part that self-attention and attention to a memory have in common."""
+"""Base class of the multi-head attention layers."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ Tensor = Any
 
 
 class HeadsLayer(MaskedLayer):
-    """Heads, masks, scores and the output projection; the projections of inputs are subclasses'."""
+    """Heads, masks, scores and the output projection; subclasses project the inputs."""
 
     def __init__(
         self,
@@ -107,14 +107,14 @@ class HeadsLayer(MaskedLayer):
                 )
 
     def _build_value_up(self, value_shape: tuple[int | None, ...]) -> None:
-        """Makes W_up, where the values have a low rank."""
+        """Creates Wup if there is a `value_rank`."""
         self.value_up_dense = None
         if self.value_rank is not None:
             self.value_up_dense = self._dense(self._values_width, "value_up")
             self.value_up_dense.build((*value_shape[:-1], self.value_rank))
 
     def _split_values(self, projected: Tensor) -> Tensor:
-        """Splits projected values into heads, after W_up where there is one."""
+        """Splits projected values into heads, after Wup if there is one."""
         if self.value_up_dense is not None:
             projected = flat(self.value_up_dense, projected)
         return self._split(projected, self._kv_heads)
@@ -152,7 +152,8 @@ class HeadsLayer(MaskedLayer):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attends with projected `(B, T, N, H)`, `(B, S, K, H)`, `(B, S, K, Hv)`."""
         collector = active_collector()
-        # A collector takes what kernels compute alike; who asks for scores has forced no kernel.
+        # Scores need the plain kernel. A forced kernel gives way to a collector, but is an error
+        # with `return_attention_scores`.
         collects = collector is not None and not return_attention_scores
         context = dot_product_attention(
             query,
@@ -190,7 +191,7 @@ class HeadsLayer(MaskedLayer):
         """Attends with projected `(M, T, N, H)` to a cache `(B, K, L, ...)`."""
         collector = active_collector()
         wanted = return_attention_scores or collector is not None
-        shared = role != "self"  # beams share their sentence's memory, not their own past
+        shared = role != "self"  # beams share the memory of their sentence
         context = cached_attention(query, *cache, visible, bias, self.scale, wanted, shared)
         if wanted:
             context, scores = context
@@ -211,7 +212,7 @@ class HeadsLayer(MaskedLayer):
     def _visible(
         self, query: Tensor, key: Tensor, attention_mask: Tensor | None, key_mask: Tensor | None
     ) -> dict[str, Tensor | None]:
-        """The `mask` of `_attend`, and `key_lengths` in the place of a mask of right padding."""
+        """`mask` and `key_lengths` of `_attend`; lengths replace a mask of right padding."""
         lengths = None
         if self.right_padding and key_mask is not None:
             check_right_padding(key_mask, "mask")
@@ -220,7 +221,7 @@ class HeadsLayer(MaskedLayer):
         return {"mask": mask, "key_lengths": lengths}
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "num_heads": self.num_heads,
@@ -241,7 +242,7 @@ class HeadsLayer(MaskedLayer):
 
 
 def check_attention_kernel(kind: str, attention_kernel: str, attention_dropout: float) -> None:
-    """Raises a ValueError for an unknown kernel, or one that has no dropout where it is wanted."""
+    """Raises a ValueError if the kernel is unknown, or lacks the dropout that is asked for."""
     check_choice(kind, KERNELS, attention_kernel=attention_kernel)
     if attention_dropout and attention_kernel in ("chunked", "flash"):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What layers of pictures share: channels first or last, and gates."""
+"""Base class of the layers that attend to pictures with gates."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ DATA_FORMATS = ("channels_last", "channels_first")
 class ImageGate(CompositeLayer):
     """A layer that multiplies a picture by gates between 0 and 1.
 
-    `axes` are those of rows and columns, `channel_axis` is that of the channels.
+    `axes` are the axes of rows and columns, `channel_axis` is the axis of the channels.
     """
 
     def __init__(self, data_format: str | None = None, **kwargs):
@@ -29,7 +29,7 @@ class ImageGate(CompositeLayer):
         self.axes = (1, 2) if data_format == "channels_last" else (2, 3)
 
     def _check_input(self, x_shape: tuple) -> int:
-        """Fixes the rank and the number of channels, which it returns."""
+        """Fixes the rank and the number of channels, and returns that number."""
         if len(x_shape) != 4 or x_shape[self.channel_axis] is None:
             shape = "(B, H, W, C)" if self.channel_axis == 3 else "(B, C, H, W)"
             raise ValueError(
@@ -41,13 +41,13 @@ class ImageGate(CompositeLayer):
         return channels
 
     def compute_output_shape(self, x_shape):
-        """Returns the shape of the output, that of the input."""
+        """Returns the shape of the input."""
         return tuple(x_shape)
 
     def compute_output_spec(self, *args, **kwargs):
-        """Traces `call`, so that symbolic outputs are what eager ones are, gates included."""
+        """Traces `call`, so that symbolic outputs include the gates."""
         return output_spec(self, args, kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "data_format": self.data_format}

@@ -1,4 +1,4 @@
-"""Pictures of any size as a network wants them."""
+"""Resizing and scaling of pictures."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from keras_attn.ops.masks import static_shape
 Tensor = Any
 
 SCALINGS = {
-    # Order of the channels, mean and standard deviation, on pixels of 0 to 255.
+    # Order of the channels, mean and standard deviation, for pixels from 0 to 255.
     "none": ((0, 1, 2), (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
     "tf": ((0, 1, 2), (127.5, 127.5, 127.5), (127.5, 127.5, 127.5)),
     "torch": ((0, 1, 2), (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
@@ -22,18 +22,17 @@ SCALINGS = {
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ImagePreprocessing(keras.layers.Layer):
-    """Resizes pictures and scales their values, within the graph.
+    """Resizes pictures and scales their pixels inside the graph.
 
         output = (resize(x)[..., order] - mean) / std
 
-    The scalings are those of `keras.applications.imagenet_utils.preprocess_input`, for pixels of 0
-    to 255 in the order red, green, blue: `"none"`; `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and
-    standard deviation: DenseNet and all of torchvision); `"caffe"` (blue, green, red less
-    ImageNet's mean: VGG and ResNet).
+    The scalings are those of `keras.applications.imagenet_utils.preprocess_input`, for RGB pixels
+    from 0 to 255: `"none"`; `"tf"` (-1 to 1); `"torch"` (ImageNet's mean and standard deviation:
+    DenseNet and all of torchvision); `"caffe"` (BGR minus ImageNet's mean: VGG and ResNet).
 
-    Resizing is bilinear, and smooths where it makes a picture smaller, as Pillow's does. It is two
-    products of matrices, the same on every backend and under XLA. The picture is stretched to the
-    new size: a region of the output is the same share of the picture.
+    Resizing is bilinear, and smooths where it makes a picture smaller, as Pillow does. It consists
+    of two matrix products, which are the same on every backend and under XLA. The picture is
+    stretched to the new size, so a region of the output is the same share of the picture.
 
     Shapes: x `(B, H, W, 3)`, any H and W, to `(B, rows, columns, 3)`.
 
@@ -42,16 +41,16 @@ class ImagePreprocessing(keras.layers.Layer):
     Args:
         image_size: `(rows, columns)`, or one number for both.
         scaling: One of the names above.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: `(B, H, W, 3)`, integers or floats of 0 to 255.
+        x: `(B, H, W, 3)`, integers or floats from 0 to 255.
 
     Returns:
         Floats `(B, rows, columns, 3)`.
 
     Raises:
-        ValueError: For wrong settings or shapes.
+        ValueError: If a setting or a shape is wrong.
 
     Example:
 
@@ -72,7 +71,7 @@ class ImagePreprocessing(keras.layers.Layer):
         self.scaling = scaling
 
     def build(self, x_shape):
-        """Checks the shape; there are no weights."""
+        """Checks the shape."""
         if len(x_shape) != 4 or x_shape[-1] != 3:
             raise ValueError(
                 "`x` of ImagePreprocessing must be pictures of shape (B, H, W, 3), channels last. "
@@ -81,7 +80,7 @@ class ImagePreprocessing(keras.layers.Layer):
         self.input_spec = keras.layers.InputSpec(ndim=4, axes={3: 3})
 
     def call(self, x):
-        """Resizes and scales."""
+        """Resizes and scales the pictures."""
         x = ops.cast(x, "float32")
         order, mean, std = SCALINGS[self.scaling]
         if static_shape(x)[1:3] != self.image_size:
@@ -98,7 +97,7 @@ class ImagePreprocessing(keras.layers.Layer):
         return (x_shape[0], *self.image_size, x_shape[-1])
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "image_size": list(self.image_size),
@@ -107,14 +106,14 @@ class ImagePreprocessing(keras.layers.Layer):
 
 
 def as_image_size(image_size: int | Sequence[int], owner: str) -> tuple[int, int]:
-    """Returns `(rows, columns)`.
+    """Returns an image size as `(rows, columns)`.
 
     Args:
         image_size: One number for both, or two.
-        owner: Whose setting it is, for the message.
+        owner: Name of the class with this setting, for the error message.
 
     Raises:
-        ValueError: If it is something else.
+        ValueError: If it is neither one number nor two.
     """
     size = tuple(image_size) if isinstance(image_size, Sequence) else (image_size,) * 2
     if len(size) != 2 or isinstance(image_size, str):
@@ -128,11 +127,11 @@ def as_image_size(image_size: int | Sequence[int], owner: str) -> tuple[int, int
 
 
 def _averages(line: Tensor, size: int) -> Tensor:
-    """Matrix (size, S) whose rows are the weights of the S old places in each new one.
+    """Matrix (size, S) whose rows are the weights of the S old pixels in each new one.
 
-    `line` has one number a place, which do not matter: S may be unknown when a graph is built.
+    `line` `(S,)` gives S, which may be unknown when a graph is built. Its values do not matter.
     """
-    old = ops.cumsum(ops.ones_like(line)) - 0.5  # (S,) their middles
+    old = ops.cumsum(ops.ones_like(line)) - 0.5  # (S,) centers of the pixels
     length = ops.sum(ops.ones_like(line))
     new = (ops.arange(size, dtype="float32") + 0.5) * (length / size)
     reach = ops.maximum(length / size, 1.0)

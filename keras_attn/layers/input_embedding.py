@@ -1,4 +1,4 @@
-"""Embeddings of tokens, segments and positions, added."""
+"""Sum of token, segment and position embeddings."""
 
 from typing import Any
 
@@ -28,40 +28,39 @@ POSITIONS = (None, "learned", "sinusoidal")
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class InputEmbedding(MaskedLayer):
-    """Adds embeddings of tokens, segments and positions (BERT: Devlin et al., 2019), and keeps the
-    mask.
+    """Adds embeddings of tokens, segments and positions (BERT: Devlin et al., 2019).
 
         x[b, t] = E[ids[b, t]] + S[segments[b, t]] + P[positions[b, t]]
         output  = dropout(norm(x))                                          (B, T, D)
 
-    `tokens + positions` or `keras.layers.Add` over a masked and an unmasked tensor lose the mask of
-    the tokens, and padding is attended to. This layer does not.
+    This layer keeps the mask of the tokens. `tokens + positions`, and `keras.layers.Add` over a
+    masked and an unmasked tensor, lose it, so that padding is attended to.
 
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to logits `(..., V)`.
 
-    Masking: as `TokenEmbedding`: with `mask_zero` the output carries the mask `ids != 0`, or the
-    explicit `mask` in its place.
+    Masking: as in `TokenEmbedding`. The output carries the explicit `mask`, or the mask `ids != 0`
+    with `mask_zero`.
 
     Args:
         vocabulary_size: Number V of tokens.
         dim: Width D.
-        num_segments: Number of segments; None: there are none.
-        positions: "learned", "sinusoidal", or None where the attention has positions of its own.
-        sequence_length: Greatest length, for learned positions.
+        num_segments: Number of segments; no segment embeddings if None.
+        positions: "learned", "sinusoidal", or None if the attention has its own positions.
+        sequence_length: Maximum length, for learned positions.
         scale: Whether token embeddings are multiplied by `sqrt(D)`.
         mask_zero: Whether id 0 is padding.
         normalize: Whether the sum is normalised.
         layer_norm_epsilon: Epsilon of the norm.
-        dropout: Dropout of the result.
+        dropout: Dropout rate of the output.
         embeddings_initializer: Initializer of all tables; normal with deviation 0.02 if None.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`.
         segment_ids: Integers `(B, T)` below `num_segments`; all 0 if None.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
-        reverse: Whether to project back to logits with the table of the tokens.
+        reverse: Whether to project `x` to logits with the token table.
         mask: Mask of the output.
         training: Whether dropout is active.
 
@@ -69,8 +68,8 @@ class InputEmbedding(MaskedLayer):
         Embeddings `(B, T, D)`, or logits `(..., V)`.
 
     Raises:
-        ValueError: For wrong settings, ranks or lengths, segments where there are none, ids that
-            are no integers, or a mask of floats.
+        ValueError: If a setting, rank or length is wrong, segments are given to a layer without
+            them, ids are not integers, or a mask has floats.
 
     Example:
 
@@ -122,7 +121,7 @@ class InputEmbedding(MaskedLayer):
         self.seed = seed
 
     def build(self, x_shape=None, segment_ids_shape=None):
-        """Makes the tables and the norm."""
+        """Creates the tables and the norm."""
         policy, shape = self.dtype_policy, (None, None, self.dim)
         self.token_embedding = TokenEmbedding(
             self.vocabulary_size,
@@ -162,7 +161,7 @@ class InputEmbedding(MaskedLayer):
         self.dropout_layer = Dropout(self.dropout, seed=self.seed, dtype=policy, name="dropout")
 
     def __call__(self, x, *args, reverse=False, positions=None, **kwargs):
-        """Takes ids as integers and checks the length, then calls as any layer."""
+        """Converts ids to integers and checks the length, then calls the layer."""
         if not reverse:
             x = ids_as_integers(x)
             if self.positions == "learned" and positions is None and len(x.shape) == 2:
@@ -170,7 +169,7 @@ class InputEmbedding(MaskedLayer):
         return super().__call__(x, *args, reverse=reverse, positions=positions, **kwargs)
 
     def call(self, x, segment_ids=None, *, positions=None, reverse=False, mask=None, training=None):
-        """Embeds and adds, or projects back."""
+        """Embeds ids, or projects back to logits."""
         if reverse:
             return self.token_embedding(x, reverse=True)
         if segment_ids is not None and self.segment_embedding is None:
@@ -208,7 +207,7 @@ class InputEmbedding(MaskedLayer):
         return self.token_embedding.compute_mask(x, previous_mask)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

@@ -1,4 +1,4 @@
-"""Finds masks that were lost on the way through a functional model."""
+"""Detection of masks that were lost in a functional model."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,18 +18,18 @@ _ATTENTIONS = (
 
 
 def check_mask_kept(name: str, x: Tensor | None, mask_name: str, mask: Tensor | None) -> None:
-    """Raises a ValueError where a symbolic input has no mask, but was made of what had one.
+    """Raises a ValueError if a symbolic input lost its mask on the way to this layer.
 
-    Operators and many layers drop Keras' masks silently; padding would be taken for tokens.
+    Operators and many layers drop Keras masks silently, so that padding would count as tokens.
 
     Args:
-        name: The argument's name.
-        x: `(B, S, D)`. Only a symbolic tensor knows what it was made of.
-        mask_name: The argument that says what is padding.
-        mask: What was given for it; with a mask, nothing is wrong.
+        name: Name of the argument `x`.
+        x: `(B, S, D)`. Only symbolic tensors are checked.
+        mask_name: Name of the argument for the padding mask.
+        mask: The padding mask, or None. If there is one, nothing is checked.
 
     Raises:
-        ValueError: Naming the layer that dropped the mask.
+        ValueError: If the mask was lost; the message names the layer that dropped it.
 
     Example:
 
@@ -50,7 +50,7 @@ def check_mask_kept(name: str, x: Tensor | None, mask_name: str, mask: Tensor | 
         for source, operation in _sources(tensor):
             lengths = {static_shape(t)[1] for t in (source, x) if len(t.shape) > 1}
             if len(source.shape) < 3 or len(lengths - {None}) > 1:
-                continue  # ids, one vector for all, or another length: not these positions
+                continue  # ids, one vector for all, or another length: other positions
             if getattr(source, "_keras_mask", None) is None:
                 queue.append(source)
                 continue
@@ -63,19 +63,19 @@ def check_mask_kept(name: str, x: Tensor | None, mask_name: str, mask: Tensor | 
 
 
 def _sources(tensor: Tensor) -> Iterator[tuple[Tensor, Any]]:
-    """The tensors whose positions a tensor may have, and what made it of them."""
+    """Inputs whose positions a tensor may have, each with the operation that took it."""
     history = getattr(tensor, "_keras_history", None)
     operation = None if history is None else history.operation
     if operation is None:
         return
     if isinstance(operation, keras.Model) and hasattr(operation, "_nodes_by_depth"):
-        # A functional model hands on its masks when it runs, but not where it is built.
+        # A functional model passes on its masks when it runs, but not when it is built.
         inner = keras.tree.flatten(operation.outputs)[history.tensor_index]
         if getattr(inner, "_keras_mask", None) is None:
             yield from _sources(inner)
         return
     inputs = operation._inbound_nodes[history.node_index].input_tensors
-    # Outputs of attention, ours or Keras', have the positions of the first input.
+    # The output of an attention layer has the positions of the first input.
     if hasattr(operation, "_query_mask_name") or isinstance(operation, _ATTENTIONS):
         inputs = inputs[:1]
     for source in inputs:

@@ -1,4 +1,4 @@
-"""Luong's attention."""
+"""Multiplicative (Luong) attention."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ LUONG_SCORES = ("dot", "general", "concat", "scaled")
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class LuongAttention(SequenceAttention):
-    """Multiplicative attention of recurrent decoders (Luong et al., 2015), global or local.
+    """Multiplicative attention, global or local (Luong et al., 2015).
 
         dot:      scores[t, s] = query[t] . key[s]                       needs Dq = Dk; 0 weights
         general:  scores[t, s] = query[t] . (key[s] W)                   Dk Dq
@@ -24,43 +24,43 @@ class LuongAttention(SequenceAttention):
         scaled:   scores[t, s] = g query[t] . key[s]                     needs Dq = Dk; 1
         context[t] = sum_s softmax_s(scores[t]) value[s]                 (B, T, Dv)
 
-    `"scaled"` has a factor g that is learned; it begins as `1 / sqrt(Dk)`, the factor of Vaswani et
-    al., 2017. W of `"concat"` is kept as its two halves, so that keys are projected once.
+    The factor g of `"scaled"` is learned; it starts at `1 / sqrt(Dk)`, the factor of Vaswani et
+    al., 2017. W of `"concat"` is stored as two halves, so that keys are projected once.
 
-    With a `window` a query sees only the keys s with `|s - p[t]| <= window_size`: local-m,
-    `"monotonic"`, has `p[t] = t`, and a query past the end of the keys, by more than the window,
-    sees nothing; local-p, `"predictive"`, has `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n
-    keys, and the weights are multiplied by `exp(-(s - p[t])^2 / (2 sigma^2))`, with
-    `sigma = window_size / 2`: they then sum to less than 1. Padding has no position.
+    With a `window` a query sees only the keys s with `|s - p[t]| <= window_size`. Local-m,
+    `"monotonic"`, has `p[t] = t`; a query that is past the last key by more than the window sees
+    nothing. Local-p, `"predictive"`, has `p[t] = n sigmoid(vp . tanh(query[t] Wp))` for n keys, and
+    multiplies the weights by `exp(-(s - p[t])^2 / (2 sigma^2))` with `sigma = window_size / 2`, so
+    that they sum to less than 1. Padding has no position.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
-    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` `(B, T, S)` or
-    `(B, 1, T, S)` does so for each query; boolean or 0/1 integers, True: may be attended. Where no
-    mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it is
-    the mask of the output. A query that sees no key gets zero weights and a zero context.
+    Masking: `value_mask` `(B, S)` hides keys, and `attention_mask` `(B, T, S)` or `(B, 1, T, S)`
+    hides keys from single queries. Masks are boolean or 0/1 integers; True may be attended. Where
+    no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it
+    is the mask of the output. A query that sees no key gets zero weights and a zero context.
 
     Args:
         score: `"dot"`, `"general"`, `"concat"` or `"scaled"`.
-        units: Width U of the hidden layer of `"concat"`; the query's width if None.
+        units: Width U of the hidden layer of `"concat"`; the width of the query if None.
         window: `None` (global), `"monotonic"` (local-m) or `"predictive"` (local-p).
         window_size: Half-width D of the window, in keys; 10 if None.
         attention_dropout: Share of the weights set to zero in training.
         kernel_initializer: Initializer of the matrices and vectors.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        query: `(B, T, Dq)`. One state of a decoder: `ops.expand_dims(state, 1)`.
+        query: `(B, T, Dq)`. For one state of a decoder pass `ops.expand_dims(state, 1)`.
         value: `(B, S, Dv)`.
         key: `(B, S, Dk)`; `value` if None.
-        query_mask: `(B, T)` mask of the output.
+        query_mask: Mask `(B, T)` of the output.
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: What `project_key(key)` returned, where many queries read one memory. NaN
-            in its padding, or in that of `value`, is then not taken out.
-        positions: `(B, T)`: positions of the queries for `"monotonic"`; 0, 1, 2, ... if None.
+        projected_key: Result of `project_key(key)`, where many queries read one memory. NaN in
+            its padding, or in that of `value`, is then not removed.
+        positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
 
@@ -68,8 +68,8 @@ class LuongAttention(SequenceAttention):
         The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
 
     Raises:
-        ValueError: For unknown scores or windows, a window below 1, options that do not apply,
-            widths that do not fit, wrong ranks or lengths, or masks of floats.
+        ValueError: If a setting is unknown, out of range or does not apply, the widths do not fit,
+            a rank or length is wrong, or a mask has floats.
 
     Example:
 
@@ -116,7 +116,7 @@ class LuongAttention(SequenceAttention):
         self.units = units
 
     def build_scores(self, query_shape, key_shape):
-        """Makes the weights of the scores."""
+        """Creates the weights of the scores."""
         query_width, key_width = query_shape[-1], key_shape[-1]
         if self.score in ("dot", "scaled") and query_width != key_width:
             raise ValueError(
@@ -138,7 +138,7 @@ class LuongAttention(SequenceAttention):
             self.key_dense.build(key_shape)
 
     def project_key(self, key: Tensor) -> Tensor:
-        """Projects the keys `(B, S, Dk)`, once for many queries; not for `"dot"`, `"scaled"`."""
+        """Projects the keys `(B, S, Dk)` for `"general"` and `"concat"`, once for many queries."""
         return self.key_dense(key) if self.score in ("general", "concat") else key
 
     def compute_scores(self, query, projected_key):
@@ -148,10 +148,10 @@ class LuongAttention(SequenceAttention):
             return additive_scores(query, projected_key, self.scale[:, 0])
         if self.score == "scaled":
             query = query * ops.cast(self.gain, query.dtype)
-        # Turned keys would be kept at each step of a loop, a turned query is small.
+        # A loop would keep transposed keys at each step; a transposed query is small.
         scores = ops.matmul(projected_key, ops.swapaxes(query, 1, 2))
         return ops.swapaxes(scores, 1, 2)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "score": self.score, "units": self.units}

@@ -1,4 +1,4 @@
-"""What our layers share: how masks and attention scores travel."""
+"""Base class of the layers that take masks, and checks of their arguments."""
 
 import functools
 import inspect
@@ -25,18 +25,17 @@ def _call_arguments(cls: type) -> tuple[str, ...]:
 
 
 class MaskedLayer(CompositeLayer):
-    """A layer that takes masks however they come and hands its own on.
+    """A layer that takes explicit and implicit masks and passes them on.
 
     Keras fills `mask` when a layer is called with one tensor and `<argument>_mask` when it is
-    called with several, and sends on the mask of the first argument. This class adds what is
-    missing: a mask given explicitly, by position or keyword, wins over the implicit one, is
-    checked, and becomes the mask of the output too. An `attention_mask` of rank 2 is refused.
+    called with several, and passes on the mask of the first argument. This class adds that an
+    explicit mask, by position or keyword, wins over the implicit one, is checked, and becomes the
+    mask of the output too. An `attention_mask` of rank 2 is refused.
 
-    Subclasses name the explicit argument that describes their first input in `_query_mask_name`
-    and the one that describes the attended sequence in `_key_mask_name`. `_needed_masks` has the
-    inputs whose padding would change the result, each with the arguments that may say what of it
-    is padding. NaN and infinity in padding are set to zero where they enter, unless the layer that
-    this one belongs to has done so: then `_cleans_padding` is False.
+    In subclasses, `_query_mask_name` is the mask argument of the first input and `_key_mask_name`
+    that of the attended sequence. `_needed_masks` lists the inputs whose padding would change the
+    result, each with its mask arguments. NaN and infinity in the padding of inputs are set to zero;
+    `_cleans_padding` is False if the layer that owns this one has done so.
     """
 
     _query_mask_name: str | None = None
@@ -52,7 +51,7 @@ class MaskedLayer(CompositeLayer):
         self.supports_masking = True
 
     def __call__(self, *args, **kwargs):
-        """Sorts the masks, then calls as any layer."""
+        """Checks and sorts the masks, then calls the layer."""
         check_call(self, args, kwargs)
         names = _call_arguments(type(self))
         kwargs.update(zip(names[1:], args[1:], strict=False))
@@ -71,16 +70,16 @@ class MaskedLayer(CompositeLayer):
         )
         if explicit is not None and "mask" in names:
             kwargs["mask"] = explicit
-        # Only here is it known: Keras may cast one tensor given twice to two.
+        # Keras may cast one tensor that is given twice to two, so compare here.
         with calling_as("self" if kwargs.get("value") is first else "cross"):
             return super().__call__(*args, **kwargs)
 
     def compute_output_shape(self, x_shape, *other_shapes):
-        """Returns the shape of the output: that of the first input, unless a subclass says more."""
+        """Returns the shape of the first input; subclasses may return another."""
         return tuple(x_shape)
 
     def compute_output_spec(self, *args, **kwargs):
-        """Traces `call`, so that symbolic outputs are what eager ones are, errors included."""
+        """Traces `call`, so that symbolic calls have the outputs and errors of eager ones."""
         names = _call_arguments(type(self))
         for name, masks in self._needed_masks:
             x = args[0] if args and name == names[0] else kwargs.get(name)
@@ -90,14 +89,14 @@ class MaskedLayer(CompositeLayer):
 
 
 def _dense(x: Any) -> Any:
-    """Keras declares `x * 2.0` sparse where it is symbolic; nothing here takes sparse tensors."""
+    """Undoes the sparse flag that Keras sets on a symbolic `x * 2.0`."""
     if keras.backend.is_keras_tensor(x) and x.sparse:
         return keras.KerasTensor(x.shape, x.dtype)
     return x
 
 
 def cloned(initializer: Any) -> Any:
-    """A fresh initializer: one object used twice would give the same weights twice."""
+    """A copy of an initializer: one object used twice would give the same weights twice."""
     return initializer.clone() if hasattr(initializer, "clone") else initializer
 
 
@@ -107,7 +106,7 @@ def first_mask(*masks: Tensor | None) -> Tensor | None:
 
 
 def sequence_mask(x: Tensor, *masks: Tensor | None, name: str = "padding_mask") -> Tensor | None:
-    """Returns the first given of the masks of `x` `(B, S, ...)`, checked against its shape."""
+    """Returns the first mask of `x` `(B, S, ...)` that is not None, checked against its shape."""
     mask = first_mask(*masks)
     if mask is None:
         return None
@@ -115,7 +114,7 @@ def sequence_mask(x: Tensor, *masks: Tensor | None, name: str = "padding_mask") 
 
 
 def check_mask(mask: Tensor, x: Tensor, axes: int = 2, name: str = "mask") -> None:
-    """Raises a ValueError where `mask` has not the shape of the first axes of `x`."""
+    """Raises a ValueError if `mask` does not have the shape of the first axes of `x`."""
     shape, wanted = static_shape(mask), static_shape(x)[:axes]
     if len(shape) != len(wanted) or any(
         None not in (a, b) and a != b for a, b in zip(shape, wanted, strict=False)
@@ -127,7 +126,7 @@ def check_mask(mask: Tensor, x: Tensor, axes: int = 2, name: str = "mask") -> No
 
 
 def check_same_length(key: Tensor, value: Tensor) -> None:
-    """Raises a ValueError where keys and values are known to differ in length."""
+    """Raises a ValueError if keys and values are known to differ in length."""
     lengths = static_shape(key)[1], static_shape(value)[1]
     if None not in lengths and lengths[0] != lengths[1]:
         raise ValueError(
@@ -137,7 +136,7 @@ def check_same_length(key: Tensor, value: Tensor) -> None:
 
 
 def check_same_batch(**inputs: Tensor | None) -> None:
-    """Raises a ValueError where inputs are known to have different numbers of rows."""
+    """Raises a ValueError if inputs are known to have different numbers of rows."""
     rows = {name: static_shape(x)[0] for name, x in inputs.items() if x is not None}
     if len(set(rows.values()) - {None}) > 1:
         names = " and ".join(f"`{name}`" for name in rows)
@@ -150,7 +149,7 @@ def check_same_batch(**inputs: Tensor | None) -> None:
 def check_positions(positions: Tensor, x: Tensor) -> Tensor:
     """Returns integer positions of `x` `(B, T, ...)` as `(1, T)` or `(B, T)`.
 
-    Raises a ValueError for floats and for another shape than `(T,)`, `(1, T)` or `(B, T)`.
+    Raises a ValueError if they are floats, or of any other shape than `(T,)`, `(1, T)`, `(B, T)`.
     """
     positions = keras.ops.convert_to_tensor(positions)
     if builds_across_replicas():
@@ -175,7 +174,7 @@ def check_positions(positions: Tensor, x: Tensor) -> Tensor:
 
 
 def check_choice(layer: str, choices: Any, **values: Any) -> None:
-    """Raises a ValueError where a setting is none of the choices."""
+    """Raises a ValueError if a setting is not one of the choices."""
     for name, value in values.items():
         if value not in tuple(choices):
             wanted = ", ".join(repr(choice) for choice in choices)
@@ -183,13 +182,13 @@ def check_choice(layer: str, choices: Any, **values: Any) -> None:
 
 
 def check_rotary_base(base: Any, name: str = "rotary_base") -> None:
-    """Raises a ValueError where `base` is no number above 1."""
+    """Raises a ValueError if `base` is not a number above 1."""
     if isinstance(base, bool) or not isinstance(base, numbers.Real) or not base > 1:
         raise ValueError(f"`{name}` must be a number greater than 1. Received: {base!r}.")
 
 
 def check_rotary_scaling(scaling: Any, name: str = "rotary_scaling") -> None:
-    """Raises a ValueError where `scaling` is none of those of `rotary_rates`."""
+    """Raises a ValueError if `scaling` is not one that `rotary_rates` takes."""
     if scaling is None:
         return
     known = ROTARY_SCALINGS.get(scaling.get("type")) if isinstance(scaling, dict) else None
@@ -206,7 +205,7 @@ def check_rotary_scaling(scaling: Any, name: str = "rotary_scaling") -> None:
 
 
 def check_attention_bias(bias: Tensor | None, query: Tensor, key: Tensor, heads: int) -> Any:
-    """Returns a bias of scores as a tensor; raises a ValueError where it is none."""
+    """Returns a bias of scores as a tensor; raises a ValueError if its dtype or shape is wrong."""
     if bias is None:
         return None
     bias = bias if keras.backend.is_keras_tensor(bias) else keras.ops.convert_to_tensor(bias)
@@ -226,13 +225,13 @@ def check_attention_bias(bias: Tensor | None, query: Tensor, key: Tensor, heads:
 
 
 def check_rank(x: Tensor, name: str, rank: int = 3, shape: str = "(B, T, D)") -> None:
-    """Raises a ValueError where `x` has another rank."""
+    """Raises a ValueError if `x` has another rank."""
     if len(x.shape) != rank:
         raise ValueError(f"`{name}` must have shape {shape}. Received: shape {tuple(x.shape)}.")
 
 
 def check_positive(layer: str, **values: Any) -> None:
-    """Raises a ValueError where a setting is not a positive integer."""
+    """Raises a ValueError if a setting is not a positive integer."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
             raise ValueError(
@@ -241,7 +240,7 @@ def check_positive(layer: str, **values: Any) -> None:
 
 
 def check_rate(layer: str, **values: float) -> None:
-    """Raises a ValueError where a dropout rate is not in [0, 1)."""
+    """Raises a ValueError if a dropout rate is not in [0, 1)."""
     for name, value in values.items():
         if not isinstance(value, numbers.Real) or not 0 <= value < 1:
             raise ValueError(f"`{name}` of {layer} must be in [0, 1). Received: {value!r}.")

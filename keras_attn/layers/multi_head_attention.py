@@ -1,4 +1,4 @@
-"""Multi-head attention of queries to another sequence."""
+"""Multi-head attention from queries to another sequence."""
 
 from typing import Any
 
@@ -23,37 +23,37 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class MultiHeadAttention(HeadsLayer):
-    """Multi-head attention (Vaswani et al., 2017) of queries to keys and values.
+    """Multi-head attention from queries to keys and values (Vaswani et al., 2017).
 
         Q, K, V    = query Wq + bq, key Wk + bk, value Wv + bv     split into heads
         weights[n] = softmax(scale * Q[n] K[n]^T)                  (T, S) for each head n
         output     = concat_n(weights[n] V[n]) Wo + bo             (B, T, D)
 
-    For attention of a sequence to itself, `MultiHeadSelfAttention` is the faster one.
-    With `num_kv_heads` below `num_heads` it is grouped-query attention (Ainslie et al., 2023), with
-    1 multi-query attention (Shazeer, 2019).
+    For attention from a sequence to itself, `MultiHeadSelfAttention` is faster. With fewer
+    `num_kv_heads` than `num_heads` this is grouped-query attention (Ainslie et al., 2023), with one
+    it is multi-query attention (Shazeer, 2019).
 
-    With `value_rank` r the kernel of the values is a product of two, `Wv = Wdown Wup`, of shapes
-    `(Dv, r)` and `(r, K Hv)`: `r (Dv + K Hv)` weights instead of `Dv K Hv`, fewer where
-    r < Dv K Hv / (Dv + K Hv), which is Dv / 2 where both are Dv. Each has a bias:
+    With `value_rank` r the kernel of the values is a product `Wv = Wdown Wup` of shapes `(Dv, r)`
+    and `(r, K Hv)`, with `r (Dv + K Hv)` weights instead of `Dv K Hv`. That is fewer if
+    r < Dv K Hv / (Dv + K Hv), which is Dv / 2 for K Hv = Dv. Each factor has a bias:
     `V = (value Wdown + bdown) Wup + bup`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`; the widths may differ.
 
-    Masking: `value_mask` and `key_mask` `(B, S)` hide keys, `attention_mask` `(B, T, S)`
-    or `(B, 1|N, T, S)` does so for each query; all are boolean or 0/1 integers, True: may be
-    attended. Where `value_mask` is not given the Keras mask of `value` is used, where `key_mask` is
-    not given that of `key`; both are combined. The
-    caller's tensors and their masks are never changed. `query_mask` hides nothing: it is the mask
-    of the output. A query that sees no key gets a zero context (so its output is the output bias)
-    and zero weights. A causal mask is aligned bottom-right: the last query sees every key.
+    Masking: `value_mask` and `key_mask` `(B, S)` hide keys, and `attention_mask` `(B, T, S)` or
+    `(B, 1|N, T, S)` hides keys from single queries. Masks are boolean or 0/1 integers; True may be
+    attended. `value_mask` defaults to the Keras mask of `value`, `key_mask` to that of `key`; both
+    are combined. The caller's tensors and their masks are never changed. `query_mask` hides
+    nothing: it is the mask of the output. A query that sees no key gets a zero context (so its
+    output is the output bias) and zero weights. A causal mask is aligned bottom-right: the last
+    query sees every key.
 
     Args:
         num_heads: Number of query heads N.
-        key_dim: Width H of a head of queries and keys; width of the query / N if None.
+        key_dim: Width H of a head of queries and keys; Dq / N if None.
         value_dim: Width of a head of values; `key_dim` if None.
         num_kv_heads: Number of key and value heads, a divisor of N; N if None.
-        output_dim: Width of the output; that of the query if None.
+        output_dim: Width of the output; Dq if None.
         attention_dropout: Share of the weights set to zero in training.
         use_bias: Whether the projections have biases.
         scale: Factor of the products; `1 / sqrt(key_dim)` if None.
@@ -61,17 +61,17 @@ class MultiHeadAttention(HeadsLayer):
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropout.
         value_rank: Rank r of the projection of values, at most min(Dv, K Hv); full if None.
-        attention_kernel: "auto", "plain", "chunked" or "flash": what computes the attention, see
+        attention_kernel: "auto", "plain", "chunked" or "flash"; see
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
-        right_padding: Whether padding masks hide the end of rows alone, as a promise: kernels then
-            get lengths, the number of tokens of each row. A mask with holes would hide other keys.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        right_padding: A promise that padding stands only at the end of rows. Kernels then get the
+            number of tokens of each row; with other padding they would hide the wrong keys.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         query: `(B, T, Dq)`.
         value: `(B, S, Dv)`.
         key: `(B, S, Dk)`; `value` if None.
-        query_mask: `(B, T)` mask of the output.
+        query_mask: Mask `(B, T)` of the output.
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`.
@@ -84,7 +84,7 @@ class MultiHeadAttention(HeadsLayer):
         The output `(B, T, output_dim)`, or `(output, weights)` with weights `(B, N, T, S)`.
 
     Raises:
-        ValueError: For wrong settings, widths, ranks, lengths, or masks of floats.
+        ValueError: If a setting, width, rank or length is wrong, or a mask has floats.
 
     Example:
 
@@ -100,7 +100,7 @@ class MultiHeadAttention(HeadsLayer):
     _needed_masks = (("value", ("value_mask", "key_mask")), ("key", ("key_mask", "value_mask")))
 
     def build(self, query_shape, value_shape=None, key_shape=None):
-        """Makes the four projections."""
+        """Creates the four projections."""
         if value_shape is None:
             raise ValueError(
                 "MultiHeadAttention needs a `value`: call layer(query, value), or use "
@@ -200,17 +200,17 @@ class MultiHeadAttention(HeadsLayer):
         value_mask: Tensor | None = None,
         return_attention_scores: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attends to what `project_memory` returned; equal to the call, without dropout.
+        """Attends to the result of `project_memory`, as the call does without dropout.
 
         Args:
-            query: `(M, T, Dq)`, M = B or a multiple of it: the next M / B rows of the queries read
+            query: `(M, T, Dq)`, where M is B or a multiple of it. Each group of M / B rows reads
                 one row of the memory, as the beams of a sentence do.
-            projected: Keys and values of `project_memory`.
+            projected: Keys and values from `project_memory`.
             value_mask: `(B, S)`.
             return_attention_scores: Whether the weights are returned too.
 
         Returns:
-            As the call.
+            The output, or `(output, weights)`.
         """
         return self._attend_cached(
             self._split(flat(self.query_dense, query), self.num_heads),

@@ -1,4 +1,4 @@
-"""Multi-head attention of a sequence to itself."""
+"""Multi-head attention from a sequence to itself."""
 
 from typing import Any
 
@@ -32,41 +32,40 @@ POSITIONS = (None, "rotary", "alibi", "relative")
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class MultiHeadSelfAttention(HeadsLayer):
-    """Multi-head self-attention (Vaswani et al., 2017) with one fused projection.
+    """Multi-head self-attention with one fused projection (Vaswani et al., 2017).
 
         [Q, K, V]  = x Wqkv + bqkv                        split into heads
         weights[n] = softmax(scale * Q[n] K[n]^T)         (T, T) for each head n
         output     = concat_n(weights[n] V[n]) Wo + bo    (B, T, D)
 
-    The columns of `Wqkv` are those of all heads of Q, then K, then V. One product of three times
-    the width is faster than three.
+    `Wqkv` has the columns of all heads of Q, then K, then V. One product of three times the width
+    is faster than three products.
 
-    With `value_rank` r the kernel of the values is a product of two, `Wv = Wdown Wup`, of shapes
-    `(D, r)` and `(r, K Hv)`: `r (D + K Hv)` weights instead of `D K Hv`, fewer where
-    r < D K Hv / (D + K Hv), which is D / 2 where both are D. Each has a bias:
-    `V = (x Wdown + bdown) Wup + bup`. `Wdown` stands in the columns of V in `Wqkv`: still one
-    product for all three, a narrower one, and then that with `Wup`.
+    With `value_rank` r the kernel of the values is a product `Wv = Wdown Wup` of shapes `(D, r)`
+    and `(r, K Hv)`, with `r (D + K Hv)` weights instead of `D K Hv`. That is fewer if
+    r < D K Hv / (D + K Hv), which is D / 2 for K Hv = D. Each factor has a bias:
+    `V = (x Wdown + bdown) Wup + bup`. `Wdown` takes the columns of V in `Wqkv`, so that one
+    narrower product computes all three, and then one with `Wup`.
 
     With `positions="rotary"` queries and keys are rotated by their positions (Su et al., 2021; see
-    `keras_attn.ops.apply_rotary`): Q[n] K[n]^T depends on distances. With "alibi" a bias is added
-    to the scaled products that falls with the distance (Press et al., 2022; see
+    `keras_attn.ops.apply_rotary`), so that Q[n] K[n]^T depends on distances. With "alibi" a bias
+    that falls with the distance is added to the scaled products (Press et al., 2022; see
     `keras_attn.ops.alibi_bias`). With "relative" a learned bias is added, one number for each head
     and bucket of distances (T5: Raffel et al., 2020; see
     `keras_attn.ops.relative_position_buckets`); with a causal mask all buckets are for earlier
-    keys. In each case only distances count, so `positions` that all rows share need not be given,
-    with padding on either side; give them where tokens are not in order.
+    keys. Only distances count in each case, so padding on either side needs no `positions`; give
+    them if the tokens are not in order.
 
     Shapes: x `(B, T, D)`.
 
-    Masking: the Keras mask of `x`, or `mask` `(B, T)` in its place, hides keys. `attention_mask`
-    `(B, T, T)` or `(B, 1|N, T, T)` hides more. Masks are boolean or 0/1 integers, True: may be
-    attended. The mask of the output is that of `x`, or the explicit one. A query that sees no key
-    gets a zero context (so its output is the output bias) and zero weights; a padded query that
-    sees keys is computed as any other.
+    Masking: the Keras mask of `x`, or an explicit `mask` `(B, T)`, hides keys and is the mask of
+    the output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides more. Masks are boolean or
+    0/1 integers; True may be attended. A query that sees no key gets a zero context (so its output
+    is the output bias) and zero weights. A padded query that sees keys is computed like any other.
 
     Args:
         num_heads: Number of query heads N.
-        key_dim: Width H of a head of queries and keys; D / N if None, which must then be whole.
+        key_dim: Width H of a head of queries and keys; D / N if None.
         value_dim: Width of a head of values; `key_dim` if None.
         num_kv_heads: Number of key and value heads, a divisor of N; N if None.
         output_dim: Width of the output; D if None.
@@ -77,19 +76,19 @@ class MultiHeadSelfAttention(HeadsLayer):
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropout.
         value_rank: Rank r of the projection of values, at most min(D, K Hv); full if None.
-        attention_kernel: "auto", "plain", "chunked" or "flash": what computes the attention, see
+        attention_kernel: "auto", "plain", "chunked" or "flash"; see
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
-        right_padding: Whether padding masks hide the end of rows alone, as a promise: kernels then
-            get lengths, the number of tokens of each row. A mask with holes would hide other keys.
+        right_padding: A promise that padding stands only at the end of rows. Kernels then get the
+            number of tokens of each row; with other padding they would hide the wrong keys.
         positions: None, "rotary", "alibi" or "relative".
         rotary_base: Base of the wavelengths of rotary positions.
-        rotary_scaling: Of rotary positions, for contexts longer than those of the training: see
+        rotary_scaling: Scaling of rotary positions for contexts longer than in training; see
             `keras_attn.ops.rotary_rates`.
         num_buckets: Number of buckets of relative positions; even.
-        max_distance: Distance from which on all relative positions are in one bucket.
-        sliding_window: Hides keys that are that many positions away, or more (Beltagy et al., 2020;
-            Jiang et al., 2023); None: nothing is too far.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        max_distance: Distance from which all relative positions share one bucket.
+        sliding_window: Keys at this distance or farther are hidden (Beltagy et al., 2020; Jiang et
+            al., 2023); no limit if None.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -97,17 +96,17 @@ class MultiHeadSelfAttention(HeadsLayer):
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products; -inf hides.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
-        mask: `(B, T)` padding mask.
+        mask: Padding mask `(B, T)`.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for the positions that the layer
-            has; `0 ... T-1` if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
+            the layer; `0 ... T-1` if None.
 
     Returns:
         The output `(B, T, output_dim)`, or `(output, weights)` with weights `(B, N, T, T)`.
 
     Raises:
-        ValueError: For wrong settings, widths not divisible by heads, wrong ranks or lengths, or
-            masks of floats.
+        ValueError: If a setting, rank or length is wrong, the heads do not divide the width, or a
+            mask has floats.
 
     Example:
 
@@ -154,7 +153,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         self.relative_bias = None
 
     def build(self, x_shape):
-        """Makes the fused projection and that of the output."""
+        """Creates the fused projection and the output projection."""
         if len(x_shape) != 3:
             raise ValueError(f"`x` must have shape (B, T, D). Received: shape {x_shape}.")
         self._set_widths(x_shape[-1], x_shape[-1])
@@ -218,7 +217,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         )
 
     def _positions_of(self, x: Tensor, positions: Tensor | None) -> Tensor | None:
-        """Positions `(1, T)` or `(B, T)`; None where they have no part in the attention."""
+        """Positions `(1, T)` or `(B, T)`, or None if the layer has no positions."""
         if self.positions is None:
             if positions is not None:
                 raise ValueError(
@@ -227,7 +226,7 @@ class MultiHeadSelfAttention(HeadsLayer):
                     'positions="rotary", "alibi" or "relative", or leave them out.'
                 )
             return None
-        # One row is enough where none are given: it broadcasts over the batch.
+        # One row is enough by default: it broadcasts over the batch.
         return token_positions(x[:1]) if positions is None else check_positions(positions, x)
 
     def _bias(
@@ -250,7 +249,7 @@ class MultiHeadSelfAttention(HeadsLayer):
 
         With rotary positions queries and keys are rotated by `positions`, `0 ... T-1` if None.
         """
-        # split, not slices: its gradient is one concatenation, not a sum of three padded tensors.
+        # The gradient of a split is one concatenation; that of slices, three padded tensors.
         q, k, v = self._sizes
         parts = 3 if q == k == v else [q, q + k]
         query, key, value = ops.split(flat(self.qkv_dense, x), parts, axis=-1)
@@ -273,9 +272,9 @@ class MultiHeadSelfAttention(HeadsLayer):
 
         Args:
             x: `(B, P, D)`.
-            mask: `(B, P)` padding mask, or None.
+            mask: Padding mask `(B, P)`, or None.
             max_length: Number of slots L of the cache, at least P.
-            positions: As those of the call. Keys are cached rotated.
+            positions: See the call arguments. Keys are cached rotated.
 
         Returns:
             The output `(B, P, D)`, and the cache: keys `(B, K, L, H)` and values `(B, K, L, Hv)`,
@@ -312,11 +311,11 @@ class MultiHeadSelfAttention(HeadsLayer):
         Args:
             x: `(B, 1, D)`.
             cache: Keys and values `(B, K, L, ...)`.
-            slot: int32 scalar: where the new key and value are written.
-            visible: Boolean `(B, L)`: the slots that hold tokens, the new one included.
+            slot: int32 scalar, the slot for the new key and value.
+            visible: Boolean `(B, L)`, True for slots that hold tokens, with the new one.
             return_attention_scores: Whether the weights `(B, N, 1, L)` are returned too.
-            positions: Integers `(B, L)`: those of the slots, the new one included, for the
-                positions that the layer has; `0 ... L-1` if None.
+            positions: Integers `(B, L)`, the positions of the slots, with the new one;
+                `0 ... L-1` if None.
 
         Returns:
             `(output (B, 1, D), cache)`, or `(output, cache, weights)`.
@@ -327,7 +326,7 @@ class MultiHeadSelfAttention(HeadsLayer):
             here = ops.take(positions, ops.reshape(slot, (1,)), axis=1)
         query, key, value = self.project(x, here)
         bias = self._bias(here, positions)
-        if self.sliding_window is not None:  # by tokens: there may be padding between them
+        if self.sliding_window is not None:  # count tokens: there may be padding
             count = ops.cumsum(ops.cast(visible, "int32"), axis=1)
             near = count > ops.max(count, axis=1, keepdims=True) - self.sliding_window
             visible = ops.logical_and(visible, near)
@@ -338,7 +337,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         return result, cache
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "positions": self.positions,
@@ -359,7 +358,7 @@ def check_positions_settings(
     max_distance: int,
     sliding_window: int | None,
 ) -> None:
-    """Raises a ValueError where a setting of positions is none, or out of range."""
+    """Raises a ValueError if a setting of positions is unknown or out of range."""
     check_choice(kind, POSITIONS, positions=positions)
     check_rotary_base(rotary_base)
     check_rotary_scaling(rotary_scaling)

@@ -1,4 +1,4 @@
-"""One vector for a sequence, without weights: average, maximum, first token, final states."""
+"""Pooling of a sequence to one vector: average, maximum, first token, final states."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ COMBINERS = ("mean", "sqrtn")
 
 
 class PoolingLayer(MaskedLayer):
-    """`(B, S, D)` to `(B, D)`: what comes out has no positions, and so no mask."""
+    """Base class of pooling from `(B, S, D)` to `(B, D)`. The output has no mask."""
 
     _needed_masks = (("x", ("mask", "x_mask")),)
 
@@ -27,10 +27,10 @@ class PoolingLayer(MaskedLayer):
         return None
 
     def call(self, x, *, mask=None, x_mask=None):
-        """Pools."""
+        """Pools the tokens."""
         check_rank(x, "x", shape="(B, S, D)")
         mask = sequence_mask(x, mask, x_mask, name="mask")
-        if x.shape[1] == 0:  # as a row without a token
+        if x.shape[1] == 0:  # like a row without tokens
             x = ops.pad(x, [[0, 0], [0, 1], [0, 0]])
             mask = ops.zeros_like(x[:, :, 0], dtype="bool")
         return self._pool(self._clean(x, mask), mask)
@@ -41,31 +41,31 @@ class PoolingLayer(MaskedLayer):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class MaskedAveragePooling(PoolingLayer):
-    """The average of the tokens.
+    """Averages the tokens.
 
         output = sum_s mask[s] x[s] / n,  n = sum_s mask[s]       (B, D)
 
-    With `combiner="sqrtn"` the sum is divided by `sqrt(n)`, which keeps the variance of independent
-    tokens whatever the length (the combiner of that name of `tf.nn.embedding_lookup_sparse`).
+    With `combiner="sqrtn"` the sum is divided by `sqrt(n)`, as in
+    `tf.nn.embedding_lookup_sparse`: the variance of independent tokens does not change with n.
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 
-    Masking: the Keras mask of `x`, or `mask` `(B, S)` in its place, says what is a token. The
-    output has no mask. A row without a token gives zeros.
+    Masking: `mask` `(B, S)`, or the Keras mask of `x`, says what is a token. The output has no
+    mask. A row without tokens gives zeros.
 
     Args:
         combiner: `"mean"` or `"sqrtn"`.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, S, D)`.
-        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
 
     Returns:
         `(B, D)`.
 
     Raises:
-        ValueError: For another combiner, rank or mask.
+        ValueError: If the combiner is unknown, or the rank or the mask is wrong.
 
     Example:
 
@@ -93,32 +93,32 @@ class MaskedAveragePooling(PoolingLayer):
         return mean * ops.cast(ops.sqrt(ops.sum(is_token, axis=1, keepdims=True)), mean.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "combiner": self.combiner}
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class MaskedMaxPooling(PoolingLayer):
-    """The maximum of each feature over the tokens (Collobert et al., 2011).
+    """Takes the maximum of each feature over the tokens (Collobert et al., 2011).
 
         output[d] = max over s with mask[s] of x[s, d]       (B, D)
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 
-    Masking: as `MaskedAveragePooling`.
+    Masking: as in `MaskedAveragePooling`.
 
     Args:
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, S, D)`.
-        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
 
     Returns:
         `(B, D)`.
 
     Raises:
-        ValueError: For another rank or mask.
+        ValueError: If the rank or the mask is wrong.
 
     Example:
 
@@ -130,7 +130,7 @@ class MaskedMaxPooling(PoolingLayer):
     def _pool(self, x, mask):
         if mask is None:
             return ops.max(x, axis=1)
-        # The lowest number, not -inf: no gradient of it is NaN.
+        # The lowest number, since -inf may give NaN gradients.
         lowest = -65504.0 if ops.dtype(x) == "float16" else -3e38
         highest = ops.max(ops.where(ops.expand_dims(mask, 2), x, lowest), axis=1)
         any_token = ops.any(mask, axis=1, keepdims=True)
@@ -139,26 +139,26 @@ class MaskedMaxPooling(PoolingLayer):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class FirstTokenPooling(PoolingLayer):
-    """The first token, such as `[CLS]` (Devlin et al., 2019).
+    """Takes the first token, such as `[CLS]` (Devlin et al., 2019).
 
         output = x[f],  f the first s with mask[s]       (B, D)
 
     Shapes: x `(B, S, D)` to `(B, D)`.
 
-    Masking: as `MaskedAveragePooling`; with left padding the first token is not the first position.
+    Masking: as in `MaskedAveragePooling`. With left padding the first token is not at position 0.
 
     Args:
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, S, D)`.
-        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
 
     Returns:
         `(B, D)`.
 
     Raises:
-        ValueError: For another rank or mask.
+        ValueError: If the rank or the mask is wrong.
 
     Example:
 
@@ -177,29 +177,29 @@ class FirstTokenPooling(PoolingLayer):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class FinalStatesPooling(PoolingLayer):
-    """The final states of both directions of a bidirectional recurrent network.
+    """Takes the final states of both directions of a bidirectional recurrent network.
 
         output = [x[l, :D/2]; x[f, D/2:]]       (B, D)
 
-    l is the last token, where the forward direction ends, and f the first, where the backward one
-    does.
+    l is the last token, where the forward direction ends, and f is the first token, where the
+    backward direction ends.
 
-    Shapes: x `(B, S, D)` to `(B, D)`, D even: what a `RecurrentEncoder` returns.
+    Shapes: x `(B, S, D)` to `(B, D)`, D even, such as the output of a `RecurrentEncoder`.
 
-    Masking: as `MaskedAveragePooling`.
+    Masking: as in `MaskedAveragePooling`.
 
     Args:
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, S, D)`.
-        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
 
     Returns:
         `(B, D)`.
 
     Raises:
-        ValueError: For another rank or mask, or an odd width.
+        ValueError: If the rank or the mask is wrong, or the width is odd.
 
     Example:
 

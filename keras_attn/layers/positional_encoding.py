@@ -1,4 +1,4 @@
-"""Positions, fixed and learned."""
+"""Sinusoidal and learned positional encodings."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ Tensor = Any
 
 
 class _AddPositions(MaskedLayer):
-    """Adds an encoding of positions to `x` and keeps its mask."""
+    """Base class that adds an encoding of positions to `x` and keeps its mask."""
 
     _query_mask_name = "x_mask"
 
@@ -40,7 +40,7 @@ class _AddPositions(MaskedLayer):
                 f"{keras.backend.standardize_dtype(x.dtype)}, shape {tuple(x.shape)}."
             )
         sequence_mask(x, mask, x_mask, name="mask")
-        # One row is enough where none are given: it broadcasts over the batch.
+        # One row is enough by default: it broadcasts over the batch.
         positions = token_positions(x[:1]) if positions is None else check_positions(positions, x)
         return x + ops.cast(self._encode(positions, x.shape), x.dtype)
 
@@ -53,28 +53,28 @@ class PositionalEncoding(_AddPositions):
         PE[p, 2i]    = sin(p / max_wavelength ** (2i / D))
         PE[p, 2i+1]  = cos(p / max_wavelength ** (2i / D))
 
-    Any length, any width (an odd one ends with a sine). No weights.
+    Length and width are free; an odd width ends with a sine. The layer has no weights.
 
     Shapes: x `(B, T, D)` to `(B, T, D)`.
 
-    Masking: the mask of `x` (or an explicit `mask` `(B, T)`) is that of the output, so
-    `PositionalEncoding()(x)` is safe where a bare `x + positions` loses the mask. Padded positions
-    are encoded as all others. With left padding, give `positions` that count real tokens.
+    Masking: the mask of `x` (or an explicit `mask` `(B, T)`) is the mask of the output, whereas a
+    bare `x + positions` loses it. Padded positions are encoded like all others. With left padding,
+    give `positions` that count real tokens.
 
     Args:
-        max_wavelength: 10000 in the paper.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        max_wavelength: Base of the wavelengths; 10000 in the paper.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, T, D)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
-        mask: `(B, T)` mask of the output; that of `x` if None.
+        mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
         `(B, T, D)` in the dtype of `x`.
 
     Raises:
-        ValueError: For wrong ranks or lengths, or positions that are no integers.
+        ValueError: If a rank or a length is wrong, or the positions are not integers.
 
     Example:
 
@@ -95,7 +95,7 @@ class PositionalEncoding(_AddPositions):
         return sinusoids(positions, shape[-1], self.max_wavelength)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "max_wavelength": self.max_wavelength}
 
 
@@ -107,26 +107,24 @@ class LearnedPositionalEncoding(_AddPositions):
 
     Shapes: x `(B, T, D)` to `(B, T, D)`, T at most `sequence_length` unless `positions` are given.
 
-    Masking: as `PositionalEncoding`.
+    Masking: as in `PositionalEncoding`.
 
     Args:
-        sequence_length: Number of rows of the table: the greatest length.
+        sequence_length: Maximum length, the number of rows of the table.
         embeddings_initializer: Initializer of the table.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, T, D)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)` below `sequence_length`; `0 ... T-1` if
-            None. Their values are not known when a model is built: one out of range fails on a CPU,
-            and is undefined on accelerators.
-        mask: `(B, T)` mask of the output; that of `x` if None.
+            None. A value out of range fails on a CPU and is undefined on accelerators.
+        mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
         `(B, T, D)` in the dtype of `x`.
 
     Raises:
-        ValueError: If `x` is longer than the table (and `positions` are not given), or has a wrong
-            rank.
+        ValueError: If `x` has the wrong rank, or is longer than the table without `positions`.
 
     Example:
 
@@ -142,7 +140,7 @@ class LearnedPositionalEncoding(_AddPositions):
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
 
     def build(self, x_shape):
-        """Makes the table."""
+        """Creates the table."""
         super().build(x_shape)
         self.embedding = keras.layers.Embedding(
             self.sequence_length,
@@ -154,7 +152,7 @@ class LearnedPositionalEncoding(_AddPositions):
         self.embedding.build()
 
     def __call__(self, x, *args, positions=None, **kwargs):
-        """Checks the length, then calls as any layer."""
+        """Checks the length, then calls the layer."""
         if positions is None and len(x.shape) == 3:
             check_longest(self.name, x, self.sequence_length)
         return super().__call__(x, *args, positions=positions, **kwargs)
@@ -163,7 +161,7 @@ class LearnedPositionalEncoding(_AddPositions):
         return self.embedding(no_negative(positions, self.sequence_length))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "sequence_length": self.sequence_length,
@@ -172,9 +170,9 @@ class LearnedPositionalEncoding(_AddPositions):
 
 
 def check_longest(name: str, x: Any, sequence_length: int) -> None:
-    """Raises a ValueError where `x` `(B, T, ...)` is known to be longer than a table of positions.
+    """Raises a ValueError if `x` `(B, T, ...)` is known to be longer than a table of positions.
 
-    Not for use in `call`: JAX and PyTorch put a length of their own there for an unknown one.
+    Do not use it in `call`, where JAX and PyTorch replace an unknown length by one of their own.
     """
     length = x.shape[1]
     if isinstance(length, int) and length > sequence_length:

@@ -1,4 +1,4 @@
-"""Quantized sublayers: found, remembered in a config, and made again."""
+"""Quantization of sublayers and its saving in configs."""
 
 import contextlib
 import gc
@@ -13,17 +13,17 @@ from keras_attn.layers.arguments import check_constructor
 
 
 def sublayers(layer: keras.layers.Layer, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Goes through all layers within a layer or a model, however deep, each of them once.
+    """Iterates over all layers inside a layer or a model, at any depth, each once.
 
     Args:
         layer: A built layer or model.
-        prefix: Put before the paths.
+        prefix: Prefix of the paths.
 
     Yields:
-        The path of names from `layer`, and the sublayer: `"block_0/feed_forward/hidden"`. A name
-        that Keras made up, such as `dense_7`, is that of the class, `dense`. Of equal names in one
-        layer the second has `:1` after it, the third `:2`. Unlike Keras' paths these depend neither
-        on what `layer` is in nor on the layers that were made before.
+        The path of names from `layer`, such as `"block_0/feed_forward/hidden"`, and the sublayer. A
+        name that Keras made up, such as `dense_7`, is replaced by the name of the class, `dense`.
+        If names in one layer are equal, the second gets the suffix `:1`, the third `:2`. Unlike
+        Keras paths these depend neither on the owner of `layer` nor on layers created before.
 
     Example:
 
@@ -51,20 +51,21 @@ def _sublayers(layer: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, A
 
 
 def _structural_name(layer: Any) -> str:
-    """The name that was given to a layer, or that of its class where Keras made one up."""
+    """The given name of a layer, or the name of its class if Keras made one up."""
     base = re.sub(r"_\d+$", "", layer.name)
     made_up = base.replace("_", "").endswith(type(layer).__name__.lower())  # `forward_lstm_1`
     return base if made_up else layer.name
 
 
 def quantized_sublayers(layer: keras.layers.Layer) -> dict[str, dict[str, Any]]:
-    """Returns how the sublayers of a layer or model are quantized, as JSON-safe values.
+    """Returns how the sublayers of a layer or model are quantized.
 
     Args:
         layer: A layer or model.
 
     Returns:
-        For the path of each quantized sublayer its mode and Keras' settings of it.
+        A JSON-safe dict with the mode and the Keras settings for the path of each quantized
+        sublayer.
 
     Example:
 
@@ -80,18 +81,20 @@ def quantized_sublayers(layer: keras.layers.Layer) -> dict[str, dict[str, Any]]:
             config = getattr(sublayer, "quantization_config", None)
             config = keras.saving.serialize_keras_object(config)
             found[path] = {"mode": sublayer.quantization_mode, "config": config}
-    return json.loads(json.dumps(found))  # as files have it: lists for tuples
+    return json.loads(json.dumps(found))  # lists for tuples, as in files
 
 
 def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]) -> None:
-    """Quantizes sublayers as `quantized_sublayers` says; those that are quantized stay.
+    """Quantizes the sublayers of another layer's `quantized_sublayers`.
+
+    Sublayers that are already quantized stay as they are.
 
     Args:
-        layer: A built layer or model, of the same sublayers.
-        how: What `quantized_sublayers` returned.
+        layer: A built layer or model with the same sublayers.
+        how: Result of `quantized_sublayers`.
 
     Raises:
-        ValueError: If one of them is not there.
+        ValueError: If the layer lacks one of the sublayers.
 
     Example:
 
@@ -105,8 +108,8 @@ def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]
     missing = sorted(set(how) - set(found))
     if missing:
         raise ValueError(
-            f"{layer.name} has not the quantized sublayers that it was saved with. Missing: "
-            f"{missing[:5]}. Was it made by other settings?"
+            f"{layer.name} lacks quantized sublayers that it was saved with. Missing: "
+            f"{missing[:5]}. Was it made with other settings?"
         )
     with quick_deletions():
         for path, made in how.items():
@@ -117,10 +120,10 @@ def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]
 
 @contextlib.contextmanager
 def quick_deletions() -> Iterator[None]:
-    """Makes it quick to delete weights of many layers.
+    """Speeds up the deletion of the weights of many layers.
 
-    Keras collects garbage for each of them, among all objects of the process: with TensorFlow that
-    takes some tenths of a second. Here it looks at new objects alone.
+    Keras collects garbage for each of them among all objects of the process, which takes some
+    tenths of a second with TensorFlow. Inside this block only new objects are searched.
 
     Yields:
         Nothing.
@@ -132,7 +135,7 @@ def quick_deletions() -> Iterator[None]:
     >>> with quick_deletions():
     ...     dense.quantize("int8")
     """
-    if gc.get_freeze_count():  # somebody has done it
+    if gc.get_freeze_count():  # already frozen by somebody else
         yield
         return
     gc.freeze()
@@ -143,18 +146,18 @@ def quick_deletions() -> Iterator[None]:
 
 
 def _is_quantized(layer: keras.layers.Layer) -> bool:
-    # Of a policy alone a composite layer is not: only what holds the weights can be.
+    # A quantized policy is not enough: only layers that hold weights count.
     return bool(getattr(layer, "_is_quantized", False))
 
 
 def float_policy(layer: keras.layers.Layer) -> keras.DTypePolicy:
-    """Returns the dtype policy that a layer had before it was quantized, or has.
+    """Returns the dtype policy of a layer without quantization.
 
     Args:
         layer: A layer.
 
     Returns:
-        A policy of floats.
+        A floating-point policy.
 
     Example:
 
@@ -171,12 +174,12 @@ def float_policy(layer: keras.layers.Layer) -> keras.DTypePolicy:
 
 
 class CompositeLayer(keras.layers.Layer):
-    """A layer whose sublayers may be quantized, saved and made again.
+    """A layer whose quantized sublayers can be saved and loaded.
 
-    Keras remembers of a layer only its own dtype policy: sublayers that are made by `build` would
-    be floats again, into which int8 weights cannot be loaded. The config of this class has a
-    further entry, `quantization`, where sublayers are quantized; the constructor takes it back, and
-    `build` is followed by quantizing them. It is Keras' part to load the weights.
+    Keras saves only the dtype policy of the layer itself. The sublayers that `build` creates would
+    have float weights again, into which int8 weights cannot be loaded. If sublayers are quantized,
+    the config of this class has an entry `quantization`; the constructor accepts it, and the
+    sublayers are quantized after `build`, before Keras loads the weights.
 
     `_constructor_hint` and `_call_hint` are sentences for errors about arguments.
     """
@@ -185,7 +188,7 @@ class CompositeLayer(keras.layers.Layer):
     _call_hint = ""
 
     def __new__(cls, *args, **kwargs):
-        """Checks the names and numbers of arguments, before they are lost in base classes."""
+        """Checks names and number of the arguments before base classes receive them."""
         check_constructor(cls, args, kwargs, cls._constructor_hint)
         return super().__new__(cls, *args, **kwargs)
 
@@ -199,6 +202,6 @@ class CompositeLayer(keras.layers.Layer):
         super()._post_build()
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         found = quantized_sublayers(self) or self._quantization_wanted
         return {**super().get_config(), **({"quantization": dict(found)} if found else {})}

@@ -1,4 +1,4 @@
-"""What `AttentionDecoder` has to know of recurrent cells."""
+"""Recurrent cells of `AttentionDecoder`: checks, widths, dropout masks."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
 
 
 def as_one_cell(cell: Any, dtype: Any) -> Any:
-    """Returns a cell, several of them stacked; raises where they are no cells."""
+    """Returns a cell, or several cells as a stack; raises an error if they are not cells."""
     cells = list(cell) if isinstance(cell, list | tuple) else [cell]
     for one in cells:
         if isinstance(one, keras.layers.RNN):
@@ -46,7 +46,7 @@ def state_widths(cell: Any) -> list[int]:
 
 
 def query_index(cell: Any) -> int:
-    """Returns which state of a cell is the hidden state of its top: the first of the last cell."""
+    """Returns the index of the hidden state of the top cell, its first state."""
     if isinstance(cell, keras.layers.StackedRNNCells):
         below = [one.state_size for one in cell.cells[:-1]]
         return len(tree.flatten(below)) + query_index(cell.cells[-1])
@@ -73,14 +73,14 @@ def _with_masks(cell: Any, width: int) -> Iterator[tuple[Any, int]]:
 
 @contextlib.contextmanager
 def dropout_masks(cell: Any, x: Tensor, width: int, training: bool | None) -> Iterator[None]:
-    """Lets cells draw their dropout masks before a loop, and forget them after it.
+    """Lets cells draw their dropout masks before a loop, and resets them after it.
 
-    Within it, JAX would repeat random numbers, and masks are the same at each step anyway (Gal and
-    Ghahramani, 2016).
+    Inside the loop, JAX would repeat random numbers. The masks are the same at each step anyway
+    (Gal and Ghahramani, 2016).
 
     Args:
         cell: The cell.
-        x: `(B, T, D)`: what the loop runs over.
+        x: Input `(B, T, D)` of the loop.
         width: Width of the cell's input.
         training: Whether dropout is active.
     """
@@ -99,8 +99,7 @@ def dropout_masks(cell: Any, x: Tensor, width: int, training: bool | None) -> It
             one.get_dropout_mask(nothing + ops.zeros((1, width), x.dtype))
             one.get_recurrent_dropout_mask(nothing + ops.zeros((1, units), x.dtype))
         else:
-            # Keras' SimpleRNNCell draws masks in inference too, and does not use them: anything
-            # that is not None keeps it from that.
+            # keras.layers.SimpleRNNCell draws unused masks in inference too, if they are None.
             one._dropout_mask = one._recurrent_dropout_mask = False
     try:
         yield

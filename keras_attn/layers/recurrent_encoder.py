@@ -1,4 +1,4 @@
-"""The recurrent encoder."""
+"""Recurrent encoder."""
 
 from typing import Any
 
@@ -21,33 +21,34 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class RecurrentEncoder(MaskedLayer):
-    """A stack of (bidirectional) GRU or LSTM layers whose masks hold on every kernel.
+    """A stack of (bidirectional) GRU or LSTM layers that respects masks on every kernel.
 
         x      = dropout(x)                                           between the layers
         x[s]   = [forward(x)[s]; backward(x)[s]]                      (B, S, 2 U)
         output = x where there is a token, 0 elsewhere
 
-    Keras' recurrent layers run on cuDNN only where masks are right-padded and no row is empty. Here
-    no mask reaches them: the tokens of each row are moved to its front, run over in both
-    directions, and moved back. So padding may stand anywhere, a row may be empty, and the fast
-    kernels apply wherever Keras has them (no recurrent dropout).
+    The recurrent layers of Keras use cuDNN only if masks are right-padded and no row is empty. Here
+    they get no mask: the tokens of each row are moved to the front, read in both directions, and
+    moved back. So padding may stand anywhere, a row may be empty, and the fast kernels are used
+    wherever Keras has them (without recurrent dropout).
 
     Shapes: x `(B, S, D)` to `(B, S, 2 U)`, or `(B, S, U)` in one direction.
 
-    Masking: `padding_mask` (or the Keras mask of `x`) is handed on. Padded positions change nothing
-    and get zeros.
+    Masking: `padding_mask` (or the Keras mask of `x`) is the mask of the output. Padded positions
+    change nothing and get zeros.
 
     Args:
         units: Width U of each direction.
         num_layers: Number of layers.
         cell: `"gru"` (Cho et al., 2014) or `"lstm"` (Hochreiter and Schmidhuber, 1997).
-        bidirectional: Whether there is a backward direction (Schuster and Paliwal, 1997).
-        dropout: Dropout of the inputs of all layers but the first, whose inputs are the caller's.
-        recurrent_dropout: Dropout of the states, one mask for all steps (Gal and Ghahramani, 2016).
+        bidirectional: Whether to add a backward direction (Schuster and Paliwal, 1997).
+        dropout: Dropout rate of the inputs of all layers but the first.
+        recurrent_dropout: Dropout rate of the states, with one mask for all steps (Gal and
+            Ghahramani, 2016).
         kernel_initializer: Initializer of the input matrices.
         recurrent_initializer: Initializer of the recurrent matrices.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, S, D)`.
@@ -59,7 +60,7 @@ class RecurrentEncoder(MaskedLayer):
         final states of both directions.
 
     Raises:
-        ValueError: For wrong settings, ranks or masks.
+        ValueError: If a setting, rank or mask is wrong.
 
     Example:
 
@@ -103,7 +104,7 @@ class RecurrentEncoder(MaskedLayer):
         self.seed = seed
 
     def build(self, x_shape):
-        """Makes the layers."""
+        """Creates the layers."""
         self.forward_layers, self.backward_layers, self.dropouts = [], [], []
         width = x_shape[-1]
         for i in range(self.num_layers):
@@ -134,7 +135,7 @@ class RecurrentEncoder(MaskedLayer):
         return (*x_shape[:-1], self.units * (1 + self.bidirectional))
 
     def call(self, x, *, padding_mask=None, mask=None, x_mask=None, training=None):
-        """Runs in both directions."""
+        """Runs the layers in both directions."""
         check_rank(x, "x", shape="(B, S, D)")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         x = self._clean(x, padding_mask)
@@ -142,7 +143,7 @@ class RecurrentEncoder(MaskedLayer):
             to_front, to_back, reverse = _moves(padding_mask)
             x = _moved(x, to_front)
         for i, forward in enumerate(self.forward_layers):
-            # A Keras mask would keep the kernels from being used; there is no padding that matters.
+            # A Keras mask would disable the fast kernels; no padding matters here.
             x = _without_mask(self.dropouts[i](x, training=training) if i else x)
             output = forward(x, training=training)
             if self.bidirectional:
@@ -156,7 +157,7 @@ class RecurrentEncoder(MaskedLayer):
         return x
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "units": self.units,
@@ -172,12 +173,12 @@ class RecurrentEncoder(MaskedLayer):
 
 
 def _moves(mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Indices `(B, S)` that take the tokens to the front, back, and the front's tokens reversed."""
+    """Indices `(B, S)` that move tokens to the front, move them back, and reverse the front."""
     is_token = ops.cast(mask, "int32")
     ones = ops.ones_like(is_token)
     index = ops.cumsum(ones, axis=1) - 1
     count = ops.sum(is_token, axis=1, keepdims=True)
-    # Where each position goes: tokens in their order, then padding in its order.
+    # The target of each position: tokens in their order, then padding in its order.
     after = count + ops.cumsum(ones - is_token, axis=1) - 1
     to_back = ops.where(mask, ops.cumsum(is_token, axis=1) - 1, after)
     to_front = ops.argsort(to_back, axis=1)

@@ -1,4 +1,4 @@
-"""The loop of the recurrent decoder: all steps at once, and one by one."""
+"""Loop of the recurrent decoder: over a whole sequence, or step by step."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +15,11 @@ Tensor = Any
 
 
 class RecurrentLoop(MaskedLayer):
-    """What `AttentionDecoder` does at each step, in training and in decoding.
+    """The steps of `AttentionDecoder`, in training and in decoding.
 
-    Of the layer's settings and weights, which `AttentionDecoder` makes and describes, come those
-    that a step needs; what is the same at each step (the memory, its keys, its summary) is the
-    `source`, made once a call. Nothing is kept on the layer.
+    `AttentionDecoder` creates and documents the settings and weights. The memory, its keys and its
+    summary are the same at each step: they are the `source`, computed once for a call. Nothing is
+    kept on the layer.
     """
 
     @property
@@ -33,7 +33,7 @@ class RecurrentLoop(MaskedLayer):
         return self.bridge or not self.attention
 
     def _source(self, memory: Tensor | None, memory_mask: Tensor | None) -> dict[str, Any]:
-        """What is the same at each step: the memory, its keys and its summary."""
+        """The memory, its keys, its mask and its summary, as far as the layer needs them."""
         if (memory is None) == self.has_memory:
             made = "with" if self.has_memory else "without"
             raise ValueError(
@@ -58,7 +58,7 @@ class RecurrentLoop(MaskedLayer):
         return source
 
     def _initial(self, x: Tensor, source: dict[str, Any], given: Any) -> list[Tensor]:
-        """The states before the first step: those of the cell, what is fed, and the position."""
+        """The states before the first step: those of the cell, a[t-1], and the position."""
         nothing = ops.zeros_like(x[:, 0, :1])
         if given is not None:
             if self.bridge:
@@ -97,7 +97,7 @@ class RecurrentLoop(MaskedLayer):
         scored: bool,
         training: bool | None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """The loop; outputs of each step with its weights behind them."""
+        """Runs the loop; each output is followed by the weights of its step."""
 
         def step(x, states):
             output, weights, states = self._advance(x, states, source, training)
@@ -107,7 +107,7 @@ class RecurrentLoop(MaskedLayer):
             _Step(step, [state.shape[-1] for state in states], self.compute_dtype),
             return_sequences=True,
             return_state=True,
-            zero_output_for_mask=True,  # else Keras takes the first state for the output on JAX
+            zero_output_for_mask=True,  # else Keras outputs the first state on JAX
             dtype=self.dtype_policy,
             name="rnn",
         )
@@ -118,7 +118,7 @@ class RecurrentLoop(MaskedLayer):
     def _advance(
         self, x: Tensor, states: Sequence[Tensor], source: dict[str, Any], training: bool | None
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """One step `(B, D)`: the output (a[t] where it is fed, else [h; c]), weights and states."""
+        """One step `(B, D)`: the output (a[t] if it is fed, else [h; c]), weights and states."""
         count = len(self._widths)
         cell_states, others = list(states[:count]), list(states[count:])
         position = others.pop() if self._counts else None
@@ -129,7 +129,7 @@ class RecurrentLoop(MaskedLayer):
         packed = tree.pack_sequence_as(self._packed, cell_states)
         more = {"training": training} if getattr(self.cell, "_call_has_training_arg", 0) else {}
         output, cell_states = self.cell(ops.concatenate(inputs + others, axis=-1), packed, **more)
-        output = ops.cast(output, x.dtype)  # the cell may have a dtype of its own
+        output = ops.cast(output, x.dtype)  # the cell may have another dtype
         if source and self.order == "luong":
             context, weights = self._attend(output, source, position)
         output = ops.concatenate([output, *context], axis=-1) if context else output
@@ -177,7 +177,7 @@ class RecurrentLoop(MaskedLayer):
         return contexts, weights
 
     def _vector(self, output: Tensor, x: Tensor) -> Tensor:
-        """The attention vector a[t] of [h[t]; c[t]] and x[t], of one step or of all."""
+        """The attention vector a[t] from [h[t]; c[t]] and x[t], for one step or for all."""
         output = self.attention_dense(output)
         if self.add_input:
             output = self.activation(ops.cast(x, output.dtype) + output)
@@ -191,10 +191,10 @@ class RecurrentLoop(MaskedLayer):
         scored: bool,
         training: bool | None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Outputs and weights of `(B, T, ...)`, from those of the loop."""
+        """Outputs and weights `(B, T, ...)` from the output of the loop."""
         weights = []
         if scored:
-            # A width that is not known at the end of a slice would make all of it unknown.
+            # A slice with an unknown end would have an unknown width: reshape.
             start, steps = self._loop_width(source), ops.shape(output)[1]
             length = ops.shape(source["memory"])[1]
             for i in range(len(self.attention)):
@@ -226,12 +226,12 @@ class RecurrentLoop(MaskedLayer):
         """Runs over a prompt and returns the state that `step` continues.
 
         Args:
-            x: `(B, P, D)`, padded on either side where rows differ in length.
+            x: `(B, P, D)`, padded on either side if rows differ in length.
             padding_mask: `(B, P)`; the Keras mask of `x` if None.
             memory: `(B, S, Dm)`, or None. Its keys and summary are computed here, once.
             memory_mask: `(B, S)`; the Keras mask of `memory` if None.
-            max_length: Of no use here: the state of a recurrent network does not grow.
-            initial_state: As in the call.
+            max_length: Ignored, since the state of a recurrent network does not grow.
+            initial_state: See the call arguments.
 
         Returns:
             The output `(B, P, U)` and the state, a nest of batch-first tensors.
@@ -255,15 +255,15 @@ class RecurrentLoop(MaskedLayer):
     def step(
         self, x: Tensor, state: dict[str, Any], return_attention_scores: bool = False
     ) -> tuple[Any, ...]:
-        """Computes one new position; equal to the call on the whole.
+        """Computes one new position, with the result of the call on the whole sequence.
 
         Args:
             x: `(B, 1, D)`.
-            state: What `prefill` or the last `step` returned.
+            state: State from `prefill` or the last `step`.
             return_attention_scores: Whether the weights are returned too.
 
         Returns:
-            `(output (B, 1, U), state)`, or `(output, state, scores)`: with scores
+            `(output (B, 1, U), state)`, or `(output, state, scores)` with scores
             `{"self": [], "cross": [(B, 1, S), ...]}`.
         """
         with no_collection(), dropout_masks(self.cell, x, self._input_width, False):
@@ -279,12 +279,12 @@ class RecurrentLoop(MaskedLayer):
 
     @staticmethod
     def reorder(state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """Takes rows of a state, as beam search does within a sentence.
+        """Selects rows of a state, as beam search does among the beams of a sentence.
 
         Args:
             state: The state.
-            rows: int32 `(B,)`: the row that each new row continues; it must belong to the same
-                sentence, so what depends on the memory alone stays where it is.
+            rows: int32 `(B,)`, the row that each new row continues. It must belong to the same
+                sentence, because the memory is not reordered.
 
         Returns:
             The state of the new rows.
@@ -293,7 +293,7 @@ class RecurrentLoop(MaskedLayer):
 
 
 class _Step:
-    """What `keras.layers.RNN` takes for a cell: it lives for one call and owns nothing."""
+    """A cell for `keras.layers.RNN` that lives for one call and owns no layers."""
 
     def __init__(self, step: Any, widths: list[int], compute_dtype: str):
         self.call = step
@@ -304,7 +304,7 @@ class _Step:
         return self.call(x, states)
 
 
-_BASE = 256  # bfloat16 counts to 256, and Keras keeps all states in the dtype of the layer
+_BASE = 256  # bfloat16 counts to 256; Keras keeps all states in the dtype of the layer
 
 
 def _next(position: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Calls whose activations are computed again in the backward pass, with the same noise."""
+"""Rematerialization that draws the same random numbers in the backward pass."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ Tensor = Any
 
 
 class _FromStates(keras.StatelessScope):
-    """Lets the generators of random seeds start from given states, and counts their draws.
+    """Starts seed generators from given states, and counts their draws.
 
-    All other variables are what they are outside, in another scope of this kind or in none.
+    All other variables have their value from outside, in another stateless scope or in none.
     """
 
     def __init__(self, states: list[tuple[Any, Tensor]]):
@@ -34,19 +34,19 @@ def rematerialized(
     named: dict[str, Tensor | None] | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Calls a built layer, keeping no activations for its gradients: `layer(*inputs, **kwargs)`.
+    """Calls `layer(*inputs, **kwargs)` without keeping activations for its gradients.
 
-    The backward pass calls it once more. `keras.remat` alone would draw other noise then, as the
-    layer's seeds have moved on (on JAX it fails for that); here they start where they started.
+    The backward pass calls the layer again. `keras.remat` alone would draw other random numbers
+    then, since the seeds have moved on (on JAX it fails); here the seeds start from the same state.
 
     Args:
-        layer: A built layer without a state of its own but for seeds.
-        *inputs: Tensors that gradients flow to.
-        named: Tensors by keyword that gradients flow to, or None.
-        **kwargs: All else; no gradients flow to it on TensorFlow.
+        layer: A built layer whose only state is its seeds.
+        *inputs: Tensors that receive gradients.
+        named: Keyword arguments that receive gradients, a dict of tensors or None.
+        **kwargs: Other keyword arguments, which receive no gradients on TensorFlow.
 
     Returns:
-        What the layer returns: a tensor, or a tuple of tensors.
+        The output of the layer: a tensor, or a tuple of tensors.
     """
     weights = {id(v) for v in layer.weights}
     seeds = [v for v in layer.non_trainable_variables if id(v) not in weights]

@@ -1,4 +1,4 @@
-"""Normalization by the root mean square, which keeps masks."""
+"""Root mean square normalization that keeps masks."""
 
 from typing import Any
 
@@ -14,28 +14,28 @@ class RMSNormalization(MaskedLayer):
 
         output = x / sqrt(mean(x ** 2) + epsilon) * scale
 
-    A layer norm without its mean and without its bias: fewer operations, and about as good. It is
-    `keras.layers.RMSNormalization` over the last axis, except that the mask goes on: Keras' drops
-    it, and padding is attended to from there on. Computed in float32 or better.
+    It is a layer norm without mean and bias, which needs fewer operations and is about as good. It
+    equals `keras.layers.RMSNormalization` over the last axis, but keeps the mask of `x`, which the
+    Keras layer drops. It computes in float32 or better.
 
     Shapes: x `(..., D)` to `(..., D)`.
 
-    Masking: each position is normalized alone; the mask of `x` is that of the output.
+    Masking: each position is normalized alone; the output keeps the mask of `x`.
 
     Args:
-        epsilon: Added to the mean square.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        epsilon: Small number added to the mean square.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(..., D)`.
-        mask: Mask `(...)` of the output; that of `x` if None.
+        mask: Mask `(...)` of the output; the mask of `x` if None.
 
     Returns:
         `(..., D)` in the dtype of `x`.
 
     Raises:
-        ValueError: For an unknown width, an epsilon that is not positive, or a mask of another
-            shape or of floats.
+        ValueError: If the width is unknown, `epsilon` is not positive, or a mask has the wrong
+            shape or floats.
 
     Example:
 
@@ -52,7 +52,7 @@ class RMSNormalization(MaskedLayer):
         self.epsilon = epsilon
 
     def build(self, x_shape):
-        """Makes the scale."""
+        """Creates the scale."""
         if x_shape[-1] is None:
             raise ValueError(
                 "The last axis of the input of RMSNormalization must be known. "
@@ -67,5 +67,5 @@ class RMSNormalization(MaskedLayer):
         return ops.rms_normalization(x, self.scale, axis=-1, epsilon=self.epsilon)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "epsilon": self.epsilon}

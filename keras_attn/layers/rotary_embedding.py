@@ -1,4 +1,4 @@
-"""Rotary positions of queries and keys."""
+"""Rotary positions for queries and keys."""
 
 from typing import Any
 
@@ -17,38 +17,38 @@ from keras_attn.ops import apply_rotary
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class RotaryEmbedding(MaskedLayer):
-    """Rotates queries or keys by their positions (Su et al., 2021), for an attention of your own.
+    """Rotates queries or keys by their positions, for custom attention (Su et al., 2021).
 
         a[i]                    = positions[b, t] * base ** (-2i / H)
         output[b, t, n, i]      = x[b, t, n, i] cos(a[i]) - x[b, t, n, i + H/2] sin(a[i])
         output[b, t, n, i+H/2]  = x[b, t, n, i + H/2] cos(a[i]) + x[b, t, n, i] sin(a[i])
 
     for i < H / 2. The product of a rotated query and a rotated key depends on their distance alone.
-    Channels i and i + H / 2 are a pair, as in GPT-NeoX and Llama. No weights, any length.
-    `MultiHeadSelfAttention(positions="rotary")` and the blocks do this inside.
+    Channels i and i + H / 2 are a pair, as in GPT-NeoX and Llama. The layer has no weights and
+    takes any length. `MultiHeadSelfAttention(positions="rotary")` and the blocks do this inside.
 
     Shapes: x `(B, T, N, H)` to `(B, T, N, H)`, H even.
 
-    Masking: the mask of `x` (or an explicit `mask` `(B, T)`) is that of the output. Padded
-    positions are rotated as all others. With left padding any contiguous positions do, as only
-    distances count.
+    Masking: the mask of `x` (or an explicit `mask` `(B, T)`) is the mask of the output. Padded
+    positions are rotated like all others. Left padding needs no `positions`, since only distances
+    count.
 
     Args:
-        base: 10000 in the paper; greater for longer contexts.
-        scaling: For contexts longer than those of the training: `{"type": "linear", "factor": f}`
-            or `{"type": "llama3", "factor": f, ...}`, see `keras_attn.ops.rotary_rates`.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        base: Base of the wavelengths; 10000 in the paper, greater for longer contexts.
+        scaling: Scaling for contexts longer than in training: `{"type": "linear", "factor": f}` or
+            `{"type": "llama3", "factor": f, ...}`; see `keras_attn.ops.rotary_rates`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, T, N, H)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
-        mask: `(B, T)` mask of the output; that of `x` if None.
+        mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:
         `(B, T, N, H)` in the dtype of `x`.
 
     Raises:
-        ValueError: For an odd H, wrong ranks or lengths, or positions that are no integers.
+        ValueError: If H is odd, a rank or length is wrong, or the positions are not integers.
 
     Example:
 
@@ -77,5 +77,5 @@ class RotaryEmbedding(MaskedLayer):
         return apply_rotary(x, positions, self.base, self.scaling)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "base": self.base, "scaling": self.scaling}

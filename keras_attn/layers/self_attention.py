@@ -1,4 +1,4 @@
-"""Self-attention with one head: without weights, with one projection, with three."""
+"""Self-attention with one head and no, one or three projections."""
 
 from typing import Any
 
@@ -23,9 +23,9 @@ PROJECTIONS = (None, "shared", "separate")
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SelfAttention(MaskedLayer):
-    """Self-attention with one head, in three steps from no weights to those of the Transformer.
+    """Self-attention with one head and no, one or three projections.
 
-        projection   what is compared and averaged                kernels   biases
+        projection   queries, keys and values                     kernels   biases
         None         Q = K = V = x                                0         0
         "shared"     Q = K = V = x W + b                          D U       U
         "separate"   Q, K, V = x Wq + bq, x Wk + bk, x Wv + bv    3 D U     3 U
@@ -33,42 +33,41 @@ class SelfAttention(MaskedLayer):
         weights = softmax(scale * Q K^T)                  (B, T, T)
         output  = weights V                               (B, T, U)
 
-    `scale` is `1 / sqrt(U)` unless it is given, as in all layers here: `scale=1.0` gives the bare
-    `softmax(x x^T) x`. Without weights and with shared ones the products are symmetric: token t
-    scores s as s scores t. "separate" is one head of Vaswani et al. (2017), without the output
-    projection; for more heads there is `MultiHeadSelfAttention`.
+    With `scale=1.0` and no projection this is `softmax(x x^T) x`. With None and "shared" the
+    products are symmetric: token t scores s as s scores t. "separate" is one head of Vaswani et al.
+    (2017) without the output projection. For more heads use `MultiHeadSelfAttention`.
 
     Shapes: x `(B, T, D)`; U is `units`, or D.
 
-    Masking: the Keras mask of `x`, or `mask` `(B, T)` in its place, hides keys. `attention_mask`
-    `(B, T, T)` or `(B, 1, T, T)` hides more. Masks are boolean or 0/1 integers, True: may be
-    attended. The mask of the output is that of `x`, or the explicit one. A query that sees no key
-    gets a zero output and zero weights; a padded query that sees keys is computed as any other.
+    Masking: the Keras mask of `x`, or an explicit `mask` `(B, T)`, hides keys and is the mask of
+    the output. `attention_mask` `(B, T, T)` or `(B, 1, T, T)` hides more. Masks are boolean or 0/1
+    integers; True may be attended. A query that sees no key gets a zero output and zero weights. A
+    padded query that sees keys is computed like any other.
 
     Args:
         projection: None, "shared" or "separate".
-        units: Width U of queries, keys and values; D if None. Not without a projection.
-        use_bias: Whether projections have biases. Not without a projection.
+        units: Width U of queries, keys and values; D if None. It needs a projection.
+        use_bias: Whether projections have biases. It needs a projection.
         scale: Factor of the products; `1 / sqrt(U)` if None.
         attention_dropout: Share of the weights set to zero in training.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, T, D)`.
         attention_mask: `(B, T, T)` or `(B, 1, T, T)`.
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
-        mask: `(B, T)` padding mask.
+        mask: Padding mask `(B, T)`.
         training: Whether dropout is active.
 
     Returns:
         The output `(B, T, U)`, or `(output, weights)` with weights `(B, T, T)`.
 
     Raises:
-        ValueError: For wrong settings, ranks, lengths, or masks of floats.
+        ValueError: If a setting, rank or length is wrong, or a mask has floats.
 
     Example:
 
@@ -124,7 +123,7 @@ class SelfAttention(MaskedLayer):
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
     def build(self, x_shape):
-        """Makes no, one or three projections."""
+        """Creates the projections."""
         if len(x_shape) != 3:
             raise ValueError(f"`x` must have shape (B, T, D). Received: shape {x_shape}.")
         if x_shape[-1] is None:
@@ -197,7 +196,7 @@ class SelfAttention(MaskedLayer):
         return (output, scores) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "projection": self.projection,

@@ -1,4 +1,4 @@
-"""What the attention layers of recurrent networks share."""
+"""Base class of the attention layers of recurrent networks."""
 
 from typing import Any
 
@@ -32,21 +32,22 @@ _WINDOW_SIZE = 10  # of Luong et al.
 
 
 class SequenceAttention(MaskedLayer):
-    """One head of attention from queries to the values of another sequence: a base class.
+    """Base class of attention with one head from queries to another sequence.
 
         weights[t] = softmax_s(compute_scores(query, project_key(key))[t])      (B, T, S)
         context[t] = sum_s weights[t, s] value[s]                               (B, T, Dv)
 
-    A subclass says how pairs are scored, with three methods: `build_scores` makes its weights,
+    A subclass implements the scores with three methods: `build_scores` creates its weights,
     `project_key` projects keys, once for many queries, and `compute_scores` returns the scores.
-    Masks, windows (see `AdditiveAttention`), softmax, dropout and the average are here. Every
+    This class has masks, windows (see `AdditiveAttention`), softmax, dropout and the average. Every
     subclass works in an `AttentionDecoder`.
 
     Shapes: query `(B, T, Dq)`, value `(B, S, Dv)`, key `(B, S, Dk)`.
 
-    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` does so for each query. Where no
-    mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides nothing: it is
-    the mask of the output. A query that sees no key gets zero weights and a zero context.
+    Masking: `value_mask` `(B, S)` hides keys, `attention_mask` hides keys from single queries.
+    Where no mask is given, the Keras masks of `value` and `key` are used. `query_mask` hides
+    nothing: it is the mask of the output. A query that sees no key gets zero weights and a zero
+    context.
 
     Args:
         window: `None` (all keys), `"monotonic"` or `"predictive"`.
@@ -54,19 +55,19 @@ class SequenceAttention(MaskedLayer):
         attention_dropout: Share of the weights set to zero in training.
         kernel_initializer: Initializer of the matrices and vectors.
         seed: Seed of the dropout.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         query: `(B, T, Dq)`.
         value: `(B, S, Dv)`.
         key: `(B, S, Dk)`; `value` if None.
-        query_mask: `(B, T)` mask of the output.
+        query_mask: Mask `(B, T)` of the output.
         value_mask: `(B, S)`.
         key_mask: `(B, S)`.
         attention_mask: `(B, T, S)` or `(B, 1, T, S)`.
-        projected_key: What `project_key(key)` returned, where many queries read one memory. NaN
-            in its padding, or in that of `value`, is then not taken out.
-        positions: `(B, T)`: positions of the queries for `"monotonic"`; 0, 1, 2, ... if None.
+        projected_key: Result of `project_key(key)`, where many queries read one memory. NaN in
+            its padding, or in that of `value`, is then not removed.
+        positions: Positions `(B, T)` of the queries for `"monotonic"`; 0, 1, 2, ... if None.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
 
@@ -74,7 +75,7 @@ class SequenceAttention(MaskedLayer):
         The context `(B, T, Dv)`, or `(context, weights)` with weights `(B, T, S)`.
 
     Raises:
-        ValueError: For wrong settings, ranks, lengths, or masks of floats.
+        ValueError: If a setting, rank or length is wrong, or a mask has floats.
 
     Example:
 
@@ -125,7 +126,7 @@ class SequenceAttention(MaskedLayer):
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
     def build(self, query_shape, value_shape=None, key_shape=None):
-        """Makes the weights."""
+        """Creates the weights."""
         if value_shape is None:
             raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
         key_shape = key_shape or value_shape
@@ -156,11 +157,11 @@ class SequenceAttention(MaskedLayer):
         )
 
     def build_scores(self, query_shape: tuple, key_shape: tuple) -> None:
-        """Makes the weights of the scores."""
+        """Creates the weights of the scores."""
         raise NotImplementedError
 
     def compute_scores(self, query: Tensor, projected_key: Tensor) -> Tensor:
-        """Scores queries `(B, T, Dq)` and projected keys `(B, S, ...)`: returns `(B, T, S)`."""
+        """Scores `(B, T, S)` of queries `(B, T, Dq)` and projected keys `(B, S, ...)`."""
         raise NotImplementedError
 
     def project_key(self, key: Tensor) -> Tensor:
@@ -169,9 +170,9 @@ class SequenceAttention(MaskedLayer):
 
     @staticmethod
     def project(dense: keras.layers.Dense, x: Tensor) -> Tensor:
-        """Applies a dense layer to `(B, T, D)`; one step as a matrix.
+        """Applies a dense layer to `(B, T, D)`, as a product of matrices for T = 1.
 
-        XLA on TensorFlow cannot differentiate the product of three axes within a loop.
+        XLA on TensorFlow cannot differentiate a product of rank 3 inside a loop.
         """
         if x.shape[1] == 1:
             return ops.expand_dims(dense(x[:, 0]), 1)
@@ -197,7 +198,7 @@ class SequenceAttention(MaskedLayer):
         mask=None,
         training=None,
     ):
-        """Scores, normalises and averages."""
+        """Scores the tokens, normalises the scores and averages."""
         if value is None:
             raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
         if key is not None and projected_key is not None:
@@ -214,7 +215,7 @@ class SequenceAttention(MaskedLayer):
         key_mask = sequence_mask(value, key_mask, name="key_mask")
         if key_mask is not None:
             value_mask = key_mask if value_mask is None else ops.logical_and(value_mask, key_mask)
-        if projected_key is None:  # else the memory of a loop, cleaned before it
+        if projected_key is None:  # else the loop has cleaned the memory
             value = self._clean(value, value_mask)
             key = None if key is None else self._clean(key, value_mask)
             projected_key = self.project_key(value if key is None else key)
@@ -257,7 +258,7 @@ class SequenceAttention(MaskedLayer):
         return ops.cast(positions, "float32"), key_index
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "window": self.window,

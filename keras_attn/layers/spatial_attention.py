@@ -1,4 +1,4 @@
-"""Attention to places of a picture, by a convolution."""
+"""Spatial attention by a convolution."""
 
 from typing import Any
 
@@ -11,29 +11,29 @@ from keras_attn.layers.masked_layer import check_positive, cloned
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SpatialAttention(ImageGate):
-    """Attention to places of a picture: "where" to look (CBAM, Woo et al., 2018, equation 3).
+    """Attention to the places of a picture: "where" to look (CBAM, Woo et al., 2018, equation 3).
 
         maps   = [average of x over channels; maximum of x over channels]   (B, H, W, 2)
         gates  = sigmoid(convolution(maps, K) + b)                          (B, H, W)
         output = x * gates                                                  (B, H, W, C)
 
-    As in the paper's formula. The authors' program puts a batch normalization before the sigmoid,
-    and the maximum before the average; take care with weights that come from there.
+    This is the formula of the paper. The authors' code has a batch normalization before the sigmoid
+    and the maximum before the average; mind this when you load its weights.
 
-    Gates are no weights of a softmax: each is between 0 and 1 by itself, and `collect_attention`
-    does not collect them.
+    Gates do not come from a softmax: each is between 0 and 1, and `collect_attention` does not
+    collect them.
 
     Shapes: x `(B, H, W, C)` to `(B, H, W, C)`, any H and W; `(B, C, H, W)` with channels first.
 
-    Masking: none. Resize pictures rather than pad them; Keras warns where `x` has a mask.
+    Masking: none. Resize pictures rather than pad them; Keras warns if `x` has a mask.
 
     Args:
         kernel_size: Rows and columns of the kernel K; odd.
-        use_bias: Whether there is a bias b.
+        use_bias: Whether to use the bias b.
         kernel_initializer: Initializer of K.
         bias_initializer: Initializer of b.
-        data_format: `"channels_last"` or `"channels_first"`; Keras' setting if None.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        data_format: `"channels_last"` or `"channels_first"`; the Keras setting if None.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, H, W, C)`.
@@ -43,7 +43,7 @@ class SpatialAttention(ImageGate):
         `(B, H, W, C)`, or `(output, gates)` with gates `(B, H, W)`.
 
     Raises:
-        ValueError: For wrong settings or shapes.
+        ValueError: If a setting or a shape is wrong.
 
     Example:
 
@@ -75,13 +75,13 @@ class SpatialAttention(ImageGate):
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
     def build(self, x_shape):
-        """Makes the convolution."""
+        """Creates the convolution."""
         self._check_input(x_shape)
         self.convolution = keras.layers.Conv2D(
             1,
             self.kernel_size,
             padding="same",
-            data_format="channels_last",  # of the maps, whatever that of `x` is
+            data_format="channels_last",  # the maps, not `x`
             use_bias=self.use_bias,
             kernel_initializer=cloned(self.kernel_initializer),
             bias_initializer=cloned(self.bias_initializer),
@@ -92,7 +92,7 @@ class SpatialAttention(ImageGate):
         self.convolution.build((x_shape[0], rows, columns, 2))
 
     def call(self, x, *, return_attention_scores=False):
-        """Pools, makes the gates and multiplies by them."""
+        """Multiplies the picture by its gates."""
         average = ops.mean(x, axis=self.channel_axis)
         maps = ops.stack([average, ops.max(x, axis=self.channel_axis)], axis=-1)
         gates = ops.cast(ops.sigmoid(self.convolution(maps)), x.dtype)
@@ -101,7 +101,7 @@ class SpatialAttention(ImageGate):
         return (output, gates) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "kernel_size": self.kernel_size,

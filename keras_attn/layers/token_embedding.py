@@ -1,4 +1,4 @@
-"""Token embedding, scaled, and tied to the output."""
+"""Scaled token embedding, tied to the output."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from keras_attn.ops.positions import no_negative
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TokenEmbedding(MaskedLayer):
-    """Embeds token ids, and projects back to logits with the same matrix.
+    """Embeds token ids, and projects vectors to logits with the same matrix.
 
         embed:    output[b, t] = E[ids[b, t]] * sqrt(D)       (B, T, D)
         reverse:  logits = x E^T (+ b)                        (B, T, V)
 
-    The scale is that of Vaswani et al., 2017, section 3.4; the tied output that of Press and Wolf,
-    2017. The initial embeddings are normal with standard deviation `1 / sqrt(D)`, so that both
-    directions start with unit scale.
+    The scale follows Vaswani et al., 2017, section 3.4, and the tied output Press and Wolf, 2017.
+    The initial embeddings are normal with standard deviation `1 / sqrt(D)`, so that both directions
+    start with unit scale.
 
     Shapes: ids `(B, T)` to `(B, T, D)`; with `reverse`, x `(..., D)` to `(..., V)`.
 
-    Masking: with `mask_zero`, id 0 is padding and the output carries the mask `ids != 0`, or the
-    explicit `mask` in its place. With `reverse` the mask of `x` is handed on.
+    Masking: the output carries the explicit `mask`, or the mask `ids != 0` with `mask_zero`. With
+    `reverse` it keeps the mask of `x`.
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -32,23 +32,23 @@ class TokenEmbedding(MaskedLayer):
         scale: Whether embeddings are multiplied by `sqrt(D)`.
         mask_zero: Whether id 0 is padding.
         embeddings_initializer: Initializer of E; normal with deviation `1 / sqrt(D)` if None.
-        output_bias: Whether logits have a bias b of V numbers, as those of BERT and Marian.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        output_bias: Whether logits have a bias b `(V,)`, as in BERT and Marian.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`. float32 ids are taken too, as a
-            `Sequential` model without an `Input` makes them. Ids are not known when a model is
-            built: one outside of the vocabulary, or below 0, fails on a CPU (TensorFlow, PyTorch);
-            on accelerators and on JAX it gives an undefined row. Check ids where they are made.
-        reverse: Whether to project back to logits.
+        x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`. float32 ids, which a `Sequential`
+            model without an `Input` makes, are accepted too. An id below 0 or outside the
+            vocabulary fails on a CPU (TensorFlow, PyTorch); on accelerators and on JAX it gives an
+            undefined row.
+        reverse: Whether to project `x` to logits.
         mask: Mask of the output.
 
     Returns:
         Embeddings `(B, T, D)`, or logits `(..., V)`.
 
     Raises:
-        ValueError: For ids of 16-bit floats or vectors without `reverse`, a wrong width with
-            `reverse`, or a mask of another shape or of floats.
+        ValueError: If ids are 16-bit floats, vectors come without `reverse` or with a wrong width,
+            or a mask has the wrong shape or floats.
 
     Example:
 
@@ -84,14 +84,14 @@ class TokenEmbedding(MaskedLayer):
             vocabulary_size,
             dim,
             embeddings_initializer=self.embeddings_initializer,
-            reverse_dtype=self.compute_dtype,  # not that of the variable, as Keras would
+            reverse_dtype=self.compute_dtype,  # Keras would take that of the variable
             dtype=self.dtype_policy,
             name="embedding",
         )
-        self.embedding.supports_masking = True  # this layer sees to the masks
+        self.embedding.supports_masking = True  # this layer handles the masks
 
     def build(self, x_shape=None):
-        """Makes the matrix."""
+        """Creates the matrix."""
         self.embedding.build()
         if self.output_bias:
             self.bias = self.add_weight(
@@ -99,16 +99,16 @@ class TokenEmbedding(MaskedLayer):
             )
 
     def __call__(self, x, *, reverse=False, mask=None, **kwargs):
-        """Takes ids as integers, then calls as any layer."""
+        """Converts ids to integers, then calls the layer."""
         x = x if reverse else ids_as_integers(x)
         return super().__call__(x, reverse=reverse, mask=mask, **kwargs)
 
     def call(self, x, *, reverse=False, mask=None):
-        """Embeds ids, or projects back."""
+        """Embeds ids, or projects to logits."""
         dtype = keras.backend.standardize_dtype(x.dtype)
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - bool(reverse))
-            x = ops.copy(x)  # what is inside would hand on the mask of `x`, not an explicit one
+            x = ops.copy(x)  # else the sublayer passes on the mask of `x`, not the explicit one
         if reverse:
             if x.shape[-1] != self.dim:
                 raise ValueError(
@@ -126,18 +126,18 @@ class TokenEmbedding(MaskedLayer):
         return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
 
     def biased(self, logits: Any) -> Any:
-        """Adds the bias of the output, where there is one, to products with `output_kernel`."""
+        """Adds the output bias, if there is one, to products with `output_kernel`."""
         return logits if self.bias is None else logits + ops.cast(self.bias, logits.dtype)
 
     def output_kernel(self) -> Any:
-        """Returns the matrix `(D, V)` of the call with `reverse`: `x @ kernel`, `biased`, are its
-        logits.
+        """Returns the matrix `(D, V)` of the call with `reverse`.
 
-        A copy, laid out as products of few rows read it fastest: for loops that decode.
+        `biased(x @ kernel)` are the logits. The kernel is a copy in the layout that is fastest for
+        the few rows of a decoding loop.
 
         Returns:
-            The kernel in the dtype of the logits, or None where they are no such product: for
-            weights of int8 or int4, and with a soft cap.
+            The kernel in the dtype of the logits; None for int8 or int4 weights and with a soft
+            cap, where logits are not such a product.
         """
         capped = getattr(self.embedding, "logit_soft_cap", None) is not None
         if capped or self.embedding.quantization_mode is not None:
@@ -158,7 +158,7 @@ class TokenEmbedding(MaskedLayer):
         return ops.not_equal(x, 0)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,
@@ -171,10 +171,10 @@ class TokenEmbedding(MaskedLayer):
 
 
 def ids_as_integers(x: Any) -> Any:
-    """Returns ids `(B, T)` that Keras has cast to floats as integers, all else as it is.
+    """Returns ids `(B, T)` that Keras has cast to floats as integers, and other tensors unchanged.
 
-    Keras casts ids to float32 in a `Sequential` model without an `Input`, and to float64 where it
-    builds a model across replicas. Both hold ids exactly; 16 bits would not.
+    Keras casts ids to float32 in a `Sequential` model without an `Input`, and to float64 when it
+    builds a model across replicas. Both hold ids exactly; 16-bit floats would not.
     """
     dtype = keras.backend.standardize_dtype(getattr(x, "dtype", "int32"))
     if dtype in ("float32", "float64") and len(x.shape) <= 2:

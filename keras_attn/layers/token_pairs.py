@@ -1,4 +1,4 @@
-"""Pairs of neighbouring tokens, hashed to ids."""
+"""Hashed ids of pairs of neighbouring tokens."""
 
 import hashlib
 from typing import Any
@@ -18,28 +18,28 @@ _DIGIT = 2**15
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class HashedTokenPairs(MaskedLayer):
-    """Ids of pairs of neighbouring tokens, by hashing (Weinberger et al., 2009; fastText).
+    """Hashes pairs of neighbouring tokens to ids (Weinberger et al., 2009; fastText).
 
         output[b, s] = 1 + hash(token_ids[b, s], token_ids[b, s + 1]) mod (num_buckets - 1)
 
-    and 0 where either of the two is padding, as for the last token. An embedding of `num_buckets`
-    rows reads them. The hash is that of this docstring, not of Python: the same ids come on every
-    backend, eager, compiled and in SavedModels. Two residues of the prime p = 46337 are computed,
-    each with a multiplier k and a start c of its own, which `seed` determines:
+    The id is 0 where either token is padding, and for the last token. An embedding of `num_buckets`
+    rows reads the ids. They are the same on every backend, eager, compiled and in SavedModels. The
+    hash has two residues of the prime p = 46337, each with its own multiplier k and start c, which
+    `seed` determines:
 
         h = c;  for each of the two tokens:  h = (h k + id mod 2^15) k + id div 2^15;  h = h^3 mod p
 
-    All products are below 2^31, so that int32 is enough.
+    All products are below 2^31, so int32 is enough.
 
     Shapes: token_ids `(B, S)` to `(B, S)`, int32.
 
-    Masking: ids of 0 and positions that `mask` `(B, S)`, or the Keras mask of the ids, hides are
-    padding. The output has no mask: an id of 0 says it.
+    Masking: ids of 0, and positions that `mask` `(B, S)` or the Keras mask of the ids hides, are
+    padding. The output has no mask; its padding has id 0.
 
     Args:
-        num_buckets: Number of ids, 0 among them; at least 2.
-        seed: Another seed gives other collisions.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        num_buckets: Number of ids, with 0; at least 2.
+        seed: Seed of the hash; another seed gives other collisions.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         token_ids: Integers `(B, S)`, from 0 to 2^31 - 1; 0 is padding.
@@ -49,7 +49,7 @@ class HashedTokenPairs(MaskedLayer):
         Ids `(B, S)`, from 0 to `num_buckets - 1`.
 
     Raises:
-        ValueError: For wrong settings, ranks or masks, or ids that are no integers.
+        ValueError: If a setting, rank or mask is wrong, or the ids are not integers.
 
     Example:
 
@@ -74,7 +74,7 @@ class HashedTokenPairs(MaskedLayer):
         return None
 
     def call(self, token_ids, *, mask=None):
-        """Hashes."""
+        """Hashes the pairs."""
         token_ids = integer_ids(token_ids, self.name)
         mask = sequence_mask(token_ids, mask, name="mask")
         if mask is not None:
@@ -96,5 +96,5 @@ class HashedTokenPairs(MaskedLayer):
         return residue
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         return {**super().get_config(), "num_buckets": self.num_buckets, "seed": self.seed}

@@ -1,4 +1,4 @@
-"""One learned weight for each token of the vocabulary: a trainable IDF."""
+"""Learned weights of the tokens of a vocabulary, a trainable IDF."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ ACTIVATIONS = (None, "softplus", "exponential")
 
 
 def integer_ids(token_ids: Tensor, name: str) -> Tensor:
-    """Returns ids `(B, S)` as int32; raises a ValueError for anything else."""
+    """Returns ids `(B, S)` as int32; raises a ValueError if rank or dtype is wrong."""
     check_rank(token_ids, "token_ids", 2, "(B, S)")
     dtype = keras.backend.standardize_dtype(token_ids.dtype)
     if "int" not in dtype and not builds_across_replicas():
@@ -36,41 +36,41 @@ def integer_ids(token_ids: Tensor, name: str) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TokenWeighting(MaskedLayer):
-    """Multiplies each token by a weight that belongs to its id, and is learned.
+    """Multiplies each token by a learned weight of its id.
 
         weights[b, s] = activation(w[token_ids[b, s]]), 0 where there is no token     (B, S)
         output[b, s]  = weights[b, s] x[b, s]                                         (B, S, D)
 
-    It is the inverse document frequency of TF-IDF made trainable (Salton and Buckley, 1988, on the
-    fixed one), and the first step of attention: a weight that depends on the token alone, not on
-    its neighbours. The weights are not normalised; they begin as `initial`, or as 1, where this
+    It is a trainable inverse document frequency (for the fixed one of TF-IDF see Salton and
+    Buckley, 1988), and a first step to attention: a weight that depends on the token alone, not on
+    its neighbours. The weights are not normalised. They start at `initial`, or at 1, where the
     layer changes nothing.
 
     Shapes: x `(B, S, D)` and token_ids `(B, S)` to `(B, S, D)`. Weights: V.
 
-    Masking: the Keras mask of `x`, or `mask` `(B, S)` in its place, is that of the output; what it
-    hides has a weight of 0.
+    Masking: `mask` `(B, S)`, or the Keras mask of `x`, is the mask of the output. Hidden tokens
+    have a weight of 0.
 
     Args:
         vocabulary_size: Number V of ids.
-        initial: V initial weights, such as IDF; 1 for all if None. They are weights, not settings:
-            they are not in the config, and a saved model keeps what was learned.
+        initial: V initial weights, such as IDF; 1 for all if None. They are not in the config; a
+            saved model keeps the learned weights.
         activation: None (any weight, also below 0), `"softplus"` or `"exponential"` (above 0).
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, S, D)`.
         token_ids: Integers `(B, S)` below `vocabulary_size`.
-        mask: `(B, S)`, boolean or 0/1 integers; that of `x` if None.
+        mask: `(B, S)`, boolean or 0/1 integers; the mask of `x` if None.
         return_attention_scores: Whether the weights are returned too.
 
     Returns:
-        `(B, S, D)`, or `(output, weights)` with weights `(B, S)`. `collect_attention` gives them
-        the role `weighting`. `layer.token_weights(token_ids)` gives the weights alone,
+        `(B, S, D)`, or `(output, weights)` with weights `(B, S)`. Their role in `collect_attention`
+        is `weighting`. `layer.token_weights(token_ids)` returns the weights alone, and
         `layer.get_token_weights()` those of the vocabulary.
 
     Raises:
-        ValueError: For wrong settings, ranks or masks, or ids that are no integers.
+        ValueError: If a setting, rank or mask is wrong, or the ids are not integers.
 
     Example:
 
@@ -102,7 +102,7 @@ class TokenWeighting(MaskedLayer):
         self._initial = None if initial is None else self._before_activation(initial, "initial")
 
     def _before_activation(self, values: Any, name: str) -> np.ndarray:
-        """What the activation makes `values` of."""
+        """The numbers from which the activation computes `values`."""
         values = np.asarray(values, "float64")
         if values.shape != (self.vocabulary_size,):
             raise ValueError(
@@ -123,14 +123,14 @@ class TokenWeighting(MaskedLayer):
         return values
 
     def build(self, x_shape=None, token_ids_shape=None):
-        """Makes the weights."""
+        """Creates the weights."""
         begin = self._initial
         if begin is None:
             begin = self._before_activation(np.ones(self.vocabulary_size), "initial")
         self.table = self.add_weight(
             shape=(self.vocabulary_size,),
             initializer=lambda shape, dtype: ops.convert_to_tensor(begin, dtype),
-            autocast=False,  # of what is looked up, not of the whole table
+            autocast=False,  # cast what is looked up, not the whole table
             name="table",
         )
         self._initial = None
@@ -162,7 +162,7 @@ class TokenWeighting(MaskedLayer):
         self.table.assign(before)
 
     def call(self, x, token_ids, *, mask=None, return_attention_scores=False, x_mask=None):
-        """Multiplies."""
+        """Multiplies the tokens by their weights."""
         check_rank(x, "x", shape="(B, S, D)")
         check_mask(token_ids, x, name="token_ids")
         mask = sequence_mask(x, mask, x_mask, name="mask")
@@ -175,7 +175,7 @@ class TokenWeighting(MaskedLayer):
         return (output, weights) if return_attention_scores else output
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs: not the weights."""
+        """Returns the config, without the weights."""
         return {
             **super().get_config(),
             "vocabulary_size": self.vocabulary_size,

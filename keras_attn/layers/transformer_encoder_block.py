@@ -1,4 +1,4 @@
-"""One block of a Transformer encoder."""
+"""Transformer encoder block."""
 
 import keras
 
@@ -8,20 +8,19 @@ from keras_attn.layers.masked_layer import check_rank, sequence_mask
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TransformerEncoderBlock(TransformerBlock):
-    """A Transformer encoder block (Vaswani et al., 2017): self-attention and feed-forward.
+    """Transformer encoder block: self-attention and feed-forward (Vaswani et al., 2017).
 
         post-norm (the paper):        x = norm(x + attention(x));  x = norm(x + feed_forward(x))
         pre-norm (normalize_first):   x = x + attention(norm(x));  x = x + feed_forward(norm(x))
 
-    Dropout is applied to what is added. A pre-norm stack wants a norm at its end
-    (`TransformerEncoder` adds it; Xiong et al., 2020, on the difference).
+    Dropout applies to the outputs of the sublayers before the addition. A pre-norm stack needs a
+    norm at its end (Xiong et al., 2020), which `TransformerEncoder` adds.
 
     Shapes: x `(B, T, D)` to `(B, T, D)`, D divisible by `num_heads` unless `key_dim` is given.
 
-    Masking: `padding_mask` `(B, T)`, or the Keras mask of `x` where it is not given, hides keys and
-    is the mask of the output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides more.
-    Masks are boolean or 0/1 integers, True: may be attended.
-    Padding never changes the output of real tokens, at any depth.
+    Masking: `padding_mask` `(B, T)`, or the Keras mask of `x`, hides keys and is the mask of the
+    output. `attention_mask` `(B, T, T)` or `(B, 1|N, T, T)` hides more. Masks are boolean or 0/1
+    integers; True may be attended. Padding never changes the output of real tokens.
 
     Args:
         num_heads: Number of attention heads N.
@@ -32,30 +31,31 @@ class TransformerEncoderBlock(TransformerBlock):
         dropout: Dropout of the sublayers' outputs.
         attention_dropout: Dropout of the attention weights.
         activation: Activation of the feed-forward network.
-        normalize_first: Pre-norm instead of post-norm.
+        normalize_first: Whether to use pre-norm instead of post-norm.
         layer_norm_epsilon: Epsilon of the norms.
         kernel_initializer: Initializer of the projections.
         bias_initializer: Initializer of their biases.
         seed: Seed of the dropouts.
         value_rank: Rank of the projection of values in the attention; full if None.
         normalization: "layer_norm", or "rms_norm" (Zhang and Sennrich, 2019).
-        gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020): with
-            `activation="silu"` it is SwiGLU.
-        use_bias: Whether the projections have biases; layer norms have theirs in any case.
-        positions: None, "rotary" (Su et al., 2021), "alibi" (Press et al., 2022) or "relative"
-            (T5: Raffel et al., 2020): positions that enter the self-attention. Without them, add
+        gated: Whether the feed-forward network is a gated linear unit (Shazeer, 2020); SwiGLU with
+            `activation="silu"`.
+        use_bias: Whether the projections have biases; layer norms always have one.
+        positions: Positions in the self-attention: "rotary" (Su et al., 2021), "alibi" (Press et
+            al., 2022), "relative" (T5: Raffel et al., 2020) or None. With None, add
             `PositionalEncoding` to the embeddings.
         rotary_base: Base of the wavelengths of rotary positions.
-        rotary_scaling: Of rotary positions, for longer contexts: see `keras_attn.ops.rotary_rates`.
+        rotary_scaling: Scaling of rotary positions for longer contexts; see
+            `keras_attn.ops.rotary_rates`.
         num_buckets: Number of buckets of relative positions; even.
-        max_distance: Distance from which on all relative positions are in one bucket.
-        sliding_window: Hides keys of the self-attention that are that many positions away, or more.
-        scale: Factor of the products of queries and keys; `1 / sqrt(key_dim)` if None.
-        attention_kernel: "auto", "plain", "chunked" or "flash": what computes the attention, see
+        max_distance: Distance from which all relative positions share one bucket.
+        sliding_window: Self-attention does not see keys at this distance or farther.
+        scale: Factor of the query-key products; `1 / sqrt(key_dim)` if None.
+        attention_kernel: "auto", "plain", "chunked" or "flash"; see
             `keras_attn.ops.dot_product_attention`. Only "auto" and "plain" have dropout and scores.
-        right_padding: Whether padding masks hide the end of rows alone, as a promise: kernels then
-            get lengths, the number of tokens of each row. A mask with holes would hide other keys.
-        **kwargs: `name`, `dtype`, ... of `keras.layers.Layer`.
+        right_padding: A promise that padding stands only at the end of rows. Kernels then get the
+            number of tokens of each row; with other padding they would hide the wrong keys.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         x: `(B, T, D)`.
@@ -66,14 +66,14 @@ class TransformerEncoderBlock(TransformerBlock):
         use_causal_mask: Whether later positions are hidden from earlier ones.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for the positions that the block
-            has; `0 ... T-1` if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
+            the block; `0 ... T-1` if None.
 
     Returns:
         The output `(B, T, D)`, or `(output, weights)` with weights `(B, N, T, T)`.
 
     Raises:
-        ValueError: For wrong settings, widths not divisible by heads, or wrong masks.
+        ValueError: If a setting or a mask is wrong, or the heads do not divide the width.
 
     Example:
 
@@ -93,7 +93,7 @@ class TransformerEncoderBlock(TransformerBlock):
     _needed_masks = (("x", ("padding_mask", "mask", "x_mask")),)
 
     def build(self, x_shape):
-        """Makes the sublayers."""
+        """Creates the sublayers."""
         self._build_common(x_shape)
 
     def call(

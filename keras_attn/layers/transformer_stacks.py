@@ -26,7 +26,7 @@ Tensor = Any
 
 
 class _Stack(TransformerBlock):
-    """A number of equal blocks; a pre-norm stack ends with a norm."""
+    """Base class of stacks of equal blocks. A pre-norm stack ends with a norm."""
 
     _query_mask_name = "padding_mask"
     _key_mask_name = "padding_mask"
@@ -72,7 +72,7 @@ class _Stack(TransformerBlock):
         **kwargs: Any,
     ) -> Any:
         named = {"attention_bias": attention_bias}
-        # Collected scores would leave the call that is made twice.
+        # A rematerialized call cannot hand scores to a collector.
         if self.rematerialize and training and active_collector() is None:
             return rematerialized(block, *inputs, named=named, training=training, **kwargs)
         return block(*inputs, training=training, **named, **kwargs)
@@ -94,19 +94,19 @@ class TransformerEncoder(_Stack):
 
         x = block_i(x) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
 
-    With `positions="relative"` all blocks have one table of biases, as those of T5.
+    With `positions="relative"` all blocks share one table of biases, as in T5.
 
-    Shapes: x `(B, T, D)` to `(B, T, D)`: embeddings go in, with positions unless the
+    Shapes: x `(B, T, D)` to `(B, T, D)`. The inputs are embeddings, with positions unless the
     blocks have them (`positions="rotary"`, `"alibi"` or `"relative"`).
 
-    Masking: as `TransformerEncoderBlock`, the same for all blocks.
+    Masking: as in `TransformerEncoderBlock`, with the same masks for all blocks.
 
     Args:
         num_layers: Number of blocks.
         num_heads: Number of attention heads N.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
-        rematerialize: Whether training keeps only what goes into each block, and computes the block
-            again for its gradients: less memory, one forward pass more, the same values.
+        rematerialize: Whether training keeps only the input of each block, and computes the block
+            again for its gradients. It takes less memory and one more forward pass.
         **kwargs: All other arguments of `TransformerEncoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -118,14 +118,14 @@ class TransformerEncoder(_Stack):
         training: Whether dropout is active.
         attention_bias: Floats `(B|1, N|1, T|1, T|1)`, added to the scaled products of all blocks;
             -inf hides.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for the positions that the blocks
-            have; `0 ... T-1` if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
+            the blocks; `0 ... T-1` if None.
 
     Returns:
         The output `(B, T, D)`, or `(output, [weights of block 0, ...])`, each `(B, N, T, T)`.
 
     Raises:
-        ValueError: As `TransformerEncoderBlock`.
+        ValueError: See `TransformerEncoderBlock`.
 
     Example:
 
@@ -144,7 +144,7 @@ class TransformerEncoder(_Stack):
     )
 
     def build(self, x_shape):
-        """Makes the blocks."""
+        """Creates the blocks."""
         self._build_blocks(x_shape)
 
     def call(
@@ -187,23 +187,23 @@ class TransformerEncoder(_Stack):
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class TransformerDecoder(_Stack):
-    """A stack of `DecoderBlock`s, with cached decoding step by step.
+    """A stack of `DecoderBlock`s, with cached step-by-step decoding.
 
         x = block_i(x, memory) for i in 0 ... num_layers - 1;  with `normalize_first`, x = norm(x)
 
-    Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`: embeddings go in, with positions
-    unless the blocks have them (`positions="rotary"`, `"alibi"` or `"relative"`), and a
-    `TokenEmbedding` with `reverse=True` or a `Dense` makes logits of what comes out.
+    Shapes: x `(B, T, D)`, memory `(B, S, Dm)` to `(B, T, D)`. The inputs are embeddings, with
+    positions unless the blocks have them (`positions="rotary"`, `"alibi"` or `"relative"`). A
+    `TokenEmbedding` with `reverse=True`, or a `Dense`, turns the output into logits.
     `keras_attn.models.TokenDecoder` joins the three for decoding.
 
-    Masking: as `DecoderBlock`, the same for all blocks; padded memory is hidden in each.
+    Masking: as in `DecoderBlock`, with the same masks for all blocks.
 
     Args:
         num_layers: Number of blocks.
         num_heads: Number of attention heads N.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
-        rematerialize: Whether training keeps only what goes into each block, and computes the block
-            again for its gradients: less memory, one forward pass more, the same values.
+        rematerialize: Whether training keeps only the input of each block, and computes the block
+            again for its gradients. It takes less memory and one more forward pass.
         **kwargs: All other arguments of `DecoderBlock`, and of `keras.layers.Layer`.
 
     Call arguments:
@@ -216,16 +216,17 @@ class TransformerDecoder(_Stack):
             self-attention of all blocks; -inf hides.
         return_attention_scores: Whether the weights are returned too.
         training: Whether dropout is active.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)` for the positions that the blocks
-            have; `0 ... T-1` if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`: positions for the `positions` setting of
+            the blocks; `0 ... T-1` if None.
         cross_attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, for cross-attention.
 
     Returns:
-        The output `(B, T, D)`. With scores `(output, [self weights, ...], [cross weights, ...])`,
-        one `(B, N, T, T)` and one `(B, N, T, S)` a block; the last list is empty without a memory.
+        The output `(B, T, D)`. With scores `(output, self_weights, cross_weights)`, lists with
+        weights `(B, N, T, T)` and `(B, N, T, S)` for each block; without a memory the last list is
+        empty.
 
     Raises:
-        ValueError: As `DecoderBlock`.
+        ValueError: See `DecoderBlock`.
 
     Example:
 
@@ -245,7 +246,7 @@ class TransformerDecoder(_Stack):
     _call_hint = DecoderBlock._call_hint
 
     def build(self, x_shape, memory_shape=None):
-        """Makes the blocks; with cross-attention where there is a memory."""
+        """Creates the blocks; with cross-attention if there is a memory."""
         self._build_blocks(x_shape, *([] if memory_shape is None else [memory_shape]))
 
     def call(
@@ -307,12 +308,12 @@ class TransformerDecoder(_Stack):
         """Runs over a prompt and returns the state that `step` continues.
 
         Args:
-            x: `(B, P, D)`, right-padded where rows differ in length.
+            x: `(B, P, D)`, right-padded if rows differ in length.
             padding_mask: `(B, P)`; the Keras mask of `x` if None.
             memory: `(B, S, Dm)`, or None. Its keys and values are computed here, once.
             memory_mask: `(B, S)`; the Keras mask of `memory` if None.
-            max_length: Number of slots L of the cache: P and all steps that follow; P + 1 if None.
-            positions: As those of the call. Steps count on from the greatest of each row.
+            max_length: Number of slots L of the cache, for P and all steps; P + 1 if None.
+            positions: See the call arguments. Steps continue from the greatest position of a row.
 
         Returns:
             The output `(B, P, D)` and the state, a nest of batch-first tensors.
@@ -349,7 +350,7 @@ class TransformerDecoder(_Stack):
         }
         if self.positions is not None:
             given = token_positions(x) if positions is None else check_positions(positions, x)
-            given = ops.where(ones, ops.cast(given, "int32"), 0)  # (B, P), of one row too
+            given = ops.where(ones, ops.cast(given, "int32"), 0)  # (B, P), from one row too
             state["positions"] = ops.pad(given, [[0, 0], [0, max_length - length]])
         if memory is not None:
             if memory_mask is None:
@@ -372,19 +373,19 @@ class TransformerDecoder(_Stack):
     def step(
         self, x: Tensor, state: dict[str, Any], return_attention_scores: bool = False
     ) -> tuple[Any, ...]:
-        """Computes one new position from the cached ones; equal to the call on the whole.
+        """Computes one new position, with the result of the call on the whole sequence.
 
         Args:
             x: `(B, 1, D)`.
-            state: What `prefill` or the last `step` returned.
+            state: State from `prefill` or the last `step`.
             return_attention_scores: Whether the weights are returned too.
 
         Returns:
-            `(output (B, 1, D), state)`, or `(output, state, scores)`: with scores
+            `(output (B, 1, D), state)`, or `(output, state, scores)` with scores
             `{"self": [(B, N, 1, L), ...], "cross": [(B, N, 1, S), ...]}`.
 
         Raises:
-            ValueError: If the cache is full, where that is known: not in a graph.
+            ValueError: If the cache is full. A graph cannot check it.
         """
         x = ops.cast(x, self.compute_dtype)
         slot = ops.max(state["slot"])
@@ -433,10 +434,10 @@ class TransformerDecoder(_Stack):
 
         Args:
             state: The state.
-            times: How often each row is repeated, in a row.
+            times: Number of copies of each row, next to each other.
 
         Returns:
-            The state of the new rows. They share the rows of the memory, which is not repeated.
+            The state of the new rows. They share the memory, which is not repeated.
         """
         shared = {k: v for k, v in state.items() if k in ("memory", "memory_mask")}
         rest = {k: v for k, v in state.items() if k not in shared}
@@ -444,12 +445,12 @@ class TransformerDecoder(_Stack):
 
     @staticmethod
     def reorder(state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
-        """Takes rows of a state, as beam search does within a sentence.
+        """Selects rows of a state, as beam search does among the beams of a sentence.
 
         Args:
             state: The state.
-            rows: int32 `(B,)`: the row that each new row continues; it must belong to the same
-                sentence, so what depends on the memory alone stays where it is.
+            rows: int32 `(B,)`, the row that each new row continues. It must belong to the same
+                sentence, because the memory is not reordered.
 
         Returns:
             The state of the new rows.

@@ -93,7 +93,7 @@ class BagClassifierConfig(TextClassifierConfig):
             )
 
     def layers(self, dtype: Any) -> list[keras.layers.Layer]:
-        """Makes the layers."""
+        """Creates the layers."""
         layers = _embedding_layers(self, "", self.vocabulary_size, self.dim, dtype)
         if self.pair_buckets:
             layers.append(HashedTokenPairs(self.pair_buckets, name="pairs"))

@@ -49,7 +49,7 @@ class TextClassifierConfig(Settings):
     """Whether the model has loops over time."""
 
     def layers(self, dtype: Any) -> list[keras.layers.Layer]:
-        """Makes the layers."""
+        """Creates the layers."""
         raise NotImplementedError
 
     @staticmethod

@@ -29,7 +29,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
         `(B, T, V)`.
 
     Raises:
-        ValueError: For another model.
+        ValueError: If it is another model.
 
     Example:
 

@@ -90,7 +90,7 @@ class RecurrentClassifierConfig(TextClassifierConfig):
         check_belongs(self, "attention_units", "pooling", "attention")
 
     def layers(self, dtype: Any) -> list[keras.layers.Layer]:
-        """Makes the layers."""
+        """Creates the layers."""
         return [
             make_embedding(self.vocabulary_size, self.dim, dtype),
             *make_word_dropout(self.word_dropout, dtype),

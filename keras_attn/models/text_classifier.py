@@ -60,7 +60,7 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], ke
         refuses lists of tensors and arrays).
 
     Raises:
-        TypeError: For another model.
+        TypeError: If it is another model.
 
     Example:
 

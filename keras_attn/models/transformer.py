@@ -45,7 +45,7 @@ class TransformerEncoderDecoderConfig(Settings):
         dropout: Dropout of embeddings and sublayers.
         attention_dropout: Dropout of attention weights.
         activation: Activation of the feed-forward networks.
-        normalize_first: Pre-norm instead of post-norm.
+        normalize_first: Whether to use pre-norm instead of post-norm.
         num_decoder_layers: Number of decoder blocks where it differs from `num_layers`.
         normalization: `"layer_norm"` or `"rms_norm"`.
         gated: Whether the feed-forward networks are gated: with `activation="silu"` SwiGLU.

@@ -52,7 +52,7 @@ class TransformerClassifierConfig(TextClassifierConfig):
         num_heads: Number of attention heads.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         activation: Activation of the feed-forward networks.
-        normalize_first: Pre-norm instead of post-norm.
+        normalize_first: Whether to use pre-norm instead of post-norm.
         positions: `"sinusoidal"`, which have no limit, or `"learned"`.
         pooling: `"attention"`, `"average"`, `"max"` or `"first"` (a token such as `[CLS]`).
         attention_units: Width of the hidden layer of the attention of the pooling; D if None.
@@ -106,7 +106,7 @@ class TransformerClassifierConfig(TextClassifierConfig):
         check_belongs(self, "attention_units", "pooling", "attention")
 
     def layers(self, dtype: Any) -> list[keras.layers.Layer]:
-        """Makes the layers."""
+        """Creates the layers."""
         if self.positions == "learned":
             length = self.sequence_length or _SEQUENCE_LENGTH
             positions = LearnedPositionalEncoding(length, dtype=dtype, name="positions")

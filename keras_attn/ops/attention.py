@@ -1,4 +1,4 @@
-"""Attention as pure functions on tensors."""
+"""Attention functions on tensors."""
 
 import math
 from typing import Any
@@ -23,21 +23,21 @@ Tensor = Any
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the last axis, in float32, of the visible entries alone.
+    """Softmax in float32 over the visible entries of the last axis.
 
         weights[s] = mask[s] exp(scores[s]) / sum_r mask[r] exp(scores[r])
 
-    A row without a visible entry gives zeros (not NaN, not a mean), with zero gradients.
+    A row without visible entries gives zeros (not NaN, not a mean), with zero gradients.
 
     Args:
         scores: Tensor `(..., S)`.
-        mask: Boolean or 0/1 integer tensor that broadcasts to `scores`; None: all are visible.
+        mask: Boolean or 0/1 integer tensor that broadcasts to `scores`; all visible if None.
 
     Returns:
         float32 tensor `(..., S)`, float64 for float64 scores.
 
     Raises:
-        ValueError: For a mask of floats.
+        ValueError: If the mask has floats.
 
     Example:
 
@@ -47,11 +47,11 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """
     mask = None if mask is None else as_boolean_mask(mask)
     if ops.dtype(scores) == "float16":
-        # A product that overflowed in float16 saturates here instead of giving inf - inf.
+        # A product that overflowed in float16 saturates, instead of giving inf - inf.
         scores = ops.clip(ops.cast(scores, "float32"), -65504.0, 65504.0)
     scores = scores if ops.dtype(scores) == "float64" else ops.cast(scores, "float32")
     if scores.shape[-1] == 1:
-        weights = ops.ones_like(scores)  # ops.softmax warns of an axis of size 1
+        weights = ops.ones_like(scores)  # ops.softmax warns about an axis of size 1
     else:
         weights = ops.softmax(scores if mask is None else ops.where(mask, scores, MASKED), axis=-1)
     if mask is None:
@@ -81,45 +81,45 @@ def dot_product_attention(
         context = weights value                       (B, T, N, Hv)
 
     Shapes: B batch, T queries, S keys, N query heads, K key/value heads, H head width. Query head n
-    reads key/value head `n // (N // K)` (Ainslie et al., 2023); K = N is multi-head attention,
-    K = 1 multi-query attention. Nothing is repeated in memory for it.
+    reads key/value head `n // (N // K)` (Ainslie et al., 2023). K = N is multi-head attention,
+    K = 1 multi-query attention. Shared heads are not repeated in memory.
 
     Masking: a query that sees no key has zero weights and a zero context, with finite gradients, in
-    every dtype. A causal mask is aligned bottom-right (`causal_mask`), a window too. An entry of
-    `bias` that is -inf masks. The softmax is computed in float32 or better.
+    every dtype. Causal masks and windows are aligned bottom-right (`causal_mask`). An entry -inf of
+    `bias` hides the key. The softmax is computed in float32 or better.
 
-    Kernels: "plain" computes the formula as it stands and keeps all weights, `B N T S` numbers.
-    "chunked" never has more than those of a chunk of queries and keys (`CHUNK` = 512) and computes
-    them again for the gradient, on every backend: memory linear in the length. "flash" is the fused
-    kernel of the backend: cuDNN's on JAX, that of PyTorch. All give the same, within what the dtype
-    can tell apart; gradients of gradients are those of "plain" alone. "auto" is the choice of
+    Kernels: "plain" computes the formula directly and keeps all weights, `B N T S` numbers.
+    "chunked" holds only the weights of one chunk of queries and keys (`CHUNK` = 512) and recomputes
+    them for the gradient, on every backend, so that memory is linear in the length. "flash" is the
+    fused kernel of the backend: cuDNN on JAX, or that of PyTorch. The results agree within the
+    precision of the dtype. Only "plain" has gradients of gradients. "auto" is the choice of
     `choose_attention_kernel`.
 
     Args:
         query: `(B, T, N, H)`.
         key: `(B, S, K, H)`, K divides N.
         value: `(B, S, K, Hv)`.
-        mask: Boolean or 0/1 integers, broadcasts to `(B, N, T, S)`; True: may be attended.
-        bias: Float, broadcasts to `(B, N, T, S)`; added to the scaled scores.
-        scale: Factor of the product, `1 / sqrt(H)` if None.
+        mask: Boolean or 0/1 integers that broadcast to `(B, N, T, S)`; True may be attended.
+        bias: Floats that broadcast to `(B, N, T, S)`, added to the scaled scores.
+        scale: Factor of the product; `1 / sqrt(H)` if None.
         use_causal_mask: Whether later keys are hidden from earlier queries.
-        dropout: Share of the weights set to zero (the others scaled up). 0 outside of training.
-            "plain" alone has it.
+        dropout: Share of the weights set to zero (the others are scaled up); 0 outside of training.
+            Only "plain" supports it.
         seed: Integer or `keras.random.SeedGenerator` for the dropout.
-        return_attention_scores: Whether the weights (before dropout) are returned too. "plain"
-            alone has them.
+        return_attention_scores: Whether the weights (before dropout) are returned too. Only "plain"
+            supports it.
         kernel: "auto", "plain", "chunked" or "flash".
-        key_lengths: Integers `(B,)`: keys from there on are hidden. For right padding, in the place
-            of a mask: cuDNN takes it as it is.
-        sliding_window: Hides keys that are that many positions away, or more: a query sees as many
-            keys back, its own included, and without a causal mask as many ahead.
+        key_lengths: Integers `(B,)`, the number of visible keys of each row. It replaces a mask of
+            right padding; cuDNN accepts it as it is.
+        sliding_window: Keys at this distance or farther are hidden. A query sees as many keys back,
+            with its own, and without a causal mask as many ahead.
 
     Returns:
         The context `(B, T, N, Hv)` in the dtype of `value`, or `(context, weights)`.
 
     Raises:
-        ValueError: If ranks, widths or head counts do not fit together, for a mask of floats, or
-            where `kernel` cannot be had: why, and what to do.
+        ValueError: If ranks, widths or head counts do not fit together, a mask has floats, or
+            `kernel` is not available; the message says why.
 
     Example:
 
@@ -172,7 +172,7 @@ def _plain(call: Call, scale: float, seed: Any) -> Tensor | tuple[Tensor, Tensor
     query, key, value = call[:3]
     N, K, H = query.shape[2], key.shape[2], query.shape[3]
     if K != N and 0 in (query.shape[1], key.shape[1]):
-        # No backend can infer the batch from a tensor that is empty; there is nothing to repeat.
+        # No backend can infer the batch of an empty tensor; there is nothing to repeat.
         key, value = (ops.repeat(x, N // K, axis=2) for x in (key, value))
         K = N
     T, S = ops.shape(query)[1], ops.shape(key)[1]
@@ -219,13 +219,13 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def additive_scores(query: Tensor, key: Tensor, scale: Tensor) -> Tensor:
-    """Scores of additive attention, over projected queries and keys (Bahdanau et al., 2015).
+    """Scores of additive attention from projected queries and keys (Bahdanau et al., 2015).
 
         scores[t, s] = scale . tanh(query[t] + key[s])        (B, T, S)
 
-    Memory is `B * T * S * U` while it runs: long queries belong in a loop, which is what decoders
-    do. Nothing of that is kept for the backward pass, where the hidden layer is computed again: a
-    loop of T steps keeps no more than the queries and keys.
+    The hidden layer takes `B * T * S * U` numbers while it runs, so use a loop over long queries,
+    as decoders do. The backward pass recomputes it: a loop of T steps keeps only the queries and
+    keys.
 
     Args:
         query: Projected queries `(B, T, U)`.
@@ -272,7 +272,7 @@ def additive_attention(
     seed: Any = None,
     return_attention_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Additive attention over projected queries and keys (Bahdanau et al., 2015).
+    """Additive attention from projected queries and keys (Bahdanau et al., 2015).
 
         scores       = additive_scores(query, key, scale)       (B, T, S)
         context[t]   = sum_s softmax_s(scores[t]) value[s]      (B, T, D)
@@ -280,10 +280,10 @@ def additive_attention(
     Args:
         query: Projected queries `(B, T, U)`.
         key: Projected keys `(B, S, U)`.
-        value: `(B, S, D)`, any width.
+        value: `(B, S, D)`, of any width.
         scale: The vector v `(U,)`.
-        mask: Boolean or 0/1 integers, broadcasts to `(B, T, S)`.
-        dropout: Share of the weights set to zero. 0 outside of training.
+        mask: Boolean or 0/1 integers that broadcast to `(B, T, S)`.
+        dropout: Share of the weights set to zero; 0 outside of training.
         seed: Integer or `keras.random.SeedGenerator` for the dropout.
         return_attention_scores: Whether the weights (before dropout) are returned too.
 

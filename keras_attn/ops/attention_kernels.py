@@ -1,4 +1,4 @@
-"""Which kernel computes dot-product attention: what can be had here, and what is chosen."""
+"""Availability and choice of the kernels for dot-product attention."""
 
 import numbers
 from typing import Any, NamedTuple
@@ -19,17 +19,17 @@ Tensor = Any
 
 KERNELS = ("auto", "plain", "chunked", "flash")
 
-# "auto" takes "chunked" from that many pairs of a query and a key on. Measured on CPUs, see
-# docs/attention_kernels.md: it is the faster one from there on JAX, which TensorFlow's never is,
-# where it saves memory, gigabytes from there on. PyTorch has "flash".
+# "auto" takes "chunked" from this number T S of query-key pairs on. Measured on CPUs, see
+# docs/attention_kernels.md: on JAX it is faster from there on. On TensorFlow it is never faster,
+# but saves gigabytes of memory. PyTorch has "flash".
 CHUNKED_FROM = {"jax": 1024**2, "tensorflow": 4096**2, "torch": 4096**2}
 
-# "auto" takes cuDNN's from that many queries and keys on: one query is no work for it.
+# "auto" takes cuDNN from this number of queries and keys on: it does not pay for single queries.
 CUDNN_FROM = 128
 
 
 class Call(NamedTuple):
-    """What is asked of a kernel: the arguments of `dot_product_attention`, checked."""
+    """The arguments of `dot_product_attention` for a kernel."""
 
     query: Tensor
     key: Tensor
@@ -44,12 +44,12 @@ class Call(NamedTuple):
 
     @property
     def aligned(self) -> bool:
-        """Whether query t stands at key t, which is where kernels put it."""
+        """Whether query t is at the position of key t, as kernels assume."""
         T, S = static_shape(self.query)[1], static_shape(self.key)[1]
         return T is not None and T == S
 
     def whole_mask(self) -> Tensor | None:
-        """One mask, rank 4, for all that hides but `bias`; None if nothing does."""
+        """The mask of rank 4 of all that hides keys, without `bias`; None if nothing does."""
         masks = [self.mask]
         if self.sliding_window is not None:
             window, causal = self.sliding_window, self.use_causal_mask
@@ -62,7 +62,7 @@ class Call(NamedTuple):
 
 
 def conjunction(*masks: Tensor | None) -> Tensor | None:
-    """Returns what all masks show; None where there is none."""
+    """Returns the logical "and" of all masks that are not None; None if there is none."""
     result = None
     for mask in masks:
         if mask is not None:
@@ -71,7 +71,7 @@ def conjunction(*masks: Tensor | None) -> Tensor | None:
 
 
 def split_bias(bias: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
-    """Returns what `bias` adds, finite, and the mask of what it does not hide by -inf."""
+    """Splits `bias` into finite numbers to add and a mask of the keys not hidden by -inf."""
     bias = ops.cast(bias, dtype)
     visible = bias > MASKED
     return ops.where(visible, bias, 0.0), visible
@@ -93,34 +93,34 @@ def choose_attention_kernel(
 ) -> str:
     """Returns the name of the kernel that `dot_product_attention` takes for these arguments.
 
-    - "flash" where it can be had and pays: on PyTorch, for float32 too; on JAX on a CUDA GPU
-      for float16 and bfloat16 where T and S are 128 at least and nothing but right padding
-      (`key_lengths`), a causal mask with T = S and a window within that is to be hidden. cuDNN
-      wants a mask or bias for every query and key, and computes its gradient. There a `mask` of
-      keys alone, `(B, 1, 1, S)`, is looked at while the program runs: "flash" if it hides the end
-      of every row alone, else what is named here.
-    - "chunked" for long sequences: where T S is at least 1024² on JAX and 4096² on
-      TensorFlow and PyTorch. Lengths have to be known when a graph is traced.
-    - "plain" else; always with dropout and where the weights are returned.
+    - "flash" if it is available and pays. On PyTorch that includes float32. On JAX it needs a CUDA
+      GPU, float16 or bfloat16, T and S of at least 128, and no masking other than right padding
+      (`key_lengths`), a causal mask with T = S, and a window within it; for other masks and biases
+      cuDNN needs all query-key pairs, and computes their gradient. A `mask` of keys alone,
+      `(B, 1, 1, S)`, is inspected on JAX while the program runs: "flash" is taken if it hides only
+      the end of every row, else the kernel that is returned here.
+    - "chunked" for long sequences, where T S is at least 1024² on JAX and 4096² on TensorFlow and
+      PyTorch. Lengths must be known when a graph is traced.
+    - "plain" otherwise, and always with dropout or returned weights.
 
     Args:
         query: `(B, T, N, H)`.
         key: `(B, S, K, H)`.
         value: `(B, S, K, Hv)`.
-        mask: As `dot_product_attention`.
-        bias: As `dot_product_attention`.
-        use_causal_mask: As `dot_product_attention`.
-        key_lengths: As `dot_product_attention`.
-        sliding_window: As `dot_product_attention`.
-        dropout: As `dot_product_attention`.
-        return_attention_scores: As `dot_product_attention`.
-        kernel: "auto", or a kernel that is returned if it can be had.
+        mask: See `dot_product_attention`.
+        bias: See `dot_product_attention`.
+        use_causal_mask: See `dot_product_attention`.
+        key_lengths: See `dot_product_attention`.
+        sliding_window: See `dot_product_attention`.
+        dropout: See `dot_product_attention`.
+        return_attention_scores: See `dot_product_attention`.
+        kernel: "auto", or a kernel that is returned if it is available.
 
     Returns:
         "plain", "chunked" or "flash".
 
     Raises:
-        ValueError: Where `kernel` cannot be had: why, and what to do.
+        ValueError: If `kernel` is not available; the message says why.
 
     Example:
 
@@ -147,7 +147,7 @@ def choose_attention_kernel(
 
 
 def check_kernel(kernel: str) -> None:
-    """Raises a ValueError for a name that is none of a kernel."""
+    """Raises a ValueError if the name of a kernel is unknown."""
     if kernel not in KERNELS:
         raise ValueError(
             f"`kernel` must be one of {', '.join(map(repr, KERNELS))}. Received: {kernel!r}."
@@ -155,11 +155,11 @@ def check_kernel(kernel: str) -> None:
 
 
 def choose(call: Call, kernel: str = "auto") -> str:
-    """`choose_attention_kernel` of a `Call`."""
+    """`choose_attention_kernel` for a `Call`."""
     if kernel != "auto":
         reason = obstacle(call, kernel)
         if reason is not None:
-            raise ValueError(f'kernel="{kernel}" cannot be had here: {reason}')
+            raise ValueError(f'kernel="{kernel}" is not available here: {reason}')
         return kernel
     if obstacle(call, "flash") is None and _flash_pays(call):
         return "flash"
@@ -171,7 +171,7 @@ def choose(call: Call, kernel: str = "auto") -> str:
 
 
 def obstacle(call: Call, kernel: str) -> str | None:
-    """Why a kernel cannot be had, and what to do; None if it can."""
+    """Why a kernel is not available, and what to do; None if it is available."""
     if kernel == "plain":
         return None
     if call.return_attention_scores:
@@ -246,16 +246,16 @@ def _flash_pays(call: Call) -> bool:
 
 
 def perhaps_right_padding(call: Call) -> bool:
-    """Whether "auto" has to look at the values of the mask, on JAX, while the program runs.
+    """Whether "auto" has to inspect the values of the mask on JAX while the program runs.
 
-    So it is where cuDNN would be chosen but for a mask of keys alone. If that hides the end of each
-    row cuDNN takes it as lengths; else it wants a mask for every query and key.
+    That is so if cuDNN would be chosen without the mask, and the mask is one of keys alone. If it
+    hides only the end of each row, cuDNN takes lengths; else it needs a mask for all pairs.
 
     Args:
         call: A checked call.
 
     Returns:
-        Whether the mask decides.
+        Whether the choice depends on the values of the mask.
 
     Example:
 
@@ -267,17 +267,16 @@ def perhaps_right_padding(call: Call) -> bool:
         return False
     if static_shape(call.mask)[1:3] != (1, 1) or call.mask.shape[3] != call.key.shape[1]:
         return False
-    if call.sliding_window is not None:  # cuDNN is not asked for windows with lengths
+    if call.sliding_window is not None:  # see `cudnn_window`
         return False
     unmasked = call._replace(mask=None)
     return obstacle(unmasked, "flash") is None and _flash_pays(unmasked)
 
 
 def cudnn_window(call: Call) -> bool:
-    """Whether cuDNN can be told the window: a causal one.
+    """Whether cuDNN can apply the window itself: it must be causal.
 
-    Not one with lengths: there would be queries that see nothing, and what their gradients are
-    is not known.
+    With lengths some queries would see nothing, and their gradients in cuDNN are not known.
     """
     return call.use_causal_mask and call.aligned and call.key_lengths is None
 
@@ -292,7 +291,7 @@ def _device() -> Any:
 
 
 def cuda_capability() -> tuple[int, int] | None:
-    """Compute capability of the GPU that JAX computes on; None without a CUDA GPU."""
+    """Compute capability of the GPU that JAX uses; None without a CUDA GPU."""
     device = _device()
     if device.platform != "gpu" or "cuda" not in device.client.platform_version:
         return None
@@ -301,7 +300,7 @@ def cuda_capability() -> tuple[int, int] | None:
 
 
 def check_call(call: Call) -> Call:
-    """Checks what hides keys, and returns it as tensors: mask and bias of rank 4."""
+    """Checks masks, bias, lengths and window; returns them as tensors, with rank 4 for masks."""
     B = static_shape(call.query)[0]
     mask, bias, lengths, window = call.mask, call.bias, call.key_lengths, call.sliding_window
     if mask is not None:

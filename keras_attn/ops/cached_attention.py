@@ -1,4 +1,4 @@
-"""Attention to cached keys and values, for decoding step by step."""
+"""Attention to cached keys and values, for step-by-step decoding."""
 
 import math
 from typing import Any
@@ -13,10 +13,10 @@ Tensor = Any
 
 
 def to_cache(projected: Tensor) -> Tensor:
-    """Brings keys or values `(B, S, K, H)` into the layout of a cache, `(B, K, S, H)`.
+    """Transposes keys or values `(B, S, K, H)` to the layout of a cache, `(B, K, S, H)`.
 
-    The products of each step then read them as they lie; in the other layout every step would copy
-    the whole cache first, which takes longer than the rest of the attention.
+    The products of each step read this layout directly. Otherwise every step would first copy the
+    whole cache, which takes longer than the rest of the attention.
 
     Args:
         projected: `(B, S, K, H)`.
@@ -37,7 +37,7 @@ def write_cache(cache: Tensor, slot: Tensor, projected: Tensor) -> Tensor:
 
     Args:
         cache: `(B, K, L, H)`.
-        slot: int32 scalar, 0 to L - 1.
+        slot: int32 scalar from 0 to L - 1.
         projected: `(B, 1, K, H)`.
 
     Returns:
@@ -56,15 +56,15 @@ def write_cache(cache: Tensor, slot: Tensor, projected: Tensor) -> Tensor:
         return ops.slice_update(cache, start, new)
     import tensorflow as tf
 
-    # In its place in a loop. What Keras takes is a program of XLA's, started anew each time, that
-    # copies the whole cache; but XLA compiles this for slots alone that it knows beforehand.
+    # This writes in place in a loop. Keras would start an XLA program each time, which copies the
+    # whole cache. XLA itself compiles this op only for constant slots.
     return tf.raw_ops.TensorStridedSliceUpdate(
         input=cache,
         begin=start,
         end=start + 1,
         strides=[1, 1, 1, 1],
         value=new,
-        begin_mask=0b1011,  # only the third axis begins and ends there
+        begin_mask=0b1011,  # only the third axis is sliced
         end_mask=0b1011,
     )
 
@@ -79,13 +79,14 @@ def cached_attention(
     return_attention_scores: bool = False,
     shared: bool = True,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Scaled dot-product attention (Vaswani et al., 2017) of queries to a cache.
+    """Scaled dot-product attention from queries to a cache (Vaswani et al., 2017).
 
         weights = softmax(scale * query keys^T + bias where visible)     (B, N, T, L)
         context = weights values                                         (B, T, N, Hv)
 
     Several rows of queries may share a row of the cache, as the beams of a sentence share its
-    memory: with M = B R queries rows `b R ... b R + R - 1` read row b. Nothing is repeated.
+    memory: with M = B R, rows `b R ... b R + R - 1` of the queries read row b. The cache is not
+    repeated.
 
     Masking: a query that sees no key has zero weights and a zero context.
 
@@ -93,12 +94,12 @@ def cached_attention(
         query: `(M, T, N, H)`, M a multiple of B.
         keys: `(B, K, L, H)`, K divides N; `to_cache` makes them.
         values: `(B, K, L, Hv)`.
-        visible: Boolean `(B, L)`; None: all are visible.
-        bias: Float, `(M | 1, N, T, L)` where M = B, added to the scaled scores.
-        scale: Factor of the product, `1 / sqrt(H)` if None.
+        visible: Boolean `(B, L)`; all visible if None.
+        bias: Floats `(M | 1, N, T, L)` for M = B, added to the scaled scores.
+        scale: Factor of the product; `1 / sqrt(H)` if None.
         return_attention_scores: Whether the weights `(M, N, T, L)` are returned too.
-        shared: Whether rows of queries may share a row of the cache; False: M = B, a promise that
-            saves moving them where B is not known.
+        shared: Whether rows of queries may share a row of the cache. False promises M = B, which
+            saves a transposition if B is unknown.
 
     Returns:
         The context `(M, T, N, Hv)` in the dtype of `values`, or `(context, weights)`.
@@ -117,7 +118,7 @@ def cached_attention(
     rows = ops.shape(keys)[0]
     own = not shared or (isinstance(rows, int) and rows == query.shape[0])
     one = own and isinstance(T, int) and T == 1
-    if one:  # nothing to move: (B, 1, K, G, H) lies as (B, K, G, 1, H)
+    if one:  # (B, 1, K, G, H) and (B, K, G, 1, H) have the same layout
         query = ops.reshape(query, (-1, K, G, H))
     else:
         query = ops.reshape(query, (rows, -1, K, G, H))  # (B, R T, K, G, H)
@@ -139,7 +140,7 @@ def cached_attention(
 
 
 def _by_row(x: Tensor, one: bool, rows: Any, heads: int, length: Any) -> Tensor:
-    """`(B, K, G R T, width)` as `(B R, T, N, width)`."""
+    """Reshapes `(B, K, G R T, width)` to `(B R, T, N, width)`."""
     width = ops.shape(x)[3]
     if one:
         return ops.reshape(x, (-1, 1, heads, width))

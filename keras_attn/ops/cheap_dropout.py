@@ -1,4 +1,4 @@
-"""Dropout whose random numbers cost little."""
+"""Dropout with cheap random numbers."""
 
 from typing import Any
 
@@ -8,32 +8,32 @@ from keras import ops, random
 
 Tensor = Any
 
-LEVELS = 1 << 16  # of the random numbers: two in a word of 32 bits
+LEVELS = 1 << 16  # number of random values: a word of 32 bits has two
 
 
 def dropout(x: Tensor, rate: float, seed: Any = None) -> Tensor:
-    """Sets a share of the units to zero, and scales the others (Srivastava et al., 2014).
+    """Sets a share of the units to zero and scales up the others (Srivastava et al., 2014).
 
         output = keep * x / (1 - rate),    keep = 1 with probability 1 - rate
 
-    As `keras.random.dropout`, with cheaper random numbers on TensorFlow and JAX: a generator of
-    Keras' backend draws two words a call, and unit i takes 16 bits of a hash of them and i (the
-    mixing function is Wellons', "lowbias32"; generators of that kind: Salmon et al., 2011,
-    "Parallel random numbers: as easy as 1, 2, 3"). That is some operations on integers a unit,
-    which XLA joins with those around it. `rate` is rounded to a multiple of 2^-16, and so is the
-    scale. PyTorch has its own generator.
+    It is `keras.random.dropout` with cheaper random numbers on TensorFlow and JAX. The backend
+    draws two random words for a call, and unit i takes 16 bits of a hash of these words and i. The
+    hash is Wellons' "lowbias32"; for generators of this kind see Salmon et al., 2011, "Parallel
+    random numbers: as easy as 1, 2, 3". It takes a few integer operations for each unit, which XLA
+    fuses with those around them. `rate` is rounded to a multiple of 2^-16, and the scale fits it.
+    On PyTorch it is `keras.random.dropout`.
 
     Args:
         x: Floats of any shape.
         rate: Share of the units set to zero, in [0, 1).
-        seed: Integer, the same units each time, or `keras.random.SeedGenerator`, others each time.
-            None: `keras.random.dropout` with Keras' global generator.
+        seed: An integer for the same units each time, or a `keras.random.SeedGenerator` for others
+            each time. With None it is `keras.random.dropout` with the global generator.
 
     Returns:
-        A tensor as `x`.
+        A tensor with the shape and dtype of `x`.
 
     Raises:
-        ValueError: For a rate out of range.
+        ValueError: If the rate is out of range.
 
     Example:
 
@@ -55,7 +55,7 @@ def dropout(x: Tensor, rate: float, seed: Any = None) -> Tensor:
 
 
 def _drawn(seed: Any) -> Tensor:
-    """Draws two integers from what Keras takes for a seed."""
+    """Draws two integers from a seed or a seed generator."""
     if isinstance(seed, random.SeedGenerator):
         return seed.next()
     return ops.convert_to_tensor(np.array([seed & 0x7FFFFFFF, 0]), "int32")

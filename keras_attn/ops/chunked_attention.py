@@ -1,4 +1,4 @@
-"""Dot-product attention by chunks of queries and keys: memory linear in the length."""
+"""Dot-product attention by chunks, with memory linear in the length."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +10,11 @@ from keras_attn.ops.masks import MASKED
 
 Tensor = Any
 
-# Most queries and keys of a chunk.
+# Maximum number of queries and keys of a chunk.
 CHUNK = 512
 
-# The score of a hidden key: so far below `MASKED`, where the running maxima begin, that exp() of
-# the difference is exactly zero in a row that has seen no key, too.
+# The score of a hidden key. Running maxima start at `MASKED`, so exp(HIDDEN - maximum) is exactly
+# zero even in a row that has seen no key.
 HIDDEN = 2 * MASKED
 
 
@@ -30,32 +30,32 @@ def chunked_attention(
 ) -> Tensor:
     """`dot_product_attention` of scaled queries, chunk by chunk (Rabe and Staats, 2021; Dao, 2023).
 
-    No row of scores is ever whole. With each chunk of keys the maximum m of the scores of a query
-    so far, the sum l of their exponentials and the context c are corrected:
+    Whole rows of scores are never computed. Each chunk of keys updates the maximum m of the scores
+    of a query, the sum l of their exponentials and the context c:
 
         m' = max(m, max_s scores[s]),  p[s] = exp(scores[s] - m')
         l' = exp(m - m') l + sum_s p[s],  c' = exp(m - m') c + sum_s p[s] value[s]
 
-    and c / l is the context in the end. The backward pass makes the scores anew, chunk by chunk,
-    from `m + log l`, which is all that was kept of them:
+    The context is c / l in the end. The backward pass recomputes the scores chunk by chunk; only
+    `m + log l` is kept of them:
 
         p = exp(scores - m - log l),  of_p = of_context value^T
         of_scores = p (of_p - sum of_context context)
 
-    Chunks of keys that no query of a chunk can see, for a causal mask or a window, are left out.
+    Chunks of keys that a causal mask or a window hides from all queries of a chunk are skipped.
 
     Args:
         query: `(B, T, N, H)`, scaled.
         key: `(B, S, K, H)`.
         value: `(B, S, K, Hv)`.
-        mask: Booleans, broadcast to `(B, N, T, S)`.
-        bias: Floats, broadcast to `(B, N, T, S)`.
+        mask: Booleans that broadcast to `(B, N, T, S)`.
+        bias: Floats that broadcast to `(B, N, T, S)`.
         use_causal_mask: Whether later keys are hidden from earlier queries.
-        key_lengths: `(B,)` integers: keys from there on are hidden.
-        sliding_window: Keys at this distance and beyond are hidden.
+        key_lengths: Integers `(B,)`, the number of visible keys of each row.
+        sliding_window: Keys at this distance or farther are hidden.
 
     Returns:
-        The context `(B, T, N, Hv)` in the dtype of `value`. It has first derivatives only, in
+        The context `(B, T, N, Hv)` in the dtype of `value`. It has only first derivatives, in
         reverse mode.
 
     Example:
@@ -104,7 +104,7 @@ def chunked_attention(
 
     @ops.custom_gradient
     def attend(*arguments):
-        # Or an eager tape would keep all that is computed within.
+        # Without it an eager tape would keep all that is computed inside.
         arguments = [ops.stop_gradient(x) for x in arguments]
         context, log_sums = blocks.contexts(*arguments)
 
@@ -112,7 +112,7 @@ def chunked_attention(
             upstream = args[0] if upstream is None else upstream
             return blocks.gradients(upstream, context, log_sums, *arguments)
 
-        # Not `context` itself: PyTorch's output would hold what holds it.
+        # Not `context` itself: on PyTorch that would be a reference cycle.
         return ops.stop_gradient(context), gradients
 
     context = ops.reshape(attend(*arguments), (chunks_q, -1, K, N // K, size_q, Hv))
@@ -123,10 +123,11 @@ def chunked_attention(
 
 @dataclass(frozen=True)
 class _Blocks:
-    """What is seen where, and the loops over blocks of queries and keys.
+    """Visibility of blocks, and the loops over blocks of queries and keys.
 
-    q is `(chunks, B, K, G C, H)`, the C queries of each of the G = N / K heads of a group; k and v
-    are `(chunks, B, K, C, H)`; mask and bias `(b, K or 1, G or 1, T or 1, S or 1)`, padded.
+    q is `(chunks, B, K, G C, H)`, with the C queries of each of the G = N / K heads of a group. k
+    and v are `(chunks, B, K, C, H)`. The padded mask and bias are
+    `(b, K or 1, G or 1, T or 1, S or 1)`.
     """
 
     sizes: tuple[int, int]
@@ -140,7 +141,7 @@ class _Blocks:
     dtype: str
 
     def contexts(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> tuple:
-        """The context, and m + log l, of each query."""
+        """The context and m + log l of each query."""
 
         def of_queries(i):
             q_i = q[i]
@@ -159,7 +160,7 @@ class _Blocks:
             context = ops.zeros((*ops.shape(q_i)[:-1], v.shape[-1]), dtype=self.dtype)
             start = (zeros + MASKED, zeros, context)
             maxima, sums, context = repeated(*self._keys_of(i), body, start)
-            sums = ops.where(sums > 0, sums, 1.0)  # a query that sees no key: its context is 0
+            sums = ops.where(sums > 0, sums, 1.0)  # 0 if a query sees no key
             return context / ops.expand_dims(sums, -1), maxima + ops.log(sums)
 
         rows = tuple(q.shape[1:-1])
@@ -176,10 +177,10 @@ class _Blocks:
         v: Tensor,
         bias: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
-        """Gradients of q, k, v and bias: one loop for those of queries, one for those of keys."""
+        """Gradients of q, k, v and bias, in one loop over queries and one over keys."""
         inner = ops.sum(upstream * context, axis=-1)
         upstream = ops.cast(upstream, v.dtype)
-        # The gradient of a bias: with that of queries where it has rows of its own for them.
+        # The gradient of a bias is computed with that of queries if it differs between keys.
         by_query = bias is not None and bias.shape[3] != 1
         by_key = bias is not None and not by_query
 
@@ -262,7 +263,7 @@ class _Blocks:
         return ops.reshape(scores, shape)
 
     def _by_head(self, x: Tensor) -> Tensor:
-        """`(B, K, G C, C)` to `(B, K, G, C, C)`."""
+        """Reshapes `(B, K, G C, C)` to `(B, K, G, C, C)`."""
         return ops.reshape(x, (-1, x.shape[1], x.shape[2] // self.sizes[0], *self.sizes))
 
     def _block_of(self, x: Tensor, i: Any, j: Any) -> Tensor:
@@ -275,7 +276,7 @@ class _Blocks:
         return ops.slice(x, (0, 0, 0, *begin), (b, n, g, *size))
 
     def _added(self, of_bias: Tensor, of_scores: Tensor, j: Any) -> Tensor:
-        """Adds the gradient of a block to that of a row, or of a column, of blocks of the bias."""
+        """Adds the gradient of a block to that of a row or a column of blocks of the bias."""
         part = self._by_head(of_scores)
         width = of_bias.shape[4]
         axes = [axis for axis in range(4) if of_bias.shape[axis] == 1]
@@ -307,7 +308,7 @@ class _Blocks:
         return visible
 
     def _keys_of(self, i: Any) -> tuple[Any, Any]:
-        """The chunks of keys that queries of chunk i can see."""
+        """The range of chunks of keys that queries of chunk i can see."""
         (size, width), (_, most) = self.sizes, self.chunks
         first = i * size + self.lengths[1] - self.lengths[0]
         last = first + size - 1
@@ -321,7 +322,7 @@ class _Blocks:
         return lower, upper
 
     def _queries_of(self, j: Any) -> tuple[Any, Any]:
-        """The chunks of queries that can see keys of chunk j."""
+        """The range of chunks of queries that can see keys of chunk j."""
         (width, size), (most, _) = self.sizes, self.chunks
         first = j * size - self.lengths[1] + self.lengths[0]
         last = first + size - 1
@@ -342,7 +343,7 @@ def _within(chunk: Any, most: Any) -> Any:
 
 
 def _chunks(length: Any) -> tuple[int, Any]:
-    """Size and number of chunks: as even as they can be where the length is known."""
+    """Size and number of chunks, as even as possible if the length is known."""
     if not isinstance(length, int):
         return CHUNK, ops.maximum((length + CHUNK - 1) // CHUNK, 1)
     number = max(-(-length // CHUNK), 1)
@@ -350,7 +351,7 @@ def _chunks(length: Any) -> tuple[int, Any]:
 
 
 def _differ(length: Any, known: Any) -> bool:
-    """Whether they do, or may where they are not known."""
+    """Whether two lengths differ, or may differ because one is unknown."""
     return not (isinstance(length, int) and isinstance(known, int) and length == known)
 
 
@@ -363,7 +364,7 @@ def _pad(x: Tensor, axis: int, length: Any, known: Any) -> Tensor:
 
 
 def _dtypes(*tensors: Tensor) -> tuple[str, str]:
-    """Of the products, and of sums and exponentials."""
+    """The dtype of products, and that of sums and exponentials."""
     dtypes = {ops.dtype(x) for x in tensors}
     if "float64" in dtypes:
         return "float64", "float64"
@@ -371,7 +372,7 @@ def _dtypes(*tensors: Tensor) -> tuple[str, str]:
 
 
 def _broadcast_unknown(x: Tensor, shape: tuple) -> Tensor:
-    """Gives axes of unknown size their full one: what is 1 then is known to be."""
+    """Broadcasts axes of unknown size to their full size, so that a 1 is known to be 1."""
     x = ops.reshape(x, (*[1] * (4 - len(x.shape)), *ops.shape(x)))
     known = [isinstance(size, int) for size in x.shape]
     if all(known):

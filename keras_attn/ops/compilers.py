@@ -1,4 +1,4 @@
-"""What a function is traced for: what is fast under XLA or on a CPU is slow elsewhere, and back."""
+"""Compilation targets and the code paths that suit each."""
 
 import contextlib
 import contextvars
@@ -15,11 +15,11 @@ _ONE_ROW = contextvars.ContextVar("keras_attn_one_row", default=False)
 
 @contextlib.contextmanager
 def tracing_for(xla: bool, one_row: bool = False) -> Iterator[None]:
-    """Says what compiles what is traced within, which TensorFlow does not tell.
+    """Declares what compiles the code traced inside the block, which TensorFlow does not tell.
 
     Args:
-        xla: Whether XLA compiles it. Where not, it never can.
-        one_row: Whether it is traced for batches of one row, whatever the shapes say.
+        xla: Whether XLA compiles it. If False, XLA can never compile it.
+        one_row: Whether it is traced for batches of one row, even if the shapes do not say so.
 
     Example:
 
@@ -36,9 +36,9 @@ def tracing_for(xla: bool, one_row: bool = False) -> Iterator[None]:
 
 
 def compiler() -> str | None:
-    """Returns what compiles what is traced: "xla", "none", or None where it is not known.
+    """Returns what compiles the traced code: "xla", "none", or None if it is unknown.
 
-    On JAX always "xla". What is traced where it is not known must be right for either.
+    It is always "xla" on JAX. Code traced for an unknown compiler must work with either.
 
     Example:
 
@@ -49,7 +49,7 @@ def compiler() -> str | None:
 
 
 def is_one_row(x: Tensor) -> bool:
-    """Returns whether a batch as it was given, not repeated or joined, is known to be of one row.
+    """Returns whether a batch of the caller, not repeated or joined, is known to have one row.
 
     Example:
 
@@ -60,7 +60,7 @@ def is_one_row(x: Tensor) -> bool:
 
 
 def on_cpu() -> bool:
-    """Returns whether TensorFlow sees nothing but CPUs, or JAX computes on one; False on PyTorch.
+    """Returns whether TensorFlow sees only CPUs, or JAX uses a CPU; False on PyTorch.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Flash attention of the backends: cuDNN's on JAX, `scaled_dot_product_attention` on PyTorch."""
+"""Flash attention by cuDNN on JAX and by `scaled_dot_product_attention` on PyTorch."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,20 +14,20 @@ Tensor = Any
 def flash_attention(call: Call, scale: float) -> Tensor:
     """`dot_product_attention` by the fused kernel of the backend (Dao et al., 2022).
 
-    Heads of widths that a kernel does not take are padded with zeros, which changes no product.
-    A query that sees no key is shown some, and its context set to zero afterwards: kernels give
-    NaN or a mean there, and zero times NaN is no gradient.
+    Heads are padded with zeros if the kernel does not support their width. A query that sees no key
+    is shown some, and its context is set to zero afterwards, because kernels give NaN or a mean
+    there, and zero times NaN is NaN in gradients.
 
-    On JAX right padding, a causal mask with T = S and a window within it go to cuDNN as they are;
-    all else as one mask for every query and key. That call was written after JAX 0.10.2 and
-    checked there with JAX's own implementation in the place of cuDNN's: it has not run on a GPU.
+    On JAX, cuDNN takes right padding, a causal mask with T = S, and a window within it directly;
+    everything else becomes one mask for all query-key pairs. This call was written for JAX 0.10.2
+    and checked there with JAX's own implementation in place of cuDNN: it has not run on a GPU.
 
-    On PyTorch a causal mask with T = S that is alone goes to the kernel as it is; all else as a
-    mask. The kernel itself is PyTorch's choice; with a `bias` that needs a gradient it takes one
-    that keeps the whole weights.
+    On PyTorch the kernel takes a causal mask with T = S directly if nothing else is masked;
+    everything else becomes a mask. PyTorch chooses the kernel; for a `bias` that needs a gradient
+    it takes one that keeps all weights.
 
     Args:
-        call: What `dot_product_attention` was called with, where "flash" can be had.
+        call: A checked call for which "flash" is available.
         scale: Factor of the products.
 
     Returns:
@@ -44,17 +44,17 @@ def flash_attention(call: Call, scale: float) -> Tensor:
 
 
 def flash_if_right_padded(call: Call, scale: float, otherwise: Callable[[Call], Tensor]) -> Tensor:
-    """Attention on JAX by cuDNN if the mask is right padding, else by another kernel.
+    """Attention by cuDNN on JAX if the mask is right padding, else by another kernel.
 
-        lengths[b] = sum_s mask[b, s];   mask[b, s] == (s < lengths[b]) for all b, s:  cuDNN
+        cuDNN if mask[b, s] == (s < lengths[b]) for all b, s, with lengths[b] = sum_s mask[b, s]
 
-    Both are in the program, and one of them runs. The other kernel is computed again for its
-    gradient: else its weights, B N T S numbers, would be kept beside what cuDNN keeps.
+    The program contains both kernels and runs one of them. The other kernel is recomputed for its
+    gradient; else its weights, B N T S numbers, would be kept beside what cuDNN keeps.
 
     Args:
-        call: A checked call, of a mask `(B, 1, 1, S)` or `(1, 1, 1, S)`.
+        call: A checked call with a mask `(B, 1, 1, S)` or `(1, 1, 1, S)`.
         scale: Factor of the products.
-        otherwise: What computes the context of the call else.
+        otherwise: Function that computes the context of the call with the other kernel.
 
     Returns:
         The context `(B, T, N, Hv)`.
@@ -83,7 +83,7 @@ def _by_cudnn(call: Call, scale: float) -> Tensor:
     causal = call.use_causal_mask and call.aligned
     windowed = call.sliding_window is not None and cudnn_window(call)
     lengths = call.key_lengths
-    # What cuDNN is not told goes into the mask, and lengths with it: a row's keys are in one.
+    # If anything goes into the mask, lengths do too.
     as_mask = (
         call.mask is not None
         or call.use_causal_mask != causal
@@ -104,7 +104,7 @@ def _by_cudnn(call: Call, scale: float) -> Tensor:
         lengths = ops.clip(ops.cast(lengths, "int32"), 1, S)
     width = -(-max(call.query.shape[3], Hv) // 8) * 8
     query, key, value = (_pad(x, 3, width) for x in call[:3])
-    if mask is not None:  # cuDNN differentiates a bias of even lengths only
+    if mask is not None:  # cuDNN differentiates a bias only with even lengths
         query = _pad(query, 1, T + T % 2)
         key, value = (_pad(x, 1, S + S % 2) for x in (key, value))
         mask, bias = (
@@ -155,14 +155,14 @@ def _by_torch(call: Call, scale: float) -> Tensor:
 
 
 def _without_unseeing(context: Tensor, seen: Tensor | None) -> Tensor:
-    """Zeros for queries that see no key; `seen` is `(b, n, t, 1)`, the context `(B, T, N, Hv)`."""
+    """Zeroes the context `(B, T, N, Hv)` of queries that see no key; `seen` is `(b, n, t, 1)`."""
     if seen is None:
         return context
     return ops.where(ops.transpose(seen, (0, 2, 1, 3)), context, ops.zeros((), context.dtype))
 
 
 def _of_all_pairs(x: Tensor, T: int, S: int) -> Tensor:
-    """cuDNN broadcasts the batch and the heads of a mask or bias, not its lengths."""
+    """Broadcasts T and S of a mask or bias; cuDNN itself broadcasts batch and heads."""
     return ops.broadcast_to(x, (x.shape[0], x.shape[1], T, S))
 
 

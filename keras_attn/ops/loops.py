@@ -1,4 +1,4 @@
-"""Loops whose turns run one after the other on every backend, so that they share their memory."""
+"""Loops whose iterations run one after the other, so that they share memory."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,18 +10,18 @@ Tensor = Any
 
 
 def repeated(lower: Any, upper: Any, body: Callable, start: tuple[Tensor, ...]) -> tuple:
-    """Applies `body` for the integers from `lower` to `upper`, without the latter.
+    """Applies `body` to the integers from `lower` to `upper - 1`.
 
-    `keras.ops.fori_loop`, whose turns TensorFlow may run ten at a time where they allow it.
+    It is a `keras.ops.fori_loop`, of which TensorFlow may run ten iterations at once.
 
     Args:
         lower: The first integer.
         upper: The integer after the last one.
-        body: Takes an integer and a tuple of tensors, returns such a tuple.
-        start: What the first turn takes.
+        body: Function of an integer and a tuple of tensors that returns such a tuple.
+        start: Tensors for the first iteration.
 
     Returns:
-        What the last turn returned, or `start`.
+        The tensors from the last iteration; `start` if there is none.
 
     Example:
 
@@ -42,14 +42,15 @@ def repeated(lower: Any, upper: Any, body: Callable, start: tuple[Tensor, ...]) 
 
 
 def stacked(function: Callable, number: Any, specs: Sequence[tuple]) -> tuple[Tensor, ...]:
-    """Calls `function` for the integers below `number` and stacks what it returns.
+    """Calls `function` for the integers below `number` and stacks the results.
 
-    `keras.ops.map`, whose turns TensorFlow may run ten at a time, the first one twice.
+    It is a `keras.ops.map`, which on TensorFlow may run ten iterations at once, and the first one
+    twice.
 
     Args:
-        function: Takes an integer, returns a tuple of tensors.
-        number: How often it is called, 1 at least.
-        specs: Shape and dtype of each tensor; sizes that are not known are None.
+        function: Function of an integer that returns a tuple of tensors.
+        number: Number of calls, at least 1.
+        specs: Shape and dtype of each tensor; unknown sizes are None.
 
     Returns:
         A tuple of tensors with a new first axis.
@@ -68,6 +69,6 @@ def stacked(function: Callable, number: Any, specs: Sequence[tuple]) -> tuple[Te
         return tf.map_fn(
             function, tf.range(number), fn_output_signature=signature, parallel_iterations=1
         )
-    if backend == "torch":  # with integers, not tensors, which loops could not count to
+    if backend == "torch":  # integers, since loops cannot count to tensors
         return tree.map_structure(lambda *x: ops.stack(x), *(function(i) for i in range(number)))
     return ops.map(function, ops.arange(number))

@@ -1,4 +1,4 @@
-"""Mask making and combining. True means: is a token, may be attended."""
+"""Creation, checks and combination of masks. True is a token, or may be attended."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from keras import ops
 
 Tensor = Any
 
-# Far below any score, far above the float32 limit: exp() of it is exactly zero.
+# Far below any score, but within float32: exp() of it is exactly zero.
 MASKED = -1e30
 
 
 def static_shape(x: Tensor) -> tuple[int | None, ...]:
-    """Returns the shape of `x`, None for what is not known (JAX has symbols there)."""
+    """Returns the shape of `x`, with None for unknown sizes (for which JAX has symbols)."""
     return tuple(d if isinstance(d, int) else None for d in x.shape)
 
 
@@ -26,7 +26,7 @@ def _differ(a: int | None, b: int | None, broadcast: bool = False) -> bool:
 def builds_across_replicas() -> bool:
     """Whether Keras is building a model under `tf.distribute`.
 
-    It then takes for the batch the mean of the replicas' batches, so that integers are floats.
+    It then uses the mean of the replicas' batches as a batch, so that integers become floats.
     """
     if keras.backend.backend() != "tensorflow":
         return False
@@ -41,15 +41,15 @@ def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
     A float mask may be 0/1 or additive (0/-inf); guessing between them fails silently.
 
     Args:
-        mask: Boolean or integer tensor or array of any shape. The values of arrays and lists are
-            checked to be 0 or 1; in a tensor, which may be symbolic, all but 0 is True.
-        name: The argument's name, for the error.
+        mask: Boolean or integer tensor or array of any shape. Arrays and lists must hold 0 and 1;
+            in a tensor, which may be symbolic, everything but 0 is True.
+        name: Name of the argument, for the error message.
 
     Returns:
         A boolean tensor of the same shape.
 
     Raises:
-        ValueError: For any other dtype, or integers that are not 0 or 1.
+        ValueError: If the dtype is neither, or an integer is not 0 or 1.
 
     Example:
 
@@ -66,7 +66,7 @@ def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
     mask = mask if hasattr(mask, "dtype") else ops.convert_to_tensor(mask)
     dtype = keras.backend.standardize_dtype(mask.dtype)
     if dtype == "bool":
-        # A symbolic mask stays what it is: no node in the graph of a model for it.
+        # Convert no symbolic mask: it would be a node in the graph of a model.
         return mask if keras.backend.is_keras_tensor(mask) else ops.convert_to_tensor(mask)
     if "int" not in dtype and not builds_across_replicas():
         raise ValueError(
@@ -85,15 +85,15 @@ def check_padding_mask(
 
     Args:
         mask: Boolean or 0/1 integer tensor.
-        batch: The batch size of the masked sequence, None if unknown.
-        length: The length S of the masked sequence, None if unknown.
-        name: The argument's name, for the error.
+        batch: Batch size of the masked sequence; None if unknown.
+        length: Length S of the masked sequence; None if unknown.
+        name: Name of the argument, for the error message.
 
     Returns:
         The mask as a boolean tensor `(B, S)`.
 
     Raises:
-        ValueError: For another dtype, rank, batch or length, with both shapes.
+        ValueError: If dtype, rank, batch or length is wrong; the message has both shapes.
 
     Example:
 
@@ -113,17 +113,17 @@ def check_padding_mask(
 def check_not_rank_2(mask: Tensor, name: str, padding_name: str, causal: bool = False) -> None:
     """Refuses an attention mask of rank 2, which may be padding or a triangle.
 
-    `(B, S)` and `(T, S)` cannot be told apart where B is T, and a triangle that is read as padding
+    `(B, S)` and `(T, S)` cannot be told apart if B = T, and a triangle that is read as padding
     shows the future.
 
     Args:
         mask: The mask.
-        name: Its name, for the error.
-        padding_name: The argument that takes padding masks.
-        causal: Whether there is `use_causal_mask` for a triangle.
+        name: Name of the argument, for the error message.
+        padding_name: Name of the argument for padding masks.
+        causal: Whether there is a `use_causal_mask` for a triangle.
 
     Raises:
-        ValueError: For a mask of rank 2: what to pass in its place.
+        ValueError: If the mask has rank 2; the message says what to pass instead.
 
     Example:
 
@@ -153,24 +153,24 @@ def combine_masks(
     key_mask: Tensor | None = None,
     causal_mask: Tensor | None = None,
 ) -> Tensor | None:
-    """Combines all that restricts attention into one mask over `(B, N, T, S)`.
+    """Combines all masks of attention into one mask over `(B, N, T, S)`.
 
-    `visible[b, n, t, s] = attention_mask AND key_mask AND causal_mask`, each where given.
+    `visible[b, n, t, s] = attention_mask AND key_mask AND causal_mask`, as far as they are given.
 
     Args:
-        query_shape: Shape `(B, T, ...)` of the queries; None where unknown.
+        query_shape: Shape `(B, T, ...)` of the queries, with None for unknown sizes.
         key_shape: Shape `(B, S, ...)` of the keys.
         num_heads: Number of query heads N.
-        attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, boolean or 0/1 integers. An axis of size 1
-            is broadcast, but never that of the keys.
-        key_mask: `(B, S)` padding mask of the keys.
-        causal_mask: What `causal_mask()` returns.
+        attention_mask: `(B, T, S)` or `(B, 1|N, T, S)`, boolean or 0/1 integers. Axes of size 1
+            are broadcast, except that of the keys.
+        key_mask: Padding mask `(B, S)` of the keys.
+        causal_mask: Result of `causal_mask()`.
 
     Returns:
-        A boolean tensor that broadcasts to `(B, N, T, S)`, or None where nothing is masked.
+        A boolean tensor that broadcasts to `(B, N, T, S)`, or None if nothing is masked.
 
     Raises:
-        ValueError: For another dtype, rank or length, with both shapes.
+        ValueError: If a dtype, rank or length is wrong; the message has both shapes.
 
     Example:
 
@@ -213,9 +213,9 @@ def combine_masks(
 
 
 def causal_mask(query: Tensor, key: Tensor) -> Tensor:
-    """Lets query t see key s only where `s <= t + (S - T)`: aligned bottom-right.
+    """Lets query t see key s only if `s <= t + (S - T)`: aligned bottom-right.
 
-    The last query sees every key. With T == S this is the usual lower triangle; with T < S the
+    The last query sees every key. With T == S this is the usual lower triangle. With T < S the
     queries are the last T positions of a longer sequence, as in cached decoding.
 
     Args:
@@ -235,8 +235,8 @@ def causal_mask(query: Tensor, key: Tensor) -> Tensor:
     if T is not None and S is not None:
         mask = np.tril(np.ones((T, S), "bool"), S - T)
         return ops.convert_to_tensor(mask[None, None])
-    # Counted from the end by cumulative sums: right for any dynamic length, on every backend and
-    # in every exporter. One row of the batch is enough.
+    # Cumulative sums work for any dynamic length, on every backend and in every exporter. One row
+    # of the batch is enough.
     query, key = query[:1], key[:1]
     after_query = _positions_from_end(query)
     after_key = _positions_from_end(key)
@@ -250,9 +250,9 @@ def sliding_window_mask(
 
         visible[t, s] = |t + (S - T) - s| < sliding_window
 
-    Aligned bottom-right as `causal_mask` is. With a causal mask a query sees the
-    `sliding_window` last keys, its own included (Beltagy et al., 2020; Jiang et al., 2023);
-    without one as many after it, too.
+    The window is aligned bottom-right, like `causal_mask`. With a causal mask a query sees the last
+    `sliding_window` keys, with its own (Beltagy et al., 2020; Jiang et al., 2023); without one it
+    sees as many after it too.
 
     Args:
         query: Tensor `(B, T, ...)`.
@@ -286,7 +286,7 @@ def sliding_window_mask(
 
 
 def key_length_mask(key: Tensor, key_lengths: Tensor) -> Tensor:
-    """Hides what stands after the last key of each row: right padding.
+    """Hides the right padding of each row.
 
         visible[b, s] = s < key_lengths[b]
 

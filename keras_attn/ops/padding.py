@@ -1,4 +1,4 @@
-"""Padding taken out of what is computed, and values that can be looked at."""
+"""Removal of NaN in padding, and checks of the values of masks."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ def without_nan_in_padding(x: Tensor, mask: Tensor | None) -> Tensor:
 
         output[b, s, d] = x[b, s, d] where mask[b, s] or x[b, s, d] is finite, else 0
 
-    A weight of zero does not hide them: `0 * NaN` is NaN, in the output and in gradients. Finite
-    values stay: padded queries are computed as any other.
+    A weight of zero does not hide them, because `0 * NaN` is NaN in outputs and gradients. Finite
+    values stay: padded queries are computed like any other.
 
     Args:
         x: `(B, S, ...)`.
-        mask: Boolean `(B, S)`, True for tokens; None: nothing is padding.
+        mask: Boolean `(B, S)`, True for tokens; no padding if None.
 
     Returns:
         A tensor of the shape and dtype of `x`.
@@ -38,10 +38,10 @@ def without_nan_in_padding(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def known_value(x: Tensor) -> np.ndarray | None:
-    """Returns the value of a tensor that is at hand, or None.
+    """Returns the value of a tensor if it is known, else None.
 
-    A tensor within a graph, a trace or a symbolic call has no value yet. That of a PyTorch tensor
-    on a GPU is not asked for: it would keep every step waiting.
+    A tensor in a graph, a trace or a symbolic call has no value yet. The value of a PyTorch tensor
+    on a GPU is not read, because that would make every step wait.
 
     Args:
         x: A tensor or array.
@@ -75,11 +75,11 @@ def known_value(x: Tensor) -> np.ndarray | None:
 
 
 def check_right_padding(mask: Tensor, name: str) -> None:
-    """Checks a promise of right padding, where the mask is at hand.
+    """Checks a promise of right padding if the value of the mask is known.
 
     Args:
         mask: Boolean `(B, S)`.
-        name: Name of the mask, for the error.
+        name: Name of the mask, for the error message.
 
     Raises:
         ValueError: If a row has a token after padding.

@@ -1,4 +1,4 @@
-"""Positions of tokens and the sinusoids that encode them."""
+"""Positions of tokens and their sinusoidal encodings."""
 
 import math
 from typing import Any
@@ -29,7 +29,7 @@ def token_positions(x: Tensor) -> Tensor:
 
 
 def no_negative(index: Tensor, size: int) -> Tensor:
-    """Moves negative indices of a table beyond its end, where they fail as those too large do.
+    """Moves negative indices of a table beyond its end, so that they fail like too large ones.
 
     `ops.take` would count them from the end.
 
@@ -38,7 +38,7 @@ def no_negative(index: Tensor, size: int) -> Tensor:
         size: Number of rows of the table.
 
     Returns:
-        The indices, `size` in the place of negative ones.
+        The indices, with `size` in place of negative ones.
 
     Example:
 
@@ -54,14 +54,15 @@ def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> T
         PE[p, 2i]   = sin(p / max_wavelength ** (2i / dim))
         PE[p, 2i+1] = cos(p / max_wavelength ** (2i / dim))
 
-    An odd `dim` ends with a sine. Computed without a table, in float32, right to 1e-4 for all
-    positions below 2 ** 24: a position is split into digits of base 256, the angle of each being
-    reduced to one turn beforehand, as a plain float32 product is wrong by 0.005 at position 100000.
+    An odd `dim` ends with a sine. The result is computed without a table, in float32, and exact to
+    1e-4 for all positions below 2 ** 24. A plain float32 product would be wrong by 0.005 at
+    position 100000, so positions are split into digits of base 256, and the angle of each digit is
+    reduced to one turn beforehand.
 
     Args:
         positions: Integer or float tensor `(...)`.
         dim: Width D of the encoding.
-        max_wavelength: The longest wavelength is `2 pi` times this.
+        max_wavelength: Base of the wavelengths; the longest is up to `2 pi` times this.
 
     Returns:
         float32 tensor `(..., D)`.
@@ -78,11 +79,11 @@ def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> T
 
 
 def position_angles(positions: Tensor, rates: np.ndarray) -> Tensor:
-    """Angles `positions * rates`, less whole turns: right to 1e-4 for positions below 2 ** 24.
+    """Angles `positions * rates` modulo whole turns, exact to 1e-4 for positions below 2 ** 24.
 
     Args:
         positions: Integer or float tensor `(...)`.
-        rates: Array `(R,)` of radians a position.
+        rates: Array `(R,)` of radians per position.
 
     Returns:
         float32 tensor `(..., R)`.

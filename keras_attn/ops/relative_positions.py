@@ -1,4 +1,4 @@
-"""Positions that enter the attention, not the embeddings: rotary ones and ALiBi."""
+"""Positions inside the attention: rotary, relative and ALiBi."""
 
 import math
 from typing import Any
@@ -24,12 +24,12 @@ ROTARY_SCALINGS = {
 
 
 def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -> np.ndarray:
-    """Radians a position of each pair of channels of rotary positions, for longer contexts too.
+    """Radians per position of each pair of channels, for rotary positions.
 
         rate[i] = base ** (-2i / H)
         linear: rate[i] / factor                                       (Chen et al., 2023)
-        llama3: rate[i] where its wavelength w = 2 pi / rate[i] is below L / high, rate[i] / factor
-                where w is above L / low, and between them in proportion to L / w
+        llama3: rate[i] if its wavelength w = 2 pi / rate[i] is below L / high, rate[i] / factor if
+                w is above L / low, and interpolated in L / w between them
                                                               (Llama 3.1: Grattafiori et al., 2024)
 
     Args:
@@ -62,21 +62,20 @@ def rotary_rates(dim: int, base: float, scaling: dict[str, Any] | None = None) -
 def relative_position_buckets(
     distance: Tensor, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True
 ) -> Tensor:
-    """Buckets of distances, exact for near ones and wider with the logarithm (T5: Raffel et al.,
-    2020).
+    """Buckets of distances: one for each near distance, wider ones for far distances.
 
         distance = position of the key - position of the query
-        bucket   = distance where it is below half of the buckets, then logarithmic to
-                   `max_distance`, where the last one begins
+        bucket   = |distance| if it is below half of the buckets, then logarithmic up to
+                   `max_distance`, where the last bucket starts      (T5: Raffel et al., 2020)
 
-    With `bidirectional` half of the buckets are for keys after the query; else those are all in
-    bucket 0, with the query's own position.
+    With `bidirectional`, half of the buckets are for keys after the query. Else such keys are all
+    in bucket 0, with the query's own position.
 
     Args:
         distance: Integers of any shape.
         num_buckets: Number of buckets, even if `bidirectional`.
-        max_distance: Distance from which on all are in the last bucket.
-        bidirectional: Whether later keys have buckets of their own.
+        max_distance: Distance from which all keys are in the last bucket.
+        bidirectional: Whether later keys have their own buckets.
 
     Returns:
         int32 tensor of the same shape, from 0 to `num_buckets - 1`.
@@ -114,22 +113,22 @@ def apply_rotary(
         y[i]           = x[i] cos(a[i]) - x[i + H/2] sin(a[i])
         y[i + H/2]     = x[i + H/2] cos(a[i]) + x[i] sin(a[i])
 
-    The product of a rotated query and a rotated key depends on the distance of their positions
-    alone. Channel i is paired with channel i + H / 2, as in GPT-NeoX and Llama; the paper pairs
-    neighbours 2i and 2i + 1, which is the same up to a fixed order of the channels, that of the
-    columns of the projections. Computed in float32.
+    The product of a rotated query and a rotated key depends only on the distance of their
+    positions. Channel i is paired with channel i + H / 2, as in GPT-NeoX and Llama. The paper pairs
+    neighbours 2i and 2i + 1, which is the same up to the order of the columns of the projections.
+    It is computed in float32 or better.
 
     Args:
         x: Queries or keys `(B, T, N, H)`, H even.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
-        base: 10000 in the paper; greater for longer contexts.
-        scaling: For contexts longer than those of the training, see `rotary_rates`.
+        base: Base of the wavelengths; 10000 in the paper, greater for longer contexts.
+        scaling: Scaling for contexts longer than in training; see `rotary_rates`.
 
     Returns:
         `(B, T, N, H)` in the dtype of `x`.
 
     Raises:
-        ValueError: For another rank, or an odd H.
+        ValueError: If the rank is wrong, or H is odd.
 
     Example:
 
@@ -156,12 +155,12 @@ def apply_rotary(
 
 
 def alibi_slopes(num_heads: int) -> np.ndarray:
-    """The slope of each head of ALiBi (Press et al., 2022, section 3).
+    """Slopes of the heads of ALiBi (Press et al., 2022, section 3).
 
-        m[n] = 2 ** (-8 (n + 1) / N)        N a power of two
+        m[n] = 2 ** (-8 (n + 1) / N)        if N is a power of two
 
-    For another N, with P the greatest power of two below it: the slopes of P heads, then every
-    other one of the slopes of 2 P heads, from the first, until there are N.
+    For another N, with P the greatest power of two below it, they are the slopes of P heads,
+    followed by every other slope of 2 P heads, from the first, until there are N.
 
     Args:
         num_heads: Number of heads N.
@@ -170,7 +169,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
         float64 array `(N,)`.
 
     Raises:
-        ValueError: For a number below 1.
+        ValueError: If the number is below 1.
 
     Example:
 
@@ -186,11 +185,11 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
 
 
 def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
-    """What ALiBi adds to the scaled scores (Press et al., 2022): less, the farther a key is.
+    """Bias that ALiBi adds to the scaled scores, lower for farther keys (Press et al., 2022).
 
         bias[n, t, s] = -m[n] |positions[t] - key_positions[s]|
 
-    With a causal mask that is the paper's; without one it falls alike to both sides.
+    With a causal mask this is the paper's bias; without one it falls to both sides.
 
     Args:
         num_heads: Number of query heads N.
@@ -198,7 +197,7 @@ def alibi_bias(num_heads: int, positions: Tensor, key_positions: Tensor | None =
         key_positions: Positions of the keys `(1, S)` or `(B, S)`; those of the queries if None.
 
     Returns:
-        float32 tensor `(1, N, T, S)`, or `(B, N, T, S)` where rows have positions of their own.
+        float32 tensor `(1, N, T, S)`, or `(B, N, T, S)` if rows have their own positions.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Sums over the replicas of `tf.distribute`, each of which sees its part of a batch."""
+"""Sums over the replicas of `tf.distribute`."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def replicas() -> int:
     """Returns the number of replicas of the `tf.distribute` strategy in scope.
 
     Returns:
-        1 without a strategy, and on other backends.
+        The number; 1 without a strategy and on other backends.
 
     Example:
 
@@ -26,15 +26,15 @@ def replicas() -> int:
 
 
 def sum_over_replicas(x: Tensor) -> Tensor:
-    """Adds up what the replicas have, without a gradient: the tokens of all parts of a batch.
+    """Sums a tensor over the replicas, each of which has a part of the batch, without a gradient.
 
-    On JAX nothing is to be added: there a program sees the whole batch, whatever is where.
+    On JAX there is nothing to add, because a program sees the whole batch.
 
     Args:
         x: A tensor.
 
     Returns:
-        The sum on each replica; `x` itself without replicas, and while a model is built.
+        The sum on each replica; `x` itself without replicas and while a model is built.
 
     Example:
 
@@ -48,5 +48,5 @@ def sum_over_replicas(x: Tensor) -> Tensor:
     here = tf.distribute.get_replica_context()
     if here is None:
         return x
-    # Not of `x`: a gradient would still come here, and be added up over the replicas in vain.
+    # Stop the gradient outside: inside, it would still be summed over the replicas in vain.
     return tf.stop_gradient(here.all_reduce(tf.distribute.ReduceOp.SUM, x))

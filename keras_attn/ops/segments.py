@@ -1,4 +1,4 @@
-"""Several sequences in one row: who sees whom, and where each begins to count."""
+"""Masks and positions of rows packed with several sequences."""
 
 from typing import Any
 
@@ -10,17 +10,16 @@ Tensor = Any
 
 
 def segment_mask(segments: Tensor, key_segments: Tensor | None = None) -> Tensor:
-    """The attention mask of packed rows: a token sees those of its own sequence.
+    """Attention mask of packed rows, in which a token sees only its own sequence.
 
         visible[b, t, s] = segments[b, t] == key_segments[b, s] and key_segments[b, s] != 0
 
-    It is block-diagonal where each sequence is in one piece (Krell et al., 2021,
-    https://arxiv.org/abs/2107.02027). Causality comes in addition.
+    It is block-diagonal if each sequence is in one piece (Krell et al., 2021,
+    https://arxiv.org/abs/2107.02027). It does not include a causal mask.
 
     Args:
-        segments: Integers `(B, T)`, the number of the sequence that each query belongs to, from 1;
-            0 is padding.
-        key_segments: Those of the keys, `(B, S)`, where they are others, as in cross-attention.
+        segments: Integers `(B, T)`, the number of each query's sequence, from 1; 0 is padding.
+        key_segments: Integers `(B, S)` for the keys, as in cross-attention; `segments` if None.
 
     Returns:
         A boolean tensor `(B, T, S)`.
@@ -38,7 +37,7 @@ def segment_mask(segments: Tensor, key_segments: Tensor | None = None) -> Tensor
 
 
 def segment_positions(segments: Tensor) -> Tensor:
-    """The positions of packed tokens, which begin anew with each sequence.
+    """Positions of packed tokens, which restart at 0 with each sequence.
 
         positions[b, t] = number of s < t with segments[b, s] == segments[b, t]
 

@@ -1,4 +1,4 @@
-"""One vector for a sequence."""
+"""Summaries of sequences as one vector."""
 
 from typing import Any
 
@@ -10,25 +10,25 @@ SUMMARIES = ("mean", "last", "ends")
 
 
 def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tensor:
-    """Summarizes the tokens of each sequence in one vector.
+    """Summarizes the tokens of each sequence as one vector.
 
         mean: sum_s mask[s] x[s] / sum_s mask[s]
         last: x[l], l the last token
-        ends: [x[l, :D/2]; x[f, D/2:]], f the first token: the final states of both directions where
-              x is the output of a bidirectional recurrent network
+        ends: [x[l, :D/2]; x[f, D/2:]], f the first token: the final states of both directions if x
+              is the output of a bidirectional recurrent network
 
-    A row without a token gives zeros.
+    A row without tokens gives zeros.
 
     Args:
         x: `(B, S, D)`.
-        mask: `(B, S)` booleans, True for tokens; all if None.
+        mask: Booleans `(B, S)`, True for tokens; all if None.
         kind: `"mean"`, `"last"` or `"ends"`.
 
     Returns:
         `(B, D)`.
 
     Raises:
-        ValueError: For another kind.
+        ValueError: If the kind is unknown.
 
     Example:
 

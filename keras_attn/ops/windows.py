@@ -12,11 +12,11 @@ def key_positions(key: Tensor, key_mask: Tensor | None = None) -> tuple[Tensor, 
 
     Args:
         key: `(B, S, ...)`.
-        key_mask: `(B, S)` booleans, True for tokens; all if None.
+        key_mask: Booleans `(B, S)`, True for tokens; all if None.
 
     Returns:
-        float32 positions `(B, S)`, 0 for a row's first token, and lengths `(B, 1)`, both of tokens:
-        padding counts nowhere, on whichever side it is.
+        float32 positions `(B, S)`, 0 for the first token of a row, and lengths `(B, 1)`. Padding on
+        either side does not count.
 
     Example:
 
@@ -39,7 +39,7 @@ def local_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
     Args:
         center: Aligned positions of the queries, float32 `(B, T)`.
         positions: Positions of the keys, float32 `(B, S)`.
-        window_size: Half-width D: at most `2 D + 1` keys are seen.
+        window_size: Half-width D; a query sees at most `2 D + 1` keys.
 
     Returns:
         Booleans `(B, T, S)`.
@@ -55,7 +55,7 @@ def local_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
 
 
 def gaussian_window(center: Tensor, positions: Tensor, window_size: int) -> Tensor:
-    """The factor of local-p attention, which falls off around the aligned position.
+    """Factor of local-p attention, which falls off around the aligned position.
 
         factor[t, s] = exp(-(s - center[t])^2 / (2 sigma^2)),  sigma = window_size / 2
 

@@ -16,7 +16,7 @@ def well_formed(text: Any) -> str:
         A string that can be encoded.
 
     Raises:
-        TypeError: If it is no string.
+        TypeError: If it is not a string.
 
     Example:
 
@@ -74,7 +74,7 @@ def checked_ids(ids: list[Any], vocabulary_size: int) -> list[int]:
         A list of integers.
 
     Raises:
-        TypeError: If one is no integer.
+        TypeError: If one of them is not an integer.
         ValueError: If one is not in the vocabulary.
 
     Example:

@@ -46,7 +46,7 @@ def linear_cross_entropy(
         A float32 scalar.
 
     Raises:
-        ValueError: For a `chunk_size` below 1.
+        ValueError: If `chunk_size` is below 1.
 
     Example:
 

@@ -39,7 +39,7 @@ class ChunkedLossModel(keras.Model):
         **kwargs: `name` of `keras.Model`.
 
     Raises:
-        TypeError: For a model that is not functional.
+        TypeError: If the model is not functional.
         ValueError: For another last layer or a wrong `chunk_size`; in `fit` where it was compiled
             with another loss than `MaskedCrossEntropy`, or with metrics, which would need the
             logits.
@@ -121,7 +121,7 @@ class ChunkedLossModel(keras.Model):
         return total
 
     def get_config(self) -> dict[str, Any]:
-        """Returns what `from_config` needs."""
+        """Returns the config."""
         model = keras.saving.serialize_keras_object(self.model)
         return {"model": model, "chunk_size": self.chunk_size, "name": self.name}
 

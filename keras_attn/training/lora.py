@@ -209,7 +209,7 @@ def merge_lora(model: Any) -> None:
         model: A Keras model with LoRA, or a task with one. It is changed in place.
 
     Raises:
-        ValueError: For a model without LoRA.
+        ValueError: If the model has no LoRA.
 
     Example:
 
@@ -252,7 +252,7 @@ def save_lora(model: Any, path: str | os.PathLike) -> None:
         path: The file; its folder must be there.
 
     Raises:
-        ValueError: For a model without LoRA.
+        ValueError: If the model has no LoRA.
 
     Example:
 

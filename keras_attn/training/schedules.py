@@ -40,7 +40,7 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
         The learning rate, a float32 scalar tensor.
 
     Raises:
-        ValueError: A setting out of range.
+        ValueError: If a setting is out of range.
 
     Example:
 
@@ -136,7 +136,7 @@ class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
         The learning rate, a float32 scalar tensor.
 
     Raises:
-        ValueError: A setting out of range.
+        ValueError: If a setting is out of range.
 
     Example:
 
