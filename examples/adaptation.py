@@ -22,9 +22,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 
+from keras_attn.adapt import enable_lora, save_lora
 from keras_attn.datasets import read_pairs, read_tsv, split_pairs
 from keras_attn.tasks import Translator
-from keras_attn.training import enable_lora, save_lora
 
 WAYS = ("as it was", "LoRA", "all weights")
 

@@ -68,10 +68,11 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(f"{args.run_dir} is not empty. Give another --run-dir, or remove that one.")
     args.run_dir.mkdir(parents=True, exist_ok=True)
 
+    from keras_attn.metrics import caption_scores
     from keras_attn.models import small_cnn_encoder
     from keras_attn.tasks import Captioner
     from keras_attn.text import BytePairTokenizer
-    from keras_attn.training import caption_scores, seed_everything
+    from keras_attn.training import seed_everything
     from keras_attn.visualize import AttentionView, attention_viewer
 
     say("1. Data")

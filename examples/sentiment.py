@@ -149,9 +149,9 @@ def read_data(args: argparse.Namespace) -> list:
 
 def tfidf_row(splits) -> dict:
     """Fits the baseline and tests it."""
+    from keras_attn.metrics import evaluate_probabilities
     from keras_attn.tasks import TfidfBaseline
     from keras_attn.tasks.classification_labels import class_names_of, label_numbers
-    from keras_attn.training import evaluate_probabilities
 
     names = class_names_of(splits.train)
     start = time.monotonic()

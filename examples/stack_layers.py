@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> float:
     model.compile(
         keras.optimizers.Adam(2e-3),
         keras_attn.training.MaskedCrossEntropy(),  # padding does not count
-        weighted_metrics=[keras_attn.training.MaskedAccuracy(name="accuracy")],
+        weighted_metrics=[keras_attn.metrics.MaskedAccuracy(name="accuracy")],
         jit_compile=False,  # faster on a CPU
     )
     inputs, labels = make_data(args.examples)

@@ -1,10 +1,12 @@
 """keras_attn: attention for Keras 3, from Bahdanau to GPT."""
 
 from keras_attn import (
+    adapt,
     datasets,
     fields,
     generation,
     layers,
+    metrics,
     models,
     ops,
     settings,
@@ -19,10 +21,12 @@ from keras_attn.version import __version__
 __all__ = [
     *layers.__all__,
     "__version__",
+    "adapt",
     "datasets",
     "fields",
     "generation",
     "layers",
+    "metrics",
     "models",
     "ops",
     "settings",

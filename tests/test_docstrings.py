@@ -10,10 +10,12 @@ import pytest
 
 import keras_attn
 from keras_attn import (
+    adapt,
     datasets,
     fields,
     generation,
     layers,
+    metrics,
     models,
     ops,
     settings,
@@ -27,7 +29,8 @@ MODULES = sorted(
     module.name for module in pkgutil.walk_packages(keras_attn.__path__, "keras_attn.")
 )
 ROOMS = (
-    ops, layers, models, generation, text, datasets, training, visualize, settings, fields, tasks
+    ops, layers, models, generation, text, datasets, training, metrics, adapt, visualize, settings,
+    fields, tasks,
 )  # fmt: skip
 WITHOUT_EXAMPLE = {
     # What functions return, described field by field.

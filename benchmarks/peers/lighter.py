@@ -10,9 +10,10 @@ from benchmarks import translator
 from benchmarks.peers import Job, keras_jobs
 from benchmarks.peers.ours import decoding_of, make_translator
 from benchmarks.translator import FIRST
+from keras_attn.adapt import enable_lora
 from keras_attn.generation import CompiledFunction
 from keras_attn.layers.quantization import quantize_sublayers, sublayers
-from keras_attn.training import MaskedCrossEntropy, enable_lora
+from keras_attn.training import MaskedCrossEntropy
 
 
 def _made(case: dict, int8: bool):

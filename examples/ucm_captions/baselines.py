@@ -25,8 +25,8 @@ import numpy as np
 from vgg16_lpips import vgg16_from_lpips
 
 from keras_attn.datasets import CaptionedImage, FeatureCache, read_ucm_captions
+from keras_attn.metrics import CaptionScores, caption_scores
 from keras_attn.models import ImageEncoder
-from keras_attn.training import CaptionScores, caption_scores
 
 KINDS = (
     "agricultural", "airplane", "baseball diamond", "beach", "buildings", "chaparral",

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from keras_attn.adapt.quantization import MODES
 from keras_attn.cli.options import FILE, model_option
 from keras_attn.cli.output import check_output
-from keras_attn.tasks.quantizing import MODES
 
 
 def quantize_command(task: Any) -> click.Command:

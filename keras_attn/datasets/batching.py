@@ -55,7 +55,7 @@ class TokenBatches(BucketedBatches):
     `for n in range(epochs): batches.set_epoch(n); for batch in batches: ...`.
 
     The mean of the batches' losses that `fit` shows weighs batches by rows. A mean over tokens
-    comes from metrics that add up: `keras_attn.training.Perplexity`, `MaskedAccuracy`.
+    comes from metrics that add up: `keras_attn.metrics.Perplexity`, `MaskedAccuracy`.
 
     Args:
         sources: Token ids of the source sentences, with whatever special tokens they need.

@@ -12,6 +12,8 @@ import keras
 from keras_attn.datasets import CaptionBatches
 from keras_attn.datasets.image_problems import ImageProblem, describe_image_problems
 from keras_attn.layers.quantization import float_policy
+from keras_attn.metrics import Perplexity, caption_scores
+from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.models import CAPTIONERS, ImageEncoder, ImageEncoderConfig, image_captioner
 from keras_attn.tasks.captioning_data import (
     Captioned,
@@ -38,13 +40,7 @@ from keras_attn.tasks.saved import vocabulary_digest
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training import (
-    MaskedCrossEntropy,
-    Perplexity,
-    caption_scores,
-    num_data_shards,
-)
-from keras_attn.training.caption_tokens import metrics_folder
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 _DIFFERENT = 2  # pictures that CIDEr weighs words by
 

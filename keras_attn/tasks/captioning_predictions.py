@@ -11,6 +11,8 @@ import numpy as np
 
 from keras_attn.datasets import CacheFill, FeatureCache
 from keras_attn.datasets.image_problems import describe_image_problems
+from keras_attn.metrics import CaptionScores, caption_scores
+from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.models import ImageEncoder
 from keras_attn.tasks.captioning_data import (
     Captioned,
@@ -28,11 +30,6 @@ from keras_attn.tasks.captioning_settings import (
 from keras_attn.tasks.captioning_sources import TestPictures
 from keras_attn.tasks.checks import check_decoding, check_n_best
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training import (
-    CaptionScores,
-    caption_scores,
-)
-from keras_attn.training.caption_tokens import metrics_folder
 
 
 class CaptioningPredictions:
@@ -245,13 +242,13 @@ class CaptioningPredictions:
             alpha: As `caption`.
             batch_size: As `caption`.
             train_captions: Captions that were trained on, to count copies.
-            tokenization: As `keras_attn.training.caption_scores`.
-            meteor: As `keras_attn.training.caption_scores`.
+            tokenization: As `keras_attn.metrics.caption_scores`.
+            meteor: As `keras_attn.metrics.caption_scores`.
             cache_dir: Folder of a `FeatureCache` to take the regions from, rounded to
                 `cache_dtype`, and to add them to.
 
         Returns:
-            `keras_attn.training.CaptionScores`: BLEU-1 to 4, ROUGE-L, CIDEr; `print` shows it.
+            `keras_attn.metrics.CaptionScores`: BLEU-1 to 4, ROUGE-L, CIDEr; `print` shows it.
 
         Raises:
             ImportError: If `pycocoevalcap` is not installed.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.training import Estimate
+from keras_attn.metrics import Estimate
 
 Predict = Callable[[list[list[int]]], Any]
 FRACTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)

@@ -5,9 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_attn.layers.quantization import quantized_sublayers, quick_deletions, sublayers
-
-MODES = ("int8", "int4", "float8")
+from keras_attn.adapt import quantize
 
 
 class Quantizable:
@@ -55,25 +53,6 @@ class Quantizable:
         >>> len(generator.quantize("int8").generate("ab", num_characters=3))
         5
         """
-        if mode not in MODES:
-            raise ValueError(f"`mode` must be one of {list(MODES)}. Received: {mode!r}.")
         whole, *others = self._models()
-        done = set(quantized_sublayers(whole))
-        chosen = {
-            id(layer)
-            for path, layer in sublayers(whole)
-            if path not in done
-            and type(layer).quantize is not keras.layers.Layer.quantize
-            and not isinstance(layer, keras.Model)
-            and (filters is None or filters(layer))
-        }
-        if not chosen:
-            why = f"{len(done)} layers are quantized already" if done else "there is no such layer"
-            raise ValueError(
-                f"Expected layers of {whole.name!r} to quantize. Received: none, as {why}."
-            )
-        with quick_deletions():
-            whole.quantize(mode, filters=lambda layer: id(layer) in chosen)
-        for model in others:  # what they have compiled reads weights that are gone
-            model.train_function = model.test_function = model.predict_function = None
+        quantize(whole, mode, filters, others)
         return self

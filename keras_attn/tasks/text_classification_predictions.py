@@ -9,17 +9,13 @@ import keras
 import numpy as np
 
 from keras_attn.fields import checked_texts
+from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
 from keras_attn.tasks.classification_labels import (
     Labelled,
 )
 from keras_attn.tasks.text_classification_settings import (
     TextClassificationTest,
     TextClassificationUse,
-)
-from keras_attn.training import (
-    ClassificationReport,
-    evaluate_probabilities,
-    fit_temperature,
 )
 
 TEMPERATURES = (0.2, 10.0)

@@ -13,6 +13,7 @@ from keras_attn.datasets import LabelledTexts, TextBatches, class_weights
 from keras_attn.datasets.classification_batches import TRUNCATIONS, truncate
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.generation import CompiledFunction
+from keras_attn.metrics import evaluate_probabilities
 from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.classification_labels import (
@@ -45,10 +46,7 @@ from keras_attn.tasks.text_classifier_graph import graph_function
 from keras_attn.tasks.text_explainer import TextExplainer
 from keras_attn.tasks.token_weights import set_token_weights
 from keras_attn.text import TOKENIZERS, tokenizer_name
-from keras_attn.training import (
-    evaluate_probabilities,
-    num_data_shards,
-)
+from keras_attn.training import num_data_shards
 from keras_attn.visualize import text_weights_html
 
 FEWEST_FOR_TEMPERATURE = 30

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.fields import checked_texts
-from keras_attn.training import evaluate_probabilities
+from keras_attn.metrics import evaluate_probabilities
 
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from keras_attn.adapt import load_lora
 from keras_attn.tasks import Translator
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training import load_lora
 
 PATH = Path(__file__).parents[2] / "examples" / "adaptation.py"
 NUMBERS = "zero one two three four five six seven eight nine".split()

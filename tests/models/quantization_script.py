@@ -11,9 +11,10 @@ import numpy as np
 from keras import ops
 
 from keras_attn import models
+from keras_attn.adapt import enable_lora, load_lora, merge_lora, save_lora
 from keras_attn.generation import beam_search, greedy_search
 from keras_attn.layers.quantization import quick_deletions
-from keras_attn.training import MaskedCrossEntropy, enable_lora, load_lora, merge_lora, save_lora
+from keras_attn.training import MaskedCrossEntropy
 
 V = 23
 TRANSFORMER = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 12, "dropout": 0.0}

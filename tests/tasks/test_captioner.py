@@ -30,11 +30,11 @@ from processes import answer
 from tracing import eagerly
 
 from keras_attn.datasets import CaptionedImage, FeatureCache
+from keras_attn.metrics import caption_scores
 from keras_attn.models import small_cnn_encoder
 from keras_attn.tasks import Caption, Captioner, Translator
 from keras_attn.tasks.attention_views import caption_view
 from keras_attn.text import CharacterTokenizer
-from keras_attn.training import caption_scores
 
 EACH = pytest.mark.parametrize("case", CASES)
 NEW = [draw("green", "light", seed) for seed in (8, 9)]

@@ -10,11 +10,11 @@ import safetensors.numpy
 import text_generation_toys
 from processes import answer
 
+from keras_attn.adapt import enable_lora
 from keras_attn.tasks import TextClassifier, Translator
 from keras_attn.tasks.task_file import read_tensors
 from keras_attn.tasks.tensors import from_bytes, load_tensors, model_tensors, to_bytes
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training import enable_lora
 
 PAIRS = [("one dog", "ein Hund"), ("one cat", "eine Katze")]
 TOKENIZER = BytePairTokenizer.train([text for pair in PAIRS for text in pair], 262)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from keras_attn.datasets import TokenBatches
+from keras_attn.metrics import MaskedAccuracy
 from keras_attn.training import (
-    MaskedAccuracy,
     MaskedCrossEntropy,
     TrainingCheckpoint,
     fit_resumable,

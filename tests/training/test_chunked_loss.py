@@ -13,13 +13,9 @@ from processes import answer
 
 from keras_attn.datasets import TokenBatches
 from keras_attn.layers import TokenEmbedding
+from keras_attn.metrics import Perplexity
 from keras_attn.models import TransformerEncoderDecoderConfig
-from keras_attn.training import (
-    ChunkedLossModel,
-    MaskedCrossEntropy,
-    Perplexity,
-    linear_cross_entropy,
-)
+from keras_attn.training import ChunkedLossModel, MaskedCrossEntropy, linear_cross_entropy
 
 N, D, V = 37, 6, 50
 

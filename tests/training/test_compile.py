@@ -8,13 +8,8 @@ import pytest
 import torch
 from processes import answer
 
-from keras_attn.training import (
-    InverseSquareRootSchedule,
-    MaskedAccuracy,
-    MaskedCrossEntropy,
-    Perplexity,
-    WarmupCosineSchedule,
-)
+from keras_attn.metrics import MaskedAccuracy, Perplexity
+from keras_attn.training import InverseSquareRootSchedule, MaskedCrossEntropy, WarmupCosineSchedule
 
 HERE = Path(__file__).parent
 
@@ -155,7 +150,8 @@ def test_the_same_numbers_on_other_backends(backend):
 REPLICA_SCRIPT = """
 import json
 import numpy as np, keras, tensorflow as tf
-from keras_attn.training import MaskedAccuracy, MaskedCrossEntropy, Perplexity
+from keras_attn.metrics import MaskedAccuracy, Perplexity
+from keras_attn.training import MaskedCrossEntropy
 cpus = tf.config.list_physical_devices("CPU")
 tf.config.set_logical_device_configuration(cpus[0], [tf.config.LogicalDeviceConfiguration()] * 2)
 x = np.random.default_rng(0).integers(1, 9, (8, 6)).astype("int32")

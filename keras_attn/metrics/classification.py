@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attn.training.resampling import METRICS, ResampledMetrics
+from keras_attn.metrics.resampling import METRICS, ResampledMetrics
 
 _NAMES = {"auc": "AUC", "macro_f1": "macro F1", "log_loss": "log loss", "ece": "ECE"}
 _LARGEST_TABLE = 12

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from keras_attn.training import caption_scores, tokenize_captions
+from keras_attn.metrics import caption_scores, tokenize_captions
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from keras_attn.training import evaluate_probabilities, fit_temperature
-from keras_attn.training.resampling import METRICS, ResampledMetrics
+from keras_attn.metrics import evaluate_probabilities, fit_temperature
+from keras_attn.metrics.resampling import METRICS, ResampledMetrics
 
 
 def softmax(logits):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attn.training.caption_tokens import (
+from keras_attn.metrics.caption_tokens import (
     TOKENIZATIONS,
     has_java,
     metrics_folder,

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_attn.training import MaskedAccuracy, Perplexity
+from keras_attn.metrics import MaskedAccuracy, Perplexity
 
 
 def make_batch(b, t, v=6, seed=0):

@@ -6,18 +6,11 @@ import pytest
 from keras import ops
 
 from keras_attn import layers, models
+from keras_attn.adapt import enable_lora, load_lora, merge_lora, save_lora
 from keras_attn.layers.quantization import quick_deletions, sublayers
 from keras_attn.tasks import TextGenerator
 from keras_attn.text import CharacterTokenizer
-from keras_attn.training import (
-    MaskedCrossEntropy,
-    enable_lora,
-    load_lora,
-    load_training_state,
-    merge_lora,
-    save_lora,
-    save_training_state,
-)
+from keras_attn.training import MaskedCrossEntropy, load_training_state, save_training_state
 
 V = 23
 IDS = np.random.default_rng(0).integers(1, V, (4, 5)).astype("int32")

@@ -1,0 +1,13 @@
+"""Trained models made fit for something else: LoRA and int8."""
+
+from keras_attn.adapt.lora import LoraReport, enable_lora, load_lora, merge_lora, save_lora
+from keras_attn.adapt.quantization import quantize
+
+__all__ = [
+    "LoraReport",
+    "enable_lora",
+    "load_lora",
+    "merge_lora",
+    "quantize",
+    "save_lora",
+]

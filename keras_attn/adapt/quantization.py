@@ -1,0 +1,56 @@
+"""Kernels and embeddings of 8 bits instead of 32."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from keras_attn.layers.quantization import quantized_sublayers, quick_deletions, sublayers
+
+MODES = ("int8", "int4", "float8")
+
+
+def quantize(
+    whole: keras.Model,
+    mode: str = "int8",
+    filters: Callable[[Any], bool] | None = None,
+    others: Sequence[keras.Model] = (),
+) -> None:
+    """Quantizes a trained model in place; see `Task.quantize` for what that means.
+
+    Args:
+        whole: The model.
+        mode: `"int8"`, `"int4"` or `"float8"`.
+        filters: Called with a layer that could be quantized: whether it is to be; all if None.
+        others: Further models that hold some of its layers.
+
+    Raises:
+        ValueError: If the mode is unknown, or nothing is left to quantize.
+
+    Example:
+
+    >>> model = RecurrentLanguageModelConfig(8, units=4).build()
+    >>> quantize(model)
+    >>> any(weight.dtype == "int8" for weight in model.weights)
+    True
+    """
+    if mode not in MODES:
+        raise ValueError(f"`mode` must be one of {list(MODES)}. Received: {mode!r}.")
+    done = set(quantized_sublayers(whole))
+    chosen = {
+        id(layer)
+        for path, layer in sublayers(whole)
+        if path not in done
+        and type(layer).quantize is not keras.layers.Layer.quantize
+        and not isinstance(layer, keras.Model)
+        and (filters is None or filters(layer))
+    }
+    if not chosen:
+        why = f"{len(done)} layers are quantized already" if done else "there is no such layer"
+        raise ValueError(
+            f"Expected layers of {whole.name!r} to quantize. Received: none, as {why}."
+        )
+    with quick_deletions():
+        whole.quantize(mode, filters=lambda layer: id(layer) in chosen)
+    for model in others:  # what they have compiled reads weights that are gone
+        model.train_function = model.test_function = model.predict_function = None
