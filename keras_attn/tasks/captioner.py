@@ -70,6 +70,7 @@ class Captioner(CaptioningPredictions, Task):
 
     Example:
 
+    >>> import numpy as np
     >>> red, blue = (np.full((8, 8, 3), color, "uint8") for color in ([200, 0, 0], [0, 0, 200]))
     >>> images = [(red, "something red"), (blue, "something blue")]
     >>> tokenizer = BytePairTokenizer.train([caption for _, caption in images], 267)
@@ -201,6 +202,7 @@ class Captioner(CaptioningPredictions, Task):
 
         Example:
 
+        >>> import numpy as np
         >>> images = [(np.zeros((8, 8, 3), "uint8"), "a black square")]
         >>> captioner = Captioner.create(images, encoder={"filters": "4,8", "image_size": 8})
         >>> captioner.encoder.grid, captioner.train_encoder

@@ -96,7 +96,7 @@ class CaptionSearch:
 
     Args:
         encoder: An `ImageEncoder`.
-        captioner: A model of `keras_attn.models.captioner`.
+        captioner: A model built by the config of a captioner.
         tokenizer: The captions' tokenizer.
         max_length: Most tokens of a caption, the end included.
 
@@ -105,7 +105,7 @@ class CaptionSearch:
     >>> tokenizer = BytePairTokenizer.train(["a red car"], 259)
     >>> encoder = small_cnn_encoder(16, filters=(4, 8))
     >>> config = SoftAttentionCaptionerConfig(259, region_dim=8, dim=8, units=8)
-    >>> search = CaptionSearch(encoder, captioner(config), tokenizer, max_length=5)
+    >>> search = CaptionSearch(encoder, config.build(), tokenizer, max_length=5)
     >>> regions = search.regions([np.zeros((16, 16, 3), "uint8")], batch_size=2)
     >>> regions.shape, len(search.best(regions, beams=2, alpha=1.0, batch_size=2)[0]) <= 5
     ((1, 16, 8), True)
