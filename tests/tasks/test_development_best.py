@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from text_generation_toys import TEXT, make
 
@@ -96,3 +97,21 @@ def test_less_is_better_where_the_task_says_so(monkeypatch):
     run = generator.fit(TEXT, TEXT[:50], epochs=1, batch_size=20, verbose=0)
     assert run.best_score == run.history["val_bits_per_character"][0] > 0
     assert run.score_name == "bits per character"
+
+
+@pytest.mark.parametrize("folder", [None, "run"])
+def test_at_the_end_the_task_has_the_best_weights(tmp_path, monkeypatch, folder):
+    """Those of the first of two epochs; kept in memory, or in the folder of the run."""
+    generator, left, seen = make(), iter([2.0, 1.0]), []
+
+    def score(model):
+        seen.append(model.get_weights())
+        return Scored((next(left),), {})
+
+    monkeypatch.setattr(generator, "scorer", lambda dev, training: score)
+    settings = {"epochs": 2, "batch_size": 20, "verbose": 0}
+    run = generator.fit(TEXT, TEXT[:50], run_dir=folder and tmp_path / folder, **settings)
+    assert (run.best_epoch, run.best_score) == (1, -2.0)
+    for mine, first, last in zip(generator.model.get_weights(), *seen, strict=True):
+        np.testing.assert_array_equal(mine, first)
+        assert (mine != last).any()
