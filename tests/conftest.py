@@ -2,20 +2,30 @@
 
 import contextlib
 import ctypes
+import functools
 import gc
 import os
+import sys
 import time
+import typing
 from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Two processes with two threads each would wait for each other on two cores; PyTorch's spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A thread more to hand tiny kernels to costs a tenth of a training and of a search.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 # What XLA compiles here runs once: unoptimised code is ready in half the time.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import pytest
 from processes import Server
+
+if sys.version_info < (3, 12):
+    # TensorFlow asks for each constant whether it is of a protocol; Python 3.12 keeps the answer.
+    typing._get_protocol_attrs = functools.cache(typing._get_protocol_attrs)
 
 
 @pytest.fixture(autouse=True)
@@ -100,15 +110,38 @@ def pytest_runtest_setup(item):
         pytest.skip(f"the {minutes:g} minutes of --minutes are over")
 
 
+def _resident() -> float:
+    """Gigabytes in memory; 0 where the system does not say."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * 4096 / 1e9 if statm.exists() else 0.0
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _floor():
+    """What stayed in memory after the last collection."""
+    return [_resident()]
+
+
 @pytest.fixture(autouse=True, scope="module")
-def _free():
-    """Models are cycles that hold compiled functions: gigabytes, if all wait for the collector."""
+def _free(_floor):
+    """Models are cycles that hold compiled functions: gigabytes, if all wait for the collector.
+
+    TensorFlow registers the gradients of each graph, and of each SavedModel that it loads, for as
+    long as the process lives, and with them the graphs: those of the file are forgotten.
+    """
+    ops = sys.modules.get("tensorflow.python.framework.ops")
+    gradients = ops.gradient_registry._registry if ops else {}
+    known = set(gradients)
     yield
-    statm = Path("/proc/self/statm")  # where there is one
-    if statm.exists() and int(statm.read_text().split()[1]) * 4096 > 1.5e9:
+    for name in set(gradients) - known:
+        if "CustomGradient" in name:
+            del gradients[name]
+    if _resident() > _floor[0] + 0.2:
         gc.collect()
+        gc.freeze()  # what a file leaves to others stays: the collector need not look again
         with contextlib.suppress(OSError, AttributeError):  # where the C library has it
             ctypes.CDLL(None).malloc_trim(0)
+        _floor[0] = _resident()
 
 
 @pytest.fixture(autouse=True, scope="session")

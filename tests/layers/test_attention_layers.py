@@ -311,7 +311,7 @@ def test_masks_reach_losses():
         [
             TokenEmbedding(9, D),
             PositionalEncoding(),
-            TransformerEncoder(2, 2, intermediate_dim=12, normalize_first=True),
+            TransformerEncoder(1, 2, intermediate_dim=12, normalize_first=True),
             FeedForward(4),
             keras.layers.Dense(1),
         ]

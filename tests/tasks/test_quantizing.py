@@ -40,7 +40,7 @@ def header(path):
 
 
 def test_a_classifier(tmp_path, unsaved):
-    classifier = classification.make("rnn")
+    classifier = classification.make("several")
     texts = classification.HOSTILE
     plain = classifier.predict_probabilities(texts)  # compiled for the floats
     classifier.save(tmp_path / "float.task")

@@ -54,21 +54,21 @@ def one_epoch(short, tmp_path):
 
 def test_a_run_learns_and_keeps_the_best(data, tmp_path):
     settings = training(
-        epochs=40, learning_rate=1e-2, tokens_per_batch=128, score_epochs=20, score_pairs=10
+        epochs=24, learning_rate=1e-2, tokens_per_batch=128, score_epochs=12, score_pairs=10
     )
     said = []
     run = train_translation(data, tmp_path / "run", MODEL, settings, said.append, verbose=0)
     assert run.complete
     assert run.interrupted_by is None
     scored = {row["epoch"]: row["val_bleu"] for row in run.log if "val_bleu" in row}
-    assert list(scored) == [20, 40]
+    assert list(scored) == [12, 24]
     assert run.best_score == max(scored.values()) > 60
     assert scored[run.best_epoch] == run.best_score
     assert sorted(os.listdir(tmp_path / "run")) == [
         ".lock", "best.task", "checkpoint.npz", "log.csv", "settings.toml",
     ]  # fmt: skip
     with open(tmp_path / "run" / "log.csv", newline="") as file:
-        assert len(list(csv.DictReader(file))) == 40
+        assert len(list(csv.DictReader(file))) == 24
     best = Translator.load(run.best)
     assert best.evaluate(data.dev, beams=1).bleu == pytest.approx(run.best_score)
     # Once more: nothing is left to do, and the same is told.
