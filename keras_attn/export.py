@@ -1,4 +1,4 @@
-"""SavedModels that take and give strings, and need nothing but TensorFlow."""
+"""Export of SavedModels that take and return strings."""
 
 import contextlib
 import importlib.metadata
@@ -30,32 +30,32 @@ def export_text_functions(
     overwrite: bool = False,
     requirements: Sequence[str] = ("tensorflow",),
 ) -> None:
-    """Exports functions of strings, loads them, and compares them with what they must give.
+    """Exports functions of strings, loads them again, and compares their outputs.
 
-    The SavedModel is made beside its place, and put there at the end: an export that fails leaves
-    what was there before. A file `requirements.txt` in it names, for pip, what a process must have
-    and import to load it.
+    The SavedModel is written next to its final place and moved there at the end, so a failed export
+    leaves an existing SavedModel unchanged. Its file `requirements.txt` lists the packages that a
+    process must install and import to load it.
 
     Args:
         path: Folder of the SavedModel.
-        make_functions: Called with the module `tensorflow`; returns, by the names of their
-            signatures, functions of the inputs by their names to a dict of tensors, made of
-            TensorFlow ops and `keras.ops`, and the trackable objects (`tf.Module`s with tables)
-            that they use.
-        variables: The Keras variables that they read.
-        examples: The inputs by their names, with values to try them with: a list of strings, or
-            numbers as `tf.constant` takes them. A value's dtype and rank are those of the input;
-            all of its axes may have any length.
-        expected: For each signature the outputs that it must give for these inputs, by name.
-        tolerance: Greatest difference of floats.
-        overwrite: Whether a SavedModel that is there is replaced.
-        requirements: Modules that a process must import to load it.
+        make_functions: Function of the module `tensorflow`. It returns a dict of functions by
+            signature name, and the trackable objects (`tf.Module`s with tables) that they use. The
+            functions take the inputs by name and return a dict of tensors, with TensorFlow ops and
+            `keras.ops`.
+        variables: The Keras variables that the functions read.
+        examples: Example inputs by name: lists of strings, or numbers for `tf.constant`. They have
+            the dtype and rank of the inputs, whose axes may have any length.
+        expected: The expected outputs for the examples, by signature and name.
+        tolerance: Greatest difference allowed for floats.
+        overwrite: Whether an existing SavedModel is replaced.
+        requirements: Modules that a process must import to load the SavedModel.
 
     Raises:
-        FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
-            `overwrite` is given.
-        PermissionError: If its parent cannot be written to.
-        RuntimeError: On another backend, or if the loaded SavedModel gives something else.
+        FileExistsError: If the folder exists and is not empty, unless it is a SavedModel and
+            `overwrite` is True.
+        PermissionError: If the parent folder is not writable.
+        RuntimeError: If the backend is not TensorFlow, or the loaded SavedModel gives other
+            outputs.
 
     Example:
 
@@ -86,7 +86,7 @@ def export_text_functions(
             name: tf.TensorSpec([None] * value.shape.rank, value.dtype, name=name)
             for name, value in inputs.items()
         }
-        # Not attributes of the module: those would be traced a second time.
+        # Not attributes of the module, which would be traced a second time.
         functions = {
             name: tf.function(tracing_for(xla=False)(f), autograph=False)
             for name, f in functions.items()
@@ -105,20 +105,20 @@ def export_text_functions(
 
 
 def _constant(tf: Any, value: Any) -> Any:
-    """Strings go in as they are: through NumPy they would lose NULs at their ends."""
+    """Returns a constant, without NumPy for strings, where they would lose NULs at the end."""
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         value = [item.encode("utf-8") for item in value]
     return tf.constant(value)
 
 
 def check_equal(name: str, received: np.ndarray, expected: Any, tolerance: float) -> None:
-    """Raises a RuntimeError where a SavedModel's output is not what the Python object gives.
+    """Raises a RuntimeError if a SavedModel's output is not that of the Python object.
 
     Args:
         name: Name of the output.
-        received: The output. Strings are bytes.
-        expected: Strings, booleans or floats, of the same shape.
-        tolerance: Greatest difference of floats.
+        received: Output of the SavedModel, with strings as bytes.
+        expected: Strings, booleans or floats of the same shape.
+        tolerance: Greatest difference allowed for floats.
 
     Example:
 
@@ -144,18 +144,18 @@ def check_equal(name: str, received: np.ndarray, expected: Any, tolerance: float
 
 
 def with_a_row(tf: Any, function: Callable, spare: Mapping[str, Any] | None = None) -> Callable:
-    """Makes a function of at least one row one of any number of rows.
+    """Returns a function that also works for batches without rows.
 
-    Loops and some layers want a row: an empty batch gets one, which is dropped from the outputs.
+    Loops and some layers need a row, so an empty batch gets one, which is dropped from the outputs.
 
     Args:
         tf: The module `tensorflow`.
-        function: A function of tensors by name to a dict of tensors, the batch as their first axis.
-            Scalars among the inputs are handed on.
-        spare: Inputs of the row that an empty batch gets, by name; zeros and `""` if not there.
+        function: A function of tensors by name that returns a dict of tensors, with the batch as
+            the first axis. Scalar inputs are passed on.
+        spare: Inputs of the row that an empty batch gets, by name; zeros and `""` by default.
 
     Returns:
-        The function.
+        The new function.
 
     Example:
 
@@ -180,7 +180,7 @@ def with_a_row(tf: Any, function: Callable, spare: Mapping[str, Any] | None = No
 
 
 def check_batch_first(expected: Mapping[str, Mapping[str, Any]], rows: int) -> None:
-    """Raises a RuntimeError if an output has no row for each input, as TensorFlow Serving wants."""
+    """Raises a RuntimeError unless outputs have a row per input, as TensorFlow Serving needs."""
     for signature, outputs in expected.items():
         for name, value in outputs.items():
             shape = np.shape(value)
@@ -198,20 +198,20 @@ def export_in_child_process(
     overwrite: bool = False,
     **settings: Any,
 ) -> None:
-    """Exports a task by a process with the TensorFlow backend, from its saved file.
+    """Exports a task from its saved file in a child process with the TensorFlow backend.
 
     Args:
-        task: Its class, in a module that can be imported.
-        save: Its method `save`.
+        task: Class of the task, in a module that can be imported.
+        save: Method `save` of the task.
         path: Folder of the SavedModel.
-        overwrite: Whether a SavedModel that is there is replaced.
-        **settings: JSON-safe values: further arguments of its method `export`.
+        overwrite: Whether an existing SavedModel is replaced.
+        **settings: Further arguments of the method `export`, JSON-safe values.
 
     Raises:
-        FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
-            `overwrite` is given.
-        PermissionError: If its parent cannot be written to.
-        RuntimeError: If the process fails; the message is the end of its own.
+        FileExistsError: If the folder exists and is not empty, unless it is a SavedModel and
+            `overwrite` is True.
+        PermissionError: If the parent folder is not writable.
+        RuntimeError: If the process fails. The message has the end of its error output.
     """
     path = check_place(path, overwrite)
     script = (
@@ -240,18 +240,19 @@ def export_in_child_process(
 
 
 def check_place(path: str | os.PathLike, overwrite: bool = False) -> Path:
-    """Finds out, before any work, whether a SavedModel may be and can be written.
+    """Checks, before any work, whether a SavedModel can be written to a folder.
 
     Args:
-        path: Folder of the SavedModel; its parents are made.
-        overwrite: Whether a SavedModel may be there.
+        path: Folder of the SavedModel; its parents are created.
+        overwrite: Whether an existing SavedModel is accepted.
 
     Returns:
-        The path without links and `~`.
+        The path with links and `~` resolved.
 
     Raises:
-        FileExistsError: If something else is there, or a SavedModel without `overwrite`.
-        PermissionError: If its parent cannot be written to.
+        FileExistsError: If the path exists and is neither an empty folder nor, with `overwrite`, a
+            SavedModel.
+        PermissionError: If the parent folder is not writable.
 
     Example:
 
@@ -280,19 +281,19 @@ def check_place(path: str | os.PathLike, overwrite: bool = False) -> Path:
 
 @contextlib.contextmanager
 def replaced_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
-    """Gives the path of a new folder that takes the place of `path` when the block ends well.
+    """Yields the path of a new folder that replaces `path` if the block succeeds.
 
     Args:
         path: Folder of a SavedModel.
-        overwrite: Whether one that is there is replaced.
+        overwrite: Whether an existing SavedModel is replaced.
 
     Yields:
-        The path of a folder that is not there yet, beside `path`. After an error it is removed, and
-        `path` is as it was.
+        The path of a folder, next to `path`, that does not exist yet. After an error it is removed,
+        and `path` is unchanged.
 
     Raises:
-        FileExistsError: As `check_place`, before the block or after it.
-        PermissionError: As `check_place`.
+        FileExistsError: See `check_place`; before the block or after it.
+        PermissionError: See `check_place`.
 
     Example:
 

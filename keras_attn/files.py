@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic writes, locks and checks of files and folders."""
 
 import contextlib
 import errno
@@ -26,20 +26,20 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextlib.contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
-    """Gives a path to write to, which replaces `path` when the block ends well.
+    """Yields a path to write to, which replaces `path` if the block succeeds.
 
-    The new file is on the disk before it takes the old one's name, so whatever happens (an error,
-    a full disk, `kill -9`, a power cut) `path` is either the old file or the whole new one. Where
-    `path` is a link, the file that it leads to is replaced.
+    The new file is on the disk before it gets the name of the old one. So after an error, a full
+    disk, `kill -9` or a power cut `path` is either the old file or the whole new one. If `path` is
+    a link, its target is replaced.
 
     Args:
-        path: The file; its folder must be there.
+        path: The file; its folder must exist.
 
     Yields:
         A path in the same folder. After an error it is removed.
 
     Raises:
-        OSError: If something else than a file is there: a folder, a pipe, a device.
+        OSError: If the path exists and is not a regular file.
 
     Example:
 
@@ -67,10 +67,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def remove_partial_files(path: str | os.PathLike) -> None:
-    """Removes what killed processes left of `atomic_write` to a path.
+    """Removes partial files and folders that killed processes left for a path.
 
     Args:
-        path: A path that no other process writes to now.
+        path: A path to which no other process is writing.
 
     Example:
 
@@ -87,16 +87,16 @@ def remove_partial_files(path: str | os.PathLike) -> None:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
-    """Gives an empty folder to fill, which becomes `path` when the block ends well.
+    """Yields an empty folder to fill, which becomes `path` if the block succeeds.
 
     Args:
-        path: The folder; it must not be there, or be empty.
+        path: The folder; it must not exist, or be empty.
 
     Yields:
-        A folder beside it. After an error it is removed.
+        A folder next to it. After an error it is removed.
 
     Raises:
-        FileExistsError: If the folder is there and not empty.
+        FileExistsError: If the path exists and is not an empty folder.
 
     Example:
 
@@ -128,11 +128,11 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def only_one(path: str | os.PathLike, doing: str) -> Iterator[None]:
-    """Lets one process at a time into a block; the others get an error.
+    """Lets one process at a time into a block; others get an error. On Windows it does nothing.
 
     Args:
-        path: A file that stands for the right to enter. It stays, empty.
-        doing: What is done inside, for the message.
+        path: The lock file. It stays in place, empty.
+        doing: What the process does inside, such as "trains", for the error message.
 
     Raises:
         BlockingIOError: If another process is inside.
@@ -158,14 +158,14 @@ def only_one(path: str | os.PathLike, doing: str) -> Iterator[None]:
 
 
 def reserve(path: str | os.PathLike, size: int) -> None:
-    """Finds out whether the disk has room, for libraries that do not survive a full one.
+    """Checks that the disk has enough room, for libraries that crash on a full disk.
 
     Args:
-        path: A path on that disk, where there is no file.
-        size: In bytes.
+        path: A path on that disk at which there is no file.
+        size: Number of bytes.
 
     Raises:
-        OSError: If it has not.
+        OSError: If there is not enough room.
 
     Example:
 
@@ -184,16 +184,16 @@ def reserve(path: str | os.PathLike, size: int) -> None:
 
 
 def check_writable(folder: str | os.PathLike) -> Path:
-    """Makes a folder, and finds out now, not after hours, whether files can be written there.
+    """Creates a folder if needed, and checks that files can be written there.
 
     Args:
         folder: The folder.
 
     Returns:
-        Its path.
+        The path of the folder.
 
     Raises:
-        PermissionError: If it cannot be made or written to.
+        PermissionError: If the folder cannot be created or written to.
         NotADirectoryError: If it is a file.
 
     Example:
@@ -249,15 +249,16 @@ def whole(path: str | os.PathLike) -> Iterator[None]:
 
 
 def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int) -> None:
-    """Refuses a file of a format that this version does not know yet.
+    """Refuses a file with a newer format than this version of keras_attn knows.
 
     Args:
-        path: The file, for the message.
-        header: Its `format_version`, and in `keras_attn` the version that wrote it.
-        newest: The newest format that is known.
+        path: The file, for the error message.
+        header: Header of the file, with `format_version`, and with the version of keras_attn that
+            wrote it in `keras_attn`.
+        newest: The newest known format version.
 
     Raises:
-        ValueError: If the file is of a newer one.
+        ValueError: If the format of the file is newer.
 
     Example:
 

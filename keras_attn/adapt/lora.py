@@ -1,4 +1,4 @@
-"""LoRA: training of few weights beside kernels that stay as they are."""
+"""Low-rank adaptation (LoRA) of trained models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ATTENTIONS = (HeadsLayer, SelfAttention, SequenceAttention, AttentionPooling)
 
 
 class LoraReport(NamedTuple):
-    """What `enable_lora` did.
+    """The result of `enable_lora`.
 
     Example:
 
@@ -40,11 +40,11 @@ class LoraReport(NamedTuple):
     trainable: int
     """Number of weights that are trained."""
     frozen: int
-    """Number of weights that are not."""
+    """Number of weights that are not trained."""
 
     @property
     def share(self) -> float:
-        """Trained weights as a share of all."""
+        """Share of the weights that are trained."""
         return self.trainable / (self.trainable + self.frozen)
 
 
@@ -55,34 +55,34 @@ def enable_lora(
     feed_forward: bool = False,
     also: str | None = None,
 ) -> LoraReport:
-    """Trains a model by low-rank changes of its attention projections alone (Hu et al., 2022).
+    """Prepares a model to train only low-rank changes of its attention (Hu et al., 2022).
 
         y = x (W + alpha / rank A B) + b,    W (D, U), A (D, rank), B (rank, U)
 
-    A is random and B zero, so that at first nothing changes. A and B are trained, everything else
-    is frozen: `rank (D + U)` weights instead of `D U`. The projections are those of queries, keys,
-    values and outputs of all attention layers of this package; where a layer has one product for
-    query, key and value, they share A, and have a part of B each. Recurrent cells have no LoRA. The
-    low-rank change is `keras.layers.Dense.enable_lora`'s.
+    A is random and B is zero, so at first nothing changes. A and B are trained, and everything else
+    is frozen: `rank (D + U)` weights instead of `D U`. The layers are the projections of queries,
+    keys, values and outputs of all attention layers of this package. If a layer has one product for
+    query, key and value, they share A, and each has a part of B. Recurrent cells have no LoRA. The
+    low-rank change is that of `keras.layers.Dense.enable_lora`.
 
-    Compile the model afterwards; `fit` of the tasks does so. Layers that are frozen already are
-    left alone. `save` of a model or task writes merged kernels: what is loaded is a plain model
-    with the same outputs. (Of a compiled `.keras` file give `load_model` `compile=False`: its
-    optimizer knows A and B alone.) `save_lora` writes A and B, `save_training_state` everything.
+    Compile the model afterwards; `fit` of the tasks does so. Layers that are already frozen do not
+    change. `save` of a model or task writes merged kernels, so that a plain model with the same
+    outputs is loaded. (Load a compiled `.keras` file with `compile=False`, because its optimizer
+    knows only A and B.) `save_lora` writes A and B, `save_training_state` everything.
 
     Args:
-        model: A Keras model, functional or not, of this package's layers, or a task with one. It
+        model: A Keras model, functional or not, with layers of this package, or a task with one. It
             is changed in place.
         rank: Rank of the changes.
-        alpha: Their scale; `rank` if None, which makes the factor 1.
+        alpha: Scale of the changes; `rank` if None, which makes the factor 1.
         feed_forward: Whether the feed-forward networks get LoRA too.
-        also: Regular expression: `Dense` layers in whose path it is found get LoRA too.
+        also: Regular expression. `Dense` layers whose path contains a match get LoRA too.
 
     Returns:
         A `LoraReport`.
 
     Raises:
-        ValueError: For wrong settings, a model with LoRA, or one without a layer for it.
+        ValueError: If a setting is wrong, the model already has LoRA, or has no layer for it.
 
     Example:
 
@@ -104,7 +104,7 @@ def enable_lora(
     if _with_lora(model):
         raise ValueError(f"{model.name!r} has LoRA already. Call `merge_lora` on it first.")
     projections = _projections(model, feed_forward)
-    # A layer that was frozen before it was built has parts that do not know of it.
+    # Sublayers of a layer that was frozen before it was built are not marked as frozen.
     frozen = {
         id(part)
         for layer in model._flatten_layers()
@@ -162,14 +162,14 @@ def _turn_on(
     chosen = {id(layer) for layer in found.values()}
     for layer in model._flatten_layers():
         own = [v for v in layer._trainable_variables if v.trainable]
-        # Batch normalization would go on with its statistics.
+        # Batch normalization would keep updating its statistics.
         whole = (
             id(layer) not in chosen
             and layer.trainable
             and not list(layer._flatten_layers(include_self=False, recursive=False))
             and bool(layer.non_trainable_weights)
         )
-        # What `merge_lora` undoes. Names: Keras would track variables a second time.
+        # For `merge_lora` to undo. Names, because Keras would track variables a second time.
         layer._lora_froze = (whole, tuple(v.path for v in own))
         if whole:
             layer.trainable = False
@@ -186,7 +186,7 @@ def _turn_on(
 
 
 def _changed(model: keras.Model) -> None:
-    """Forgets what was compiled for other weights."""
+    """Discards functions that were compiled for other weights."""
     for layer in model._flatten_layers():
         if isinstance(layer, keras.Model):
             layer.train_function = layer.test_function = layer.predict_function = None
@@ -198,12 +198,12 @@ def _changed(model: keras.Model) -> None:
 
 
 def merge_lora(model: Any) -> None:
-    """Adds the low-rank changes of `enable_lora` to the kernels, and makes a plain model again.
+    """Merges the low-rank changes of `enable_lora` into the kernels, which gives a plain model.
 
         W <- W + alpha / rank A B
 
-    Outputs stay what they are, but for rounding; int8 kernels are rounded anew. What `enable_lora`
-    froze can be trained again. Compile the model afterwards.
+    Outputs stay the same except for rounding; int8 kernels are rounded again. Weights that
+    `enable_lora` froze can be trained again. Compile the model afterwards.
 
     Args:
         model: A Keras model with LoRA, or a task with one. It is changed in place.
@@ -245,11 +245,11 @@ def merge_lora(model: Any) -> None:
 
 
 def save_lora(model: Any, path: str | os.PathLike) -> None:
-    """Writes what LoRA has learnt, A and B of each layer, to one file for any backend.
+    """Writes A and B of each layer with LoRA to one file for any backend.
 
     Args:
         model: A Keras model with LoRA, or a task with one.
-        path: The file; its folder must be there.
+        path: The file; its folder must exist.
 
     Raises:
         ValueError: If the model has no LoRA.
@@ -286,11 +286,11 @@ def save_lora(model: Any, path: str | os.PathLike) -> None:
 
 
 def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
-    """Turns LoRA on as a file of `save_lora` says, with what was learnt.
+    """Enables LoRA with the settings and weights of a file of `save_lora`.
 
     Args:
-        model: The Keras model, or a task with it, whose other weights are those that `save_lora`'s
-            model had before: LoRA holds differences alone.
+        model: A Keras model, or a task with one, with the weights that the saved model had before
+            LoRA, because the file has only differences.
         path: The file.
 
     Returns:
@@ -298,8 +298,8 @@ def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If it is no such file, of a newer format, or does not fit the model; or for a
-            model with LoRA.
+        ValueError: If it is another file, has a newer format or does not fit the model, or the
+            model already has LoRA.
 
     Example:
 

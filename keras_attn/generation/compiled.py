@@ -1,4 +1,4 @@
-"""One compiled function for generation on each backend."""
+"""Compilation of functions for generation on each backend."""
 
 import functools
 from collections.abc import Callable
@@ -22,37 +22,37 @@ _KINDS = {
 class CompiledFunction:
     """Compiles `function(ids, max_length, *numbers)` for the current backend.
 
-    TensorFlow: one trace for any batch and length; with `jit_compile` one for each `max_length`,
-    and another one for single rows, and XLA compiles each shape. JAX: `jax.jit`, one compile for
-    each shape and `max_length`. So give XLA few different shapes. PyTorch: without gradients, not
-    compiled. On all of them the present values of the variables are used, also after further
-    training. A batch of no rows gives results of no rows.
+    TensorFlow traces once for any batch and length. With `jit_compile` it traces once for each
+    `max_length`, and again for single rows, and XLA compiles each shape. JAX compiles once for each
+    shape and `max_length`, by `jax.jit`. So give XLA few different shapes. PyTorch runs without
+    gradients and does not compile. Every call uses the current values of the variables. A batch
+    without rows gives results without rows.
 
     Instead of ids the function may take regions (`dtype="float32", rank=3`) or pictures
-    (`dtype="uint8", rank=4`). Their shape, but for the number of rows, is known while TensorFlow
-    traces the function, as many layers need it: one trace for each.
+    (`dtype="uint8", rank=4`). Since many layers need it, TensorFlow then traces once for each shape
+    without the batch size.
 
     Args:
         function: `function(ids (B, S) int32, max_length, *numbers (B,) int32) -> nest of
             batch-first tensors`.
-        variables: The variables that it reads: on JAX others would stay as they are now. Or the
-            layer or model whose variables it reads: where they become others (`quantize` and
-            `enable_lora` do that), what was compiled is compiled anew.
+        variables: The variables that it reads; on JAX others would keep their present values. Or
+            the layer or model whose variables it reads; if these are replaced, as by `quantize` and
+            `enable_lora`, the function is compiled again.
         jit_compile: Whether TensorFlow uses XLA. JAX always does.
-        dtype: Of the first argument: `"int32"`, `"float32"` or `"uint8"`.
-        rank: Of the first argument, at least 2.
+        dtype: Dtype of the first argument: `"int32"`, `"float32"` or `"uint8"`.
+        rank: Rank of the first argument, at least 2.
 
     Call arguments:
-        ids: Integers `(B, S)`; or floats, or integers from 0 to 255, of that rank.
-        max_length: Positive integer, handed on.
-        *numbers: Integers `(B,)`, such as seeds; as many at each call.
+        ids: Integers `(B, S)`; or floats, or integers from 0 to 255, of the given rank.
+        max_length: Positive integer for the function.
+        *numbers: Integers `(B,)`, such as seeds; each call must have the same number of them.
 
     Returns:
-        What `function` returned, as NumPy arrays.
+        The results of `function` as NumPy arrays.
 
     Raises:
-        ValueError: For another `dtype` or `rank`, ids that are of another kind or rank, a wrong
-            `max_length`, or numbers that are not one integer for each row.
+        ValueError: If `dtype` or `rank` is invalid, ids have the wrong dtype or rank, `max_length`
+            is wrong, or numbers are not one integer for each row.
 
     Example:
 
@@ -105,13 +105,13 @@ class CompiledFunction:
                     f"Expected an integer for each of the {len(ids)} rows. Received: dtype "
                     f"{given.dtype}, shape {given.shape}."
                 )
-        # Any S of ids, one compiled function; other inputs have a shape that layers may ask for.
+        # One function for all lengths of ids; layers may need the shape of other inputs.
         known = (None,) * (self.rank - 1) if self.dtype == "int32" else ids.shape[1:]
         if known not in self._compiled:
             backend = keras.backend.backend()
             makers = {"tensorflow": self._tensorflow, "jax": self._jax}
             self._compiled[known] = makers.get(backend, self._eager)(len(numbers), known)
-        # Not every backend can loop over no rows: one is made up, and dropped.
+        # Not every backend can loop over no rows: run with one row and drop it.
         rows = len(ids)
         if rows == 0:
             inputs = [np.zeros((1, *given.shape[1:])) for given in inputs]
@@ -121,7 +121,7 @@ class CompiledFunction:
         return keras.tree.map_structure(lambda t: t[:0], outputs) if rows == 0 else outputs
 
     def _check(self, ids: np.ndarray) -> None:
-        """Refuses what is not of the dtype's kind, or of another rank; no rows have no kind."""
+        """Refuses inputs of the wrong kind or rank; the kind of empty inputs is not checked."""
         name = ids.dtype.name
         if self.dtype == "float32":
             right = keras.backend.is_float_dtype(name)

@@ -1,4 +1,4 @@
-"""What the search loops decode with: anything that can `prefill` and `step`."""
+"""Interface of decoders, and a decoder for any model."""
 
 import inspect
 import operator
@@ -16,13 +16,12 @@ State = Any
 
 
 class Decoder(Protocol):
-    """The one interface of decoding; `state` is a nest of batch-first tensors.
+    """The interface of decoding; `state` is a nest of batch-first tensors.
 
-    Where the beams of a sentence share a part of the state, such as its memory, a decoder may have
-    two methods more: `repeat(state, times)`, of which row `i times + j` is the j-th beam of row i,
-    and `reorder(state, rows)`, of which row i continues row `rows[i]` of the same sentence.
-    A third one, `laid_out()`, may return a decoder of the same results that is faster for the steps
-    of one search with more than one row.
+    If the beams of a sentence share a part of the state, such as its memory, a decoder may have two
+    more methods. Row `i times + j` of `repeat(state, times)` is the j-th beam of row i. Row i of
+    `reorder(state, rows)` continues row `rows[i]` of the same sentence. A third method,
+    `laid_out()`, may return an equal decoder that is faster for one search with more than one row.
     """
 
     def prefill(
@@ -33,16 +32,16 @@ class Decoder(Protocol):
         memory_mask: Tensor | None = None,
         max_length: Any = None,
     ) -> tuple[Tensor, State]:
-        """Reads a prompt `(B, P)`; returns the logits `(B, V)` after it, and the state."""
+        """Reads a prompt `(B, P)`; returns the logits `(B, V)` after it and the state."""
 
     def step(
         self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
     ) -> tuple[Any, ...]:
-        """Reads one token a row; returns the logits `(B, V)` after it, and the new state."""
+        """Reads one token per row; returns the logits `(B, V)` after it and the new state."""
 
 
 def integer(name: str, value: Any, least: int) -> int:
-    """Returns an integer given in any type, or raises a ValueError."""
+    """Returns an integer of any type as an int; raises a ValueError if it is below `least`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -53,42 +52,42 @@ def integer(name: str, value: Any, least: int) -> int:
 
 
 def reorder(decoder: Decoder, state: State, rows: Tensor) -> State:
-    """Returns the state of which row i continues row `rows[i]` of the same sentence."""
+    """Returns a state whose row i continues row `rows[i]` of the same sentence."""
     if hasattr(decoder, "reorder"):
         return decoder.reorder(state, rows)
     return tree.map_structure(lambda t: ops.take(t, rows, axis=0), state)
 
 
 def repeat(decoder: Decoder, state: State, times: int) -> State:
-    """Returns the state with each row `times` times in a row."""
+    """Returns the state with `times` copies of each row next to each other."""
     if hasattr(decoder, "repeat"):
         return decoder.repeat(state, times)
     return repeat_rows(state, times)
 
 
 def laid_out(decoder: Decoder, prompt: Tensor, beams: int = 1) -> Decoder:
-    """Returns the decoder for the steps of one search."""
+    """Returns the fastest decoder for the steps of one search."""
     if not hasattr(decoder, "laid_out") or (beams == 1 and is_one_row(prompt)):
         return decoder
     return decoder.laid_out()
 
 
 def repeat_rows(state: State, times: int) -> State:
-    """Returns a nest of batch-first tensors with each row `times` times in a row."""
+    """Returns a nest of batch-first tensors with `times` copies of each row in sequence."""
     return tree.map_structure(lambda t: ops.repeat(t, times, axis=0), state)
 
 
 class RecomputeDecoder:
-    """Decodes with anybody's model, by running it on the whole sequence at each step.
+    """Decodes with any model, by running it on the whole sequence at each step.
 
-    Slow, but needs nothing of the model. The reference for the cached decoders.
+    It is slow, but works with every causal model, and is the reference for cached decoders.
 
     Args:
-        function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`, causal: the
-            logits at a position must not depend on later ids. If it has an argument `padding_mask`
-            it gets that too, boolean `(B, L)`, True for tokens. A model that takes an id for
-            padding needs it: a search may produce that id, and the token counts.
-        pad_id: What fills the ids after the last token.
+        function: `function(ids (B, L), memory, memory_mask) -> logits (B, L, V)`. The logits at a
+            position must not depend on later ids. If it has an argument `padding_mask`, it gets a
+            boolean `(B, L)`, True for tokens. A model with an id for padding needs it, because a
+            search may produce that id as a token.
+        pad_id: Id that fills the row after the last token.
 
     Example:
 
@@ -112,7 +111,7 @@ class RecomputeDecoder:
         memory_mask: Tensor | None = None,
         max_length: Any = None,
     ) -> tuple[Tensor, State]:
-        """As `TokenDecoder.prefill`. The function sees prompts padded on the right, always."""
+        """See `TokenDecoder.prefill`. The function always gets right-padded prompts."""
         prompt = ops.convert_to_tensor(prompt)
         length = ops.shape(prompt)[1]
         max_length = length + 1 if max_length is None else max_length
@@ -132,7 +131,7 @@ class RecomputeDecoder:
     def step(
         self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
     ) -> tuple[Tensor, State]:
-        """As `TokenDecoder.step`, without scores."""
+        """See `TokenDecoder.step`; there are no scores."""
         if return_scores:
             raise ValueError(
                 "RecomputeDecoder has no attention scores: it knows nothing of the model. "

@@ -1,4 +1,4 @@
-"""The greatest entries of long rows: the tokens of a vocabulary that come next."""
+"""Greatest entries of long rows, such as logits over a vocabulary."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ Tensor = Any
 def greatest(x: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the greatest entry of each row and its index, the first of equal ones.
 
-    An argmax only where XLA does not compile it, as it does not vectorise it: that takes longer
-    than all the rest of a step of a small model. (On JAX zero is greater than negative zero.)
+    It avoids argmax under XLA, which does not vectorise it: that would take longer than the rest of
+    a step of a small model. (On JAX zero is greater than negative zero.)
 
     Args:
         x: Floats `(..., V)`.
 
     Returns:
-        `(...)` of the dtype of `x`, and int32 `(...)`.
+        Values `(...)` in the dtype of `x`, and int32 indices `(...)`.
 
     Example:
 
@@ -43,22 +43,22 @@ def _argmax(x: Tensor) -> Tensor:
         return ops.cast(ops.argmax(x, axis=-1), "int32")
     import tensorflow as tf
 
-    # Keras' own looks for negative zeros first, which takes five times as long.
+    # `ops.argmax` looks for negative zeros first, which takes five times as long.
     return tf.argmax(x, axis=-1, output_type=tf.int32)
 
 
 def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Returns the k greatest entries of each row, in order; of equal ones the first come first.
+    """Returns the k greatest entries of each row in order, equal ones in order of their index.
 
-    The rows are cut into blocks. The k greatest entries lie in the k blocks of the greatest maxima,
-    so that but for one pass over the row, which finds the maxima, little is looked at.
+    The rows are cut into blocks. The k greatest entries are in the k blocks with the greatest
+    maxima, so only these blocks are searched after one pass over the row.
 
     Args:
         x: Floats `(..., V)`.
-        k: 1 to V.
+        k: Number of entries, 1 to V.
 
     Returns:
-        `(..., k)` of the dtype of `x`, and int32 `(..., k)`.
+        Values `(..., k)` in the dtype of `x`, and int32 indices `(..., k)`.
 
     Example:
 
@@ -80,7 +80,7 @@ def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     count = rows.shape[1] // width
     blocks = ops.reshape(rows, (-1, count, width))
     _, chosen = ops.top_k(ops.max(blocks, axis=-1), k)
-    chosen = ops.sort(ops.cast(chosen, "int32"), axis=-1)  # (rows, k): equal entries in their order
+    chosen = ops.sort(ops.cast(chosen, "int32"), axis=-1)  # keeps the order of equals
     first = ops.expand_dims(ops.cumsum(ops.ones_like(chosen[:, 0])) - 1, 1) * count
     kept = ops.take(ops.reshape(blocks, (-1, width)), first + chosen, axis=0)  # (rows, k, width)
     values, index = ops.top_k(ops.reshape(kept, (-1, k * width)), k)
@@ -90,10 +90,10 @@ def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _block_width(size: int, k: int) -> int | None:
-    """Width of the blocks of rows of a size; None where blocks would not pay."""
+    """Width of the blocks for rows of a size; None if blocks do not pay."""
     if size < 512 or k * 32 > size:
         return None
-    # (size / width + k * width) entries are looked at: least near sqrt(size / k).
+    # top_k reads size / width + k * width entries, which is least near sqrt(size / k).
     best = max(16, round((size / k) ** 0.5))
     divisors = [w for w in range(max(16, best // 3), best * 3) if size % w == 0]
     return min(divisors, key=lambda w: abs(w - best)) if divisors else best

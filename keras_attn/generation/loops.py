@@ -1,4 +1,4 @@
-"""What greedy search, beam search and sampling share: their start, their rules, their result."""
+"""Prompts, rules, loop and result of greedy search, beam search and sampling."""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -16,26 +16,25 @@ IMPOSSIBLE = -float("inf")
 
 
 class Generation(NamedTuple):
-    """What a search found. Shapes are `(B, ...)` for greedy search, `(B, R, ...)` for n best.
+    """The result of a search, with shapes `(B, ...)`, or `(B, R, ...)` for the R best of a beam.
 
     A sequence that does not end within `max_length` tokens (or its row's `max_lengths`) is cut
-    there: it has no end token, its `finished` is False, and it is ranked among the others by the
-    score of what is there.
+    there: it has no end token, `finished` is False, and it is ranked by its score so far.
     """
 
     tokens: Tensor
-    """int32 `(B, [R,] max_length)`: the new tokens, the end token included, then padding."""
+    """int32 `(B, [R,] max_length)`: the new tokens with the end token, then padding."""
     scores: Tensor
-    """float32 `(B, [R])`: the decoder's own log-probability; of n best, divided by the length
-    penalty. -inf: there are fewer than R sequences, and this one has length 0."""
+    """float32 `(B, [R])`: the log-probability by the decoder, in beam search divided by the length
+    penalty. If there are fewer than R sequences, the others have a score of -inf and length 0."""
     lengths: Tensor
-    """int32 `(B, [R])`: number of new tokens, the end token included."""
+    """int32 `(B, [R])`: number of new tokens, with the end token."""
     finished: Tensor
-    """bool `(B, [R])`: whether the sequence ends with the end token; False: it was cut."""
+    """bool `(B, [R])`: whether the sequence ends with the end token; False if it was cut."""
 
 
 def checked_lengths(max_length: Any, min_length: int) -> tuple[Any, int]:
-    """Checks what is known: in a graph `max_length` may be a tensor."""
+    """Returns checked lengths; in a graph `max_length` may be a tensor, which is not checked."""
     min_length = integer("min_length", min_length, 0)
     if ops.is_tensor(max_length):
         return ops.cast(max_length, "int32"), min_length
@@ -49,7 +48,7 @@ def checked_lengths(max_length: Any, min_length: int) -> tuple[Any, int]:
 
 
 def row_limits(max_lengths: Tensor | None, max_length: Any, lengths: Tensor) -> Tensor:
-    """Returns the most new tokens of each row, int32 `(B,)`."""
+    """Returns the maximum number of new tokens of each row, int32 `(B,)`."""
     every = ops.zeros_like(lengths) + max_length
     if max_lengths is None:
         return every
@@ -71,8 +70,8 @@ def prefilled(
     max_length: Any,
     beams: int = 1,
 ) -> tuple[Decoder, Tensor, Any, Tensor]:
-    """Returns what decodes the steps, the logits after the prompts, the state, and the prompts'
-    lengths `(B,)`."""
+    """Returns the decoder for the steps, the logits after the prompts, the state, and the lengths
+    `(B,)` of the prompts."""
     prompt = ops.convert_to_tensor(prompt)
     if len(prompt.shape) != 2 or prompt.shape[1] == 0:
         raise ValueError(
@@ -84,7 +83,7 @@ def prefilled(
     # The last new token is returned, but never read.
     slots = ops.shape(prompt)[1] + max_length - 1
     logits, state = decoder.prefill(prompt, prompt_mask, memory, memory_mask, max_length=slots)
-    decoder = laid_out(decoder, prompt, beams)  # not before its layers are built
+    decoder = laid_out(decoder, prompt, beams)  # after its layers are built
     return decoder, logits, state, ops.sum(ops.cast(mask, "int32"), axis=1)
 
 
@@ -95,7 +94,7 @@ def token_rules(
     min_length: int,
     suppressed_ids: Sequence[int],
 ) -> Callable[[Tensor, Any], Tensor]:
-    """Returns `(logits (..., V), step) -> float32 logits`, -inf where a token must not come."""
+    """Returns `(logits (..., V), step) -> float32 logits`, with -inf for forbidden tokens."""
     if vocabulary_size is None:
         raise ValueError("The last axis of the decoder's logits must be known. Received: None.")
     suppressed = [operator.index(i) for i in suppressed_ids]
@@ -130,10 +129,10 @@ def token_rules(
 
 
 def log_total(logits: Tensor) -> Tensor:
-    """What is taken from logits `(..., V)` to make log-probabilities of them, float32 `(..., 1)`.
+    """Returns the log of the sum of exponentials of logits `(..., V)`, float32 `(..., 1)`.
 
-    It is that of the decoder's own logits: where tokens must not come, the probabilities of the
-    others are not scaled up to a sum of 1.
+    Subtracted from logits it gives log-probabilities. It is that of the decoder's own logits, so
+    forbidden tokens do not raise the probabilities of the others.
     """
     return ops.logsumexp(ops.cast(logits, "float32"), axis=-1, keepdims=True)
 
@@ -150,19 +149,19 @@ def decode_rows(
     choose: Callable[[Any, Tensor, Any], tuple[Tensor, Tensor, Any]],
     history: Any = (),
 ) -> Generation:
-    """Decodes one sequence a row, in one loop that stops when all rows ended.
+    """Decodes one sequence per row, in one loop that stops when all rows have ended.
 
     Args:
-        decoder: What can `step`.
-        logits: `(B, V)` after the prompts.
-        state: The decoder's state after the prompts.
-        lengths: int32 `(B,)`: the prompts' lengths.
-        limits: int32 `(B,)`: most new tokens of each row.
-        max_length: Most new tokens of all.
-        end_id: The token that ends a sequence, or None.
-        pad_id: What follows the end.
+        decoder: Any object with `step`.
+        logits: Logits `(B, V)` after the prompts.
+        state: State of the decoder after the prompts.
+        lengths: int32 `(B,)`, the lengths of the prompts.
+        limits: int32 `(B,)`, the maximum number of new tokens of each row.
+        max_length: Maximum number of new tokens of all rows.
+        end_id: Id of the token that ends a sequence, or None.
+        pad_id: Id of the padding after the end.
         choose: `(step, logits (B, V), history) -> (tokens (B,), log-probabilities (B,), history)`.
-        history: A nest of tensors that `choose` keeps.
+        history: A nest of tensors, the state of `choose`.
 
     Returns:
         `Generation` of shapes `(B, max_length)` and `(B,)`.

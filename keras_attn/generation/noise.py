@@ -1,4 +1,4 @@
-"""Random numbers as a function of a seed and a step: the same on every backend, in any loop."""
+"""Random numbers as a function of seed and step, the same on every backend."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ _GOLDEN = 0x9E3779B9 - 2**32
 
 
 def mixed_bits(x: Tensor) -> Tensor:
-    """Mixes the bits of integers, one to one: each bit of `x` changes half of those that come out.
+    """Mixes the bits of integers one to one, so that each bit changes half of the output bits.
 
         x ^= x >> 16;  x *= 0x7feb352d;  x ^= x >> 15;  x *= 0x846ca68b;  x ^= x >> 16
 
-    "lowbias32" of Wellons (https://nullprogram.com/blog/2018/07/31/), a finalizer in the manner of
-    MurmurHash3. Written in int32, which every backend has: products wrap around, and the bits that
-    the arithmetic shift draws in are cleared.
+    This is "lowbias32" of Wellons (https://nullprogram.com/blog/2018/07/31/), a finalizer like that
+    of MurmurHash3. It uses int32, which every backend has: products wrap around, and the sign bits
+    of arithmetic shifts are cleared.
 
     Args:
         x: int32 tensor.
@@ -43,18 +43,18 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
 
 
 def row_seeds(seed: Any, rows: Tensor) -> Tensor:
-    """Returns a seed for each row, or checks those that are given.
+    """Returns a seed for each row, or checks given seeds.
 
     Args:
-        seed: Integer from 0 to 2^31 - 1, of which each row gets a seed of its own, by its number;
-            or integers `(B,)`, the seeds themselves.
-        rows: int32 `(B,)`: the numbers of the rows.
+        seed: Integer from 0 to 2^31 - 1, from which each row gets a seed by its number; or integers
+            `(B,)`, the seeds themselves.
+        rows: int32 `(B,)`, the numbers of the rows.
 
     Returns:
         int32 `(B,)`.
 
     Raises:
-        ValueError: For what is neither.
+        ValueError: If `seed` is neither.
 
     Example:
 
@@ -84,10 +84,10 @@ def row_seeds(seed: Any, rows: Tensor) -> Tensor:
 
 
 def uniform_noise(seeds: Tensor, step: Any) -> Tensor:
-    """Returns a random number above 0 and below 1 for each seed, at a step.
+    """Returns a random number above 0 and below 1 for each seed at a step.
 
-    A number depends on its seed and the step alone: not on the batch, the backend, or what was
-    drawn before. It has 23 bits.
+    A number depends only on its seed and the step, not on the batch, the backend or earlier
+    numbers. It has 23 bits.
 
     Args:
         seeds: int32 `(B,)`.
@@ -103,6 +103,6 @@ def uniform_noise(seeds: Tensor, step: Any) -> Tensor:
     [0.7731, 0.7822]
     """
     x = mixed_bits(mixed_bits(ops.bitwise_xor(seeds, _GOLDEN)) + ops.cast(step, "int32") * _GOLDEN)
-    # Once more with the seed: two seeds that meet at a step must part again at the next.
+    # Add the seed again: two seeds that collide at a step must differ again at the next.
     x = mixed_bits(x + seeds)
     return (ops.cast(_shifted(x, 9), "float32") + 0.5) * 2.0**-23

@@ -1,4 +1,4 @@
-"""What was there before: penalties and blocks of repeated tokens."""
+"""Penalties and blocks of repeated tokens."""
 
 from typing import Any
 
@@ -8,18 +8,17 @@ Tensor = Any
 
 
 class History:
-    """Remembers the tokens of each row, prompt and new ones, for the penalties that need them.
+    """Remembers the prompt and new tokens of each row for penalties.
 
-    What is remembered is a nest of tensors, for the state of a loop: `"seen"`, bool `(B, V)`,
-    where there is a repetition penalty; `"ids"`, int32 `(B, L)`, where n-grams are blocked.
-    Nothing is kept that is not needed.
+    The history is a dict of tensors, for the state of a loop: `"seen"`, bool `(B, V)`, with a
+    repetition penalty, and `"ids"`, int32 `(B, L)`, if n-grams are blocked.
 
     Args:
         prompt: Ids `(B, P)`.
-        prompt_mask: bool `(B, P)`, padding on either side.
-        logits: `(B, V)`: only the shape is taken.
-        repetition_penalty: 1: none.
-        no_repeat_ngram_size: 0: none.
+        prompt_mask: bool `(B, P)`, with padding on either side.
+        logits: `(B, V)`, of which only the shape is used.
+        repetition_penalty: The penalty; 1 for none.
+        no_repeat_ngram_size: Size of the n-grams that are blocked; 0 for none.
 
     Example:
 
@@ -47,7 +46,7 @@ class History:
         self.n = no_repeat_ngram_size
 
     def start(self, max_length: Any) -> dict[str, Tensor]:
-        """What is remembered of the prompts, with room for `max_length` new tokens."""
+        """Returns the history of the prompts, with room for `max_length` new tokens."""
         history = {}
         if self.penalty != 1:
             history["seen"] = self._marked(self.prompt, self.prompt_mask)
@@ -61,24 +60,24 @@ class History:
         return history
 
     def penalized(self, logits: Tensor, history: dict[str, Tensor]) -> Tensor:
-        """Logits `(B, V)`, those of tokens that were there divided or multiplied."""
+        """Returns the logits `(B, V)` with the penalty on tokens of the history."""
         if "seen" not in history:
             return logits
         less = ops.where(logits < 0, logits * self.penalty, logits / self.penalty)
         return ops.where(history["seen"], less, logits)
 
     def repeats(self, history: dict[str, Tensor], count: Tensor) -> Tensor | None:
-        """Whether a token would be the end of an n-gram that was there; bool `(B, V)`, or None.
+        """Returns whether tokens would repeat an n-gram, bool `(B, V)`; None if any may.
 
         Args:
-            history: What is remembered.
-            count: int32 `(B,)`: number of tokens so far.
+            history: The history.
+            count: int32 `(B,)`, the number of tokens so far.
         """
         if "ids" not in history:
             return None
         ids, before = history["ids"], self.n - 1
         count = ops.expand_dims(count, 1)
-        index = ops.cumsum(ops.ones_like(ids), axis=1) - 1  # (B, L): where an n-gram begins
+        index = ops.cumsum(ops.ones_like(ids), axis=1) - 1  # (B, L), starts of n-grams
         found = index + before < count
         for j in range(before):
             wanted = ops.take_along_axis(ids, ops.maximum(count - before + j, 0), axis=1)
@@ -86,7 +85,7 @@ class History:
         return self._marked(_shifted(ids, before), found)
 
     def extended(self, history: dict[str, Tensor], token: Tensor, count: Tensor) -> dict:
-        """What is remembered with one token more a row, the one after `count` `(B,)` tokens."""
+        """Returns the history with one more token in each row, after `count` `(B,)` tokens."""
         token, count = ops.expand_dims(token, 1), ops.expand_dims(count, 1)
         history = dict(history)
         if "seen" in history:
@@ -98,9 +97,9 @@ class History:
         return history
 
     def _marked(self, ids: Tensor, wanted: Tensor) -> Tensor:
-        """Whether a token of the vocabulary is among the wanted `ids` `(B, n)`; bool `(B, V)`."""
+        """Whether each token of the vocabulary is among the wanted `ids`, bool `(B, V)`."""
         rows = ops.cumsum(ops.ones_like(ids), axis=0) - 1
-        ids = ops.where(wanted, ids, self.size)  # what is not wanted goes to one column more
+        ids = ops.where(wanted, ids, self.size)  # other ids go to an extra column
         index = ops.stack([ops.reshape(rows, (-1,)), ops.reshape(ids, (-1,))], axis=1)
         marks = ops.pad(self.nothing, [[0, 0], [0, 1]])
         marks = ops.scatter_update(marks, index, ops.ones_like(index[:, 0]))

@@ -1,4 +1,4 @@
-"""Sampling as one loop in one graph, with filters of the distribution."""
+"""Sampling with filters of the distribution, as one loop in one graph."""
 
 import math
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def check_sampling(
     repetition_penalty: Any = 1.0,
     no_repeat_ngram_size: Any = 0,
 ) -> None:
-    """Raises a ValueError where a setting of `sample` is out of its range.
+    """Raises a ValueError if a setting of `sample` is out of range.
 
     Args:
         temperature: Above 0.
@@ -62,7 +62,7 @@ token use `greedy_search`, or `top_k=1`.
         )
     if not is_number(repetition_penalty) or not repetition_penalty > 0:
         raise ValueError(
-            "`repetition_penalty` must be a finite number above 0; 1: none. "
+            "`repetition_penalty` must be a finite number above 0; 1 means none. "
             f"Received: {repetition_penalty!r}."
         )
     if top_k is not None:
@@ -81,26 +81,26 @@ def filter_logits(
     top_p: float | None = None,
     min_p: float | None = None,
 ) -> Tensor:
-    """Sharpens logits and takes unlikely tokens away, one filter after the other.
+    """Sharpens logits and removes unlikely tokens, one filter after the other.
 
         x    = (logits - max(logits)) / temperature
         top_k: keep x_i >= the k-th greatest                        Fan et al., 2018
         top_p: keep the smallest set with probability >= p          Holtzman et al., 2020
         min_p: keep p_i >= min_p * max(p)                           Nguyen et al., 2024
 
-    p is the softmax of what the filters before have left, as in `transformers`. Of equal logits
-    all are kept or none, so that no token comes before another by its number. At least one token is
-    always left.
+    p is the softmax over the tokens that the filters before have kept, as in `transformers`. Equal
+    logits are all kept or all removed, so that ids make no difference. At least one token is always
+    kept.
 
     Args:
-        logits: `(..., V)`; -inf where a token must not come.
-        temperature: Above 0; below 1 sharpens, above 1 flattens.
+        logits: `(..., V)`, -inf for forbidden tokens.
+        temperature: Number above 0; below 1 sharpens, above 1 flattens.
         top_k: Number k of tokens, or None.
         top_p: Probability p, or None. 1 keeps all.
         min_p: Share of the greatest probability, or None.
 
     Returns:
-        float32 tensor of the same shape; the greatest value is 0, and -inf was taken away.
+        float32 tensor of the same shape. The greatest value is 0; removed tokens have -inf.
 
     Example:
 
@@ -117,7 +117,7 @@ def filter_logits(
         descending = ops.flip(ops.sort(x, axis=-1), axis=-1)
         p = ops.softmax(descending, axis=-1)
         before = ops.cumsum(p, axis=-1) - p
-        # The first is always kept: nothing is before it.
+        # The first is always kept, since `before` is 0.
         least = ops.min(ops.where(before < top_p, descending, 0.0), axis=-1, keepdims=True)
         x = ops.where(x < least, IMPOSSIBLE, x)
     if min_p is not None and min_p > 0:
@@ -126,13 +126,13 @@ def filter_logits(
 
 
 def draw(logits: Tensor, noise: Tensor) -> Tensor:
-    """Draws a token from each row of logits, by the inverse of the distribution function.
+    """Draws a token from each row of logits by the inverse of the distribution function.
 
         token = the first i with sum_{j <= i} p_j > u,  p = softmax(logits)
 
     Args:
-        logits: float32 `(B, V)`; what is -inf never comes.
-        noise: float32 `(B,)`: u, above 0 and below 1.
+        logits: float32 `(B, V)`; tokens with -inf are never drawn.
+        noise: float32 `(B,)`, the numbers u above 0 and below 1.
 
     Returns:
         int32 `(B,)`.
@@ -145,7 +145,7 @@ def draw(logits: Tensor, noise: Tensor) -> Tensor:
     """
     total = ops.cumsum(ops.softmax(logits, axis=-1), axis=-1)
     possible = logits > IMPOSSIBLE
-    # A parallel sum may round a step of zero up: what is impossible is not taken for it.
+    # A parallel sum may round a step of zero up, so check for impossible tokens.
     above = total > ops.expand_dims(noise, -1) * total[..., -1:]
     above = ops.logical_and(above, possible)
     ids = ops.cumsum(ops.ones_like(logits, dtype="int32"), axis=-1) - 1
@@ -176,23 +176,23 @@ def sample(
     pad_id: int = 0,
     suppressed_ids: Sequence[int] = (),
 ) -> Generation:
-    """Draws each token at random from the decoder's distribution, or from what filters leave of it.
+    """Draws each token at random from the filtered distribution of the decoder.
 
     At each step, in the order of `transformers`:
 
-        z     = logits;  for tokens that were there: z / r where z > 0, z * r where not
-        z     = -inf for tokens that would repeat an n-gram, and for those that must not come
+        z     = logits;  for tokens of the history: z / r if z >= 0, else z * r
+        z     = -inf for tokens that would repeat an n-gram, and for forbidden tokens
         p     = softmax(filter_logits(z, temperature, top_k, top_p, min_p))
         token = the first i with sum_{j <= i} p_j > u(seed of the row, step)
 
-    The random number u is `uniform_noise`: a hash of the row's seed and the step. So a row's tokens
-    do not depend on the batch it is in, and the same seeds give the same tokens eagerly, in a
-    `tf.function`, under `jax.jit`, on PyTorch and in a SavedModel, but for logits that differ in
-    their last bits where u falls between two tokens.
+    The random number u is `uniform_noise`, a hash of the row's seed and the step. So the tokens of
+    a row do not depend on its batch, and the same seeds give the same tokens eagerly, in a
+    `tf.function`, under `jax.jit`, on PyTorch and in a SavedModel, unless u falls between two
+    tokens where logits differ in their last bits.
 
     References:
         - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858): the repetition penalty r (CTRL).
-        - [Paulus et al., 2017](https://arxiv.org/abs/1705.04304): no n-gram twice.
+        - [Paulus et al., 2017](https://arxiv.org/abs/1705.04304): no repeated n-grams.
         - [Fan et al., 2018](https://arxiv.org/abs/1805.04833): top-k.
         - [Holtzman et al., 2020](https://arxiv.org/abs/1904.09751): top-p, "nucleus sampling".
         - [Nguyen et al., 2024](https://arxiv.org/abs/2407.01082): min-p.
@@ -200,32 +200,35 @@ def sample(
     Args:
         decoder: Any object with `prefill` and `step`.
         prompt: Ids `(B, P)`.
-        prompt_mask: `(B, P)`, True for tokens, at least one a row; all if None.
+        prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
         memory: `(B, S, Dm)` for the cross-attention, or None.
         memory_mask: `(B, S)`, or None.
-        max_length: Most new tokens, the end token included; an integer, or a tensor in a graph.
-        end_id: The token that ends a sequence; None: sequences end at their greatest length.
-        seed: Integer from 0 to 2^31 - 1: row i gets `row_seeds(seed, [i])`; or int32 `(B,)`: the
-            rows' seeds.
-        temperature: What logits are divided by, above 0.
-        top_k: Number of most probable tokens that are kept; None: all.
-        top_p: Probability of the smallest set of tokens that is kept; None: all.
-        min_p: Tokens are kept whose probability is this share of the greatest; None: all.
-        repetition_penalty: r; above 1 makes tokens of the prompt and new ones rarer, 1: none.
-        no_repeat_ngram_size: n: no n tokens come a second time in a row, those of the prompt
-            included; 0: any may. Where nothing else is left, they come all the same.
-        max_lengths: int32 `(B,)`: most new tokens of each row, 1 to `max_length`; `max_length` for
-            all if None.
+        max_length: Maximum number of new tokens, with the end token; an integer, or a tensor in a
+            graph.
+        end_id: Id of the token that ends a sequence. With None sequences end at their maximum
+            length.
+        seed: Integer from 0 to 2^31 - 1, from which row i gets `row_seeds(seed, [i])`; or int32
+            `(B,)`, the seeds of the rows.
+        temperature: Divisor of the logits, above 0.
+        top_k: Number of most probable tokens that are kept; all if None.
+        top_p: Probability of the smallest set of tokens that is kept; all if None.
+        min_p: Least probability of a token that is kept, as a share of the greatest; all if None.
+        repetition_penalty: Penalty r; above 1 makes tokens of the prompt and new tokens rarer, and
+            1 changes nothing.
+        no_repeat_ngram_size: Size n of the n-grams that may not repeat, in the prompt and after it;
+            0 allows all. If no other token is left, n-grams repeat all the same.
+        max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`;
+            `max_length` for all if None.
         min_length: Minimum number of new tokens, with the end token.
-        pad_id: What follows the end; it may be `end_id`.
+        pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
 
     Returns:
-        `Generation` of shapes `(B, max_length)` and `(B,)`. `scores` are sums of the decoder's own
-        log-probabilities of the tokens, before all penalties and filters.
+        `Generation` with shapes `(B, max_length)` and `(B,)`. `scores` are sums of the decoder's
+        log-probabilities of the tokens, before penalties and filters.
 
     Raises:
-        ValueError: For settings out of range, lengths that do not fit, or ids outside of the
+        ValueError: If a setting is out of range, lengths do not fit, or an id is outside the
             vocabulary.
 
     Example:
@@ -244,7 +247,7 @@ def sample(
     max_length, min_length = checked_lengths(max_length, min_length)
     if end_id is None and min_length:
         raise ValueError(
-            "`min_length` keeps the end token away, and there is none. Received: "
+            "`min_length` delays the end token, so it needs an `end_id`. Received: "
             f"min_length={min_length}, end_id=None. Leave one of them out."
         )
     decoder, logits, state, lengths = prefilled(

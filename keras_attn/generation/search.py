@@ -1,4 +1,4 @@
-"""Greedy and beam search as one loop in one graph."""
+"""Greedy search and beam search, each as one loop in one graph."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,11 +23,11 @@ Tensor = Any
 
 
 def length_penalty(lengths: Tensor, alpha: float) -> Tensor:
-    """The penalty `((5 + length) / 6) ** alpha` that divides scores (GNMT: Wu et al., 2016).
+    """Length penalty `((5 + length) / 6) ** alpha` that divides scores (GNMT: Wu et al., 2016).
 
     Args:
         lengths: Numbers of tokens.
-        alpha: 0: none; greater values favour longer sequences, negative ones shorter.
+        alpha: Exponent; 0 for no penalty, above 0 favours longer sequences, below 0 shorter ones.
 
     Returns:
         float32 tensor of the shape of `lengths`.
@@ -54,30 +54,31 @@ def greedy_search(
     pad_id: int = 0,
     suppressed_ids: Sequence[int] = (),
 ) -> Generation:
-    """Takes the most probable token at each step. Equal to a beam of one.
+    """Takes the most probable token at each step, like a beam of one.
 
-    Runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch; stops when all rows ended.
-    `Generation` says what becomes of sequences that do not end.
+    It runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch, and stops when all rows
+    have ended. See `Generation` for sequences that do not end.
 
     Args:
         decoder: Any object with `prefill` and `step`.
-        prompt: Ids `(B, P)`: for a translation the start token.
-        prompt_mask: `(B, P)`, True for tokens, at least one a row; all if None.
+        prompt: Ids `(B, P)`, such as the start token for a translation.
+        prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
         memory: `(B, S, Dm)` for the cross-attention, or None.
         memory_mask: `(B, S)`, or None.
-        max_length: Most new tokens, the end token included; an integer, or a tensor in a graph.
-        end_id: The token that ends a sequence.
-        max_lengths: int32 `(B,)`: most new tokens of each row, 1 to `max_length`, so that a row's
-            result does not depend on what it is batched with; `max_length` for all if None.
+        max_length: Maximum number of new tokens, with the end token; an integer, or a tensor in a
+            graph.
+        end_id: Id of the token that ends a sequence.
+        max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`,
+            so that results do not depend on the batch; `max_length` for all if None.
         min_length: Minimum number of new tokens, with the end token.
-        pad_id: What follows the end; it may be `end_id`.
+        pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
 
     Returns:
-        `Generation` of shapes `(B, max_length)` and `(B,)`; scores are sums of log-probabilities.
+        `Generation` with shapes `(B, max_length)` and `(B,)`. Scores are sums of log-probabilities.
 
     Raises:
-        ValueError: For lengths that do not fit, or ids outside of the vocabulary.
+        ValueError: If lengths do not fit, or an id is outside the vocabulary.
 
     Example:
 
@@ -122,37 +123,38 @@ def beam_search(
 ) -> Generation:
     """Keeps the `num_beams` best sequences at each step, and returns the best of them.
 
-    A sequence is ranked by its log-probability divided by the `length_penalty` of its own length.
-    One that reached the end token is frozen: it keeps its score, and its place in the beam while it
-    is among the best. The R best of those that ended are remembered, whatever becomes of their
-    place. A row stops when none of its open beams can reach the last of these R, or all ended.
-    At `max_length` the open beams are cut and ranked with the rest (see `Generation`).
-    With enough beams this is exhaustive search; with one, greedy search.
+    Sequences are ranked by their log-probability divided by the `length_penalty` of their length. A
+    sequence that has reached the end token is frozen: it keeps its score, and its place in the beam
+    while it is among the best. The R best ended sequences are remembered even if they lose their
+    place. A row stops when all its beams have ended, or none of its open beams can overtake these
+    R. At `max_length` the open beams are cut and ranked with the rest (see `Generation`). With
+    enough beams this is exhaustive search; with one it is greedy search.
 
-    Runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch.
+    It runs eagerly, in a `tf.function`, under `jax.jit` and on PyTorch.
 
     Args:
         decoder: Any object with `prefill` and `step`.
-        prompt: Ids `(B, P)`: for a translation the start token.
-        prompt_mask: `(B, P)`, True for tokens, at least one a row; all if None.
+        prompt: Ids `(B, P)`, such as the start token for a translation.
+        prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
         memory: `(B, S, Dm)` for the cross-attention, or None.
         memory_mask: `(B, S)`, or None.
-        num_beams: Width K; it may be more than the vocabulary.
-        max_length: Most new tokens, the end token included; an integer, or a tensor in a graph.
-        end_id: The token that ends a sequence.
-        max_lengths: int32 `(B,)`: most new tokens of each row, 1 to `max_length`, so that a row's
-            result does not depend on what it is batched with; `max_length` for all if None.
+        num_beams: Number K of beams; it may exceed the size of the vocabulary.
+        max_length: Maximum number of new tokens, with the end token; an integer, or a tensor in a
+            graph.
+        end_id: Id of the token that ends a sequence.
+        max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`,
+            so that results do not depend on the batch; `max_length` for all if None.
         num_return_sequences: Number R of sequences returned, at most K.
-        alpha: Exponent of the length penalty; 0: none, 0.6 to 1 are usual in translation.
+        alpha: Exponent of the length penalty; 0 for none, 0.6 to 1 are usual in translation.
         min_length: Minimum number of new tokens, with the end token.
-        pad_id: What follows the end; it may be `end_id`.
+        pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
 
     Returns:
-        `Generation` of shapes `(B, R, max_length)` and `(B, R)`, the best first.
+        `Generation` with shapes `(B, R, max_length)` and `(B, R)`, the best first.
 
     Raises:
-        ValueError: For lengths or counts that do not fit, or ids outside of the vocabulary.
+        ValueError: If lengths or counts do not fit, or an id is outside the vocabulary.
 
     Example:
 
@@ -187,7 +189,7 @@ def beam_search(
     once = ops.convert_to_tensor(once, "float32")
 
     def nothing(count):
-        """As many sequences that are not there, for each row."""
+        """`count` impossible sequences for each row."""
         zeros = ops.expand_dims(ops.zeros_like(lengths), 1) + ops.zeros((1, count), dtype="int32")
         return Generation(
             tokens=ops.expand_dims(zeros, 2) + ops.zeros_like(slots) + ops.cast(pad_id, "int32"),
@@ -200,7 +202,7 @@ def beam_search(
         return ops.logical_and(ops.logical_not(beams.finished), beams.lengths < limits)
 
     def take(beams, index):
-        """Beams (B, n) of `index` (B, n)."""
+        """The beams at `index` (B, n)."""
         tokens = ops.take_along_axis(beams.tokens, ops.expand_dims(index, -1), axis=1)
         rest = [ops.take_along_axis(t, index, axis=1) for t in beams[1:]]
         return Generation(tokens, *rest)
@@ -211,7 +213,7 @@ def beam_search(
         return values - log_total(logits), tokens
 
     def extend(step, logp, tokens, beams):
-        """From K beams and their next `tokens` (B, K, most) to the K best; scores are sums."""
+        """The K best of K beams with their next `tokens` (B, K, most); scores are sums."""
         open_ = is_open(beams)
         goes_on = ops.expand_dims(open_, -1)
         logp = ops.where(goes_on, logp, once)
@@ -235,7 +237,7 @@ def beam_search(
         return beams, parent, token, was_open
 
     def remember(best, beams, which):
-        """The R best of those remembered and of `which` (B, K) of the beams; scores are ranks."""
+        """The R best of `best` and the beams in `which` (B, K); scores have the length penalty."""
         ranked = beams.scores / length_penalty(beams.lengths, alpha)
         beams = beams._replace(scores=ops.where(which, ranked, IMPOSSIBLE))
         joined = [ops.concatenate(pair, axis=1) for pair in zip(best, beams, strict=True)]
@@ -243,10 +245,10 @@ def beam_search(
         return take(joined, ops.cast(ops.top_k(joined.scores, R)[1], "int32"))
 
     def done(step, beams, best):
-        """Whether no open beam of a row can get ahead of the last of those remembered."""
+        """Whether no open beam of a row can overtake the last of the remembered sequences."""
         open_scores = ops.where(is_open(beams), beams.scores, IMPOSSIBLE)
         open_score = ops.max(open_scores, axis=1, keepdims=True)
-        # It only falls, and its penalty lies between that of the next and of the greatest length.
+        # The score only falls; its penalty lies between those of the next and maximum length.
         bound = ops.maximum(
             open_score / length_penalty(step + 2, alpha),
             open_score / length_penalty(limits, alpha),
@@ -269,7 +271,7 @@ def beam_search(
     def going(step, token, beams, best, stopped, state):
         return ops.logical_and(step + 1 < max_length, ops.logical_not(ops.all(stopped)))
 
-    # The first step has one beam; the other K - 1 are there, but impossible.
+    # The first step has one possible beam; the other K - 1 are impossible.
     beams = nothing(K)
     first = ops.convert_to_tensor(np.arange(K)[None] == 0)
     beams = beams._replace(scores=ops.where(first, 0.0, beams.scores))

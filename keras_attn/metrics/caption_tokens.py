@@ -1,4 +1,4 @@
-"""Words of captions, as the usual metrics count them: by Java or without."""
+"""Tokenization of captions for the usual metrics, with or without Java."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _BRACKETS = dict(zip("()[]{}", "-lrb- -rrb- -lsb- -rsb- -lcb- -rcb-".split(), st
 
 
 def tokenize_captions(captions: Iterable[str], tokenization: str = "plain") -> list[list[str]]:
-    """The words of captions in lower case, without punctuation.
+    """Returns the words of captions in lower case, without punctuation.
 
-    `"ptb"` is what `pycocoevalcap` does: the Stanford tokenizer, most punctuation left out.
-    `"plain"` does the like by a few rules: words stay whole with hyphens within them; "it's"
-    becomes "it 's", "don't" becomes "do n't", "cannot" "can not"; numbers keep their points and
-    commas; signs such as "$" and "&" are words, punctuation is not, but brackets are ("-lrb-"), as
-    they are there. Of Flickr8k's 40,460 captions 99.98 % get the same words, of UCM-Captions' all.
+    `"ptb"` is the tokenization of `pycocoevalcap`: the Stanford tokenizer, without most
+    punctuation. `"plain"` imitates it with a few rules. Words keep their hyphens; "it's" becomes
+    "it 's", "don't" becomes "do n't", "cannot" becomes "can not"; numbers keep points and commas;
+    signs such as "$" and "&", and brackets ("-lrb-"), are words, other punctuation is not. 99.98 %
+    of Flickr8k's 40,460 captions get the same words, and all of UCM-Captions.
 
     Args:
         captions: Any strings.
@@ -42,8 +42,8 @@ def tokenize_captions(captions: Iterable[str], tokenization: str = "plain") -> l
         A list of words for each caption.
 
     Raises:
-        ImportError: `pycocoevalcap` is not installed, and `"ptb"` needs it.
-        RuntimeError: There is no Java, or it failed.
+        ImportError: If `"ptb"` needs `pycocoevalcap`, which is not installed.
+        RuntimeError: If `"ptb"` needs Java and there is none, or it failed.
 
     Example:
 
@@ -67,12 +67,12 @@ def tokenize_captions(captions: Iterable[str], tokenization: str = "plain") -> l
 
 
 def has_java() -> bool:
-    """Whether there is a command `java`."""
+    """Returns whether there is a command `java`."""
     return shutil.which("java") is not None
 
 
 def metrics_folder() -> Path:
-    """The folder of the package of the metrics, or an error that says how to get it."""
+    """Returns the folder of `pycocoevalcap`; raises an ImportError if it is not installed."""
     try:
         from pycocoevalcap.tokenizer import ptbtokenizer
     except ImportError as error:
@@ -84,9 +84,9 @@ def metrics_folder() -> Path:
 
 
 def _by_java(captions: list[str]) -> tuple[Container[str], list[str]]:
-    """What `pycocoevalcap` takes for punctuation, and the lines of the Stanford tokenizer.
+    """The punctuation of `pycocoevalcap`, and the output lines of the Stanford tokenizer.
 
-    `pycocoevalcap.tokenizer` runs the same, but writes into its own folder and leaves the
+    `pycocoevalcap.tokenizer` runs the same command, but writes to its own folder and leaves the
     encoding to the locale.
     """
     jar = metrics_folder() / "tokenizer" / _JAR

@@ -1,4 +1,4 @@
-"""How good captions are: BLEU, ROUGE-L, CIDEr, METEOR, and how many are copies."""
+"""Scores of captions: BLEU, ROUGE-L, CIDEr, METEOR, and the share of copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from keras_attn.metrics.caption_tokens import (
 
 
 class ImageScores(NamedTuple):
-    """How good the caption of one picture is; `CaptionScores.per_image` has them.
+    """Scores of the caption of one picture, in `CaptionScores.per_image`.
 
     Example:
 
@@ -28,7 +28,7 @@ class ImageScores(NamedTuple):
     """
 
     candidate: str
-    """The caption, as it was given."""
+    """The original caption."""
     references: list[str]
     bleu_4: float
     rouge_l: float
@@ -37,24 +37,24 @@ class ImageScores(NamedTuple):
 
 @dataclass(frozen=True)
 class CaptionScores:
-    """What `caption_scores` found, times 100 as papers print it; `print` shows it in lines.
+    """The result of `caption_scores`, multiplied by 100 as in papers. `print` shows it in lines.
 
     Args:
         bleu_1: BLEU of words (Papineni et al., 2002), over all pictures together.
-        bleu_2: With pairs of words too.
-        bleu_3: With runs of three too.
-        bleu_4: With runs of four too.
+        bleu_2: BLEU of words and pairs of words.
+        bleu_3: BLEU of runs of up to three words.
+        bleu_4: BLEU of runs of up to four words.
         rouge_l: Longest common subsequence (Lin, 2004), beta 1.2, the mean over the pictures.
         cider: CIDEr-D (Vedantam et al., 2015), the mean over the pictures, 0 to 1,000. NaN for
-            one picture: it weighs words by the number of pictures that have them.
-        meteor: METEOR 1.5 (Denkowski and Lavie, 2014). None where it was not asked for.
-        num_images: How many pictures.
-        num_references: How many references they have together.
-        mean_length: Words of a caption, on average.
-        distinct: How many different captions there are.
-        copied: Share (0 to 1) of captions that the training captions have word by word. None
+            one picture, because words are weighted by the number of pictures that have them.
+        meteor: METEOR 1.5 (Denkowski and Lavie, 2014); None if it was not requested.
+        num_images: Number of pictures.
+        num_references: Number of references of all pictures.
+        mean_length: Mean number of words of a caption.
+        distinct: Number of different captions.
+        copied: Share (0 to 1) of captions that are word for word in the training captions; None
             without training captions.
-        tokenization: How the words were found; figures compare with those of the same one only.
+        tokenization: How words were found. Scores of different tokenizations do not compare.
         per_image: An `ImageScores` for each picture.
 
     Example:
@@ -111,35 +111,36 @@ def caption_scores(
     tokenization: str = "auto",
     meteor: bool = False,
 ) -> CaptionScores:
-    """Scores captions by the package that papers use, `pycocoevalcap`.
+    """Scores captions with `pycocoevalcap`, the package that papers use.
 
-    BLEU-1 to BLEU-4 (closest reference length), ROUGE-L and CIDEr-D need Python alone. That
-    package finds words by the Stanford PTB tokenizer, which needs Java; where there is none, the
-    words are found by rules that give the same words for nearly all English captions
-    (`tokenize_captions`). Which of both it was is written beside every figure:
+    BLEU-1 to BLEU-4 (closest reference length), ROUGE-L and CIDEr-D need only Python. The package
+    finds words with the Stanford PTB tokenizer, which needs Java. Without Java, words are found by
+    rules that give the same words for nearly all English captions (`tokenize_captions`). The scores
+    name the tokenization:
 
-    | `tokenization` | what |
+    | `tokenization` | how words are found |
     |---|---|
-    | `"ptb"` | Stanford CoreNLP 3.4.1, lower case, without punctuation; by Java |
+    | `"ptb"` | Stanford CoreNLP 3.4.1, lower case, without punctuation; needs Java |
     | `"plain"` | the rules of `tokenize_captions` |
-    | `"auto"` | `"ptb"` where there is Java, else `"plain"` |
+    | `"auto"` | `"ptb"` if there is Java, else `"plain"` |
 
     Args:
-        candidates: A caption for each picture, by the picture's id or path; or a list. An empty
-            one is scored as such.
+        candidates: A caption for each picture, by the picture's id or path; or a list. Empty
+            captions are scored too.
         references: The references of each picture, one or more, with the same ids; or a list.
-        train_captions: What the model was trained on, to count copies. White space, case and
-            punctuation do not count.
+        train_captions: The captions of the training, to count copies without regard to white
+            space, case and punctuation.
         tokenization: `"auto"`, `"ptb"` or `"plain"`.
-        meteor: Whether to compute METEOR as well: by Java, with 2 GB of memory, English only.
+        meteor: Whether to compute METEOR, for English only, with Java and 2 GB of memory.
 
     Returns:
         A `CaptionScores`.
 
     Raises:
-        ImportError: `pycocoevalcap` is not installed (`pip install "keras_attn[captioning]"`).
-        RuntimeError: There is no Java, where `"ptb"` or `meteor` ask for it.
-        ValueError: The pictures of the two are not the same, or have no references.
+        ImportError: If `pycocoevalcap` is not installed (`pip install "keras_attn[captioning]"`).
+        RuntimeError: If `"ptb"` or `meteor` need Java and there is none.
+        ValueError: If candidates and references have different pictures, or there are no
+            references.
 
     Example:
 
@@ -196,7 +197,7 @@ def _finite(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def _score(found: dict[Any, list[str]], wanted: dict[Any, list[str]]) -> tuple[Any, ...]:
-    """BLEU, ROUGE-L and CIDEr times 100, each of all pictures and of each."""
+    """BLEU, ROUGE-L and CIDEr times 100, each for all pictures and for each picture."""
     from pycocoevalcap.bleu.bleu import Bleu
     from pycocoevalcap.cider.cider import Cider
     from pycocoevalcap.rouge.rouge import Rouge
@@ -228,12 +229,12 @@ def _meteor(found: dict[Any, list[str]], wanted: dict[Any, list[str]]) -> float:
     try:
         score, _ = scorer.compute_score(wanted, found)
     except (OSError, ValueError) as error:  # Java has ended
-        scorer.lock.release()  # its destructor waits for this
+        scorer.lock.release()  # its destructor waits for the lock
         said = scorer.meteor_p.stderr.read().decode("utf-8", "replace").strip()
         raise RuntimeError(f"METEOR's Java program failed: {said[-500:] or error}") from error
     finally:
-        with contextlib.suppress(OSError):  # Java has ended, and did not read all
-            scorer.meteor_p.stdin.close()  # else the destructor does, and fails
+        with contextlib.suppress(OSError):  # Java has ended before it read all
+            scorer.meteor_p.stdin.close()  # else the destructor tries it, and fails
         scorer.meteor_p.stdout.close()
         scorer.meteor_p.stderr.close()
     return 100.0 * score
@@ -246,7 +247,7 @@ def _copied(candidates: Iterable[str], train_captions: Iterable[str]) -> float:
 
 
 def _aligned(candidates: Any, references: Any) -> tuple[dict[Any, str], dict[Any, list[str]]]:
-    """Both by the pictures' ids, in one order; checked."""
+    """Candidates and references by picture in the same order, after checks."""
     if isinstance(candidates, Mapping) != isinstance(references, Mapping):
         raise ValueError(
             "Expected two dictionaries or two lists. Received: "

@@ -1,4 +1,4 @@
-"""How good a classifier is, with intervals, and how far its probabilities can be trusted."""
+"""Metrics of classifiers with intervals, and calibration of their probabilities."""
 
 import math
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ class Estimate(NamedTuple):
     """
 
     value: float
-    """NaN where it is not defined: the AUC of a class that all or none of the texts have."""
+    """NaN if it is not defined, such as the AUC of a class that all or none of the texts have."""
     low: float | None = None
-    """None where nothing was resampled."""
+    """None without resampling."""
     high: float | None = None
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Estimate(NamedTuple):
 
 
 class ClassScores(NamedTuple):
-    """How well one class is found.
+    """Scores of one class.
 
     Example:
 
@@ -47,33 +47,32 @@ class ClassScores(NamedTuple):
 
     name: str
     precision: float
-    """NaN where the class was never predicted."""
+    """NaN if the class was never predicted."""
     recall: float
-    """NaN where no example has the class."""
+    """NaN if no example has the class."""
     f1: float
-    """NaN where both are so."""
+    """NaN if both are NaN."""
     examples: int
-    """How many have the class."""
+    """Number of examples with the class."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClassificationReport:
-    """What `evaluate_probabilities` found; `print` shows it as tables.
+    """The result of `evaluate_probabilities`. `print` shows it as tables.
 
     Args:
-        class_names: C names.
-        num_examples: n.
-        accuracy: Share of the examples whose most probable class is the right one. With several
-            labels an example, the share of which every decision is right.
-        macro_f1: Mean of the classes' F1, all classes alike; over those that occur in the labels
-            or the predictions.
-        auc: Area under the ROC curve: the probability that an example of the class gets a higher
-            probability of it than one of another class. Mean over the classes (one against the
-            rest), over those for which there are examples of both kinds.
+        class_names: Names of the C classes.
+        num_examples: Number n of examples.
+        accuracy: Share of the examples whose most probable class is right. With several labels per
+            example, the share of examples whose decisions are all right.
+        macro_f1: Unweighted mean of the F1 of the classes that occur in the labels or predictions.
+        auc: Area under the ROC curve, the probability that an example of the class gets a higher
+            probability of it than an example of another class. It is the mean over the classes (one
+            against the rest) that have examples of both kinds.
         log_loss: Mean of `-log p(label)` in nats; with several labels, the mean over all decisions.
-        ece: Expected calibration error, see `evaluate_probabilities`.
-        confusion: `(C, C)` counts, a row for each true class and a column for each predicted one.
-            With several labels `(C, 2, 2)`: for each class a matrix of no and yes.
+        ece: Expected calibration error; see `evaluate_probabilities`.
+        confusion: Counts `(C, C)`, with a row for each true class and a column for each predicted
+            class. With several labels `(C, 2, 2)`, a matrix of no and yes for each class.
         multi_label: Whether an example may have several labels.
 
     Example:
@@ -94,7 +93,7 @@ class ClassificationReport:
     multi_label: bool = False
 
     def per_class(self) -> list[ClassScores]:
-        """Precision, recall and F1 of each class.
+        """Returns precision, recall and F1 of each class.
 
         Returns:
             A `ClassScores` for each class.
@@ -118,10 +117,10 @@ class ClassificationReport:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives all of it as what JSON can hold.
+        """Returns the report as JSON-safe values.
 
         Returns:
-            A dict; an undefined value is None, an interval `[low, high]` or None.
+            A dict. Undefined values are None; intervals are `[low, high]` or None.
 
         Example:
 
@@ -171,7 +170,7 @@ def evaluate_probabilities(
     num_bootstrap: int = 1000,
     seed: int = 0,
 ) -> ClassificationReport:
-    """Measures a classifier by its probabilities on examples that it was not trained on.
+    """Evaluates a classifier by its probabilities on examples that it was not trained on.
 
     The expected calibration error (Guo et al., 2017, "On Calibration of Modern Neural Networks")
     sorts the n predictions by their confidence, the probability of the predicted class, into 15
@@ -179,22 +178,22 @@ def evaluate_probabilities(
 
         ECE = sum_m |B_m| / n * |accuracy(B_m) - mean confidence(B_m)|
 
-    With several labels an example, each of its C decisions (0.5 or more is yes) is a prediction
+    With several labels per example, each of its C decisions (0.5 or more is yes) is a prediction
     with confidence `max(p, 1 - p)`.
 
-    Intervals are percentile bootstraps: the n examples are drawn n times with replacement, and
-    the metric's 2.5 % and 97.5 % quantiles over all such samples are the interval's ends. It tells
-    how far another test set of this size might differ, not another training run. Noise makes an
-    ECE too large, the more in a sample of a sample: a small one can lie below its interval.
+    Intervals are percentile bootstraps: the n examples are drawn n times with replacement, and the
+    interval goes from the 2.5 % to the 97.5 % quantile of the metric over all such samples. It
+    shows how far another test set of this size might differ, not another training run. Noise makes
+    an ECE too large, even more so in a bootstrap sample, so a small one can lie below its interval.
 
     Args:
-        labels: `(n,)` class numbers; or `(n, C)` zeros and ones, where an example may have several
+        labels: Class numbers `(n,)`; or zeros and ones `(n, C)`, where an example may have several
             classes or none.
-        probabilities: `(n, C)`; rows sum to 1 where each example has one class. Those below 2e-16
-            count as that in the log loss.
-        class_names: C names; numbers if None.
+        probabilities: `(n, C)`; rows sum to 1 if each example has one class. The log loss raises
+            probabilities to at least 2e-16.
+        class_names: Names of the C classes; numbers if None.
         num_bootstrap: Number of samples; 0 for no intervals.
-        seed: Of the samples.
+        seed: Seed of the samples.
 
     Returns:
         A `ClassificationReport`.
@@ -235,7 +234,7 @@ def evaluate_probabilities(
     if isinstance(num_bootstrap, bool) or not isinstance(num_bootstrap, int) or num_bootstrap < 0:
         raise ValueError(f"Expected `num_bootstrap` of 0 or more. Received: {num_bootstrap!r}.")
     values, confusion = _scikit_learn(labels, probabilities)
-    # A thousand times scikit-learn's metrics of 25,000 examples take a minute, these seconds.
+    # A thousand samples of 25,000 examples take seconds; scikit-learn would take a minute.
     resampled = ResampledMetrics(labels, probabilities)
     values["ece"] = resampled(np.ones(n))["ece"]
     rng = np.random.default_rng(seed)
@@ -252,31 +251,30 @@ def evaluate_probabilities(
 
 
 def fit_temperature(logits: Any, labels: Any) -> float:
-    """Finds the temperature that makes a classifier's probabilities most believable.
+    """Finds the temperature that calibrates the probabilities of a classifier best.
 
     `softmax(logits / T)` has the same most probable class for any T. Temperature scaling (Guo et
-    al., 2017) takes the T of the least negative log-likelihood on examples that were not trained
-    on:
+    al., 2017) takes the T with the least negative log-likelihood on held-out examples:
 
         T = argmin_T -sum_i log softmax(logits[i] / T)[labels[i]]
 
-    With several labels an example, `sigmoid(logits / T)` and the sum over its decisions. As
-    `1 / T`, the sum is convex, so there is one T, found by bisecting its slope.
+    With several labels per example it takes `sigmoid(logits / T)` and sums over its decisions. The
+    sum is convex in `1 / T`, so there is one T, which is found by bisecting the slope.
 
     Args:
-        logits: `(n, C)` of validation examples.
-        labels: `(n,)` class numbers, or `(n, C)` zeros and ones.
+        logits: `(n, C)` for validation examples.
+        labels: Class numbers `(n,)`, or zeros and ones `(n, C)`.
 
     Returns:
-        A float from 0.01 (every example is right: the more certain the better) to 100 (the logits
-        tell nothing of the labels); above 1 the classifier was too certain.
+        A float from 0.01 (every example is right) to 100 (the logits say nothing about the
+        labels). Above 1 the classifier was too certain.
 
     Raises:
         ValueError: If shapes or values do not fit.
 
     Example:
 
-    Right three times of four, whatever the logits say:
+    A classifier that is right in three of four cases:
 
     >>> temperature = fit_temperature([[0.0, 5.0]] * 4, [1, 1, 1, 0])
     >>> print(f"{1 / (1 + np.exp(-5.0 / temperature)):.4f}")
@@ -285,7 +283,7 @@ def fit_temperature(logits: Any, labels: Any) -> float:
     logits = _array(logits, "logits")
     labels = _checked_labels(labels, logits.shape)
     multi_label = labels.ndim == 2
-    if not multi_label:  # adding a number to a row of logits changes nothing
+    if not multi_label:  # softmax is invariant to this
         logits = logits - logits.max(axis=1, keepdims=True)
         labels = np.eye(logits.shape[1])[labels]
 
@@ -299,7 +297,7 @@ def fit_temperature(logits: Any, labels: Any) -> float:
         return float(((predicted - labels) * logits).sum())
 
     low, high = 1 / _HIGHEST, 1 / _LOWEST
-    if slope(low) >= 0 >= slope(high):  # all logits alike
+    if slope(low) >= 0 >= slope(high):  # all logits are equal
         return 1.0
     for _ in range(60):
         middle = math.sqrt(low * high)
@@ -329,7 +327,7 @@ def _checked(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _array(values: Any, name: str) -> np.ndarray:
-    """`(n, C)` of float64, finite."""
+    """Returns finite float64 values `(n, C)`, after checks."""
     values = np.asarray(values, "float64")
     if values.ndim != 2 or not len(values) or not values.shape[1]:
         raise ValueError(
@@ -343,7 +341,7 @@ def _array(values: Any, name: str) -> np.ndarray:
 
 
 def _checked_labels(labels: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """`(n,)` of int64, or `(n, C)` of booleans."""
+    """Returns labels as int64 `(n,)` or booleans `(n, C)`, after checks."""
     labels = np.asarray(labels)
     if shape[1] < 2:
         raise ValueError(
@@ -374,7 +372,7 @@ def _checked_labels(labels: Any, shape: tuple[int, ...]) -> np.ndarray:
 def _scikit_learn(
     labels: np.ndarray, probabilities: np.ndarray
 ) -> tuple[dict[str, float], np.ndarray]:
-    """Accuracy, macro F1, AUC and log loss; and the confusion matrix."""
+    """Accuracy, macro F1, AUC and log loss, and the confusion matrix."""
     from sklearn import metrics
 
     n, num_classes = probabilities.shape
@@ -410,7 +408,7 @@ def _scikit_learn(
 
 
 def _interval(samples: list[float]) -> tuple[float | None, float | None]:
-    """95 % of the samples; those where the metric is not defined do not count."""
+    """The 95 % interval of the samples for which the metric is defined."""
     defined = [sample for sample in samples if not math.isnan(sample)]
     if not defined:
         return None, None

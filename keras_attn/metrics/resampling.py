@@ -1,4 +1,4 @@
-"""Metrics of a classifier on samples of its examples, fast enough to draw a thousand."""
+"""Fast metrics of a classifier on bootstrap samples of its examples."""
 
 import math
 
@@ -10,13 +10,14 @@ _EPSILON = np.finfo("float64").eps
 
 
 class ResampledMetrics:
-    """Metrics by how often each example was drawn; whatever does not change is kept.
+    """Metrics of samples, given how often each example was drawn.
 
-    With all counts 1 they are scikit-learn's.
+    What does not depend on the sample is computed once. With all counts 1 the metrics are those of
+    scikit-learn.
 
     Args:
-        labels: `(n,)` of integers, or `(n, C)` of booleans.
-        probabilities: `(n, C)` of float64.
+        labels: Integers `(n,)`, or booleans `(n, C)`.
+        probabilities: float64 `(n, C)`.
 
     Example:
 
@@ -53,7 +54,7 @@ class ResampledMetrics:
         self.bins = np.searchsorted(edges, confidence, side="left")
         self.gaps = gaps
         self.curves = []
-        # Both classes of two have one curve.
+        # Two classes have the same curve.
         for c in range(int(labels.ndim == 1 and self.num_classes == 2), self.num_classes):
             ties = np.unique(probabilities[:, c], return_inverse=True)[1]
             self.curves.append((ties, members[:, c]))
@@ -62,7 +63,7 @@ class ResampledMetrics:
         """Returns the metrics of a sample.
 
         Args:
-            counts: `(n,)`: how often each example is in it.
+            counts: `(n,)`, the number of copies of each example in the sample.
 
         Returns:
             A value for each of `METRICS`.
@@ -95,7 +96,7 @@ class ResampledMetrics:
 
 
 def _area(ties: np.ndarray, members: np.ndarray, counts: np.ndarray) -> float:
-    """Area under the ROC curve: pairs in the right order, ties by half (Mann and Whitney)."""
+    """Area under the ROC curve: share of pairs in order, ties as half (Mann and Whitney)."""
     positive = np.bincount(ties, counts * members)
     negative = np.bincount(ties, counts * ~members)
     pairs = positive.sum() * negative.sum()

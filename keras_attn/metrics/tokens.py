@@ -1,4 +1,4 @@
-"""Metrics over the real tokens of padded sequences, right over batches of any size."""
+"""Metrics over the real tokens of padded sequences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keras_attn.training.losses import check_tokens, token_cross_entropy, token_
 
 
 class _TokenMetric(keras.metrics.Metric):
-    """Sums `w_t * value_t` and `w_t` over all batches; subclasses give the values."""
+    """Sums `w_t * value_t` and `w_t` over all batches; subclasses compute the values."""
 
     def __init__(self, ignore_id: int | None, name: str, dtype: Any = None):
         super().__init__(name=name, dtype=dtype)
@@ -25,11 +25,11 @@ class _TokenMetric(keras.metrics.Metric):
         raise NotImplementedError
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Add the tokens of a batch.
+        """Adds the tokens of a batch.
 
         Args:
-            y_true: (B, T) integer labels.
-            y_pred: (B, T, V) logits.
+            y_true: Integer labels (B, T).
+            y_pred: Logits (B, T, V).
             sample_weight: Optional weights of shape (B,), (B, 1) or (B, T).
         """
         labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
@@ -42,7 +42,7 @@ class _TokenMetric(keras.metrics.Metric):
         self.count.assign_add(ops.cast(ops.sum(weights), self.count.dtype))
 
     def result(self) -> Any:
-        """The weighted mean over all tokens since `reset_state`."""
+        """Returns the weighted mean over all tokens since `reset_state`."""
         return ops.divide_no_nan(self.total, self.count)
 
     def get_config(self) -> dict[str, Any]:
@@ -54,28 +54,27 @@ class MaskedAccuracy(_TokenMetric):
     """Share of the real tokens whose label has the largest logit.
 
         w_t      = [y_t != ignore_id] * sample_weight_t
-        accuracy = sum_t(w_t [argmax_k z_tk = y_t]) / sum_t(w_t)     0 without a token
+        accuracy = sum_t(w_t [argmax_k z_tk = y_t]) / sum_t(w_t)     0 without tokens
 
-    Numerator and denominator are added up over the batches, so that the result is that of one
-    large batch. The implicit mask of the logits is not used.
+    Numerator and denominator are summed over the batches, so the result is that of one large batch.
+    The implicit mask of the logits is not used.
 
     Args:
-        ignore_id: Label that does not count, usually the id of padding. None: all count.
+        ignore_id: Label that does not count, usually the id of padding; all count if None.
         name: Name of the metric.
-        dtype: Type of the sums.
+        dtype: Dtype of the sums.
 
     Call arguments:
-        y_true: (B, T) integer labels.
-        y_pred: (B, T, V) logits or probabilities.
-        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T). Keras passes them to what
-            stands in `weighted_metrics` of `compile`, not in `metrics`.
+        y_true: Integer labels (B, T).
+        y_pred: Logits or probabilities (B, T, V).
+        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T). Keras passes them to the
+            `weighted_metrics` of `compile`, not to its `metrics`.
 
     Returns:
         A scalar, from `result()`.
 
     Raises:
-        ValueError: Labels that are not integers, or whose shape is not that of the logits
-            without V.
+        ValueError: If labels are not integers, or do not have the shape of the logits without V.
 
     Example:
 
@@ -99,28 +98,27 @@ class Perplexity(_TokenMetric):
     """Exponential of the mean negative log-likelihood of the real tokens.
 
         w_t        = [y_t != ignore_id] * sample_weight_t
-        perplexity = exp(sum_t(w_t * -log softmax(z_t)[y_t]) / sum_t(w_t))     1 without a token
+        perplexity = exp(sum_t(w_t * -log softmax(z_t)[y_t]) / sum_t(w_t))     1 without tokens
 
-    There is no label smoothing in it, whatever the loss has. The sums run over all batches, so
-    that the result is that of one large batch; the implicit mask of the logits is not used.
+    It has no label smoothing, even if the loss has. The sums run over all batches, so the result is
+    that of one large batch. The implicit mask of the logits is not used.
 
     Args:
-        ignore_id: Label that does not count, usually the id of padding. None: all count.
+        ignore_id: Label that does not count, usually the id of padding; all count if None.
         name: Name of the metric.
-        dtype: Type of the sums.
+        dtype: Dtype of the sums.
 
     Call arguments:
-        y_true: (B, T) integer labels. One outside the vocabulary makes the result NaN.
-        y_pred: (B, T, V) logits.
-        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T). Keras passes them to what
-            stands in `weighted_metrics` of `compile`, not in `metrics`.
+        y_true: Integer labels (B, T). One outside the vocabulary makes the result NaN.
+        y_pred: Logits (B, T, V).
+        sample_weight: Optional weights of shape (B,), (B, 1) or (B, T). Keras passes them to the
+            `weighted_metrics` of `compile`, not to its `metrics`.
 
     Returns:
         A scalar, from `result()`.
 
     Raises:
-        ValueError: Labels that are not integers, or whose shape is not that of the logits
-            without V.
+        ValueError: If labels are not integers, or do not have the shape of the logits without V.
 
     Example:
 
@@ -138,5 +136,5 @@ class Perplexity(_TokenMetric):
         return token_cross_entropy(labels, logits)
 
     def result(self) -> Any:
-        """The perplexity of all tokens since `reset_state`."""
+        """Returns the perplexity of all tokens since `reset_state`."""
         return ops.exp(super().result())

@@ -1,4 +1,4 @@
-"""A classifier of texts as bags of tokens and token pairs."""
+"""Classifier of texts as bags of tokens and token pairs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,32 +30,32 @@ Layers = dict[str, keras.layers.Layer]
 @TEXT_CLASSIFIERS.register("bag")
 @dataclass(frozen=True)
 class BagClassifierConfig(TextClassifierConfig):
-    """A classifier that knows which tokens there are, and nothing of their order.
+    """Settings of a classifier of bags of tokens and pairs, which ignores their order.
 
         tokens = mean over s of w[id[s]] E[id[s]]                    (B, D)
         pairs  = mean over s of v[hash(id[s], id[s+1])] F[...]       (B, P)
         logits = [tokens; pairs] W + b                               (B, C)
 
-    This is TF-IDF with a linear classifier in which all is learned: the embeddings (Joulin et al.,
-    2017, "fastText"), and the weights w in place of the IDF. The weights can start from statistics
-    of the training texts, see `token_weights`. The embeddings of pairs start from 0, so that a pair
-    that no training text has says nothing.
+    This is TF-IDF with a linear classifier in which everything is learned: the embeddings (Joulin
+    et al., 2017, "fastText"), and weights w in place of the IDF. The weights can start from
+    statistics of the training texts, see `token_weights`. The embeddings of pairs start from 0, so
+    that pairs that are in no training text have no effect.
 
-    Padding is id 0. A text without a token gets the logits of zeros.
+    Padding is id 0. A text without tokens has averages of 0.
 
     Args:
         vocabulary_size: Number of tokens; id 0 is padding.
         num_classes: Number C of classes.
         dim: Width of the embeddings of tokens.
-        dropout: Dropout of the averages, and of the hidden layer.
-        word_dropout: Share of the tokens, and of the pairs, that are left out in training.
-        pair_buckets: Number of hashed ids of pairs of neighbours; 0: tokens alone.
+        dropout: Dropout rate of the averages and of the hidden layer.
+        word_dropout: Share of the tokens and pairs that are left out in training.
+        pair_buckets: Number of hashed ids of pairs of neighbours; 0 uses tokens alone.
         pair_dim: Width of the embeddings of pairs.
-        hidden_dim: Width of a hidden layer; None: no such layer.
-        token_weights: What the learned weights of tokens and pairs start from: `"association"` or
-            `"idf"` (statistics of the training texts, which a task computes), `"one"`; `"none"`:
-            tokens are not weighted.
-        combiner: `"mean"` or `"sqrtn"`, see `MaskedAveragePooling`.
+        hidden_dim: Width of a hidden layer; no hidden layer if None.
+        token_weights: Start of the learned weights of tokens and pairs: `"association"` or `"idf"`
+            (statistics of the training texts, which a task computes) or `"one"`. With `"none"`
+            there are no weights.
+        combiner: `"mean"` or `"sqrtn"`; see `MaskedAveragePooling`.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -106,7 +106,7 @@ class BagClassifierConfig(TextClassifierConfig):
 
     @staticmethod
     def embed(layers: Layers, ids: Tensor) -> list[Tensor]:
-        """Returns the embeddings of the tokens, and of the pairs if there are some."""
+        """Returns the embeddings of the tokens, and of the pairs if the model uses them."""
         embedded = [layers["embedding"](ids)]
         if "pairs" in layers:
             embedded.append(layers["pair_embedding"](layers["pairs"](ids)))
@@ -114,7 +114,7 @@ class BagClassifierConfig(TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits of those embeddings."""
+        """Returns the logits of the embeddings."""
         averages = []
         for prefix, x in zip(("", "pair_"), embedded, strict=False):
             own_ids = layers["pairs"](ids) if prefix else ids

@@ -1,4 +1,4 @@
-"""What the text classifiers share."""
+"""Base class and layers of the text classifiers."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -32,8 +32,8 @@ POOLINGS = {
 class TextClassifierConfig(Settings):
     """Base class of the settings of text classifiers.
 
-    A subclass makes the layers; `embed` and `rest` say how they are called, in two parts, so that
-    gradients with respect to the embeddings can be computed.
+    A subclass creates the layers. `embed` and `rest` call them in two parts, so that gradients with
+    respect to the embeddings can be computed.
 
     Args:
         vocabulary_size: Number of tokens; id 0 is padding.
@@ -44,7 +44,7 @@ class TextClassifierConfig(Settings):
     num_classes: int = size("number of classes")
 
     encoder: ClassVar[type | None] = None
-    """Class of the layer `encoder`, by which a model of this kind is recognised."""
+    """Class of the layer `encoder`, which identifies a model of this kind."""
     recurrent: ClassVar[bool] = False
     """Whether the model has loops over time."""
 
@@ -54,12 +54,12 @@ class TextClassifierConfig(Settings):
 
     @staticmethod
     def embed(layers: dict[str, keras.layers.Layer], ids: Tensor) -> list[Tensor]:
-        """Returns the embeddings of ids `(B, S)`, by layers given by their names."""
+        """Returns the embeddings of ids `(B, S)`; `layers` are the layers by name."""
         return [layers["embedding"](ids)]
 
     @staticmethod
     def rest(layers: dict[str, keras.layers.Layer], embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits `(B, C)` of what `embed` returned."""
+        """Returns the logits `(B, C)` of the result of `embed`."""
         raise NotImplementedError
 
     def build(self, dtype: Any = None, name: str | None = None) -> keras.Model:
@@ -80,7 +80,7 @@ class TextClassifierConfig(Settings):
 
 
 def check_belongs(config: Settings, name: str, other: str, value: str) -> None:
-    """Raises a ValueError if a setting is given that only another one's value makes sense of."""
+    """Raises a ValueError if a setting is given that needs another value of setting `other`."""
     if getattr(config, name) is not None and getattr(config, other) != value:
         raise ValueError(
             f"`{name}` belongs to {other}={value!r}. Received: "
@@ -89,13 +89,13 @@ def check_belongs(config: Settings, name: str, other: str, value: str) -> None:
 
 
 def make_embedding(vocabulary_size: int, dim: int, dtype: Any, **settings: Any) -> TokenEmbedding:
-    """Makes the layer `embedding`. Masks are explicit here, as they are made of ids once."""
+    """Creates the layer `embedding`. It makes no masks: classifiers compute one from the ids."""
     settings = {"name": "embedding", **settings}
     return TokenEmbedding(vocabulary_size, dim, mask_zero=False, dtype=dtype, **settings)
 
 
 def make_word_dropout(rate: float, dtype: Any, prefix: str = "") -> list[keras.layers.Layer]:
-    """Makes the layer `word_dropout`, if there is to be one: it takes whole embeddings."""
+    """Creates the layer `word_dropout`, which drops whole embeddings; none for a rate of 0."""
     if not rate:
         return []
     shape, name = (None, None, 1), f"{prefix}word_dropout"
@@ -103,19 +103,19 @@ def make_word_dropout(rate: float, dtype: Any, prefix: str = "") -> list[keras.l
 
 
 def drop_words(layers: dict[str, keras.layers.Layer], x: Tensor, prefix: str = "") -> Tensor:
-    """Applies it, if there is one."""
+    """Applies the layer `word_dropout` if there is one."""
     name = f"{prefix}word_dropout"
     return layers[name](x) if name in layers else x
 
 
 def make_pooling(kind: str, units: int | None, dtype: Any) -> keras.layers.Layer:
-    """Makes the layer `pooling`; `units` are those of an attention."""
+    """Creates the layer `pooling`; `units` are for attention."""
     settings = {"units": units} if kind == "attention" else {}
     return POOLINGS[kind](**settings, dtype=dtype, name="pooling")
 
 
 def make_head(num_classes: int, dropout: float, dtype: Any) -> list[keras.layers.Layer]:
-    """Makes the layers `head_dropout` and `head`: logits `(B, C)` of vectors `(B, D)`."""
+    """Creates the layers `head_dropout` and `head`, from vectors `(B, D)` to logits `(B, C)`."""
     return [
         Dropout(dropout, dtype=dtype, name="head_dropout"),
         keras.layers.Dense(num_classes, dtype=dtype, name="head"),

@@ -1,4 +1,4 @@
-"""The encoder-decoder Transformer over rows of several pairs."""
+"""Encoder-decoder Transformer for packed rows."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ Tensor = Any
 
 
 def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> keras.Model:
-    """Builds a model of the same layers for packed rows: what is trained here is trained there.
+    """Builds a model for rows that are packed with several pairs, with the layers of `model`.
 
         visible(t, s) = tokens t and s belong to one pair      in all attentions, and causality
-        positions begin anew with each pair
+        positions restart with each pair
 
-    Logits and gradients are those of the pairs in rows of their own.
+    The models share their weights. Logits and gradients are the same as with one pair in a row.
 
     Args:
-        model: A model of `TransformerEncoderDecoderConfig`, reloaded perhaps.
+        model: A model of `TransformerEncoderDecoderConfig`, or a reloaded one.
         name: Name of the new model.
 
     Returns:
@@ -55,7 +55,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
     source, target = inputs["source_segments"], inputs["target_segments"]
 
     def embedded(embedding: Any, ids: Tensor, segments: Tensor) -> tuple[Tensor, dict[str, Any]]:
-        """Embeddings, and what a stack is told of them."""
+        """Embeddings, and the masks and positions for a stack."""
         x, positions = embedding(ids), segment_positions(segments)
         told = {"attention_mask": segment_mask(segments)}
         if parts.positions is None:

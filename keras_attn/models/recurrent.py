@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder, with attention and without."""
+"""Recurrent encoder-decoder with and without attention."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -36,40 +36,40 @@ ATTENTIONS = (
 @ENCODER_DECODERS.register("rnn")
 @dataclass(frozen=True)
 class RecurrentEncoderDecoderConfig(Settings):
-    """The recurrent encoder-decoder.
+    """Settings of the recurrent encoder-decoder.
 
         memory = encoder(embed(source_ids))                                (B, S, units)
         logits = decoder(embed(target_ids), memory) E^T                    (B, T, V)
 
-    With `attention="none"` this is the fixed context of Cho et al., 2014: the final states of both
-    directions of the encoder, at each step; with `"additive"` the model of Bahdanau et al., 2015,
-    with `"luong-..."` that of Luong et al., 2015. In each of them the decoder's initial state is
-    bridged from those final states, and the output is tied to the target embedding. Padding is id 0
-    on both sides.
+    With `attention="none"` each step reads the fixed context of Cho et al., 2014: the final states
+    of both directions of the encoder. `"additive"` is the model of Bahdanau et al., 2015, and
+    `"luong-..."` that of Luong et al., 2015. The initial state of the decoder is always computed
+    from the final states of the encoder, and the output is tied to the target embedding. Padding is
+    id 0 on both sides.
 
     Args:
         source_vocabulary_size: Number of source tokens; id 0 is padding.
-        target_vocabulary_size: Number of target tokens; None: one vocabulary and one embedding for
-            both sides.
+        target_vocabulary_size: Number of target tokens. With None both sides share one vocabulary
+            and one embedding.
         attention: `"none"` (the fixed context), `"additive"`, `"additive-normalized"`,
             `"luong-dot"`, `"luong-general"`, `"luong-concat"` or `"luong-scaled"`.
         cell: `"gru"` or `"lstm"`.
         num_layers: Number of layers of the encoder and of the decoder.
-        dim: Width of the embeddings, and of what is compared with them for the output.
-        units: Width of the decoder's states and of the encoder's output, half of it for each
-            direction: an even number.
-        dropout: Dropout of embeddings, of what is between layers and of the output.
-        recurrent_dropout: Dropout of the states, one mask for all steps.
-        order: `"luong"` or `"bahdanau"`, see `AttentionDecoder`; None: Bahdanau's for `"none"` and
-            the additive ones, else Luong's.
-        input_feeding: Whether the attention vector is an input of the next step; None: in Luong's
-            order.
+        dim: Width of the embeddings and of the decoder's output.
+        units: Width of the decoder's states and of the encoder's output, an even number. Each
+            direction of the encoder has half of it.
+        dropout: Dropout rate of embeddings, between layers and of the output.
+        recurrent_dropout: Dropout rate of the states, with one mask for all steps.
+        order: `"luong"` or `"bahdanau"`; see `AttentionDecoder`. None means Luong's order for
+            `"luong-..."`, else Bahdanau's.
+        input_feeding: Whether the attention vector is an input of the next step. None means True in
+            Luong's order only.
         window: Window of the attention: None, `"monotonic"` or `"predictive"`.
         window_size: Half-width of the window; 10 if None.
 
     Raises:
         TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, `units` are odd, or an option does not
+        ValueError: If a setting is unknown or out of range, `units` is odd, or an option does not
             apply.
 
     Example:
@@ -139,7 +139,7 @@ class RecurrentEncoderDecoderConfig(Settings):
 
         Returns:
             A functional model from `{"source_ids": (B, S), "target_ids": (B, T)}` to logits
-            `(B, T, V)`, decoded by `SequenceDecoder`.
+            `(B, T, V)`. `SequenceDecoder` decodes with it.
         """
         source_ids = keras.Input((None,), dtype="int32", name="source_ids")
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")

@@ -1,4 +1,4 @@
-"""A recurrent classifier of texts with attention."""
+"""Recurrent text classifier with attention."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,30 +27,30 @@ Layers = dict[str, keras.layers.Layer]
 @TEXT_CLASSIFIERS.register("rnn")
 @dataclass(frozen=True)
 class RecurrentClassifierConfig(TextClassifierConfig):
-    """A bidirectional recurrent classifier with attention over its states.
+    """Settings of a bidirectional recurrent classifier with attention over its states.
 
         x      = encoder(dropout(embed(ids)))           (B, S, U)
         logits = attend(x) W + b                        (B, C)
 
-    It is one level of the hierarchical attention network of Yang et al., 2016. Dropout of whole
-    channels of the embeddings is that of Gal and Ghahramani, 2016. Padding is id 0.
+    It is one level of the hierarchical attention network of Yang et al., 2016. Whole channels of
+    the embeddings are dropped, as in Gal and Ghahramani, 2016. Padding is id 0.
 
     Args:
         vocabulary_size: Number of tokens; id 0 is padding.
         num_classes: Number C of classes.
         dim: Width of the embeddings.
-        dropout: Dropout of whole channels of the embeddings, between layers and of the output.
+        dropout: Dropout rate of whole channels of the embeddings, between layers and of the output.
         word_dropout: Share of the tokens that are left out in training.
-        recurrent_dropout: Dropout of the states, one mask for all steps.
+        recurrent_dropout: Dropout rate of the states, with one mask for all steps.
         cell: `"lstm"` or `"gru"`.
         num_layers: Number of layers.
-        units: Width of the states, half of it for each direction: an even number.
+        units: Width of the states of both directions together, an even number.
         pooling: `"attention"`, `"average"`, `"max"` or `"last"` (the final states).
         attention_units: Width of the hidden layer of the attention; `units` if None.
 
     Raises:
         TypeError: If a setting has the wrong type.
-        ValueError: If a setting is unknown or out of range, `units` are odd, or an option does not
+        ValueError: If a setting is unknown or out of range, `units` is odd, or an option does not
             apply.
 
     Example:
@@ -110,7 +110,7 @@ class RecurrentClassifierConfig(TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits of embeddings."""
+        """Returns the logits of the embeddings."""
         mask = keras.ops.not_equal(ids, 0)
         x = layers["encoder"](
             layers["embedding_dropout"](drop_words(layers, embedded[0])), padding_mask=mask

@@ -1,4 +1,4 @@
-"""The recurrent language model."""
+"""Recurrent language model."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,15 +15,15 @@ from keras_attn.settings import Settings, setting, size
 @LANGUAGE_MODELS.register("rnn")
 @dataclass(frozen=True)
 class RecurrentLanguageModelConfig(Settings):
-    """A recurrent language model (Mikolov et al., 2010).
+    """Settings of a recurrent language model (Mikolov et al., 2010).
 
         x      = embed(ids)                                  (B, T, D)
         h      = LSTM(... LSTM(x))                           (B, T, U)
-        logits = h W + b, or tanh(h Wp) E^T where tied       (B, T, V)
+        logits = h W + b, or tanh(h Wp) E^T if tied          (B, T, V)
 
-    The logits at a position are those of the next token. There is no padding inside: a batch that
-    is padded on the right gives the same logits on its tokens, and the loss must leave the rest
-    out by its weights or by the label (`MaskedCrossEntropy` does).
+    The logits at a position are those of the next token. The model knows no padding: right padding
+    does not change the logits of the tokens, and the loss must ignore it by weights or by the label
+    (as `MaskedCrossEntropy` does).
 
     Args:
         vocabulary_size: Number V of tokens.
@@ -31,10 +31,10 @@ class RecurrentLanguageModelConfig(Settings):
         num_layers: Number of recurrent layers.
         dim: Width of the embeddings.
         units: Width U of the states.
-        dropout: Dropout of embeddings, of what is between layers, and of the output.
-        recurrent_dropout: Dropout of the states, one mask for all steps.
-        tie_embeddings: Whether the output is tied to the embedding; where `dim` is not `units`, a
-            layer `tanh(h W)` of width `dim` stands between.
+        dropout: Dropout rate of embeddings, between layers and of the output.
+        recurrent_dropout: Dropout rate of the states, with one mask for all steps.
+        tie_embeddings: Whether the output is tied to the embedding. If `dim` is not `units`, a
+            layer `tanh(h Wp)` of width `dim` is between them.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -69,8 +69,8 @@ class RecurrentLanguageModelConfig(Settings):
 
         Returns:
             A functional model from ids `(B, T)` to logits `(B, T, V)`, with the layers
-            `embedding`, `decoder` and, where it is not tied, `head`. `language_decoder` decodes
-            with them.
+            `embedding`, `decoder` and, if it is not tied, `head`. `language_decoder` decodes with
+            them.
         """
         ids = keras.Input((None,), dtype="int32", name="ids")
         embedding = TokenEmbedding(
@@ -79,7 +79,7 @@ class RecurrentLanguageModelConfig(Settings):
         cells = [
             CELLS[self.cell](
                 self.units,
-                # What goes into the first cell has its own dropout.
+                # The input of the first cell has its own dropout.
                 dropout=self.dropout if i else 0.0,
                 recurrent_dropout=self.recurrent_dropout,
                 dtype=dtype,
@@ -105,10 +105,10 @@ class RecurrentLanguageModelConfig(Settings):
 
 
 def language_decoder(model: keras.Model) -> TokenDecoder:
-    """Returns what decodes with the layers of a language model; it has no weights of its own.
+    """Returns a decoder with the layers of a language model. It has no weights of its own.
 
     Args:
-        model: What `RecurrentLanguageModelConfig.build` returned, or a reloaded one.
+        model: A model of `RecurrentLanguageModelConfig`, or a reloaded one.
 
     Returns:
         A `TokenDecoder`, for `sample`, `greedy_search` and `beam_search`.

@@ -22,11 +22,11 @@ Tensor = Any
 class SequenceDecoder:
     """Encodes sources and decodes targets with the layers of an encoder-decoder model.
 
-    It has no weights of its own: train, load or change the model, and it follows.
+    It has no weights of its own, so it follows all changes of the model's weights.
 
     Args:
-        model: What `TransformerEncoderDecoderConfig` or `RecurrentEncoderDecoderConfig` built, or a
-            reloaded one.
+        model: A model of `TransformerEncoderDecoderConfig` or `RecurrentEncoderDecoderConfig`, or
+            a reloaded one.
 
     Raises:
         ValueError: If the model lacks the layers.
@@ -66,7 +66,7 @@ class SequenceDecoder:
 
     @property
     def num_attentions(self) -> int:
-        """Number of cross-attentions: one a decoder block, or those of a recurrent decoder."""
+        """Number of cross-attentions: one per block, or those of a recurrent decoder."""
         stack = self.decoder.decoder
         return len(stack.attention if isinstance(stack, AttentionDecoder) else stack.blocks)
 
@@ -86,17 +86,17 @@ class SequenceDecoder:
         target_ids: Tensor,
         target_mask: Tensor | None = None,
     ) -> Tensor:
-        """Runs the decoder over whole targets, and returns where it looked.
+        """Runs the decoder over whole targets, and returns its attention weights.
 
         Args:
             memory: `(B, S, D)`.
             memory_mask: `(B, S)`.
-            target_ids: `(B, T)`: what the decoder reads, the start token first.
+            target_ids: Inputs `(B, T)` of the decoder, the start token first.
             target_mask: `(B, T)`, True for tokens; `target_ids != 0` if None.
 
         Returns:
-            float32 `(B, T, S)`: the mean over the heads of the last cross-attention; zeros for a
-            model without attention.
+            float32 `(B, T, S)`, the mean over the heads of the last cross-attention; zeros if the
+            model has no attention.
         """
         if target_mask is None:
             target_mask = ops.not_equal(target_ids, 0)
@@ -119,17 +119,17 @@ class SequenceDecoder:
     def align_found(
         self, memory: Tensor, memory_mask: Tensor, found: Generation, start_id: int
     ) -> Tensor:
-        """Runs the decoder over the sequences that a search found, all positions at once.
+        """Runs the decoder over the sequences that a search found, and returns its weights.
 
         Args:
             memory: `(B, S, D)`.
             memory_mask: `(B, S)`.
             found: Sequences `(B, R, T)`.
-            start_id: The token that the search began with.
+            start_id: Id of the start token of the search.
 
         Returns:
-            float32 `(B, R, T, S)`, as `align`: row t is that of the query that predicts token t;
-            zero on padding.
+            float32 `(B, R, T, S)`, the weights of `align`. Row t belongs to the query that predicts
+            token t. Rows of padding are zero.
         """
         tokens = found.tokens
         count = tokens.shape[1]

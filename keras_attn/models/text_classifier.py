@@ -1,4 +1,4 @@
-"""Text classifiers: their kinds, and their embeddings apart from the rest."""
+"""Kinds of text classifiers, and their split behind the embeddings."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +12,10 @@ Tensor = Any
 
 
 def classifier_kind(model: keras.Model) -> str:
-    """Returns the name of the kind of a classifier: a key of `TEXT_CLASSIFIERS`.
+    """Returns the name of the kind of a classifier, a key of `TEXT_CLASSIFIERS`.
 
     Args:
-        model: A model that one of them built, reloaded perhaps.
+        model: A model of one of these kinds, or a reloaded one.
 
     Returns:
         `"bag"`, `"rnn"` or `"transformer"`.
@@ -49,15 +49,15 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], ke
         embed(ids)                  -> [x] or [x, pairs], each (B, S, D)
         rest([*embed(ids), ids])    -> logits, those of model(ids)
 
-    The layers are shared: what is trained in one is trained in all. The second tensor is that of a
-    bag with `pair_buckets`: its position s is the pair of the tokens s and s + 1.
+    Both share the layers of the model. A bag with `pair_buckets` has a second tensor, whose
+    position s is the pair of the tokens s and s + 1.
 
     Args:
-        model: A text classifier, reloaded perhaps.
+        model: A text classifier, or a reloaded one.
 
     Returns:
         `(embed, rest)`: a function, and a functional model that takes a list of tensors (Keras
-        refuses lists of tensors and arrays).
+        refuses lists that mix tensors and arrays).
 
     Raises:
         TypeError: If it is another model.
@@ -82,5 +82,5 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], ke
     logits = kind.rest(layers, inputs, ids)
     embeddings = keras.Model(ids, embedded, name="embed")
     rest_model = keras.Model([*inputs, ids], logits, name="rest")
-    # Keras gives one output without its list.
+    # Keras returns a single output without its list.
     return lambda ids: keras.tree.flatten(embeddings(ids)), rest_model

@@ -12,20 +12,20 @@ from keras_attn.ops.masks import token_mask
 
 Tensor = Any
 
-LARGEST_COPY = 2**25  # numbers of an embedding that is copied for a search
+LARGEST_COPY = 2**25  # maximum size of an embedding that is copied for a search
 
 
 class TokenDecoder:
-    """Decodes ids with an embedding, positions, a decoder stack and an output, all given.
-
-    It owns no weights: the layers are those of a model, and so are the results.
+    """Decodes ids with an embedding, positions, a decoder stack and an output layer.
 
         logits = head(decoder(positions(embedding(ids)), memory))
+
+    It owns no weights: the layers belong to a model, and the results are the same.
 
     Args:
         embedding: `TokenEmbedding`, or a layer that embeds ids `(B, T)`.
         positions: Layer called as `positions(x, positions=...)`, or None.
-        decoder: `TransformerDecoder`, or what has its `prefill`, `step` and `reorder`.
+        decoder: `TransformerDecoder`, or an object with its `prefill`, `step` and `reorder`.
         head: Layer from `(B, D)` to logits `(B, V)`; `embedding(x, reverse=True)` if None.
 
     Example:
@@ -52,7 +52,7 @@ class TokenDecoder:
         return x if self.positions is None else self.positions(x, positions=positions)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Returns the logits `(..., V)` of outputs `(..., D)` of the decoder."""
+        """Returns the logits `(..., V)` for outputs `(..., D)` of the decoder."""
         if self.head is not None:
             return self.head(x)
         if self._kernel is not None:
@@ -60,11 +60,11 @@ class TokenDecoder:
         return self.embedding(x, reverse=True)
 
     def laid_out(self) -> "TokenDecoder":
-        """Returns a decoder of the same results, for one search with more than one row.
+        """Returns an equal decoder that is faster for one search with more than one row.
 
-        Its logits are products with a copy of the embedding, laid out as those of few rows read it
-        fastest. It is this decoder itself where that makes no difference: on GPUs, where an output
-        of its own makes the logits, and of embeddings so large that the copy would be a burden.
+        Its logits are products with a copy of the embedding, in the layout that is fastest for few
+        rows. It is this decoder itself on GPUs, with a separate output layer, and for embeddings
+        that are too large to copy.
         """
         embedding = self.embedding
         tied = self.head is None and isinstance(embedding, TokenEmbedding)
@@ -88,13 +88,13 @@ class TokenDecoder:
 
         Args:
             prompt: Ids `(B, P)`.
-            prompt_mask: `(B, P)`, True for tokens; padding on either side. All tokens if None.
+            prompt_mask: `(B, P)`, True for tokens, with padding on either side; all if None.
             memory: `(B, S, Dm)`, or None.
             memory_mask: `(B, S)`, or None.
-            max_length: Length of the cache: P and all steps to come.
+            max_length: Length of the cache, for P and all steps.
 
         Returns:
-            The logits `(B, V)` after each row's last token, and the state.
+            The logits `(B, V)` after the last token of each row, and the state.
         """
         prompt = ops.convert_to_tensor(prompt)
         mask = token_mask(prompt, prompt_mask)
@@ -109,12 +109,12 @@ class TokenDecoder:
     def step(
         self, tokens: Tensor, positions: Tensor, state: Any, return_scores: bool = False
     ) -> tuple[Any, ...]:
-        """Reads one token a row.
+        """Reads one token for each row.
 
         Args:
             tokens: Ids `(B,)`.
-            positions: Their positions `(B,)`: the number of tokens before each.
-            state: What `prefill` or the last `step` returned.
+            positions: Positions `(B,)`, the number of tokens before each.
+            state: State from `prefill` or the last `step`.
             return_scores: Whether attention weights are returned too.
 
         Returns:
@@ -125,9 +125,9 @@ class TokenDecoder:
         return (self.logits(x[:, 0]), state, *scores)
 
     def reorder(self, state: Any, rows: Tensor) -> Any:
-        """Takes rows within sentences; what depends on the memory alone stays where it is."""
+        """Selects rows within sentences. What depends only on the memory is not moved."""
         return self.decoder.reorder(state, rows)
 
     def repeat(self, state: Any, times: int) -> Any:
-        """Repeats rows; what depends on the memory alone is not repeated if the stack shares it."""
+        """Repeats rows. What depends only on the memory stays if the stack shares it."""
         return repeat(self.decoder, state, times)

@@ -1,4 +1,4 @@
-"""The encoder-decoder Transformer."""
+"""Encoder-decoder Transformer."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,39 +25,40 @@ TRANSFORMER_POSITIONS = ("sinusoidal", "rotary", "alibi")
 @ENCODER_DECODERS.register("transformer")
 @dataclass(frozen=True)
 class TransformerEncoderDecoderConfig(Settings):
-    """The Transformer of Vaswani et al., 2017.
+    """Settings of the encoder-decoder Transformer (Vaswani et al., 2017).
 
         memory = encoder(positions(embed(source_ids)))          (B, S, D)
         logits = decoder(positions(embed(target_ids)), memory) E^T   (B, T, V)
 
-    Rotary positions and those of ALiBi are the blocks' own: nothing is added to the embeddings
-    then. The output is tied to the target embedding, or a layer `head`. Padding is id 0 on both
-    sides; the masks are made by the embeddings and reach every block.
+    With rotary positions and ALiBi nothing is added to the embeddings. The output is tied to the
+    target embedding, or is a layer `head`. Padding is id 0 on both sides; the embeddings make the
+    masks, which reach every block.
 
     Args:
         source_vocabulary_size: Number of source tokens; id 0 is padding.
-        target_vocabulary_size: Number of target tokens; None: one vocabulary and one embedding for
-            both sides.
+        target_vocabulary_size: Number of target tokens. With None both sides share one vocabulary
+            and one embedding.
         num_layers: Number of encoder and of decoder blocks.
         dim: Width D.
         num_heads: Number of attention heads.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
-        dropout: Dropout of embeddings and sublayers.
-        attention_dropout: Dropout of attention weights.
+        dropout: Dropout rate of embeddings and sublayers.
+        attention_dropout: Dropout rate of attention weights.
         activation: Activation of the feed-forward networks.
         normalize_first: Whether to use pre-norm instead of post-norm.
-        num_decoder_layers: Number of decoder blocks where it differs from `num_layers`.
+        num_decoder_layers: Number of decoder blocks; `num_layers` if None.
         normalization: `"layer_norm"` or `"rms_norm"`.
-        gated: Whether the feed-forward networks are gated: with `activation="silu"` SwiGLU.
+        gated: Whether the feed-forward networks are gated; SwiGLU with `activation="silu"`.
         use_bias: Whether the projections of the blocks have biases.
         positions: `"sinusoidal"`, added to the embeddings, or `"rotary"` or `"alibi"`, in the
             self-attention of each block.
         rematerialize: Whether training computes each block again for its gradients, to save memory.
-        attention_kernel: `"auto"`, `"plain"`, `"chunked"` or `"flash"`: what computes attention.
-        right_padding: Whether padding stands at the end of rows alone, on both sides, as a promise:
-            attention kernels then get lengths in the place of masks.
-        tied_output: Whether the embedding of the targets makes the logits; else a matrix of its
-            own, without a bias.
+        attention_kernel: `"auto"`, `"plain"`, `"chunked"` or `"flash"`; see
+            `keras_attn.ops.dot_product_attention`.
+        right_padding: A promise that padding stands only at the end of rows, on both sides.
+            Attention kernels then get lengths instead of masks.
+        tied_output: Whether the output is tied to the target embedding; else it is a separate
+            matrix without a bias.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -110,8 +111,8 @@ class TransformerEncoderDecoderConfig(Settings):
 
         Returns:
             A functional model from `{"source_ids": (B, S), "target_ids": (B, T)}` to logits
-            `(B, T, V)`. Its layers `source_embedding` (and `target_embedding` where there are two
-            vocabularies), `encoder` and `decoder` are what `SequenceDecoder` decodes with.
+            `(B, T, V)`. `SequenceDecoder` decodes with its layers `source_embedding` (and
+            `target_embedding` if there are two vocabularies), `encoder` and `decoder`.
         """
         source_ids = keras.Input((None,), dtype="int32", name="source_ids")
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")

@@ -1,4 +1,4 @@
-"""A classifier of texts with a Transformer encoder."""
+"""Text classifier with a Transformer encoder."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +33,7 @@ _SEQUENCE_LENGTH = 512  # of BERT
 @TEXT_CLASSIFIERS.register("transformer")
 @dataclass(frozen=True)
 class TransformerClassifierConfig(TextClassifierConfig):
-    """A Transformer encoder (Vaswani et al., 2017) that classifies.
+    """Settings of a classifier with a Transformer encoder (Vaswani et al., 2017).
 
         x      = encoder(dropout(positions(embed(ids))))        (B, S, D)
         logits = pool(x) W + b                                  (B, C)
@@ -45,18 +45,18 @@ class TransformerClassifierConfig(TextClassifierConfig):
         vocabulary_size: Number of tokens; id 0 is padding.
         num_classes: Number C of classes.
         dim: Width D.
-        dropout: Dropout of embeddings, sublayers and of the output.
+        dropout: Dropout rate of embeddings, sublayers and the output.
         word_dropout: Share of the tokens that are left out in training.
-        attention_dropout: Dropout of the attention weights of the encoder.
+        attention_dropout: Dropout rate of the attention weights of the encoder.
         num_layers: Number of blocks.
         num_heads: Number of attention heads.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         activation: Activation of the feed-forward networks.
         normalize_first: Whether to use pre-norm instead of post-norm.
-        positions: `"sinusoidal"`, which have no limit, or `"learned"`.
+        positions: `"sinusoidal"`, without a limit of length, or `"learned"`.
         pooling: `"attention"`, `"average"`, `"max"` or `"first"` (a token such as `[CLS]`).
-        attention_units: Width of the hidden layer of the attention of the pooling; D if None.
-        sequence_length: Greatest length with learned positions; 512 if None.
+        attention_units: Width of the hidden layer of the pooling attention; D if None.
+        sequence_length: Maximum length with learned positions; 512 if None.
 
     Raises:
         TypeError: If a setting has the wrong type.
@@ -134,7 +134,7 @@ class TransformerClassifierConfig(TextClassifierConfig):
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
-        """Returns the logits of embeddings."""
+        """Returns the logits of the embeddings."""
         mask = keras.ops.not_equal(ids, 0)
         x = layers["embedding_dropout"](layers["positions"](drop_words(layers, embedded[0])))
         x = layers["encoder"](x, padding_mask=mask)

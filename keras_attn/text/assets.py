@@ -1,4 +1,4 @@
-"""The files of tokenizers: JSON with a format and a version."""
+"""Files of tokenizers, as JSON with a format and a version."""
 
 import json
 import os
@@ -12,12 +12,12 @@ ASSETS_VERSION = 1
 
 
 def write_assets(path: str | os.PathLike[str], kind: str, config: dict[str, Any]) -> None:
-    """Writes the file of a tokenizer; its folder is made where there is none.
+    """Writes the file of a tokenizer, and creates its folder if it does not exist.
 
     Args:
-        path: The file; it is replaced as a whole.
+        path: The file, which is replaced atomically.
         kind: Name of the format.
-        config: The tokenizer's config.
+        config: Config of the tokenizer.
 
     Example:
 
@@ -37,19 +37,19 @@ def write_assets(path: str | os.PathLike[str], kind: str, config: dict[str, Any]
 def read_assets(
     path: str | os.PathLike[str], kind: str, writer: str, make: Callable[[dict[str, Any]], Any]
 ) -> Any:
-    """Makes a tokenizer of what `write_assets` wrote.
+    """Creates a tokenizer from a file that `write_assets` wrote.
 
     Args:
         path: The file.
         kind: Name of the format.
-        writer: What writes such files, for the messages.
-        make: Called with what the file holds.
+        writer: Name of the method that writes such files, for error messages.
+        make: Function from the content of the file to the tokenizer.
 
     Returns:
-        What `make` returned.
+        The result of `make`.
 
     Raises:
-        ValueError: If the file is missing, broken, or of a newer version; or `make` raises a
+        ValueError: If the file is missing, broken, or of a newer version, or `make` raises a
             KeyError, TypeError or ValueError.
 
     Example:

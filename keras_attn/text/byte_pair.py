@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding: lossless on any text, with no unknown token."""
+"""Byte-level byte-pair encoding, lossless on any text."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class BytePairTokenizer:
-    """Text to ids and back by byte-level byte-pair encoding.
+    """Tokenizer by byte-level byte-pair encoding.
 
-    A text is its UTF-8 bytes. It is cut into pre-tokens (a word, a number or a run of symbols, each
-    with the space before it; see `SPLIT_PATTERN`). In each of them the neighbours `(a, b)` that
-    come first in the list of merges become the one token `ab`, until no pair of the list is left.
-    The list holds the pairs that were most frequent in the training texts, one after the other.
+    A text is read as its UTF-8 bytes. It is cut into pre-tokens (a word, a number or a run of
+    symbols, each with the space before it; see `SPLIT_PATTERN`). In each pre-token the neighbours
+    `(a, b)` that come first in the list of merges become one token `ab`, until no pair of the list
+    is left. The list has the pairs that were most frequent in the training texts, in their order.
 
-    As all 256 bytes are tokens, nothing is unknown and every text comes back as it was, with its
-    spaces, line breaks, emoji and control characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and
-    `<end>`; a text that contains these words is not mistaken for them.
+    All 256 bytes are tokens, so there is no unknown token, and `decode` restores every text with
+    its spaces, line breaks, emoji and control characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and
+    `<end>`. These words in a text are not read as special tokens.
 
     References:
         - [Sennrich et al., 2016](https://arxiv.org/abs/1508.07909): byte-pair encoding of words.
@@ -66,11 +66,11 @@ class BytePairTokenizer:
     """
 
     exported_with = ("tensorflow",)
-    """What a process needs to import to load a SavedModel with this tokenizer."""
+    """Modules to import before a SavedModel with this tokenizer is loaded."""
     pad_id = 0
     start_id = 1
     end_id = 2
-    # Every text is made of bytes and every byte is a token: there is no unknown token.
+    # Every byte is a token, so there is no unknown token.
     unknown_id = None
 
     def __init__(
@@ -79,7 +79,7 @@ class BytePairTokenizer:
         self.vocabulary = _checked_vocabulary(vocabulary)
         self.merges = _checked_merges(merges, set(self.vocabulary))
         special = len(SPECIAL_TOKENS)
-        # The bytes of each id; a special one has none.
+        # The bytes of each id; special tokens have none.
         self.token_bytes = [b""] * special + [
             bytes(_BYTE_OF[character] for character in token) for token in self.vocabulary[special:]
         ]
@@ -96,10 +96,10 @@ class BytePairTokenizer:
         """Learns the merges from texts. The same texts give the same tokenizer.
 
         Args:
-            texts: The training texts, e.g. a list of strings or a generator of lines.
+            texts: The training texts, such as a list of strings or a generator of lines.
             vocabulary_size: Number of ids: 3 special tokens, 256 bytes, and the merged tokens.
-            min_frequency: A pair seen less often than this is not merged.
-            allow_fewer: Whether fewer ids than `vocabulary_size` will do, where the texts do not
+            min_frequency: Minimum number of occurrences of a pair that is merged.
+            allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
                 give more.
 
         Returns:
@@ -158,7 +158,7 @@ class BytePairTokenizer:
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of ids, with the special ones."""
+        """Number of ids, with the special tokens."""
         return len(self.vocabulary)
 
     def encode(
@@ -167,13 +167,13 @@ class BytePairTokenizer:
         """Turns texts into ids.
 
         Args:
-            texts: A string, or a sequence of strings. A lone surrogate, which no UTF-8 can hold,
-                is read as U+FFFD.
+            texts: A string, or a sequence of strings. A lone surrogate, which UTF-8 cannot encode,
+                is read as three U+FFFD.
             add_start: Whether to put `start_id` before the ids of each text.
             add_end: Whether to put `end_id` after them.
 
         Returns:
-            A list of ids for a string, a list of such lists for a sequence.
+            A list of ids for a string; a list of such lists for a sequence.
 
         Raises:
             TypeError: If `texts` holds something that is not a string.
@@ -199,17 +199,17 @@ class BytePairTokenizer:
     def encode_with_offsets(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
     ) -> tuple[Any, Any]:
-        """Turns texts into ids, and says which characters of the texts each of them is.
+        """Turns texts into ids, with the characters of the texts that each id stands for.
 
         Args:
-            texts: As for `encode`.
-            add_start: As for `encode`; its characters are `(0, 0)`.
-            add_end: As for `encode`; its characters are `(n, n)` in a text of n.
+            texts: See `encode`.
+            add_start: See `encode`; the characters of the start token are `(0, 0)`.
+            add_end: See `encode`; those of the end token are `(n, n)` in a text of length n.
 
         Returns:
-            The ids as `encode` gives them; and for each of them `(start, end)`, places in the
-            string: `text[start:end]`. They follow each other without a gap; tokens that are parts
-            of one character (of an emoji, for instance) all have the whole character.
+            `(ids, offsets)`: the ids of `encode`, and for each id `(start, end)`, so that it stands
+            for `text[start:end]`. There are no gaps between them. Tokens that are parts of one
+            character, such as an emoji, all have the whole character.
 
         Raises:
             TypeError: If `texts` holds something that is not a string.
@@ -238,14 +238,14 @@ class BytePairTokenizer:
         return (ids[0], offsets[0]) if single else (ids, offsets)
 
     def decode(self, ids: Any) -> Any:
-        """Turns ids into texts. Special ids give nothing, and the ids after them are still read.
+        """Turns ids into texts. Special ids are skipped; the ids after them are still read.
 
         Args:
             ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
-                is one empty row. Bytes that are not UTF-8, as a model may give them, become U+FFFD.
+                is one empty row. Bytes that are not UTF-8 become U+FFFD.
 
         Returns:
-            A string for one row, else a list (of lists ...) of strings.
+            A string for one row; else a nest of lists of strings.
 
         Raises:
             TypeError: If `ids` are not integers.
@@ -261,14 +261,14 @@ class BytePairTokenizer:
         return for_each_row(ids, self._text)
 
     def tokens(self, ids: Any) -> Any:
-        """Shows each id as a readable piece, for the labels of a plot.
+        """Turns each id into a readable piece, for the labels of a plot.
 
         Args:
-            ids: One row of ids, or any nest of rows, as for `decode`.
+            ids: One row of ids, or any nest of rows; see `decode`.
 
         Returns:
-            For each row the list of its pieces. A space is shown as `▁`, a special id by its name,
-            and a control character or a part of a longer character as its bytes: `<0xE2>`.
+            A list of pieces for each row. A space is shown as `▁`, a special id by its name, and a
+            control character or a part of a longer character as its bytes, such as `<0xE2>`.
 
         Raises:
             TypeError: If `ids` are not integers.
@@ -284,7 +284,7 @@ class BytePairTokenizer:
         return for_each_row(ids, self._pieces)
 
     def to_graph(self) -> GraphBytePair:
-        """The same tokenizer as a `tf.Module` of core TensorFlow operations. Needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
 
         Returns:
             A `GraphBytePair`, for `tf.data` pipelines and SavedModels.
@@ -302,25 +302,25 @@ class BytePairTokenizer:
         return GraphBytePair(self)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of `__init__`, fit for JSON."""
+        """Returns the arguments of `__init__` in a form for JSON."""
         return {"vocabulary": list(self.vocabulary), "merges": [list(m) for m in self.merges]}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> BytePairTokenizer:
-        """The tokenizer that gave this config."""
+        """Creates a tokenizer from its config."""
         return cls(**config)
 
     def save_assets(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the tokenizer into a directory, which is made where there is none.
+        """Writes the tokenizer to a directory, which is created if it does not exist.
 
         Args:
-            directory: Where `byte_pair.json` goes.
+            directory: The directory for `byte_pair.json`.
         """
         write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
 
     @classmethod
     def load_assets(cls, directory: str | os.PathLike[str]) -> BytePairTokenizer:
-        """Reads what `save_assets` wrote.
+        """Loads a tokenizer that `save_assets` wrote.
 
         Args:
             directory: The directory with `byte_pair.json`.
@@ -364,7 +364,7 @@ class BytePairTokenizer:
 
 
 def _engine(ids_of: dict[str, int], merges: Sequence[tuple[str, str]]) -> Any:
-    """The encoder and trainer of the `tokenizers` library, with our pre-tokens."""
+    """The encoder and trainer of the `tokenizers` library, with the pre-tokens of this module."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
     engine = Tokenizer(models.BPE(ids_of, list(merges)))

@@ -1,4 +1,4 @@
-"""Byte-pair encoding out of core TensorFlow operations, for `tf.data` and SavedModels."""
+"""Byte-pair encoding with core TensorFlow ops, for `tf.data` and SavedModels."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import tensorflow as tf
 
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET, SPLIT_PATTERN
 
-# No UTF-8 contains this byte: it can stand between two pre-tokens of any text.
+# UTF-8 never contains this byte, so it can separate the pre-tokens of any text.
 _SEPARATOR = b"\xff"
 
 
 class GraphBytePair(tf.Module):
-    """What `BytePairTokenizer` does, inside a TensorFlow graph: strings to ids and back.
+    """`BytePairTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    It gives the ids of the Python object for every text. Its operations are TensorFlow's own, and
-    its tables are part of the module: a SavedModel with it needs `import tensorflow` and nothing
-    else. All of it runs on the CPU, where strings are.
+    It gives the ids of the Python object for every text. It uses core TensorFlow ops, and its
+    tables are part of the module, so a SavedModel with it needs only `import tensorflow`. It runs
+    on the CPU, where strings are.
 
-    A pre-token that is one token is looked up. For all others of the batch, each once, the
-    merging runs in one loop over their concatenation; a round takes the best pair of every
-    pre-token. As pre-tokens are short, the rounds are few, whatever the length of the text.
+    A pre-token that is one token is looked up. All other distinct pre-tokens of the batch are
+    concatenated and merged in one loop, whose rounds merge the best pair of every pre-token.
+    Pre-tokens are short, so there are few rounds for texts of any length.
 
     Args:
         tokenizer: A `BytePairTokenizer`.
@@ -50,9 +50,9 @@ class GraphBytePair(tf.Module):
         self.start_id = tokenizer.start_id
         self.end_id = tokenizer.end_id
         self._pattern = SPLIT_PATTERN
-        # Most characters of a pre-token: a space, and as many as a branch of the pattern takes.
+        # Maximum length of a pre-token: a space and the longest match of a branch of the pattern.
         self._longest = 1 + max(int(most) for most in re.findall(r"{1,(\d+)}", SPLIT_PATTERN))
-        # A separator takes the id after the last one, which is in no merge.
+        # The separator has the id after the last one, which is in no merge.
         byte_ids = [ids_of[character] for character in BYTE_ALPHABET]
         byte_ids[ord(_SEPARATOR)] = size
         pairs = [ids_of[left] * (size + 1) + ids_of[right] for left, right in tokenizer.merges]
@@ -65,16 +65,16 @@ class GraphBytePair(tf.Module):
             self._products = tf.constant([*products, 0], tf.int64)
             self._pieces = tf.constant(pieces)
             self._readable = tf.constant(tokenizer.tokens(list(range(size))))
-            # TensorFlow has no empty tables: the last key is no pair.
+            # TensorFlow has no empty tables, so the last key is not a pair.
             self._ranks = _table([*pairs, -1], range(len(pairs) + 1), tf.int64, self._none)
             self._words = _table(words.keys(), words.values(), tf.string, -1)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end.
+        """Turns strings into ids, without start and end tokens.
 
         Args:
-            text: Strings of shape `(B,)`. What is not UTF-8 in them is read as U+FFFD.
+            text: Strings of shape `(B,)`. Bytes that are not UTF-8 are read as U+FFFD.
 
         Returns:
             A ragged int32 tensor of shape `(B, None)`.
@@ -83,29 +83,28 @@ class GraphBytePair(tf.Module):
             return self._ids(self._words_of(text))
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
-        """Turns the beginnings of strings into ids: `encode(text)[:, :count]`.
+        """Turns the start of strings into ids, like `encode(text)[:, :count]`.
 
-        Of a text of any length it reads only as much as `count` pre-tokens can take, as each has at
-        least one id.
+        It reads only the bytes that `count` pre-tokens can take, since each has at least one id.
 
         Args:
             text: Strings of shape `(B,)`.
-            count: Most ids of each.
+            count: Maximum number of ids of a string.
 
         Returns:
             A ragged int32 tensor of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
-            # A character has at most four bytes; the one that is cut stands behind the last one.
+            # A character has at most four bytes; one that is cut comes after the last needed one.
             text = tf.strings.substr(text, 0, 4 * (self._longest * count + 1))
             return self._ids(self._words_of(text)[:, :count])[:, :count]
 
     @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids into strings. Special ids give nothing; broken UTF-8 becomes U+FFFD.
+        """Turns ids into strings. Special ids are skipped; broken UTF-8 becomes U+FFFD.
 
         Args:
-            ids: Integers of shape `(..., T)`, dense or ragged, all of the vocabulary.
+            ids: Integers of shape `(..., T)`, dense or ragged, all in the vocabulary.
 
         Returns:
             Strings of shape `(...)`.
@@ -116,10 +115,10 @@ class GraphBytePair(tf.Module):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def tokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Shows each id as a readable piece, as `BytePairTokenizer.tokens`.
+        """Turns each id into a readable piece, like `BytePairTokenizer.tokens`.
 
         Args:
-            ids: Integers of any shape, all of the vocabulary.
+            ids: Integers of any shape, all in the vocabulary.
 
         Returns:
             Strings of the same shape.
@@ -128,7 +127,7 @@ class GraphBytePair(tf.Module):
             return tf.gather(self._readable, ids)
 
     def _words_of(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The pre-tokens of each text, and after them an empty one, which has no ids."""
+        """The pre-tokens of each text, followed by an empty one, which has no ids."""
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
         text = tf.strings.regex_replace(text, self._pattern, rb"\0" + _SEPARATOR)
         return tf.strings.split(text, _SEPARATOR)  # (B, None)
@@ -140,8 +139,8 @@ class GraphBytePair(tf.Module):
         return tf.RaggedTensor.from_row_splits(tf.cast(ids, tf.int32), splits, validate=False)
 
     def _encode_words(self, words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Pre-tokens (W,) to their ids, one after the other, and the number of ids of each."""
-        known = self._words.lookup(words)  # (W,), -1 where not one token
+        """The concatenated ids of pre-tokens (W,), and the number of ids of each."""
+        known = self._words.lookup(words)  # (W,), -1 if not one token
         is_known = known >= 0
         known_at = tf.where(is_known)[:, 0]
         other_at = tf.where(~is_known)[:, 0]
@@ -151,7 +150,7 @@ class GraphBytePair(tf.Module):
             tf.ones_like(known), other_at[:, None], others.row_lengths()
         )
         starts = tf.cumsum(lengths, exclusive=True)
-        # Ids of the others stand at their start, start + 1, ...
+        # The ids of the others go to start, start + 1, ...
         shift = tf.gather(starts, other_at) - others.row_starts()
         places = tf.gather(shift, others.value_rowids()) + tf.range(
             tf.size(others.flat_values, tf.int64)
@@ -172,13 +171,13 @@ class GraphBytePair(tf.Module):
         width = tf.size(x, tf.int64) + 1
 
         def best_pairs(x, row):
-            # The smallest rank in each word, at its leftmost place, as rank * width + place.
+            # The smallest rank in each word at its leftmost place, as rank * width + place.
             rank = self._ranks.lookup(x[:-1] * (separator + 1) + x[1:])
             best = tf.math.segment_min(rank * width + tf.range(tf.size(rank, tf.int64)), row[:-1])
             return tf.gather(best, tf.where(best < self._none * width)[:, 0])
 
         def one_round(x, row, best):
-            # The product stands at the left half of each pair; the right half goes.
+            # The product replaces the left half of each pair; the right half is removed.
             left, product = best % width, tf.gather(self._products, best // width)
             x = tf.tensor_scatter_nd_update(x, left[:, None], product)
             x = tf.tensor_scatter_nd_update(x, left[:, None] + 1, tf.fill(tf.shape(left), gone))
@@ -200,12 +199,12 @@ class GraphBytePair(tf.Module):
 
 
 def _single_tokens(tokenizer: Any, pieces: list[bytes]) -> dict[bytes, int]:
-    """The texts that the tokenizer gives as one token, with its id."""
+    """The texts that the tokenizer encodes as one token, with its id."""
     texts = {}
     for index, piece in enumerate(pieces):
         try:
             texts[piece.decode("utf-8")] = index
-        except UnicodeDecodeError:  # a part of a character is no text
+        except UnicodeDecodeError:  # a part of a character
             continue
     encoded = zip(texts.items(), tokenizer.encode(list(texts)), strict=True)
     return {text.encode("utf-8"): index for (text, index), ids in encoded if ids == [index]}

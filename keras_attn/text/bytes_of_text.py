@@ -1,11 +1,11 @@
-"""The bytes of a text as characters, and where a text is cut before its bytes are paired."""
+"""Byte alphabet and pre-token pattern of byte-pair encoding."""
 
 import itertools
 from collections.abc import Iterable
 
-# Code points that are punctuation, symbols or controls. Written out, because `\p{...}` and `\s`
+# Code points that are punctuation, symbols or controls. They are listed, because `\p{...}` and `\s`
 # follow the Unicode version of the engine: two engines, or two releases of one, would disagree.
-# What is in no range below, and is neither a blank nor one of 0-9, counts as a letter.
+# Code points in no range below that are neither blanks nor 0-9 count as letters.
 _SYMBOL_RANGES = (
     (0x00, 0x08), (0x0E, 0x1F),  # controls, without \t \n \v \f \r
     (0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E),  # ASCII
@@ -26,7 +26,7 @@ _SYMBOL_RANGES = (
 )  # fmt: skip
 # Zero-width joiners and variation selectors go with letters (Persian, Hindi) and with emoji.
 _JOINER_RANGES = ((0x200C, 0x200D), (0xFE00, 0xFE0F))
-# Scripts written without spaces. Their runs are cut sooner: they are no words.
+# Scripts written without spaces. Their runs are not words, and are cut sooner.
 _UNSPACED_RANGES = (
     (0xE00, 0xE3E), (0xE40, 0xF03), (0xF15, 0xF39), (0xF3E, 0x1049), (0x1050, 0x109F),
     (0x1780, 0x17D3), (0x17DC, 0x17FF), (0x1950, 0x19FF), (0x1A20, 0x1AAF),  # Thai to Khmer
@@ -42,9 +42,9 @@ def _class(ranges: Iterable[tuple[int, int]]) -> str:
 def _split_pattern() -> str:
     """The pre-tokens: letters, digits or symbols after at most one space; line breaks; spaces.
 
-    Every code point matches one of the branches, so nothing is lost between two matches, and every
-    branch is bounded, so the work for one pre-token is. No look-around, no Unicode classes: RE2
-    (TensorFlow) and Oniguruma (`tokenizers`) give the same matches.
+    Every code point matches one of the branches, so nothing is lost between two matches. Every
+    branch is bounded, which bounds the work for a pre-token. Without look-around and Unicode
+    classes, RE2 (TensorFlow) and Oniguruma (`tokenizers`) give the same matches.
     """
     symbols, joiners, breaks = _class(_SYMBOL_RANGES), _class(_JOINER_RANGES), r"\x{9}-\x{D}"
     unspaced = _class(_UNSPACED_RANGES)
@@ -64,7 +64,7 @@ SPLIT_PATTERN = _split_pattern()
 
 
 def _byte_alphabet() -> tuple[str, ...]:
-    """The printable character that stands for each byte, as in GPT-2: itself, or U+0100 + n."""
+    """A printable character for each byte, as in GPT-2: the byte itself, or U+0100 + n."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = itertools.count(0x100)
     return tuple(chr(b) if b in printable else chr(next(others)) for b in range(256))

@@ -1,4 +1,4 @@
-"""One id for each character."""
+"""Tokenizer with one id for each character."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ UNKNOWN = "\ufffd"
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class CharacterTokenizer:
-    """Text to ids and back, one id for each Unicode character (code point).
+    """Tokenizer with one id for each Unicode character (code point).
 
-    Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`; a text that contains these words is
-    not mistaken for them. Characters follow, as they are: nothing is lower-cased or normalized, so
-    that `e` with a combining accent is two characters. One that is not in the vocabulary becomes
-    `<unknown>`, and comes back as U+FFFD.
+    Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. These words in a text are not read
+    as special tokens. Characters are neither lower-cased nor normalized, so `e` with a combining
+    accent is two characters. A character that is not in the vocabulary becomes `<unknown>`, which
+    is decoded as U+FFFD.
 
     Args:
-        vocabulary: The tokens in the order of their ids: the four special ones, then single
+        vocabulary: The tokens in the order of their ids: the four special tokens, then single
             characters.
 
     Raises:
@@ -51,7 +51,7 @@ class CharacterTokenizer:
     """
 
     exported_with = ("tensorflow",)
-    """What a process needs to import to load a SavedModel with this tokenizer."""
+    """Modules to import before a SavedModel with this tokenizer is loaded."""
     pad_id = 0
     start_id = 1
     end_id = 2
@@ -65,15 +65,14 @@ class CharacterTokenizer:
 
     @classmethod
     def train(cls, texts: Iterable[str], vocabulary_size: int | None = None) -> CharacterTokenizer:
-        """Takes the characters of texts, the commonest first, of equals the lower code point.
+        """Collects the characters of texts by frequency, equally frequent ones by code point.
 
         Args:
-            texts: The training texts, e.g. a list of strings or a generator of lines.
-            vocabulary_size: Most ids, the 4 special ones included; None: all characters.
+            texts: The training texts, such as a list of strings or a generator of lines.
+            vocabulary_size: Maximum number of ids, with the 4 special tokens; no limit if None.
 
         Returns:
-            A `CharacterTokenizer`. It has fewer ids than asked for where the texts have fewer
-            characters.
+            A `CharacterTokenizer`. It has fewer ids if the texts have fewer characters.
 
         Raises:
             TypeError: If `texts` holds something that is not a string.
@@ -110,7 +109,7 @@ class CharacterTokenizer:
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of ids, with the special ones."""
+        """Number of ids, with the special tokens."""
         return len(self.vocabulary)
 
     def encode(
@@ -119,13 +118,13 @@ class CharacterTokenizer:
         """Turns texts into ids.
 
         Args:
-            texts: A string, or a sequence of strings. A lone surrogate, which no UTF-8 can hold,
-                is read as the U+FFFDs that a reader of its bytes would see.
+            texts: A string, or a sequence of strings. A lone surrogate, which UTF-8 cannot encode,
+                is read as three U+FFFD.
             add_start: Whether to put `start_id` before the ids of each text.
             add_end: Whether to put `end_id` after them.
 
         Returns:
-            A list of ids for a string, a list of such lists for a sequence.
+            A list of ids for a string; a list of such lists for a sequence.
 
         Raises:
             TypeError: If `texts` holds something that is not a string.
@@ -147,14 +146,14 @@ class CharacterTokenizer:
         return ids[0] if single else ids
 
     def decode(self, ids: Any) -> Any:
-        """Turns ids into texts. Pad, start and end give nothing; unknown ids give U+FFFD.
+        """Turns ids into texts. Pad, start and end are skipped; `<unknown>` becomes U+FFFD.
 
         Args:
             ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
                 is one empty row.
 
         Returns:
-            A string for one row, else a list (of lists ...) of strings.
+            A string for one row; else a nest of lists of strings.
 
         Raises:
             TypeError: If `ids` are not integers.
@@ -172,14 +171,14 @@ class CharacterTokenizer:
         )
 
     def tokens(self, ids: Any) -> Any:
-        """Shows each id as a readable piece, for the labels of a plot.
+        """Turns each id into a readable piece, for the labels of a plot.
 
         Args:
-            ids: One row of ids, or any nest of rows, as for `decode`.
+            ids: One row of ids, or any nest of rows; see `decode`.
 
         Returns:
-            For each row the list of its pieces. A space is shown as `▁`, a special id by its name,
-            and a control character as its bytes: `<0x0A>`.
+            A list of pieces for each row. A space is shown as `▁`, a special id by its name, and a
+            control character as its bytes, such as `<0x0A>`.
 
         Raises:
             TypeError: If `ids` are not integers.
@@ -194,7 +193,7 @@ class CharacterTokenizer:
         return for_each_row(ids, self._pieces)
 
     def to_graph(self) -> GraphCharacters:
-        """The same tokenizer as a `tf.Module` of core TensorFlow operations. Needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
 
         Returns:
             A `GraphCharacters`, for `tf.data` pipelines and SavedModels.
@@ -212,25 +211,25 @@ class CharacterTokenizer:
         return GraphCharacters(self)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of `__init__`, fit for JSON."""
+        """Returns the arguments of `__init__` in a form for JSON."""
         return {"vocabulary": list(self.vocabulary)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> CharacterTokenizer:
-        """The tokenizer that gave this config."""
+        """Creates a tokenizer from its config."""
         return cls(**config)
 
     def save_assets(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the tokenizer into a directory, which is made where there is none.
+        """Writes the tokenizer to a directory, which is created if it does not exist.
 
         Args:
-            directory: Where `characters.json` goes.
+            directory: The directory for `characters.json`.
         """
         write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
 
     @classmethod
     def load_assets(cls, directory: str | os.PathLike[str]) -> CharacterTokenizer:
-        """Reads what `save_assets` wrote.
+        """Loads a tokenizer that `save_assets` wrote.
 
         Args:
             directory: The directory with `characters.json`.

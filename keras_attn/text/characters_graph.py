@@ -1,4 +1,4 @@
-"""Characters out of core TensorFlow operations, for `tf.data` and SavedModels."""
+"""Character tokenizer with core TensorFlow ops, for `tf.data` and SavedModels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import tensorflow as tf
 
 
 class GraphCharacters(tf.Module):
-    """What `CharacterTokenizer` does, inside a TensorFlow graph: strings to ids and back.
+    """`CharacterTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    It gives the ids of the Python object for every text. Bytes that are no UTF-8 are read as the
-    U+FFFDs that Python's `bytes.decode("utf-8", "replace")` gives. Its operations are TensorFlow's
-    own and its table is part of the module: a SavedModel with it needs `import tensorflow` and
-    nothing else. All of it runs on the CPU, where strings are.
+    It gives the ids of the Python object for every text. Bytes that are not UTF-8 are read as the
+    U+FFFDs of Python's `bytes.decode("utf-8", "replace")`. It uses core TensorFlow ops, and its
+    table is part of the module, so a SavedModel with it needs only `import tensorflow`. It runs on
+    the CPU, where strings are.
 
     Args:
         tokenizer: A `CharacterTokenizer`.
@@ -53,10 +53,10 @@ class GraphCharacters(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end.
+        """Turns strings into ids, without start and end tokens.
 
         Args:
-            text: Strings of shape `(B,)`. What is not UTF-8 in them is read as U+FFFD.
+            text: Strings of shape `(B,)`. Bytes that are not UTF-8 are read as U+FFFD.
 
         Returns:
             A ragged int32 tensor of shape `(B, None)`.
@@ -67,27 +67,27 @@ class GraphCharacters(tf.Module):
             return codes.with_flat_values(tf.cast(ids, tf.int32)).with_row_splits_dtype(tf.int64)
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
-        """Turns the beginnings of strings into ids: `encode(text)[:, :count]`.
+        """Turns the start of strings into ids, like `encode(text)[:, :count]`.
 
-        Of a text of any length it reads only as much as `count` characters can take.
+        It reads only the bytes that `count` characters can take.
 
         Args:
             text: Strings of shape `(B,)`.
-            count: Most ids of each.
+            count: Maximum number of ids of a string.
 
         Returns:
             A ragged int32 tensor of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
-            # A character has at most four bytes; one that is cut stands behind the last one.
+            # A character has at most four bytes; one that is cut comes after the last needed one.
             return self.encode(tf.strings.substr(text, 0, 4 * (count + 1)))[:, :count]
 
     @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids into strings. Pad, start and end give nothing; unknown ids give U+FFFD.
+        """Turns ids into strings. Pad, start and end are skipped; `<unknown>` becomes U+FFFD.
 
         Args:
-            ids: Integers of shape `(..., T)`, dense or ragged, all of the vocabulary.
+            ids: Integers of shape `(..., T)`, dense or ragged, all in the vocabulary.
 
         Returns:
             Strings of shape `(...)`.
@@ -97,10 +97,10 @@ class GraphCharacters(tf.Module):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def tokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Shows each id as a readable piece, as `CharacterTokenizer.tokens`.
+        """Turns each id into a readable piece, like `CharacterTokenizer.tokens`.
 
         Args:
-            ids: Integers of any shape, all of the vocabulary.
+            ids: Integers of any shape, all in the vocabulary.
 
         Returns:
             Strings of the same shape.

@@ -1,4 +1,4 @@
-"""What the tokenizers share: texts and ids, checked and brought into one form."""
+"""Checks and conversions of texts and ids for the tokenizers."""
 
 import operator
 from collections.abc import Callable
@@ -6,14 +6,13 @@ from typing import Any
 
 
 def well_formed(text: Any) -> str:
-    """Returns a text as its UTF-8 is read.
+    """Returns a text without lone surrogates, which UTF-8 cannot encode.
 
     Args:
-        text: A string. Lone surrogates, which no UTF-8 can hold, are replaced by the U+FFFDs that
-            a reader of their bytes would see.
+        text: A string.
 
     Returns:
-        A string that can be encoded.
+        The string, with three U+FFFD in place of each lone surrogate.
 
     Raises:
         TypeError: If it is not a string.
@@ -36,13 +35,13 @@ def well_formed(text: Any) -> str:
 
 
 def readable(piece: bytes) -> str:
-    """Shows a piece of a text for the labels of a plot.
+    """Returns a piece of a text in readable form, for the labels of a plot.
 
     Args:
         piece: UTF-8, or a part of it.
 
     Returns:
-        A string: a space is `▁`, and what is no character or cannot be printed is its bytes.
+        A string with `▁` for spaces, and byte codes for unprintable or incomplete characters.
 
     Example:
 
@@ -50,7 +49,7 @@ def readable(piece: bytes) -> str:
     ('▁tür<0x0A>', '<0xC3>')
     """
     characters = []
-    # Bytes that are no text of their own come out as U+DC80 to U+DCFF.
+    # Bytes that are not UTF-8 become U+DC80 to U+DCFF.
     for character in piece.decode("utf-8", "surrogateescape"):
         if "\udc80" <= character <= "\udcff":
             characters.append(f"<0x{ord(character) - 0xDC00:02X}>")
@@ -64,18 +63,18 @@ def readable(piece: bytes) -> str:
 
 
 def checked_ids(ids: list[Any], vocabulary_size: int) -> list[int]:
-    """Returns a row of ids as Python's integers.
+    """Returns a row of ids as Python integers.
 
     Args:
-        ids: Integers of any kind.
-        vocabulary_size: They must be below it.
+        ids: Integers of any type.
+        vocabulary_size: Number of ids of the vocabulary.
 
     Returns:
         A list of integers.
 
     Raises:
         TypeError: If one of them is not an integer.
-        ValueError: If one is not in the vocabulary.
+        ValueError: If one of them is not in the vocabulary.
 
     Example:
 
@@ -101,13 +100,13 @@ def for_each_row(ids: Any, function: Callable[[list[Any]], Any]) -> Any:
     Args:
         ids: One row, or any nest of rows: lists, NumPy arrays, tensors, ragged tensors. An empty
             list is one empty row.
-        function: Called with a list; a TypeError of it says that ids are no integers.
+        function: Function of a list. It must raise a TypeError if ids are not integers.
 
     Returns:
-        What the function returned for one row, else a list (of lists ...) of that.
+        The result for one row; else a nest of lists of results.
 
     Raises:
-        TypeError: If `ids` is no row, or holds no integers.
+        TypeError: If `ids` is not a row, or its ids are not integers.
 
     Example:
 
@@ -135,7 +134,7 @@ def for_each_row(ids: Any, function: Callable[[list[Any]], Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays, tensors and ragged tensors as lists; anything else as it is."""
+    """Arrays, tensors, ragged tensors and tuples as lists; other values unchanged."""
     if isinstance(value, tuple):
         return list(value)
     for name in ("to_list", "tolist"):  # ragged tensors; NumPy, JAX and PyTorch

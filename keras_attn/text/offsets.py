@@ -1,4 +1,4 @@
-"""Places in texts."""
+"""Offsets of tokens in texts."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterable
 import numpy as np
 
 Offsets = list[tuple[int, int]]
-"""For each token the place of its first character, and of the one after its last."""
+"""The `(start, end)` of each token, such that it stands for `text[start:end]`."""
 
 
 def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:
-    r"""Moves places in `well_formed(text)` to the text itself.
+    r"""Converts offsets in `well_formed(text)` to offsets in the text itself.
 
-    They differ after lone surrogates only, each of which is read as three U+FFFD.
+    They differ only after lone surrogates, each of which is read as three U+FFFD.
 
     Args:
-        text: The string as it was given.
-        offsets: Places `(start, end)` in what was made of it.
+        text: The original string.
+        offsets: Offsets `(start, end)` in `well_formed(text)`.
 
     Returns:
-        Places in the string; a part of a surrogate is the whole.
+        Offsets in the string; a part of a surrogate is the whole.
 
     Example:
 
@@ -32,20 +32,20 @@ def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:
     lone = (codes >= 0xD800) & (codes < 0xE000)
     if not lone.any():
         return offsets
-    # The character to which each place belongs.
+    # The original character of each place.
     owners = [*np.repeat(np.arange(len(text)), np.where(lone, 3, 1)).tolist(), len(text)]
     return [(owners[s], owners[e - 1] + 1 if e > s else owners[s]) for s, e in offsets]
 
 
 def byte_offsets(text: str, lengths: Iterable[int]) -> Offsets:
-    """The characters of the parts of a text whose lengths in UTF-8 bytes are given.
+    """Returns the offsets of parts of a text whose lengths in UTF-8 bytes are given.
 
     Args:
-        text: A string that can be encoded.
-        lengths: Numbers of bytes, one part after the other, which together are the text.
+        text: A string that UTF-8 can encode.
+        lengths: Numbers of bytes of consecutive parts, which together are the text.
 
     Returns:
-        For each part the places `(start, end)`; a part of a character is the whole character.
+        The offsets `(start, end)` of each part; a part of a character is the whole character.
 
     Example:
 

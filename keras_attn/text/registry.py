@@ -1,4 +1,4 @@
-"""The tokenizers by their names."""
+"""Tokenizers by name."""
 
 from keras_attn.text.byte_pair import BytePairTokenizer
 from keras_attn.text.word_piece import WordPieceTokenizer
@@ -11,13 +11,13 @@ def tokenizer_name(tokenizer: object) -> str:
     """Returns the name of a tokenizer's class in `TOKENIZERS`.
 
     Args:
-        tokenizer: An object.
+        tokenizer: A tokenizer.
 
     Returns:
-        Such as `"byte_pair"`.
+        The name, such as `"byte_pair"`.
 
     Raises:
-        TypeError: If it is none of them.
+        TypeError: If its class is not in `TOKENIZERS`.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""WordPiece: words and parts of words, as BERT reads text."""
+"""WordPiece tokenizer of BERT."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ASSETS_FILE = "word_piece.json"
 ASSETS_FORMAT = "keras_attn.word_piece"
-_MOST_CHARACTERS = 1000  # of the alphabet; rarer ones are unknown
+_MOST_CHARACTERS = 1000  # size of the alphabet; rarer characters are unknown
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class WordPieceTokenizer:
-    """Text to ids and back by WordPiece, with the ids of BERT's tokenizer.
+    """WordPiece tokenizer with the ids of BERT's tokenizer.
 
-    A text is cleaned (control characters go, all white space is a space), lower-cased and freed of
-    accents, where wanted, and cut into words: at white space, and before and after each punctuation
-    mark and each Chinese character. From the left of each word the longest piece that is in the
-    vocabulary is taken, again and again; pieces within a word begin with `##`. A word that cannot
-    be made of pieces, or is longer than 100 characters, is `[UNK]`.
+    A text is cleaned (control characters are removed, white space becomes spaces), lower-cased and
+    stripped of accents, as set, and cut into words: at white space, and around each punctuation
+    mark and Chinese character. Each word is cut from the left into the longest pieces that are in
+    the vocabulary; pieces inside a word start with `##`. A word that cannot be cut into pieces, or
+    is longer than 100 characters, is `[UNK]`.
 
-    So case, accents, spaces and rare characters are lost: `decode` gives the pieces with a space
-    between all words. `BytePairTokenizer` loses nothing; this one is for BERT's vocabularies, and
-    for short ids of tidy text. Special tokens are put in by `add_start` and `add_end`; a text that
-    contains "[SEP]" is not mistaken for one (BERT's own tokenizer takes it for one). Else the ids
-    are those of Hugging Face's `BertTokenizer`; the older Python version of it has other ids for
-    characters that are newer than the Unicode tables of one of the two.
+    So case, accents, spaces and rare characters are lost, and `decode` puts a space between all
+    words. `BytePairTokenizer` loses nothing; this one is for BERT's vocabularies, and for short ids
+    of tidy text. Special tokens come only from `add_start` and `add_end`; "[SEP]" in a text is not
+    a special token, as it is for BERT's own tokenizer. Otherwise the ids are those of Hugging
+    Face's `BertTokenizer`. Its older Python version differs for characters that are newer than the
+    Unicode tables of one of the two.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
@@ -53,10 +53,10 @@ class WordPieceTokenizer:
           WordPiece.
 
     Args:
-        vocabulary: The tokens in the order of their ids. `[PAD]` is the first; `[UNK]`, `[CLS]`
-            and `[SEP]` stand anywhere, `[MASK]` may.
+        vocabulary: The tokens in the order of their ids. `[PAD]` must be the first; `[UNK]`,
+            `[CLS]` and `[SEP]` must be anywhere; `[MASK]` is optional.
         lowercase: Whether letters are lower-cased; False for cased vocabularies.
-        strip_accents: Whether accents are removed (`é` becomes `e`). None: where `lowercase` is.
+        strip_accents: Whether accents are removed (`é` becomes `e`); `lowercase` if None.
 
     Raises:
         ValueError: If the vocabulary is not of this kind.
@@ -74,7 +74,7 @@ class WordPieceTokenizer:
     """
 
     exported_with = ("tensorflow",)
-    """What a process needs to import to load a SavedModel with this tokenizer."""
+    """Modules to import before a SavedModel with this tokenizer is loaded."""
     pad_id = 0
     max_word_length = MAX_WORD_LENGTH
 
@@ -90,7 +90,7 @@ class WordPieceTokenizer:
         self.end_id: int = ids_of["[SEP]"]
         self.mask_id: int | None = ids_of.get("[MASK]")
         """Id of `[MASK]`, or None."""
-        # What each id adds to a text: words with the space before them.
+        # The text of each id; words have a space before them.
         self.token_texts = [
             "" if index in (self.pad_id, self.start_id, self.end_id) else _written(token)
             for index, token in enumerate(self.vocabulary)
@@ -109,18 +109,18 @@ class WordPieceTokenizer:
     ) -> WordPieceTokenizer:
         """Learns a vocabulary from texts. The same texts give the same tokenizer.
 
-        The pieces are those of byte-pair merges over characters (as the `tokenizers` library
-        trains WordPiece), of the 1000 commonest characters. Words of more than 100 characters,
-        which are `[UNK]`, are left out: the work for a word grows with its square.
+        The pieces come from byte-pair merges over the 1000 commonest characters, as in the
+        `tokenizers` library. Words of more than 100 characters, which are `[UNK]`, are left out,
+        because the work for a word grows with the square of its length.
 
         Args:
-            texts: The training texts: a collection, which is read twice.
+            texts: The training texts, a collection that is read twice.
             vocabulary_size: Number of ids: 5 special tokens, each character twice (alone and
-                within a word) and the merged pieces.
-            lowercase: As in the class.
-            strip_accents: As in the class.
-            min_frequency: A pair seen less often than this is not merged.
-            allow_fewer: Whether fewer ids than `vocabulary_size` will do, where the texts do not
+                inside a word) and the merged pieces.
+            lowercase: See the class.
+            strip_accents: See the class.
+            min_frequency: Minimum number of occurrences of a pair that is merged.
+            allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
                 give more.
 
         Returns:
@@ -128,8 +128,8 @@ class WordPieceTokenizer:
 
         Raises:
             TypeError: If `texts` holds something that is not a string.
-            ValueError: If there is no character, or `vocabulary_size` is smaller than what the
-                characters take or larger than what the texts can give.
+            ValueError: If there is no character, or `vocabulary_size` is too small for the
+                characters or larger than what the texts can give.
 
         Example:
 
@@ -156,7 +156,7 @@ class WordPieceTokenizer:
             raise ValueError("`texts` must hold at least one character. Received none.")
         common = sorted(counts, key=lambda c: (-counts[c], c))[:_MOST_CHARACTERS]
         alphabet = sorted(common)
-        # Known from the start: else the trainer takes them in the random order of a hash table.
+        # Given beforehand; else the trainer adds them in the random order of a hash table.
         within = [CONTINUATION + c for c in alphabet if not is_alone(engine, c)]
         smallest = len(SPECIAL_TOKENS) + len(alphabet) + len(within)
         if vocabulary_size < smallest:
@@ -194,21 +194,21 @@ class WordPieceTokenizer:
         lowercase: bool = True,
         strip_accents: bool | None = None,
     ) -> WordPieceTokenizer:
-        r"""Reads BERT's `vocab.txt`: a token on each line.
+        r"""Reads a `vocab.txt` of BERT, with a token on each line.
 
         Args:
             path: The file.
             lowercase: True for "uncased" vocabularies, False for "cased" ones; the file does not
                 say it.
-            strip_accents: As in the class.
+            strip_accents: See the class.
 
         Returns:
-            A `WordPieceTokenizer`, whose ids are the numbers of the lines, from 0.
+            A `WordPieceTokenizer`, whose ids are the line numbers from 0.
 
         Raises:
-            OSError: The file cannot be read.
-            ValueError: If it is no vocabulary of this kind, or not UTF-8. Our models want padding
-                to be id 0: `[PAD]` must be on the first line.
+            OSError: If the file cannot be read.
+            ValueError: If it is not a vocabulary of this kind, or not UTF-8. `[PAD]` must be on the
+                first line, because padding is id 0 in the models of this package.
 
         Example:
 
@@ -231,7 +231,7 @@ class WordPieceTokenizer:
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of ids, with the special ones."""
+        """Number of ids, with the special tokens."""
         return len(self.vocabulary)
 
     def encode(
@@ -240,13 +240,13 @@ class WordPieceTokenizer:
         """Turns texts into ids.
 
         Args:
-            texts: A string, or a sequence of strings. Lone surrogates, which no UTF-8 can hold,
-                are dropped, as U+FFFD is.
+            texts: A string, or a sequence of strings. Lone surrogates, which UTF-8 cannot encode,
+                are dropped, like U+FFFD.
             add_start: Whether to put `start_id`, `[CLS]`, before the ids of each text.
             add_end: Whether to put `end_id`, `[SEP]`, after them.
 
         Returns:
-            A list of ids for a string, a list of such lists for a sequence.
+            A list of ids for a string; a list of such lists for a sequence.
 
         Raises:
             TypeError: If `texts` holds something that is not a string.
@@ -269,18 +269,18 @@ class WordPieceTokenizer:
     def encode_with_offsets(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
     ) -> tuple[Any, Any]:
-        """Turns texts into ids, and says which characters of the texts each of them is.
+        """Turns texts into ids, with the characters of the texts that each id stands for.
 
         Args:
-            texts: As for `encode`.
-            add_start: As for `encode`; its characters are `(0, 0)`.
-            add_end: As for `encode`; its characters are `(n, n)` in a text of n.
+            texts: See `encode`.
+            add_start: See `encode`; the characters of the start token are `(0, 0)`.
+            add_end: See `encode`; those of the end token are `(n, n)` in a text of length n.
 
         Returns:
-            The ids as `encode` gives them; and for each of them `(start, end)`, places in the
-            string before cleaning and lower-casing: `text[start:end]`. Pieces of one character
-            (of a Korean syllable, for instance) have the same places. Accents that were written as
-            characters of their own, and were removed, may belong to no piece.
+            `(ids, offsets)`: the ids of `encode`, and for each id `(start, end)`, so that it stands
+            for `text[start:end]` in the original string. Pieces of one character, such as a Korean
+            syllable, have the same offsets. Combining accents that were removed may belong to no
+            piece.
 
         Raises:
             TypeError: If `texts` holds something that is not a string.
@@ -308,14 +308,14 @@ class WordPieceTokenizer:
         return (ids[0], offsets[0]) if single else (ids, offsets)
 
     def decode(self, ids: Any) -> Any:
-        """Turns ids into texts, with a space between all words, punctuation marks too.
+        """Turns ids into texts, with a space between all words and punctuation marks.
 
         Args:
             ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
-                is one empty row. `[PAD]`, `[CLS]` and `[SEP]` give nothing.
+                is one empty row. `[PAD]`, `[CLS]` and `[SEP]` are skipped.
 
         Returns:
-            A string for one row, else a list (of lists ...) of strings.
+            A string for one row; else a nest of lists of strings.
 
         Raises:
             TypeError: If `ids` are not integers.
@@ -331,13 +331,13 @@ class WordPieceTokenizer:
         return for_each_row(ids, self._text)
 
     def tokens(self, ids: Any) -> Any:
-        """Shows each id as its token of the vocabulary, for the labels of a plot.
+        """Turns each id into its token of the vocabulary, for the labels of a plot.
 
         Args:
-            ids: One row of ids, or any nest of rows, as for `decode`.
+            ids: One row of ids, or any nest of rows; see `decode`.
 
         Returns:
-            For each row the list of its tokens.
+            A list of tokens for each row.
 
         Raises:
             TypeError: If `ids` are not integers.
@@ -355,7 +355,7 @@ class WordPieceTokenizer:
         )
 
     def to_graph(self) -> GraphWordPiece:
-        """The same tokenizer as a `tf.Module` of core TensorFlow operations. Needs TensorFlow.
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
 
         Returns:
             A `GraphWordPiece`, for `tf.data` pipelines and SavedModels.
@@ -374,7 +374,7 @@ class WordPieceTokenizer:
         return GraphWordPiece(self)
 
     def get_config(self) -> dict[str, Any]:
-        """The arguments of `__init__`, fit for JSON."""
+        """Returns the arguments of `__init__` in a form for JSON."""
         return {
             "vocabulary": list(self.vocabulary),
             "lowercase": self.lowercase,
@@ -383,20 +383,20 @@ class WordPieceTokenizer:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> WordPieceTokenizer:
-        """The tokenizer that gave this config."""
+        """Creates a tokenizer from its config."""
         return cls(**config)
 
     def save_assets(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the tokenizer into a directory, which is made where there is none.
+        """Writes the tokenizer to a directory, which is created if it does not exist.
 
         Args:
-            directory: Where `word_piece.json` goes.
+            directory: The directory for `word_piece.json`.
         """
         write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
 
     @classmethod
     def load_assets(cls, directory: str | os.PathLike[str]) -> WordPieceTokenizer:
-        """Reads what `save_assets` wrote.
+        """Loads a tokenizer that `save_assets` wrote.
 
         Args:
             directory: The directory with `word_piece.json`.

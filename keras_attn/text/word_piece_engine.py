@@ -1,12 +1,12 @@
-"""The WordPiece encoder of the `tokenizers` library, set up as BERT's."""
+"""WordPiece encoder of the `tokenizers` library with BERT's settings."""
 
 import re
 from typing import Any
 
 CONTINUATION = "##"
 MAX_WORD_LENGTH = 100
-"""Longer words are `[UNK]`."""
-# Letters and digits, but for the ideographs, each of which BERT's cutting makes a word.
+"""Maximum length of a word; longer words are `[UNK]`."""
+# Letters and digits except ideographs, each of which is a word for BERT.
 _WORD = (
     r"[^\W\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF\U00020000-\U0002A6DF\U0002A700-\U0002CEAF"
     r"\U0002F800-\U0002FA1F]"
@@ -15,7 +15,7 @@ _LONG = re.compile(f"{_WORD}{{{MAX_WORD_LENGTH + 1},}}")
 
 
 def without_long_words(text: str) -> str:
-    """Returns a text without the words that are too long to have pieces.
+    """Returns a text without the words that are too long for WordPiece.
 
     Args:
         text: A string.
@@ -51,6 +51,6 @@ def make_engine(ids_of: dict[str, int], lowercase: bool, strip_accents: bool | N
 
 
 def is_alone(engine: Any, character: str) -> bool:
-    """Whether a character, as the cleaning left it, is a word of its own."""
+    """Whether a cleaned character is always a word of its own."""
     around = engine.normalizer.normalize_str(f"a{character}a")
     return len(engine.pre_tokenizer.pre_tokenize_str(around)) > 1

@@ -1,4 +1,4 @@
-"""WordPiece out of core TensorFlow operations, for `tf.data` and SavedModels."""
+"""WordPiece with core TensorFlow ops, for `tf.data` and SavedModels."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _KEPT, _REMOVED, _ALONE, _FOLDED = range(4)
 
 
 class GraphWordPiece(tf.Module):
-    """What `WordPieceTokenizer` does, inside a TensorFlow graph: strings to ids and back.
+    """`WordPieceTokenizer` inside a TensorFlow graph, from strings to ids and back.
 
-    It gives the ids of the Python object. Its operations are TensorFlow's own and its tables are
-    part of the module: a SavedModel with it needs `import tensorflow` and nothing else. (Those of
-    `tensorflow_text` have another Unicode version, and other ids for some characters.) All of it
-    runs on the CPU, where strings are.
+    It gives the ids of the Python object. It uses core TensorFlow ops, and its tables are part of
+    the module, so a SavedModel with it needs only `import tensorflow`. (The ops of
+    `tensorflow_text` have another Unicode version, and other ids for some characters.) It runs on
+    the CPU, where strings are.
 
-    The cleaning is a table from characters to what becomes of them; it is made by asking the
-    Python object about each character. One thing no such table can do: where accents are
-    stripped, the marks on one character that are left (BERT strips no spacing ones, such as the
-    Korean tones U+302E and U+302F, and none newer than Unicode 8) are put into Unicode's order by
-    the Python object; here they stay in theirs. In normalised text (NFC, NFD) it is the same.
+    A table that is made with the Python object cleans each character. Such a table cannot reorder
+    characters. If accents are stripped, the Python object puts the remaining marks on a character
+    (BERT keeps spacing marks, such as the Korean tones U+302E and U+302F, and marks newer than
+    Unicode 8) into Unicode's order; here they keep their order. Normalised text (NFC, NFD) gives
+    the same ids.
 
-    A word that is one token is looked up. For all others of the batch, each once, the longest
-    pieces are found in one loop.
+    A word that is one token is looked up. All other distinct words of the batch are cut into pieces
+    in one loop.
 
     Args:
         tokenizer: A `WordPieceTokenizer`.
@@ -56,13 +56,13 @@ class GraphWordPiece(tf.Module):
         self.unknown_id = tokenizer.unknown_id
         self._most = tokenizer.max_word_length
         starts, kinds, folded = _characters(tokenizer.lowercase, tokenizer.strip_accents)
-        # A longer word is unknown, whatever the vocabulary has.
+        # A longer word is unknown even if the vocabulary has it.
         words = {t: i for i, t in enumerate(tokenizer.vocabulary) if len(t) <= self._most + 2}
         self._longest = max(len(token.removeprefix(CONTINUATION)) for token in words)
         with tf.device("CPU:0"):
             self._starts = tf.constant(starts, tf.int32)
             self._kinds = tf.constant(kinds, tf.int32)
-            # TensorFlow has no empty tables: -1 is no character.
+            # TensorFlow has no empty tables, so there is a key -1, which is not a character.
             self._places = _table([*folded, -1], range(len(folded) + 1), tf.int64, len(folded))
             self._folded = tf.constant([*folded.values(), ""])
             self._words = _table(words.keys(), words.values(), tf.string, -1)
@@ -71,10 +71,10 @@ class GraphWordPiece(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
     def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings into ids, without start and end.
+        """Turns strings into ids, without start and end tokens.
 
         Args:
-            text: Strings of shape `(B,)`. What is not UTF-8 in them is read as U+FFFD.
+            text: Strings of shape `(B,)`. Bytes that are not UTF-8 are read as U+FFFD.
 
         Returns:
             A ragged int32 tensor of shape `(B, None)`.
@@ -83,14 +83,13 @@ class GraphWordPiece(tf.Module):
             return self._ids(self._words_of(text))
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
-        """Turns the beginnings of strings into ids: `encode(text)[:, :count]`.
+        """Turns the start of strings into ids, like `encode(text)[:, :count]`.
 
-        Of a text of any length it cuts only the first `count` words into pieces, as each has at
-        least one id.
+        It cuts only the first `count` words into pieces, since each has at least one id.
 
         Args:
             text: Strings of shape `(B,)`.
-            count: Most ids of each.
+            count: Maximum number of ids of a string.
 
         Returns:
             A ragged int32 tensor of shape `(B, None)`.
@@ -100,10 +99,10 @@ class GraphWordPiece(tf.Module):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
-        """Turns ids into strings, with a space between all words.
+        """Turns ids into strings, with a space between all words and punctuation marks.
 
         Args:
-            ids: Integers of shape `(..., T)`, dense or ragged, all of the vocabulary.
+            ids: Integers of shape `(..., T)`, dense or ragged, all in the vocabulary.
 
         Returns:
             Strings of shape `(...)`.
@@ -114,10 +113,10 @@ class GraphWordPiece(tf.Module):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def tokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Shows each id as its token of the vocabulary.
+        """Turns each id into its token of the vocabulary.
 
         Args:
-            ids: Integers of any shape, all of the vocabulary.
+            ids: Integers of any shape, all in the vocabulary.
 
         Returns:
             Strings of the same shape.
@@ -150,14 +149,14 @@ class GraphWordPiece(tf.Module):
     def _split(self, words: tf.Tensor) -> tf.RaggedTensor:
         """The pieces of the words (U,): ragged ids (U, None)."""
         count = tf.size(words, tf.int64)
-        known = self._words.lookup(words)  # (U,), -1 where it is not one token
+        known = self._words.lookup(words)  # (U,), -1 if it is not one token
         long = tf.strings.length(words, "UTF8_CHAR") > self._most
         known = tf.where(long, tf.cast(self.unknown_id, tf.int64), known)
-        at = tf.where(known < 0)[:, 0]  # the words that are still cut
+        at = tf.where(known < 0)[:, 0]  # the words that are not cut to their end yet
         lengths = tf.range(1, self._longest + 1)
 
         def one_round(at, rest, prefix, rows, ids, failed):
-            # All beginnings of what is left of each word, the longest in the vocabulary first.
+            # All prefixes of the rest of each word; the longest one in the vocabulary is taken.
             starts = tf.strings.substr(
                 tf.repeat(rest[:, None], self._longest, axis=1),
                 tf.zeros_like(lengths)[None, :] + tf.zeros_like(at, tf.int32)[:, None],
@@ -203,10 +202,10 @@ class GraphWordPiece(tf.Module):
 def _characters(
     lowercase: bool, strip_accents: bool | None
 ) -> tuple[list[int], list[int], dict[int, str]]:
-    """What becomes of each character.
+    """The cleaning of each character.
 
-    Returns the first code points of ranges, what kind each range is, and the texts for the
-    characters that become something else.
+    Returns the first code points of ranges, the kind of each range, and the texts that replace
+    `_FOLDED` characters.
     """
     engine = make_engine({"[UNK]": 0}, lowercase, strip_accents)
     separator = ","
@@ -215,7 +214,7 @@ def _characters(
     texts = dict(zip(codes, cleaned, strict=True))
     texts[ord(separator)] = separator
     rest = set("".join(cleaned)) - {" ", "a"} | {separator}
-    # What is no word of its own goes with the letter before it.
+    # A character that is not a word of its own joins the letter before it.
     pieces = engine.pre_tokenizer.pre_tokenize_str("a" + "a".join(rest) + "a")
     alone = {piece for piece, _ in pieces} & rest
     kinds = np.full(0x110000, _REMOVED, "int32")

@@ -1,4 +1,4 @@
-"""Losses, metrics, learning rate schedules, and runs that can be resumed; on any backend."""
+"""Losses, metrics, learning rate schedules and resumable training runs, for any backend."""
 
 from keras_attn.training.averaging import averaged_weights
 from keras_attn.training.checkpointing import TrainingCheckpoint, fit_resumable

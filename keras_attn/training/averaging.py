@@ -1,4 +1,4 @@
-"""Weights averaged over the steps of a training run."""
+"""Weights averaged over the steps of training."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from keras_attn.training.distribution import whole_value
 
 @contextlib.contextmanager
 def averaged_weights(model: keras.Model) -> Iterator[bool]:
-    """Puts the optimizer's moving average of the weights into the model, for a block.
+    """Gives the model the optimizer's moving average of the weights inside the block.
 
         average_0 = weights_0,    average_t = m average_(t-1) + (1 - m) weights_t
 
-    Keras' optimizers keep it where they are made with `use_ema=True, ema_momentum=m` (Polyak and
-    Juditsky, 1992). The average translates better than the last weights, most of all while the
-    learning rate is high. At the end of the block, errors included, the weights are back.
+    Keras optimizers keep this average with `use_ema=True, ema_momentum=m` (Polyak and Juditsky,
+    1992). It translates better than the last weights, most of all while the learning rate is high.
+    At the end of the block, even after an error, the model has its own weights again.
 
     Args:
         model: A compiled model.
 
     Yields:
-        Whether there is an average; False: nothing was changed.
+        Whether there is an average. If False, the weights are unchanged.
 
     Example:
 
@@ -37,7 +37,7 @@ def averaged_weights(model: keras.Model) -> Iterator[bool]:
     True
     """
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-    # Before the first step the average is zeros.
+    # Before the first step the average is zero.
     steps = _number(optimizer._iterations) if optimizer.built else 0
     if not getattr(optimizer, "use_ema", False) or not steps:
         yield False
@@ -49,8 +49,8 @@ def averaged_weights(model: keras.Model) -> Iterator[bool]:
         )
         if average is not None
     ]
-    # A copy: PyTorch would give a view of what is about to change; JAX would give one buffer to two
-    # variables, and a step that takes the buffer of one for its result destroys the other.
+    # Copies: PyTorch would return a view of changing values. JAX would share a buffer between two
+    # variables, and a step that donates the buffer of one would destroy the other.
     kept = [whole_value(variable) for variable, _ in pairs]
     try:
         for variable, average in pairs:

@@ -1,4 +1,4 @@
-"""Runs that can be stopped at any step and go on from there."""
+"""Training runs that can be stopped at any step and resumed."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from keras_attn.training.state import (
 
 
 class TrainingCheckpoint(keras.callbacks.Callback):
-    """Keeps a run of `fit_resumable` in one file: weights, optimizer, seeds, metrics, its place.
+    """Saves a run of `fit_resumable` to one file: weights, optimizer, seeds, metrics, position.
 
-    The file is written after each epoch, before the last batch of each epoch (what is measured
+    The file is written after each epoch, before the last batch of each epoch (because measuring
     after it can take long), after every `every_steps` batches, and when the process gets SIGINT
-    (Ctrl-C), SIGTERM or SIGHUP, which end the training after the batch at hand; a second signal
-    ends it at once, and the file stays as it was. A new file replaces the old one only when it is
-    whole, and only with finite weights.
+    (Ctrl-C), SIGTERM or SIGHUP. These signals end the training after the current batch; a second
+    signal ends it at once and leaves the file as it was. A new file replaces the old one only when
+    it is complete, and only with finite weights.
 
-    Callbacks of the run that have `memory()`, which returns JSON-safe values, and
-    `remember(memory)`, which takes them back, have their memories in the file too.
+    The file also has the memories of callbacks that have `memory()`, which returns JSON-safe
+    values, and `remember(memory)`, which restores them.
 
     Args:
         path: The file.
-        every_steps: Batches between two writings within an epoch.
-        fingerprint: JSON-safe values that name the run, such as settings and data. A file with
-            others is refused.
+        every_steps: Number of batches between two writes in an epoch.
+        fingerprint: JSON-safe values that identify the run, such as settings and data. A file with
+            another fingerprint is refused.
 
     Raises:
-        ValueError: If it is used without `fit_resumable`, which finds the place in the data.
+        ValueError: If it is used without `fit_resumable`, which resumes at the right batch.
 
     Example:
 
@@ -66,12 +66,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             )
         self.path = Path(path).expanduser().absolute()
         self.every_steps = every_steps
-        self.fingerprint = json.loads(json.dumps(fingerprint or {}))  # as it comes back
+        self.fingerprint = json.loads(json.dumps(fingerprint or {}))  # as it is read back
         self.interrupted: int | None = None
         """The signal that ended the training, or None."""
         self._remembering: list[Any] = []
         self._data: dict[str, Any] = {}
-        self._length: int | None = None  # batches of an epoch
+        self._length: int | None = None  # number of batches of an epoch
         self._epoch = 0
         self._first_batch = 0
         self._batches = 0
@@ -81,10 +81,10 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     @property
     def position(self) -> tuple[int, int]:
-        """The epoch, and the batch in it, with which the run goes on; (0, 0) without a file.
+        """The epoch and batch with which the run resumes; (0, 0) without a file.
 
         Raises:
-            ValueError: If the file is none of ours, or of another run.
+            ValueError: If the file is not a checkpoint, or belongs to another run.
         """
         notes = self._notes()
         return (notes["epoch"], notes["batch"]) if notes else (0, 0)
@@ -133,7 +133,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             callback.remember(memory)
 
     def _save(self, epoch: int, batch: int, stopped: bool = False) -> None:
-        """`batch` batches of epoch `epoch` are done."""
+        """Saves the state after `batch` batches of epoch `epoch`."""
         notes = {
             "epoch": epoch,
             "batch": batch,
@@ -153,7 +153,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             ) from error
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Called by Keras: takes up the run where the file has it."""
+        """Called by Keras: restores the run from the file."""
         if self._length is None:
             raise ValueError(
                 "A TrainingCheckpoint works in `keras_attn.training.fit_resumable`, which begins "
@@ -166,7 +166,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         notes = load_training_state(self.path, self.model)
         self._recall()
         self._first_batch = notes["batch"]
-        if self._first_batch:  # `fit` is about to set these to zero
+        if self._first_batch:  # `fit` will reset these
             self._metrics = [
                 np.array(keras.ops.convert_to_numpy(v)) for v in self.model.metrics_variables
             ]
@@ -183,7 +183,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         """Called by Keras."""
-        if self._generators is not None:  # PyTorch's iterator took a number of its own
+        if self._generators is not None:  # PyTorch's iterator has drawn a number
             set_generator_states(self._generators)
             self._generators = None
 
@@ -192,7 +192,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         before, self._batches = self._batches, self._first_batch + batch + 1
         if self._batches >= self._length:
             if self.interrupted is not None and self._length > 1:
-                raise _Stop  # this batch comes again
+                raise _Stop  # this batch will be repeated
             self._ending_epoch = True
             return
         due = self._batches // self.every_steps > before // self.every_steps
@@ -205,7 +205,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """Called by Keras."""
         self._ending_epoch = False
         self._first_batch = 0
-        if self._batches < self._length:  # a callback ended the training within the epoch
+        if self._batches < self._length:  # a callback stopped the training in the epoch
             self._save(epoch, self._batches, stopped=True)
         else:
             self._save(epoch + 1, 0, stopped=self.model.stop_training)
@@ -213,18 +213,18 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             raise _Stop
 
     def _interrupt(self, number: int) -> None:
-        """Called by the handler of signals."""
+        """Called by the signal handler."""
         self.interrupted = number
-        if self._ending_epoch:  # what is measured now takes long, and the file has the place
+        if self._ending_epoch:  # measuring takes long, and the file is written
             raise _Stop
 
 
 class _Stop(BaseException):
-    """Leaves `fit` at once: an epoch that is not through has no end."""
+    """Leaves `fit` at once, without the end of the epoch."""
 
 
 class _RestOfEpoch(keras.utils.PyDataset):
-    """The batches of an epoch from one of them on."""
+    """The batches of an epoch from batch `first` on."""
 
     def __init__(self, batches: TokenBatches | TextWindows, first: int):
         super().__init__(workers=1)
@@ -246,30 +246,30 @@ def fit_resumable(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     verbose: Any = "auto",
 ) -> bool:
-    """Trains like `model.fit`, from where the checkpoint is to the end of the last epoch.
+    """Trains like `model.fit`, from the position of the checkpoint to the end of the last epoch.
 
-    A run that is ended (Ctrl-C, SIGTERM, `kill -9`, a full disk) and started again by the same
+    A run that was ended (Ctrl-C, SIGTERM, `kill -9`, a full disk) and is started again by the same
     call sees the same batches in the same order, with the same dropout, and reaches the same
-    weights, as far as the backend computes the same twice (TensorFlow does on CPUs after
+    weights, if the backend is deterministic (TensorFlow is on CPUs after
     `tf.config.experimental.enable_op_determinism()`, which `seed_everything` calls).
 
     Args:
         model: A compiled model.
-        batches: What to train on: `TokenBatches` or `TextWindows`.
-        checkpoint: Where the run is kept; called after `callbacks`.
-        epochs: Passes over the data in all.
-        callbacks: Keras callbacks. A run that goes on within an epoch calls `fit` twice, and so
-            their `on_train_begin` too. Those with `memory` and `remember` are in the checkpoint.
-        verbose: Of Keras' progress bar.
+        batches: Training data, `TokenBatches` or `TextWindows`.
+        checkpoint: The checkpoint of the run, called after `callbacks`.
+        epochs: Number of passes over the data in all.
+        callbacks: Keras callbacks. A run that resumes inside an epoch calls `fit`, and so
+            `on_train_begin`, twice. The checkpoint keeps those with `memory` and `remember`.
+        verbose: Verbosity of the Keras progress bar.
 
     Returns:
-        Whether the run is complete: all epochs, or ended by a callback. False: a signal ended it
-        (`checkpoint.interrupted`). In both cases the model is what the checkpoint holds; where the
-        optimizer keeps an average of the weights, a complete run has these, as after `fit`.
+        Whether the run is complete, by its last epoch or by a callback. If a signal ended it
+        (`checkpoint.interrupted`), it is False. The model has the state of the checkpoint; after a
+        complete run it has the averaged weights if the optimizer keeps them, as after `fit`.
 
     Raises:
-        ValueError: If the checkpoint is of another run, or the weights become infinite.
-        OSError: If the checkpoint cannot be written; the one before is still good.
+        ValueError: If the checkpoint belongs to another run, or the weights become infinite.
+        OSError: If the checkpoint cannot be written. The one before it is still good.
 
     Example:
 
@@ -286,7 +286,7 @@ def fit_resumable(
     checkpoint._begin(batches, callbacks)
     notes = checkpoint._notes()
     if notes:
-        # Metrics are built by the first batch. A step of a test changes no weight and no seed.
+        # A batch builds the metrics. A test step changes neither weights nor seeds.
         model.test_on_batch(*batches[0])
     if notes and (notes["stopped"] or notes["epoch"] >= epochs):
         load_training_state(checkpoint.path, model)
@@ -320,7 +320,7 @@ def _rest(batches: TokenBatches | TextWindows, first: int) -> Any:
     rest = _RestOfEpoch(batches, first)
     if keras.backend.backend() != "tensorflow":
         return rest
-    # Keras would take the lengths of the first two batches for those of all.
+    # Keras would assume the lengths of the first two batches for all.
     import tensorflow as tf
 
     signature = keras.tree.map_structure(
@@ -333,7 +333,7 @@ def _rest(batches: TokenBatches | TextWindows, first: int) -> Any:
 
 
 class _Signals:
-    """The first signal is a wish, kept for the end of the batch; the second is not."""
+    """Delays the first signal to the end of the batch; the second one acts at once."""
 
     def __init__(self, checkpoint: TrainingCheckpoint):
         self.checkpoint = checkpoint
@@ -343,7 +343,7 @@ class _Signals:
         if threading.current_thread() is threading.main_thread():
             for name in ("SIGINT", "SIGTERM", "SIGHUP"):
                 number = getattr(signal, name, None)  # Windows has no SIGHUP
-                # Who told the process to ignore one has a reason: nohup.
+                # Ignored signals stay ignored, as under nohup.
                 if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self.former[number] = signal.signal(number, self._note)
 
@@ -357,7 +357,7 @@ class _Signals:
 
     def _note(self, number: int, frame: Any) -> None:
         self._restore()
-        # `print` may be what was interrupted; and who read our output may be gone.
+        # `print` may be what was interrupted, and the reader of the output may be gone.
         with contextlib.suppress(OSError):
-            os.write(2, b"\nStopping soon; what was learnt is being kept. Again: at once.\n")
+            os.write(2, b"\nStopping soon, and saving progress. A second signal stops at once.\n")
         self.checkpoint._interrupt(number)

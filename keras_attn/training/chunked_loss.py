@@ -1,4 +1,4 @@
-"""Cross-entropy over large vocabularies, in chunks: the logits of all tokens are never there."""
+"""Cross-entropy over large vocabularies, computed in chunks of tokens."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ def linear_cross_entropy(
     chunk_size: int | None = None,
     gradient: bool = True,
 ) -> Tensor:
-    """Weighted mean of the cross-entropy of logits that a linear layer would make.
+    """Weighted mean cross-entropy of the logits of a linear layer, computed in chunks.
 
         z_t  = kernel h_t + bias                                              (V,)
         l_t  = logsumexp(z_t) - (1 - e) z_t[y_t] - e mean_k z_t[k]
-        loss = sum_t w_t l_t / sum_t w_t                                      0 where all w_t are 0
+        loss = sum_t w_t l_t / sum_t w_t                                      0 if all w_t are 0
 
-    It is `MaskedCrossEntropy` of `hidden kernel^T + bias`, in value and gradient. Logits are made
-    for at most `chunk_size` tokens at a time, and their part of the gradient at once, from the
-    same logits (as Hsu et al., 2024, do on GPUs: https://arxiv.org/abs/2410.10989): memory is
+    It has the value and gradient of `MaskedCrossEntropy` of `hidden kernel^T + bias`. Logits are
+    computed for at most `chunk_size` tokens at a time, and their part of the gradient at once, from
+    the same logits (as Hsu et al., 2024, do on GPUs: https://arxiv.org/abs/2410.10989). Memory is
     `O(chunk_size V)` instead of several times `O(N V)`, and nothing is computed twice.
 
     Args:
-        hidden: `(N, D)`, what goes into the last layer; its dtype is that of the products.
-        kernel: `(V, D)`.
-        labels: `(N,)` integers. One outside 0 ... V - 1 that has a weight makes the loss NaN.
-        weights: `(N,)` floats.
-        label_smoothing: e, from 0 to below 1.
+        hidden: Input `(N, D)` of the last layer; its dtype is that of the products.
+        kernel: Kernel `(V, D)` of the last layer.
+        labels: Integers `(N,)`. A label outside 0 ... V - 1 with a weight makes the loss NaN.
+        weights: Floats `(N,)`.
+        label_smoothing: Smoothing e, from 0 to below 1.
         bias: `(V,)`, or None.
-        chunk_size: Most tokens at a time; None: about 4 million logits.
-        gradient: Whether gradients are made. Without, there is a third of the work.
+        chunk_size: Maximum number of tokens at a time; about 4 million logits if None.
+        gradient: Whether gradients are computed. It is a third of the work without them.
 
     Returns:
         A float32 scalar.
@@ -68,7 +68,7 @@ def linear_cross_entropy(
     wrong = ops.any(ops.logical_and(counts, ops.logical_not(known)))
     labels = ops.where(known, labels, 0)
     weights = ops.divide_no_nan(weights, ops.sum(weights))
-    # As many chunks as it takes, all of one size: little is filled up.
+    # The chunks needed, all of one size, so that there is little padding.
     size = ops.shape(hidden)[0]
     greater = max if isinstance(size, int) else ops.maximum
     number = greater((size + chunk - 1) // chunk, 1)
@@ -78,7 +78,7 @@ def linear_cross_entropy(
     weights = ops.reshape(ops.pad(weights, [[0, free]]), (number, chunk))
 
     def parts(i, h, k, b):
-        """Of chunk i: its hidden vectors, labels, weights, float32 logits and their logsumexp."""
+        """The hidden vectors, labels, weights, float32 logits and their logsumexp of chunk i."""
         rows, y, w = (ops.take(t, i, axis=0) for t in (h, labels, weights))
         z = ops.cast(ops.matmul(rows, ops.transpose(k)), "float32") + b
         return rows, ops.expand_dims(y, 1), w, z, ops.logsumexp(z, axis=-1)

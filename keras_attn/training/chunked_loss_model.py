@@ -1,4 +1,4 @@
-"""A model for training whose loss is computed in chunks, around one that gives logits."""
+"""Training model whose loss is computed in chunks of tokens."""
 
 from __future__ import annotations
 
@@ -18,31 +18,30 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ChunkedLossModel(keras.Model):
-    """Trains a model of logits over a large vocabulary without ever holding them all.
+    """Trains a model over a large vocabulary without holding all logits at once.
 
         loss = MaskedCrossEntropy()(labels, head(hidden)),   by `linear_cross_entropy`
 
-    The last layer of the model is left out, and its product is made inside the loss, for some
-    tokens at a time, together with its gradient. The layers are those of the model: what is
-    trained here is trained there. Where (B T V) floats are much, memory falls several times; see
-    docs/speed.md for what it does to the time.
+    The last layer of the model is left out. The loss computes its product for some tokens at a
+    time, together with the gradient. Both models share their layers, so training this one trains
+    the other. If `B T V` floats take much memory, it falls several times; see docs/speed.md for the
+    effect on the time.
 
-    Shapes: the inputs are the model's; the output is `(B, T, D)`, what its last layer gets. Labels
-    are `(B, T)` integers.
+    Shapes: the inputs are those of the model; the output is `(B, T, D)`, the input of its last
+    layer. Labels are integers `(B, T)`.
 
-    Masking: as `MaskedCrossEntropy`: by the labels and `sample_weight`, not by Keras' masks.
+    Masking: by the labels and `sample_weight`, as in `MaskedCrossEntropy`, not by Keras masks.
 
     Args:
         model: A functional model with one output, logits `(B, T, V)` of a `TokenEmbedding` called
             with `reverse=True`, or of a `Dense` without activation.
-        chunk_size: Most tokens at a time; None: about 4 million logits.
-        **kwargs: `name` of `keras.Model`.
+        chunk_size: Maximum number of tokens at a time; about 4 million logits if None.
+        **kwargs: Arguments of `keras.Model`, such as `name`.
 
     Raises:
         TypeError: If the model is not functional.
-        ValueError: For another last layer or a wrong `chunk_size`; in `fit` where it was compiled
-            with another loss than `MaskedCrossEntropy`, or with metrics, which would need the
-            logits.
+        ValueError: If the last layer or `chunk_size` is wrong, or, in `fit`, if it was compiled
+            with another loss than `MaskedCrossEntropy`, or with metrics, which would need logits.
 
     Example:
 
@@ -68,13 +67,13 @@ class ChunkedLossModel(keras.Model):
         self.built = True
 
     def call(self, inputs, training=None):
-        """Returns what the last layer of the model gets."""
+        """Returns the input of the model's last layer."""
         return self.body(inputs, training=training)
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True, **kwargs
     ):
-        """The loss of the logits that the last layer would make of `y_pred`."""
+        """Returns the loss of the logits that the last layer would compute from `y_pred`."""
         if not isinstance(self.loss, MaskedCrossEntropy):
             raise ValueError(
                 "The loss of a ChunkedLossModel must be a MaskedCrossEntropy, whose settings it "
@@ -106,7 +105,7 @@ class ChunkedLossModel(keras.Model):
         width = y_pred.shape[-1]
         total = linear_cross_entropy(
             ops.reshape(ops.cast(y_pred, self.head.compute_dtype), (-1, width)),
-            ops.copy(kernel),  # no variable: TensorFlow's custom gradients refuse them when eager
+            ops.copy(kernel),  # TensorFlow's custom gradients refuse variables when eager
             ops.reshape(labels, (-1,)),
             ops.reshape(weights, (-1,)),
             loss.label_smoothing,
@@ -127,7 +126,7 @@ class ChunkedLossModel(keras.Model):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> ChunkedLossModel:
-        """Makes the model of a config."""
+        """Creates the model from its config."""
         model = keras.saving.deserialize_keras_object(config["model"], custom_objects)
         return cls(model, config["chunk_size"], name=config["name"])
 
@@ -137,7 +136,7 @@ def _is_quantized(layer: Any) -> bool:
 
 
 def _last_layer(model: keras.Model) -> tuple[Any, Any]:
-    """The layer that makes a model's logits, and the symbolic tensor that it makes them of."""
+    """The layer that computes the logits of a model, and its symbolic input."""
     if not isinstance(model, keras.Model) or not hasattr(model, "operations"):
         raise TypeError(
             "`model` must be a functional keras.Model, whose last layer can be left out. "

@@ -1,4 +1,4 @@
-"""Where a process computes: on which kind of device, and on how many."""
+"""Choice of the devices of a process."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from keras_attn.ops.replicas import replicas
 
 @contextlib.contextmanager
 def compute_on(device: str, devices: str = "1") -> Iterator[str]:
-    """Computes on CPUs or GPUs, on one or on several, or finds out early that they are not there.
+    """Computes on one or several CPUs or GPUs, and fails early if they are not available.
 
-    On several devices each holds all weights and computes its rows of each batch, by
-    `keras.distribution.DataParallel` on JAX and `tf.distribute.MirroredStrategy` on TensorFlow:
-    models, optimizers and metrics are to be made within the block, and batches to have rows that
+    Each of several devices holds all weights and computes its rows of each batch, by
+    `keras.distribution.DataParallel` on JAX and `tf.distribute.MirroredStrategy` on TensorFlow.
+    Create models, optimizers and metrics inside the block, and make batches whose number of rows
     `num_data_shards()` divides.
 
-    Call it before anything was computed: backends choose their devices once.
+    Call it before anything is computed, because backends choose their devices only once.
 
     Args:
-        device: `"cpu"`, `"gpu"`, or `"auto"`: GPUs where the backend sees one.
-        devices: How many of that kind, a number as a string, or `"all"`. `"1"` leaves the choice
-            of the one to the backend.
+        device: `"cpu"`, `"gpu"`, or `"auto"` for GPUs if the backend sees one.
+        devices: Number of devices as a string, or `"all"`. With `"1"` the backend chooses the
+            device.
 
     Yields:
         `"cpu"` or `"gpu"`.
 
     Raises:
-        ValueError: For another kind or number of devices.
-        RuntimeError: If a GPU is asked for and the backend sees none, there are fewer devices than
-            that, or several are asked for on PyTorch.
+        ValueError: If the kind or number of devices is invalid.
+        RuntimeError: If the backend sees no GPU or fewer devices than requested, or several are
+            requested on PyTorch.
 
     Example:
 
@@ -71,7 +71,7 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
 
 
 def check_devices(devices: Any) -> None:
-    """Raises a ValueError for what is neither "all" nor a positive number as a string.
+    """Raises a ValueError if `devices` is neither "all" nor a positive number as a string.
 
     Example:
 
@@ -89,11 +89,11 @@ def check_devices(devices: Any) -> None:
 
 
 def num_data_shards() -> int:
-    """Returns the number of parts that a batch is cut into: its rows must be a multiple of it.
+    """Returns the number of parts of a batch, which must divide its number of rows.
 
     Returns:
-        That of the `keras.distribution` in scope on JAX (of all processes), of the replicas of the
-        `tf.distribute` strategy on TensorFlow; 1 without.
+        On JAX the number of data shards of the `keras.distribution` in scope, over all processes;
+        on TensorFlow the number of replicas of the `tf.distribute` strategy; else 1.
 
     Example:
 
@@ -118,7 +118,7 @@ def _data_parallel(backend: str, names: list[str]) -> contextlib.AbstractContext
 
 @functools.cache
 def _strategy(names: tuple[str, ...]) -> Any:
-    """One strategy in a process: the sums over replicas of a second one would meet the first's."""
+    """Returns the only strategy of a process: sums over replicas of two strategies would mix."""
     import tensorflow as tf
 
     return tf.distribute.MirroredStrategy(names)
@@ -154,7 +154,7 @@ def _sees_gpu(backend: str) -> bool:
 
 
 def _names(backend: str, kind: str) -> list[str]:
-    """The devices of a kind."""
+    """The names of the devices of a kind."""
     if backend == "tensorflow":
         import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""Weights and batches over several devices and hosts, on JAX."""
+"""Distribution of weights and batches over devices and hosts on JAX."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ def get_layout_map(
     model_parallel_dim_name: str = "model",
     shard_embeddings: bool = True,
 ) -> keras.distribution.LayoutMap:
-    """Tells which weights of our blocks lie on which devices, as Megatron-LM lays them.
+    """Returns how the weights of the blocks are cut over devices, as in Megatron-LM.
 
         query, key, value, qkv, hidden   kernel (D, F): columns over the devices; bias (F,) too
         output                           kernel (F, D): rows; bias (D,) whole
         embedding                        E (V, D): rows, a part of the vocabulary on each device
         all others                       whole on each device
 
-    (Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053.) What an optimizer keeps for a weight
-    lies where the weight does. XLA makes the program for the whole model of this (GSPMD), so that
-    results are those of one device whatever the layout. One thing differs from Megatron: the
-    columns of `qkv` are those of all queries, then keys, then values, and a device's share of them
-    is no whole set of heads. That is right in value; XLA may have to move parts of the product
-    between devices.
+    See Shoeybi et al., 2019, https://arxiv.org/abs/1909.08053. The optimizer's variables of a
+    weight are on the same devices. XLA makes a program for the whole model from the layout (GSPMD),
+    so the results are those of one device. Unlike in Megatron, `qkv` has the columns of all
+    queries, then keys, then values, so that the part of a device is not a set of whole heads. The
+    result is right, but XLA may have to move parts of the product between devices.
 
-    The names are those of `TransformerEncoderBlock`, `DecoderBlock` and the stacks and models of
-    them, and of `MultiHeadSelfAttention`, `MultiHeadAttention` and `FeedForward` named by Keras.
-    For layers named by you add `layout_map["mine/output/kernel"] = ("model", None)`.
+    The map knows the names of `TransformerEncoderBlock`, `DecoderBlock` and their stacks and
+    models, and of `MultiHeadSelfAttention`, `MultiHeadAttention` and `FeedForward` with the names
+    that Keras gives. For other names add `layout_map["mine/output/kernel"] = ("model", None)`.
 
     Args:
         device_mesh: Devices on two axes.
-        model_parallel_dim_name: The axis over which weights are cut.
-        shard_embeddings: Whether embeddings are; the vocabulary must be a multiple of the devices.
+        model_parallel_dim_name: Name of the axis over which weights are cut.
+        shard_embeddings: Whether embeddings are cut too. The number of devices must divide the size
+            of the vocabulary.
 
     Returns:
-        A `LayoutMap`, for `keras.distribution.ModelParallel`.
+        A `LayoutMap` for `keras.distribution.ModelParallel`.
 
     Raises:
-        ValueError: For an axis that the mesh does not have.
+        ValueError: If the mesh does not have the axis.
 
     Example:
 
@@ -83,33 +83,32 @@ def model_parallel(
     shard_embeddings: bool = True,
     auto_shard_dataset: bool = True,
 ) -> keras.distribution.ModelParallel:
-    """Cuts our blocks over some devices, and batches over the others.
+    """Cuts weights over some devices, and batches over the others.
 
-    `keras.distribution.ModelParallel` with the mesh `(data_shards, model_shards)` and the layout of
-    `get_layout_map`, which also says which weight cannot be cut. Models, optimizers and metrics
-    are made in its scope:
+    It is a `keras.distribution.ModelParallel` with the mesh `(data_shards, model_shards)` and the
+    layout of `get_layout_map`. Models, optimizers and metrics are created in its scope:
 
         distribution = model_parallel(model_shards=2)
         keras.distribution.set_distribution(distribution)
         model = config.build()
 
     Args:
-        model_shards: Parts of a weight. The widths N H and K H of the heads, the intermediate
-            width and the vocabulary must be multiples of it; N and K best are too.
-        data_shards: Parts of a batch, whose rows must be a multiple of it; as many as the devices
-            allow if None.
-        devices: Names such as `"gpu:0"`; all (of all processes) if None.
-        shard_embeddings: As `get_layout_map`.
-        auto_shard_dataset: As `keras.distribution.ModelParallel`: False where each process reads
-            its own part of the data, as with `ProcessBatches`.
+        model_shards: Number of parts of a weight. It must divide the widths N H and K H of the
+            heads, the intermediate width and the vocabulary, and should divide N and K.
+        data_shards: Number of parts of a batch, which must divide its number of rows; as many as
+            the devices allow if None.
+        devices: Names such as `"gpu:0"`; all devices of all processes if None.
+        shard_embeddings: See `get_layout_map`.
+        auto_shard_dataset: See `keras.distribution.ModelParallel`. False if each process reads its
+            own part of the data, as with `ProcessBatches`.
 
     Returns:
-        The distribution. A weight with a width that `model_shards` does not divide is a ValueError
-        when the model is made.
+        The distribution. It raises a ValueError when a model is created with a weight whose width
+        `model_shards` does not divide.
 
     Raises:
-        ValueError: For other numbers than there are devices.
-        RuntimeError: On another backend than JAX.
+        ValueError: If the numbers do not fit the number of devices.
+        RuntimeError: If the backend is not JAX.
 
     Example:
 
@@ -145,7 +144,7 @@ def model_parallel(
 
 
 class _CheckedModelParallel(keras.distribution.ModelParallel):
-    """Names the weight that cannot be cut, where JAX would only name its shape."""
+    """Raises an error that names a weight that cannot be cut; JAX would give only its shape."""
 
     def get_variable_layout(self, variable: Any) -> keras.distribution.TensorLayout:
         layout = super().get_variable_layout(variable)
@@ -163,23 +162,23 @@ class _CheckedModelParallel(keras.distribution.ModelParallel):
 
 
 class ProcessBatches(keras.utils.PyDataset):
-    """The rows that this process reads of each batch, where several processes train together.
+    """A dataset with the rows of each batch for this process, if several train together.
 
         rows[p B / P : (p + 1) B / P]    of B rows, for part p of P
 
-    All processes make the same batches in the same order, and so need the same data and the same
-    seed; the distribution, with `auto_shard_dataset=False`, puts the parts together. Processes over
-    which one copy of the weights is cut read the same part. `fit` and `fit_resumable` take it.
+    All processes make the same batches in the same order, so they need the same data and seed. The
+    distribution, with `auto_shard_dataset=False`, puts the parts together. Processes that share one
+    copy of the weights read the same part. `fit` and `fit_resumable` accept this dataset.
 
     Args:
-        batches: A dataset whose batches all have rows that are a multiple of the number of devices:
+        batches: A dataset whose numbers of rows are multiples of the number of devices, such as
             `TokenBatches(..., rows_multiple_of=num_data_shards())`.
-        part: p; by the `keras.distribution` in scope if None.
-        parts: P; by the `keras.distribution` in scope if None, 1 without.
+        part: Part p; from the `keras.distribution` in scope if None.
+        parts: Number P of parts; from the `keras.distribution` in scope if None, 1 without one.
 
     Raises:
-        ValueError: For a part that is none of them; when a batch is read, for rows that P does not
-            divide.
+        ValueError: If `part` is not one of the parts, or, when a batch is read, P does not divide
+            its number of rows.
 
     Example:
 
@@ -226,24 +225,24 @@ class ProcessBatches(keras.utils.PyDataset):
 
     @property
     def num_examples(self) -> int:
-        """Number of examples of an epoch, those of all processes."""
+        """Number of examples of an epoch in all processes."""
         return self.batches.num_examples
 
     def set_epoch(self, epoch: int) -> None:
-        """Take the order of epoch `epoch`, from 0."""
+        """Uses the order of epoch `epoch`, from 0."""
         self.batches.set_epoch(epoch)
 
     def on_epoch_begin(self) -> None:
-        """Called by Keras: an epoch has begun."""
+        """Called by Keras at the start of an epoch."""
         self.batches.on_epoch_begin()
 
     def on_epoch_end(self) -> None:
-        """Called by Keras: the next epoch has another order."""
+        """Called by Keras: changes the order for the next epoch."""
         self.batches.on_epoch_end()
 
 
 def is_first_process() -> bool:
-    """Returns whether this process writes what all of them have: the first of several, or alone.
+    """Returns whether this is the first or only process, which writes the files.
 
     Example:
 
@@ -258,7 +257,7 @@ def is_first_process() -> bool:
 
 
 def wait_for_processes() -> None:
-    """Waits until all processes are here; goes on at once where there is one.
+    """Waits until all processes have called it; returns at once if there is only one.
 
     Example:
 
@@ -275,9 +274,9 @@ def wait_for_processes() -> None:
 
 
 def whole_value(variable: keras.Variable) -> np.ndarray:
-    """Returns a copy of all of a variable, wherever its parts are.
+    """Returns a copy of a whole variable, wherever its parts are.
 
-    Where they are on devices of other processes, all processes must call it.
+    If parts are on devices of other processes, all processes must call it.
 
     Args:
         variable: A variable.

@@ -1,4 +1,4 @@
-"""What a run writes down while it trains."""
+"""Training logs in CSV files and for TensorBoard."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _SUFFIX = ".keras_attn"
 
 
 class TrainingLog(keras.callbacks.Callback):
-    """Writes a row for each epoch to a CSV file, and to TensorBoard if asked.
+    """Writes a row for each epoch to a CSV file, and optionally to TensorBoard.
 
-    Columns are `epoch` (from 1), whatever `fit` and the callbacks before this one measured,
-    `learning_rate` at the end of the epoch, and `seconds` since the beginning of the run, pauses
-    between interruptions not counted. In `fit_resumable` a run that was interrupted goes on in the
-    same file, and has each epoch once.
+    Columns are `epoch` (from 1), the measurements of `fit` and of the callbacks before this one,
+    `learning_rate` at the end of the epoch, and `seconds` since the start of the run, without
+    pauses after interruptions. In `fit_resumable` an interrupted run continues in the same file,
+    which has each epoch once.
 
     Args:
-        path: The CSV file; it is replaced as a whole after each epoch.
-        tensorboard: Folder of TensorBoard's event files, or None. Needs `tensorboardX`, of the
-            extra `tensorboard`, and no TensorFlow.
+        path: The CSV file, which is replaced atomically after each epoch.
+        tensorboard: Folder for the event files of TensorBoard, or None. It needs `tensorboardX`
+            from the extra `tensorboard`, but not TensorFlow.
 
     Example:
 
@@ -59,11 +59,11 @@ class TrainingLog(keras.callbacks.Callback):
                 ) from error
 
     def memory(self) -> dict[str, Any]:
-        """Returns what belongs into a checkpoint."""
+        """Returns the state for a checkpoint."""
         return {"rows": self.rows, "seconds": self._now()}
 
     def remember(self, memory: dict[str, Any]) -> None:
-        """Takes back what `memory` returned."""
+        """Restores the state that `memory` returned."""
         self.rows = list(memory["rows"])
         self._seconds = memory["seconds"]
         self._began = time.monotonic()
@@ -94,7 +94,7 @@ class TrainingLog(keras.callbacks.Callback):
             self._writer = None
 
     def _write_events(self) -> None:
-        """Writes the last row; the first time all of them, in place of what a killed run left."""
+        """Writes the last row; the first call replaces the files of a killed run by all rows."""
         from tensorboardX import SummaryWriter
 
         rows = self.rows[-1:]

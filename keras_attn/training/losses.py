@@ -12,12 +12,12 @@ from keras_attn.ops.replicas import sum_over_replicas
 
 
 def check_tokens(labels: Any, logits: Any, owner: str) -> tuple[Any, Any]:
-    """Labels as integers and logits as floats of at least 32 bits, or a ValueError.
+    """Returns labels as integers and logits as floats of at least 32 bits, after checks.
 
     Args:
-        labels: (B, T) integers.
-        logits: (B, T, V) floats.
-        owner: Name of the class, for the message.
+        labels: Integers (B, T).
+        logits: Floats (B, T, V).
+        owner: Name of the class, for the error message.
     """
     labels = ops.convert_to_tensor(labels)
     logits = ops.convert_to_tensor(logits)
@@ -50,13 +50,13 @@ def check_tokens(labels: Any, logits: Any, owner: str) -> tuple[Any, Any]:
 
 
 def token_weights(labels: Any, ignore_id: int | None, sample_weight: Any, dtype: str) -> Any:
-    """`(labels != ignore_id) * sample_weight`, in the shape of the labels.
+    """Returns `(labels != ignore_id) * sample_weight` in the shape of the labels.
 
     Args:
-        labels: (B, T) integers.
-        ignore_id: Label that does not count; None: all count.
+        labels: Integers (B, T).
+        ignore_id: Label that does not count; all count if None.
         sample_weight: None, or weights of shape (B,), (B, 1) or (B, T).
-        dtype: Type of the result.
+        dtype: Dtype of the result.
     """
     if ignore_id is None:
         weights = ops.ones_like(labels, dtype=dtype)
@@ -80,24 +80,24 @@ def token_weights(labels: Any, ignore_id: int | None, sample_weight: Any, dtype:
 
 
 def token_cross_entropy(labels: Any, logits: Any, label_smoothing: float = 0.0) -> Any:
-    """Cross-entropy of each token, with a gradient of its own.
+    """Returns the cross-entropy of each token, with a custom gradient.
 
     For logits z, a label y and smoothing e the loss is
 
         l = logsumexp(z) - (1 - e) z_y - e mean_k z_k
         dl/dz_k = softmax(z)_k - (1 - e) [k = y] - e / V
 
-    Only z is kept for the backward pass, and the gradient is made in one go: derived
-    automatically, the gather of z_y scatters into a tensor of zeros of the size of z, which on a
-    CPU takes longer than all the rest of the loss.
+    Only z is kept for the backward pass, and the gradient is computed in one pass. In the automatic
+    gradient, the gather of z_y would scatter into zeros of the size of z, which takes longer on a
+    CPU than the rest of the loss.
 
     Args:
-        labels: (B, T) integers from 0 to V - 1.
-        logits: (B, T, V) float32 or float64.
-        label_smoothing: e, from 0 to below 1.
+        labels: Integers (B, T) from 0 to V - 1.
+        logits: float32 or float64 (B, T, V).
+        label_smoothing: Smoothing e, from 0 to below 1.
 
     Returns:
-        (B, T) losses. NaN where a label is outside the vocabulary.
+        Losses (B, T), with NaN where a label is outside the vocabulary.
     """
     size = logits.shape[-1]
     known = ops.logical_and(labels >= 0, labels < size)
@@ -131,40 +131,38 @@ class MaskedCrossEntropy(keras.losses.Loss):
 
         w_t  = [y_t != ignore_id] * sample_weight_t
         l_t  = (1 - e) * -log p_t[y_t] + e * mean_k(-log p_t[k]),   p_t = softmax(z_t)
-        loss = sum_t(w_t * l_t) / sum_t(w_t)                        0 without a real token
+        loss = sum_t(w_t * l_t) / sum_t(w_t)                        0 without real tokens
 
-    It is `torch.nn.functional.cross_entropy(z, y, ignore_index=..., label_smoothing=e)`; the sums
-    run over all tokens of the batch, so that a long sentence counts more than a short one, and
-    padding counts nothing: not in the loss, not in the gradient, and not in the mean. The weights
-    are made from the labels alone. The implicit mask that Keras may have put on the logits is
-    neither needed nor used: a mask that was lost on the way changes nothing, one that arrived
-    counts nothing twice.
+    It is `torch.nn.functional.cross_entropy(z, y, ignore_index=..., label_smoothing=e)`. The sums
+    run over all tokens of the batch, so a long sentence counts more than a short one, and padding
+    counts neither in the loss nor in the gradient nor in the mean. The weights come from the labels
+    and `sample_weight` alone; the implicit Keras mask of the logits is neither needed nor used.
 
-    It is computed in float32 at least (float64 logits stay float64), from the logits, without a
-    one-hot tensor; see `token_cross_entropy`.
+    The loss is computed in float32 at least (float64 logits stay float64), from the logits, without
+    a one-hot tensor; see `token_cross_entropy`.
 
-    On several devices the sums run over the tokens of all of them. Under `tf.distribute` each
+    On several devices the sums run over the tokens of all devices. Under `tf.distribute` each
     replica gets its part of the loss, `sum_t(w_t * l_t)` of its own tokens divided by the weights
-    of all: Keras adds up the parts and their gradients.
+    of all; Keras adds the parts and their gradients.
 
     Args:
         label_smoothing: e, from 0 to below 1 (Szegedy et al. 2016, https://arxiv.org/abs/1512.00567;
             0.1 in Vaswani et al. 2017, https://arxiv.org/abs/1706.03762).
-        ignore_id: Label that does not count, usually the id of padding. None: all labels count.
+        ignore_id: Label that does not count, usually the id of padding; all labels count if None.
         name: Name of the loss.
 
     Call arguments:
-        y_true: (B, T) integer labels. A label outside 0 ... V - 1 that is not `ignore_id` and has
+        y_true: Integer labels (B, T). A label outside 0 ... V - 1 that is not `ignore_id` and has
             a weight makes the loss NaN, on every backend.
-        y_pred: (B, T, V) logits.
+        y_pred: Logits (B, T, V).
         sample_weight: Optional weights of shape (B,), (B, 1) or (B, T).
 
     Returns:
         A scalar.
 
     Raises:
-        ValueError: `label_smoothing` out of range; labels that are not integers, or whose shape
-            is not that of the logits without V.
+        ValueError: If `label_smoothing` is out of range, or labels are not integers or do not have
+            the shape of the logits without V.
 
     Example:
 
@@ -191,7 +189,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         self.ignore_id = None if ignore_id is None else int(ignore_id)
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        """The weighted mean over the tokens of the batch, a scalar."""
+        """Returns the weighted mean over the tokens of the batch, a scalar."""
         labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
         dtype = keras.backend.standardize_dtype(logits.dtype)
         weights = token_weights(labels, self.ignore_id, sample_weight, dtype)
@@ -202,7 +200,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         return ops.divide_no_nan(ops.sum(losses), sum_over_replicas(ops.sum(weights)))
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """The loss of each token, (B, T), 0 where the label is `ignore_id`."""
+        """Returns the loss (B, T) of each token, 0 where the label is `ignore_id`."""
         labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
         dtype = keras.backend.standardize_dtype(logits.dtype)
         counts = ops.not_equal(token_weights(labels, self.ignore_id, None, dtype), 0)
@@ -211,7 +209,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         return ops.where(counts, losses, ops.zeros_like(losses))
 
     def get_config(self) -> dict[str, Any]:
-        """All arguments, for saving."""
+        """Returns the config."""
         return {
             "label_smoothing": self.label_smoothing,
             "ignore_id": self.ignore_id,

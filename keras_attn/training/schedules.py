@@ -1,4 +1,4 @@
-"""Learning rates that rise first and fall then, as attention models are trained."""
+"""Learning rate schedules with warm-up."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ def _check(owner: str, positive: dict[str, float], not_negative: dict[str, float
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up, then a fall with the inverse square root of the step.
+    """Linear warm-up, then decay with the inverse square root of the step.
 
         s  = step + 1                     (the optimizer counts from 0, the paper from 1)
         lr = peak_learning_rate * min(s / warmup_steps, sqrt(warmup_steps / s))
 
-    Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, equation 3, is the same curve with the
-    peak bound to the width of the model: `InverseSquareRootSchedule.noam`.
+    Equation 3 of Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, is the same curve with a
+    peak that depends on the width of the model: `InverseSquareRootSchedule.noam`.
 
     Args:
-        peak_learning_rate: Largest learning rate, reached at update number `warmup_steps`.
+        peak_learning_rate: Peak learning rate, reached at update number `warmup_steps`.
         warmup_steps: Number of updates of the warm-up, at least 1.
         name: Name of the schedule.
 
     Call arguments:
-        step: Number of updates already made; a number or a scalar tensor.
+        step: Number of updates so far, a number or a scalar tensor.
 
     Returns:
         The learning rate, a float32 scalar tensor.
@@ -70,18 +70,18 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
         factor: float = 1.0,
         name: str = "inverse_square_root_schedule",
     ) -> InverseSquareRootSchedule:
-        """The schedule of "Attention Is All You Need".
+        """Returns the schedule of "Attention Is All You Need".
 
             lr = factor * model_dim^-0.5 * min(s^-0.5, s * warmup_steps^-1.5)
 
         Args:
-            model_dim: Width of the model, D.
+            model_dim: Width D of the model.
             warmup_steps: Number of updates of the warm-up (4,000 in the paper).
-            factor: A multiplier (1 in the paper).
+            factor: Factor of the learning rate (1 in the paper).
             name: Name of the schedule.
 
         Returns:
-            The schedule whose peak is `factor / sqrt(model_dim * warmup_steps)`.
+            A schedule whose peak is `factor / sqrt(model_dim * warmup_steps)`.
 
         Example:
 
@@ -94,7 +94,7 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
         return cls(factor / math.sqrt(model_dim * warmup_steps), warmup_steps, name=name)
 
     def __call__(self, step: Any) -> Any:
-        """The learning rate of the update after `step` updates."""
+        """Returns the learning rate of the update after `step` updates."""
         number = ops.cast(step, "float32") + 1.0
         warmup = float(self.warmup_steps)
         rise = number / warmup
@@ -102,7 +102,7 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
         return self.peak_learning_rate * ops.minimum(rise, fall)
 
     def get_config(self) -> dict[str, Any]:
-        """All arguments, for saving."""
+        """Returns the config."""
         return {
             "peak_learning_rate": self.peak_learning_rate,
             "warmup_steps": self.warmup_steps,
@@ -112,25 +112,26 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up, then half a cosine down to the final learning rate.
+    """Linear warm-up, then decay with half a cosine to the final learning rate.
 
         s  = step + 1
         lr = peak * s / warmup_steps                                       s <= warmup_steps
         p  = min(1, (s - warmup_steps) / (total_steps - warmup_steps))
         lr = final + (peak - final) * (1 + cos(pi p)) / 2                  afterwards
 
-    Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983, without restarts and with the
-    warm-up of the GPT papers. The final rate is reached at update number `total_steps` and kept.
+    It follows Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983, without restarts and
+    with the warm-up of the GPT papers. The final rate is reached at update number `total_steps` and
+    kept.
 
     Args:
-        peak_learning_rate: Largest learning rate, reached at update number `warmup_steps`.
+        peak_learning_rate: Peak learning rate, reached at update number `warmup_steps`.
         warmup_steps: Number of updates of the warm-up; 0 for none.
         total_steps: Number of updates in all, more than `warmup_steps`.
         final_learning_rate: Learning rate at the end, at most the peak.
         name: Name of the schedule.
 
     Call arguments:
-        step: Number of updates already made; a number or a scalar tensor.
+        step: Number of updates so far, a number or a scalar tensor.
 
     Returns:
         The learning rate, a float32 scalar tensor.
@@ -177,7 +178,7 @@ class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.name = name
 
     def __call__(self, step: Any) -> Any:
-        """The learning rate of the update after `step` updates."""
+        """Returns the learning rate of the update after `step` updates."""
         number = ops.cast(step, "float32") + 1.0
         warmup = float(self.warmup_steps)
         rise = self.peak_learning_rate * number / max(warmup, 1.0)
@@ -188,7 +189,7 @@ class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return ops.where(number <= warmup, rise, fall)
 
     def get_config(self) -> dict[str, Any]:
-        """All arguments, for saving."""
+        """Returns the config."""
         return {
             "peak_learning_rate": self.peak_learning_rate,
             "warmup_steps": self.warmup_steps,

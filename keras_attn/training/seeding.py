@@ -1,4 +1,4 @@
-"""One seed for everything random."""
+"""Seeds and states of random number generators."""
 
 import random
 
@@ -7,14 +7,14 @@ import numpy as np
 
 
 def seed_everything(seed: int, deterministic: bool = True) -> None:
-    """Seeds Python, NumPy and the backend in use, and asks it to compute the same twice.
+    """Seeds Python, NumPy and the backend, and makes TensorFlow deterministic.
 
-    `keras.utils.set_random_seed` does the seeding too, but imports TensorFlow on every backend.
+    `keras.utils.set_random_seed` sets the seeds too, but imports TensorFlow on every backend.
 
     Args:
-        seed: From 0 to 2^32 - 1.
-        deterministic: Whether TensorFlow is told to repeat itself exactly
-            (`tf.config.experimental.enable_op_determinism`). JAX does on CPUs by itself.
+        seed: Integer from 0 to 2^32 - 1.
+        deterministic: Whether to call `tf.config.experimental.enable_op_determinism` on TensorFlow.
+            JAX is always deterministic on CPUs.
 
     Example:
 
@@ -42,13 +42,13 @@ def seed_everything(seed: int, deterministic: bool = True) -> None:
 
 
 def generator_states() -> dict[str, np.ndarray]:
-    """Returns the random states that are in no variable of Keras.
+    """Returns the states of random generators that are not Keras variables.
 
-    Keras takes PyTorch's global random numbers for dropout; on the other backends all is in
+    Keras uses PyTorch's global generators for dropout. On the other backends all states are in
     `SeedGenerator`s, which are variables of the model.
 
     Returns:
-        uint8 arrays by device; nothing on TensorFlow and JAX.
+        A dict of uint8 arrays by device; empty on TensorFlow and JAX.
 
     Example:
 
@@ -65,10 +65,10 @@ def generator_states() -> dict[str, np.ndarray]:
 
 
 def set_generator_states(states: dict[str, np.ndarray]) -> None:
-    """Sets what `generator_states` returned, on the devices that are there.
+    """Restores the result of `generator_states` on the available devices.
 
     Args:
-        states: uint8 arrays by device.
+        states: A dict of uint8 arrays by device.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""All that a training run is made of at one step, in one file, for any backend."""
+"""Files with the whole state of a training run, for any backend."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def save_training_state(
 ) -> None:
     """Writes weights, random seeds, optimizer and metrics of a compiled model.
 
-    The optimizer's part holds its moments, its step, its moving average of the weights (`use_ema`)
-    and the gradients accumulated so far. The file that was there is replaced by a whole one only.
-    It is the same for weights on one device and on several: either reads what the other wrote. Of
-    several processes all must call it; the first one writes, and the others wait for it.
+    The state of the optimizer includes its moments, step, moving average of the weights (`use_ema`)
+    and accumulated gradients. An existing file is replaced atomically. The format does not depend
+    on the number of devices. If there are several processes, all must call this function; the first
+    one writes, and the others wait for it.
 
     Args:
-        path: The file; its folder must be there.
+        path: The file; its folder must exist.
         model: A compiled and built model.
-        notes: JSON-safe values that come back from `load_training_state`.
+        notes: JSON-safe values that `load_training_state` returns.
 
     Raises:
-        OSError: If it cannot be written; the file that was there is still good.
-        ValueError: If weights are not finite; the file that was there stays.
+        OSError: If the file cannot be written. An existing file stays as it is.
+        ValueError: If weights are not finite. An existing file stays as it is.
 
     Example:
 
@@ -83,7 +83,7 @@ def save_training_state(
 
 
 def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
-    """Reads the notes of a file of `save_training_state`, and nothing else.
+    """Reads only the notes of a file of `save_training_state`.
 
     Args:
         path: The file.
@@ -93,7 +93,7 @@ def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If it is no such file, a broken one, or of a newer format.
+        ValueError: If it is another file, broken, or has a newer format.
 
     Example:
 
@@ -110,21 +110,21 @@ def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
 
 
 def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str, Any]:
-    """Sets a model to what `save_training_state` wrote.
+    """Restores a model from a file of `save_training_state`.
 
-    Nothing is changed where something does not fit.
+    If anything does not fit, nothing is changed.
 
     Args:
         path: The file.
-        model: A compiled and built model of the same layers, optimizer and metrics, on any
-            backend. Metrics are built by the first batch: `model.test_on_batch(...)` does it.
+        model: A compiled and built model with the same layers, optimizer and metrics, on any
+            backend. Metrics are built by the first batch, such as by `model.test_on_batch(...)`.
 
     Returns:
         The notes.
 
     Raises:
         FileNotFoundError: If there is no file.
-        ValueError: If it is no such file, of a newer format, or does not fit the model.
+        ValueError: If it is another file, has a newer format, or does not fit the model.
 
     Example:
 
@@ -154,7 +154,7 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
             if len(paths) != len(group):
                 raise ValueError(
                     f"{path} does not fit the model: it holds {len(paths)} variables of its "
-                    f"{name}. Expected: {len(group)}. Was it made by other settings?"
+                    f"{name}. Expected: {len(group)}. Was it made with other settings?"
                 )
             for i, variable in enumerate(group):
                 value = archive[f"{name}/{i}"]
@@ -162,7 +162,7 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
                     raise ValueError(
                         f"{path} does not fit the model: {paths[i]!r} of its {name} has shape "
                         f"{tuple(value.shape)}. Expected: {tuple(variable.shape)}, for "
-                        f"{variable.path!r}. Was it made by other settings?"
+                        f"{variable.path!r}. Was it made with other settings?"
                     )
                 arrays[name, i] = value
         generators = {
@@ -191,7 +191,7 @@ def _variables(model: keras.Model) -> dict[str, list[keras.Variable]]:
 
 def _to_numpy(variable: keras.Variable) -> np.ndarray:
     value = whole_value(variable)
-    # NumPy's files do not know bfloat16.
+    # NumPy files have no bfloat16.
     return value.astype("float32") if value.dtype.name == "bfloat16" else value
 
 

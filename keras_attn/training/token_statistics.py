@@ -1,4 +1,4 @@
-"""What labelled texts say of their tokens: what learned weights may begin with."""
+"""Statistics of the tokens of labelled texts, as initial weights."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,11 +9,11 @@ LEAST_WEIGHT = 0.01
 
 
 def inverse_document_frequency(ids: Iterable[Sequence[int]], num_ids: int) -> np.ndarray:
-    """The weights of TF-IDF.
+    """Returns the inverse document frequencies of TF-IDF.
 
         idf[t] = log((1 + n) / (1 + n[t])) + 1
 
-    for n texts, n[t] of them with token t (smoothed as in scikit-learn).
+    for n texts, of which n[t] have token t (smoothed as in scikit-learn).
 
     Args:
         ids: The ids of each text.
@@ -37,28 +37,27 @@ def inverse_document_frequency(ids: Iterable[Sequence[int]], num_ids: int) -> np
 def class_association(
     ids: Iterable[Sequence[int]], labels: Any, num_ids: int, smoothing: float = 1.0
 ) -> np.ndarray:
-    """How much each token tells of the class: the log-count ratio of naive Bayes.
+    """Returns how much each token tells about the class, by log-count ratios of naive Bayes.
 
         r[t, c] = log(p(t | c) / p(t | not c))
         p(t | c) = (s + n[t, c]) / sum_t (s + n[t, c])
         w[t] = max(0.01, max_c |r[t, c]|)
 
     where n[t, c] is the number of texts of class c with token t. Wang and Manning, 2012
-    ("Baselines and Bigrams") multiply the features of a linear classifier by r: rare tokens that
-    occur in one class alone weigh much, words of all classes little, at once and not only after
-    long training.
+    ("Baselines and Bigrams") multiply the features of a linear classifier by r. Tokens of one class
+    get large weights from the start, and tokens of all classes small ones.
 
     Args:
         ids: The ids of each text.
-        labels: `(n,)` class numbers, or `(n, C)` zeros and ones.
+        labels: Class numbers `(n,)`, or zeros and ones `(n, C)`.
         num_ids: Number of ids.
-        smoothing: s.
+        smoothing: Number s added to each count.
 
     Returns:
         float64 `(num_ids,)`, at least 0.01.
 
     Raises:
-        ValueError: If there are not as many labels as texts.
+        ValueError: If the numbers of labels and texts differ.
 
     Example:
 
