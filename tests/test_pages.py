@@ -1,5 +1,6 @@
 """The README and the pages of docs/: their code runs, their commands and settings are read."""
 
+import itertools
 import re
 import shlex
 import sys
@@ -115,5 +116,46 @@ def readme(folder, _):
     return {}
 
 
-SETUPS = {"README.md": readme}
-CHECKS = {}
+def captioning(folder, monkeypatch):
+    """VGG16's weights would be downloaded; random ones on small pictures tell as much here."""
+    monkeypatch.setenv("KERAS_ATTN_CACHE", str(folder / "cache"))
+    make = keras_attn.models.applications_encoder
+
+    def small(name="vgg16", weights=None, image_size=None):
+        return make(name, None, 32)
+
+    for module in (keras_attn.models, sys.modules["keras_attn.models.image_encoder_config"]):
+        monkeypatch.setattr(module, "applications_encoder", small)
+    (folder / "pictures").mkdir()
+    rows = ["image,caption"]
+    for number, name in enumerate(["beach", "field", *"abcdefgh"]):
+        pixels = np.full((40, 40, 3), 20 * number, "uint8")
+        for place in (folder, folder / "pictures"):
+            keras.utils.save_img(place / f"{name}.jpg", pixels, scale=False)
+        rows += [f"{name}.jpg,the {name}", f"{name}.jpg,a picture of {name}"]
+    (folder / "captions.csv").write_text("\n".join(rows))
+    return {}
+
+
+WORDS = "warm dull funny slow clever tired bright loud fresh stale bold grey".split()
+PAIRS = list(itertools.permutations(WORDS, 2))
+
+
+def sentiment(folder, _):
+    rows = [f'"The {word} film of {other}",{i % 5}' for i, (word, other) in enumerate(PAIRS)]
+    (folder / "reviews.csv").write_text("\n".join(["review,stars", *rows]))
+    return {}
+
+
+SETUPS = {"README.md": readme, "captioning.md": captioning, "sentiment.md": sentiment}
+
+
+# What came of it.
+
+
+def sentiment_learnt(names, _):
+    assert names["classifier"].predict("a funny film").label == "good"
+    assert names["outputs"]["label"].shape == (1,)
+
+
+CHECKS = {"sentiment.md": sentiment_learnt}
