@@ -1,0 +1,161 @@
+"""The README and the pages of docs/: their code runs, their commands and settings are read."""
+
+import itertools
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import click
+import keras
+import numpy as np
+import pytest
+
+import keras_attn.models
+from keras_attn import tasks
+from keras_attn.cli.main import keras_attn_command
+from keras_attn.settings import read_settings
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.name: path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]}
+TASKS = {"captioning.md": tasks.Captioner}
+"""The tasks whose settings files stand on a page."""
+ELSEWHERE = {
+    "distribution.md": "several devices and hosts: tests/training/test_distribution.py",
+    "new_task.md": "blocks that are files: tests/tasks/test_new_task.py",
+}
+"""Pages whose code cannot run here, with the reason or the test that runs it."""
+SLOW = {
+    "README.md", "captioning.md", "sentiment.md", "serving.md", "text_generation.md",
+    "translation.md",
+}  # fmt: skip
+
+
+def blocks(page, language):
+    """The first line and the text of each block of a language."""
+    text = PAGES[page].read_text(encoding="utf-8")
+    for match in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S):
+        yield text.count("\n", 0, match.start()) + 2, match[1]
+
+
+def commands(page):
+    """The first line and the arguments of each `keras-attn` command."""
+    for line, block in blocks(page, "bash"):
+        for match in re.finditer(r"^[ ]*keras-attn (?:.*\\\n)*.*$", block, re.M):
+            words = shlex.split(match[0].replace("\\\n", " "), comments=True)[1:]
+            ends = [n for n, word in enumerate(words) if word in ("<", ">", "|", ";", "&&")]
+            yield line + block.count("\n", 0, match.start()), words[: min(ends, default=None)]
+
+
+def marked(pages):
+    return [pytest.param(p, marks=pytest.mark.slow if p in SLOW else ()) for p in pages]
+
+
+@pytest.mark.parametrize(
+    "page", marked(p for p in PAGES if p not in ELSEWHERE and any(blocks(p, "python")))
+)
+def test_code_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": page, **SETUPS.get(page, lambda *_: {})(tmp_path, monkeypatch)}
+    for line, block in blocks(page, "python"):
+        exec(compile("\n" * (line - 1) + block, PAGES[page], "exec"), names)
+    CHECKS.get(page, lambda *_: None)(names, tmp_path)
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p != "new_task.md" and any(commands(p))])
+def test_commands_are_right(page):
+    for line, (task, step, *arguments) in commands(page):
+        try:
+            group = keras_attn_command.get_command(click.Context(keras_attn_command), task)
+            command = group.get_command(click.Context(group), step)
+            command.make_context(step, arguments, resilient_parsing=False)
+        except (AttributeError, click.UsageError) as error:
+            raise AssertionError(f"{page}, line {line}: {task} {step}: {error}") from error
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if any(blocks(p, "toml"))])
+def test_settings_files_are_read(page, tmp_path):
+    for _, block in blocks(page, "toml"):
+        (tmp_path / "settings.toml").write_text(block, encoding="utf-8")
+        sections = TASKS[page].sections()
+        for name, values in read_settings(tmp_path / "settings.toml", sections).items():
+            sections[name].made(values)
+
+
+def test_every_page_is_short_of_100_columns():
+    """But rows of tables, blocks of code with one line to paste, and what has no space to break."""
+    for page, path in PAGES.items():
+        text = re.sub(r"<!-- \w+ command -->\n```.*?```", "", path.read_text("utf-8"), flags=re.S)
+        for line in text.splitlines():
+            whole = re.match(r"\| |!\[|[-*]? *\S+$", line)
+            assert len(line) <= 100 or whole, f"{page}: {line}"
+
+
+def test_links_lead_somewhere():
+    for page, path in PAGES.items():
+        text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+            file, _, place = link.partition("#")
+            target = (path.parent / file) if file else path
+            assert target.exists(), f"{page}: {link}"
+            if place:
+                titles = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.M)
+                found = {re.sub(r"[^\w\- ]", "", t).lower().replace(" ", "-") for t in titles}
+                assert place in found, f"{page}: {link}"
+
+
+# What the code of a page needs: files in the folder, names, or something small for something large.
+
+
+def readme(folder, _):
+    (folder / "runs/translation").mkdir(parents=True)
+    small = {"dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}
+    tokenizer = BytePairTokenizer.train(["The device is not connected."], 259)
+    tasks.Translator(tokenizer, small).save(folder / "runs/translation/translator.task")
+    return {}
+
+
+def captioning(folder, monkeypatch):
+    """VGG16's weights would be downloaded; random ones on small pictures tell as much here."""
+    monkeypatch.setenv("KERAS_ATTN_CACHE", str(folder / "cache"))
+    make = keras_attn.models.applications_encoder
+
+    def small(name="vgg16", weights=None, image_size=None):
+        return make(name, None, 32)
+
+    for module in (keras_attn.models, sys.modules["keras_attn.models.image_encoder_config"]):
+        monkeypatch.setattr(module, "applications_encoder", small)
+    (folder / "pictures").mkdir()
+    rows = ["image,caption"]
+    for number, name in enumerate(["beach", "field", *"abcdefgh"]):
+        pixels = np.full((40, 40, 3), 20 * number, "uint8")
+        for place in (folder, folder / "pictures"):
+            keras.utils.save_img(place / f"{name}.jpg", pixels, scale=False)
+        rows += [f"{name}.jpg,the {name}", f"{name}.jpg,a picture of {name}"]
+    (folder / "captions.csv").write_text("\n".join(rows))
+    return {}
+
+
+WORDS = "warm dull funny slow clever tired bright loud fresh stale bold grey".split()
+PAIRS = list(itertools.permutations(WORDS, 2))
+
+
+def sentiment(folder, _):
+    rows = [f'"The {word} film of {other}",{i % 5}' for i, (word, other) in enumerate(PAIRS)]
+    (folder / "reviews.csv").write_text("\n".join(["review,stars", *rows]))
+    return {}
+
+
+SETUPS = {"README.md": readme, "captioning.md": captioning, "sentiment.md": sentiment}
+
+
+# What came of it.
+
+
+def sentiment_learnt(names, _):
+    assert names["classifier"].predict("a funny film").label == "good"
+    assert names["outputs"]["label"].shape == (1,)
+
+
+CHECKS = {"sentiment.md": sentiment_learnt}
