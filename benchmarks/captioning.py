@@ -156,7 +156,7 @@ def from_files(args):
             captioner = new_captioner(applications_encoder(name, weights=None), {})
 
             def read(size=captioner.encoder.image_size):
-                from keras_attn.datasets import load_image
+                from keras_attn.images import load_image
 
                 return [load_image(path, size) for path in paths]
 

@@ -30,9 +30,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
+from drawn_shapes import SHAPES, draw_shapes
 
-from keras_attn.datasets import draw_shapes, load_image, read_ucm_captions
-from keras_attn.datasets.drawn_shapes import SHAPES
+from keras_attn.images import load_image, read_ucm_captions
 from keras_attn.models import small_cnn_encoder
 from keras_attn.training import WarmupCosineSchedule
 from keras_attn.version import __version__

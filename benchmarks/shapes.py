@@ -5,7 +5,7 @@
     python benchmarks/shapes.py --quick                  # about a minute: does it run?
 
 A small CNN and a captioner over its grid of regions are trained together, on pictures of one or two
-coloured shapes (`keras_attn.datasets.draw_shapes`) with captions such as "a red circle left of a
+coloured shapes (`drawn_shapes.draw_shapes`) with captions such as "a red circle left of a
 blue square". In training six combinations of colour and shape never occur, among them the red
 circle. Then new pictures are captioned by greedy search; "unseen" are those with one object of such
 a combination. Two things are counted:
@@ -31,9 +31,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
+from drawn_shapes import COLOURS, draw_shapes
 
-from keras_attn.datasets import EpochOrder
-from keras_attn.datasets.drawn_shapes import COLOURS, draw_shapes
+from keras_attn.batches import EpochOrder
 from keras_attn.models import small_cnn_encoder
 from keras_attn.tasks import Captioner
 from keras_attn.text import BytePairTokenizer

@@ -23,7 +23,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 
 from keras_attn.adapt import enable_lora, save_lora
-from keras_attn.datasets import read_pairs, read_tsv, split_pairs
+from keras_attn.records import read_pairs, read_tsv, split_pairs
 from keras_attn.tasks import Translator
 
 WAYS = ("as it was", "LoRA", "all weights")

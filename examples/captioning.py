@@ -151,12 +151,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def read_data(args: argparse.Namespace) -> tuple[list, list, list]:
     """Returns (picture, captions) pairs for training, validation and test."""
-    from keras_attn.datasets import (
-        DownloadError,
-        load_emoji_pictures,
-        read_caption_csv,
-        split_by_concept,
-    )
+    from keras_attn.corpora import DownloadError, load_emoji_pictures, split_by_concept
+    from keras_attn.images import read_caption_csv
 
     try:
         if args.data:
@@ -237,7 +233,7 @@ def nearest_captions(train: list, test: list, size: tuple[int, int]) -> list[str
     """For each test picture the caption of the training picture whose pixels are most alike."""
     import numpy as np
 
-    from keras_attn.datasets import load_image
+    from keras_attn.images import load_image
 
     flat = [
         np.stack([load_image(image, size).reshape(-1).astype("float32") for image, _ in side])

@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse_arguments(arguments)
     args.run_dir.mkdir(parents=True, exist_ok=True)
 
-    from keras_attn.datasets import split_labelled
+    from keras_attn.records import split_labelled
     from keras_attn.tasks import TextClassifier
     from keras_attn.visualize import text_weights_html
 
@@ -131,7 +131,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def read_data(args: argparse.Namespace) -> list:
     """Returns labelled texts."""
-    from keras_attn.datasets import DownloadError, load_movie_reviews
+    from keras_attn.corpora import DownloadError, load_movie_reviews
     from keras_attn.tasks import TextClassificationData
     from keras_attn.tasks.text_classification_data import read_texts
 
@@ -171,7 +171,7 @@ def tfidf_row(splits) -> dict:
 
 def train_and_test(name: str, splits, args: argparse.Namespace) -> dict:
     """Trains one network, or goes on with it, and tests it."""
-    from keras_attn.datasets.classification_batches import truncate
+    from keras_attn.batches.classification_batches import truncate
     from keras_attn.tasks import TextClassifier, deletion_curve
 
     training = {**MODELS[name]["training"], "seed": args.seed}

@@ -115,7 +115,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def read_data(args: argparse.Namespace) -> tuple[str, str, str]:
     """Returns texts for training, validation and test."""
-    from keras_attn.datasets import DownloadError, load_shakespeare, read_text, split_text
+    from keras_attn.corpora import DownloadError, load_shakespeare
+    from keras_attn.records import read_text, split_text
 
     if args.data:
         return split_text(read_text(args.data), 0.05, 0.1)

@@ -81,7 +81,8 @@ def main(arguments: list[str] | None = None) -> None:
 
     import keras
 
-    from keras_attn.datasets import DownloadError, load_home_assistant, read_tsv, split_pairs
+    from keras_attn.corpora import DownloadError, load_home_assistant
+    from keras_attn.records import read_tsv, split_pairs
     from keras_attn.tasks import Translator
     from keras_attn.text import BytePairTokenizer
 

@@ -11,13 +11,16 @@ import pytest
 import keras_attn
 from keras_attn import (
     adapt,
-    datasets,
+    batches,
+    corpora,
     fields,
     generation,
+    images,
     layers,
     metrics,
     models,
     ops,
+    records,
     settings,
     tasks,
     text,
@@ -29,7 +32,8 @@ MODULES = sorted(
     module.name for module in pkgutil.walk_packages(keras_attn.__path__, "keras_attn.")
 )
 ROOMS = (
-    ops, layers, models, generation, text, datasets, training, metrics, adapt, visualize, settings,
+    ops, layers, models, generation, text, records, images, corpora,
+    batches, training, metrics, adapt, visualize, settings,
     fields, tasks,
 )  # fmt: skip
 WITHOUT_EXAMPLE = {

@@ -13,7 +13,8 @@ import keras_attn
 ROOT = Path(__file__).parents[1]
 # Each room may import from those before it.
 ROOMS = [
-    "version", "files", "white_space", "settings", "ops", "layers", "text", "fields", "datasets",
+    "version", "files", "white_space", "settings", "ops", "layers", "text", "fields", "records",
+    "images", "corpora", "batches",
     "training", "metrics", "adapt", "generation", "models", "export", "visualize", "tasks", "cli",
     "__main__",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from keras import ops
 from benchmarks import translator
 from benchmarks.peers import Job, keras_jobs
 from benchmarks.translator import END, START
-from keras_attn.datasets import PackedBatches, TokenBatches
+from keras_attn.batches import PackedBatches, TokenBatches
 from keras_attn.generation import CompiledFunction, beam_search, greedy_search
 from keras_attn.layers import (
     AdditiveAttention,

@@ -27,15 +27,15 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 
-from keras_attn.datasets import (
+from keras_attn.corpora import load_home_assistant
+from keras_attn.files import atomic_write
+from keras_attn.records import (
     TranslationPair,
-    load_home_assistant,
     read_multi30k,
     read_pairs,
     remove_overlap,
     split_pairs,
 )
-from keras_attn.files import atomic_write
 from keras_attn.settings import read_settings
 from keras_attn.tasks import PreparedTranslation, TranslationData, Translator
 from keras_attn.training import compute_on

@@ -21,7 +21,7 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from keras_attn.datasets.classification_batches import truncate
+from keras_attn.batches.classification_batches import truncate
 from keras_attn.files import atomic_write
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.settings import read_settings

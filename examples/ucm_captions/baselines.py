@@ -24,7 +24,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 from vgg16_lpips import vgg16_from_lpips
 
-from keras_attn.datasets import CaptionedImage, FeatureCache, read_ucm_captions
+from keras_attn.images import CaptionedImage, FeatureCache, read_ucm_captions
 from keras_attn.metrics import CaptionScores, caption_scores
 from keras_attn.models import ImageEncoder
 

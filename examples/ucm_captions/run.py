@@ -4,7 +4,7 @@
     python examples/ucm_captions/run.py --data-dir ucm_captions --models transformer
 
 The folder holds `captions.json` or `dataset.json`, and `images` (see
-`keras_attn.datasets.read_ucm_captions`): 2,100 pictures of 21 kinds of places, five captions each.
+`keras_attn.images.read_ucm_captions`): 2,100 pictures of 21 kinds of places, five captions each.
 A model is the name of a settings file beside this script: soft attention (Show, Attend and Tell)
 and a Transformer decoder, on the regions of a VGG16 that is not trained. Its weights come by pip
 (64 MB, once); what it makes of the pictures is computed once for all runs.

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.datasets.download import PackageFile
+from keras_attn.corpora.download import PackageFile
 from keras_attn.models import ImageEncoder, encoder_from_model
 
 VERSION = "0.1.0"

@@ -19,9 +19,9 @@ from keras_attn.cli.pictures import (
     tell_broken,
 )
 from keras_attn.cli.task_command import step_command, task_command, values_of
-from keras_attn.datasets import load_image
-from keras_attn.datasets.images import as_problem
 from keras_attn.files import check_writable
+from keras_attn.images import load_image
+from keras_attn.images.loading import as_problem
 from keras_attn.tasks import Captioner
 from keras_attn.tasks.attention_views import caption_view
 from keras_attn.tasks.captioning_data import read_pictures

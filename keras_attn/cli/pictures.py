@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from keras_attn.cli.options import FILE
-from keras_attn.datasets import ImageProblem
-from keras_attn.datasets.parallel import many
+from keras_attn.images import ImageProblem
+from keras_attn.records.parallel import many
 
 SUFFIXES = frozenset(
     ".jpg .jpeg .jpe .jfif .png .gif .bmp .tif .tiff .webp .ppm .pgm .pbm .pnm .jp2 .avif".split()

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_attn.datasets.feature_cache import encoder_fingerprint
+from keras_attn.images.feature_cache import encoder_fingerprint
 from keras_attn.layers.image_preprocessing import ImagePreprocessing, as_image_size
 
 Tensor = Any
@@ -61,7 +61,7 @@ class ImageEncoder(keras.Model):
         return self.output_shape[2]
 
     def fingerprint(self) -> dict[str, Any]:
-        """Says what makes the regions, as a key of `keras_attn.datasets.FeatureCache`.
+        """Says what makes the regions, as a key of `keras_attn.images.FeatureCache`.
 
         Returns:
             Names, sizes, a digest of all layers with their settings, and `encoder_fingerprint`, as

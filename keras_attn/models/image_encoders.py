@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_attn.datasets.download import DownloadError
+from keras_attn.corpora.download import DownloadError
 from keras_attn.models.image_encoder import ImageEncoder, as_regions, begin_encoder
 
 _LAST = None  # the output of the network without its top

@@ -25,7 +25,7 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
 
     Returns:
         A functional model from `{"source_ids", "source_segments": (B, S), "target_ids",
-        "target_segments": (B, T)}`, the batches of `keras_attn.datasets.PackedBatches`, to logits
+        "target_segments": (B, T)}`, the batches of `keras_attn.batches.PackedBatches`, to logits
         `(B, T, V)`.
 
     Raises:

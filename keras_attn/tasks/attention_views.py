@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.datasets import load_image
-from keras_attn.datasets.classification_batches import truncate
+from keras_attn.batches.classification_batches import truncate
 from keras_attn.fields import checked_texts
+from keras_attn.images import load_image
 from keras_attn.layers import attention_maps
 from keras_attn.models import RecurrentEncoderDecoderConfig, classifier_kind
 from keras_attn.models.classifier_explanations import has_attention

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 
 import keras
 
-from keras_attn.datasets import CaptionBatches
-from keras_attn.datasets.image_problems import ImageProblem, describe_image_problems
+from keras_attn.batches import CaptionBatches
+from keras_attn.images.image_problems import ImageProblem, describe_image_problems
 from keras_attn.layers.quantization import float_policy
 from keras_attn.metrics import Perplexity, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
@@ -243,7 +243,7 @@ class Captioner(CaptioningPredictions, Task):
             verbose: 0 does not show the progress of the computation of regions.
             on_error: `"error"`: a broken picture is an error. `"skip"`: broken pictures are left
                 out, with a warning that names them.
-            **settings: Of `keras_attn.datasets.CaptionBatches`: `batch_size`, `seed`, ... If the
+            **settings: Of `keras_attn.batches.CaptionBatches`: `batch_size`, `seed`, ... If the
                 encoder is trained, all batches have one shape: in batches of captions of like
                 length the statistics of batch normalisation would tell the length, which an encoder
                 learns to rely on, and lacks when it is used.

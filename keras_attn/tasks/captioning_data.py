@@ -11,21 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attn.datasets import (
-    CachedRegions,
-    CaptionedImage,
-    FeatureCache,
-    PictureFiles,
-    check_images,
-    load_image,
-)
-from keras_attn.datasets.download import cache_folder
-from keras_attn.datasets.image_problems import (
+from keras_attn.batches import CachedRegions, PictureFiles
+from keras_attn.corpora.download import cache_folder
+from keras_attn.images import CaptionedImage, FeatureCache, check_images, load_image
+from keras_attn.images.image_problems import (
     ImageProblem,
     describe_image_problems,
     refuse_image_problems,
 )
-from keras_attn.datasets.images import as_problem, check_on_error
+from keras_attn.images.loading import as_problem, check_on_error
 from keras_attn.models import ImageEncoder
 
 Picture = str | os.PathLike[str] | bytes | np.ndarray

@@ -80,7 +80,7 @@ class Caption:
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.
         """
-        from keras_attn.datasets import load_image
+        from keras_attn.images import load_image
         from keras_attn.visualize import plot_caption
 
         return plot_caption(load_image(image), self, path, title=title)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.datasets import load_image
+from keras_attn.images import load_image
 from keras_attn.layers import ImagePreprocessing
 from keras_attn.tasks.alignment import END
 from keras_attn.tasks.captioning_decoding import Caption, CaptionSearch

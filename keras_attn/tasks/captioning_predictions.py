@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.datasets import CacheFill, FeatureCache
-from keras_attn.datasets.image_problems import describe_image_problems
+from keras_attn.images import CacheFill, FeatureCache
+from keras_attn.images.image_problems import describe_image_problems
 from keras_attn.metrics import CaptionScores, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.models import ImageEncoder
@@ -71,7 +71,7 @@ class CaptioningPredictions:
             on_error: As `FeatureCache.fill`.
 
         Returns:
-            `keras_attn.datasets.CacheFill`.
+            `keras_attn.images.CacheFill`.
         """
         return cache.fill(
             paths,
@@ -207,7 +207,7 @@ class CaptioningPredictions:
         """Captions what `model` is trained on: regions, or pictures where the encoder is trained.
 
         Args:
-            source: As `keras_attn.datasets.CaptionBatches` reads it; `dataset(...).pictures`.
+            source: As `keras_attn.batches.CaptionBatches` reads it; `dataset(...).pictures`.
             beams: As `caption`.
             alpha: As `caption`.
             batch_size: As `caption`.

@@ -13,21 +13,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_attn.datasets import (
+from keras_attn.corpora import load_emoji_pictures, save_emoji_pictures, split_by_concept
+from keras_attn.corpora.download import cache_folder
+from keras_attn.images import (
     CaptionedImage,
     CaptionedImages,
-    load_emoji_pictures,
     read_caption_csv,
     read_coco_captions,
     read_flickr8k,
     read_karpathy,
     read_ucm_captions,
-    save_emoji_pictures,
-    split_by_concept,
 )
-from keras_attn.datasets.download import cache_folder
-from keras_attn.datasets.reading import open_lines
-from keras_attn.datasets.splitting import draw, together
+from keras_attn.records.reading import open_lines
+from keras_attn.records.splitting import draw, together
 from keras_attn.tasks.captioning_settings import CaptioningData, CaptioningTest
 
 _WITH_SIDES = ("karpathy", "ucm", "emoji")

@@ -13,7 +13,7 @@ def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
     if isinstance(pairs, str | os.PathLike):
         raise TypeError(
             f"Expected (source, target) pairs. Received: the path {os.fspath(pairs)!r}. Read the "
-            "file: keras_attn.datasets.read_pairs(path)."
+            "file: keras_attn.records.read_pairs(path)."
         )
     checked = []
     for i, pair in enumerate(pairs):

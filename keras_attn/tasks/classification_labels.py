@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.datasets import LabelledText
-from keras_attn.datasets.labelled_texts import Label, as_labelled, label_names
+from keras_attn.records import LabelledText
+from keras_attn.records.labelled_texts import Label, as_labelled, label_names
 
 Labelled = LabelledText | tuple[str, Label]
 
@@ -36,7 +36,7 @@ def checked_examples(examples: Iterable[Labelled]) -> tuple[list[str], list[Labe
     if isinstance(examples, str | os.PathLike):
         raise TypeError(
             f"Expected labelled texts. Received: the path {os.fspath(examples)!r}. Read the file: "
-            "keras_attn.datasets.read_labelled(path)."
+            "keras_attn.records.read_labelled(path)."
         )
     checked = [as_labelled(example) for example in examples]
     if not checked:

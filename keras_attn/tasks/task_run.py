@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_attn.datasets import EpochOrder
+from keras_attn.batches import EpochOrder
 from keras_attn.ops.replicas import replicas
 from keras_attn.tasks.run_folder import BEST, train_in_folder
 from keras_attn.tasks.task_file import load_weights

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_attn.datasets import (
+from keras_attn.corpora import load_movie_reviews
+from keras_attn.records import (
     LabelledText,
     LabelledTexts,
-    load_movie_reviews,
     read_imdb,
     read_labelled,
     read_sst2,

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from keras_attn.datasets.classification_batches import TRUNCATIONS
-from keras_attn.datasets.tables import check_delimiter
+from keras_attn.batches.classification_batches import TRUNCATIONS
+from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.text_explainer import METHODS
 from keras_attn.tasks.training_settings import TrainingSettings

@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Self
 import keras
 import numpy as np
 
-from keras_attn.datasets import LabelledTexts, TextBatches, class_weights
-from keras_attn.datasets.classification_batches import TRUNCATIONS, truncate
+from keras_attn.batches import TextBatches, class_weights
+from keras_attn.batches.classification_batches import TRUNCATIONS, truncate
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.generation import CompiledFunction
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.models import TEXT_CLASSIFIERS
+from keras_attn.records import LabelledTexts
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.classification_labels import (
     Labelled,
@@ -225,7 +226,7 @@ class TextClassifier(TextClassificationPredictions, Task):
             examples: `LabelledText`s or (text, label) pairs.
             class_weight: None: every text has the same weight. `"balanced"`: every class has. Or
                 the weight of each class by its name.
-            **settings: Of `keras_attn.datasets.TextBatches`: `batch_size`, `tokens_per_batch`,
+            **settings: Of `keras_attn.batches.TextBatches`: `batch_size`, `tokens_per_batch`,
                 `seed`, `shuffle`, ...
 
         Returns:

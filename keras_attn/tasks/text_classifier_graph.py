@@ -59,7 +59,7 @@ def graph_function(classifier: Any, tf: Any, method: str) -> tuple[Callable, Any
 
 
 def truncate_ragged(tf: Any, ids: Any, room: int, strategy: str) -> Any:
-    """As `keras_attn.datasets.classification_batches.truncate`, of a ragged tensor."""
+    """As `keras_attn.batches.classification_batches.truncate`, of a ragged tensor."""
     head = {"head": room, "tail": 0, "head_tail": room // 4}[strategy]
     lengths = tf.cast(ids.row_lengths(), tf.int32)
     place = tf.ragged.range(lengths)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.datasets.classification_batches import truncate
+from keras_attn.batches.classification_batches import truncate
 from keras_attn.generation import CompiledFunction
 from keras_attn.models.classifier_explanations import (
     attention_function,

@@ -10,9 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attn.datasets import (
-    scoring_windows,
-)
+from keras_attn.batches import scoring_windows
 from keras_attn.fields import checked_texts
 from keras_attn.generation import CompiledFunction, Generation, row_seeds, sample
 from keras_attn.generation.sampling import check_sampling

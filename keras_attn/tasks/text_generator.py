@@ -9,15 +9,12 @@ from typing import Any, ClassVar, Self
 import keras
 import numpy as np
 
-from keras_attn.datasets import (
-    TextWindows,
-    load_shakespeare,
-    read_text,
-    split_text,
-)
+from keras_attn.batches import TextWindows
+from keras_attn.corpora import load_shakespeare
 from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.generation import CompiledFunction
 from keras_attn.models import LANGUAGE_MODELS, language_decoder
+from keras_attn.records import read_text, split_text
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.saved import vocabulary_digest
@@ -179,7 +176,7 @@ class TextGenerator(TextGenerationPredictions, Task):
 
         Args:
             text: A string. Characters that the tokenizer does not know are counted in a warning.
-            **settings: Of `keras_attn.datasets.TextWindows`: `batch_size`, `seed`, `shuffle`, ...
+            **settings: Of `keras_attn.batches.TextWindows`: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
             `TextWindows`.

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attn.datasets import TextBatches
+from keras_attn.batches import TextBatches
 from keras_attn.training.token_statistics import class_association, inverse_document_frequency
 
 TOKEN_WEIGHTS = ("association", "idf")

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.datasets import (
+from keras_attn.files import atomic_folder, check_format, whole
+from keras_attn.records import (
     ParallelText,
     TranslationPair,
     read_json_lines,
@@ -20,7 +21,6 @@ from keras_attn.datasets import (
     remove_overlap,
     split_pairs,
 )
-from keras_attn.files import atomic_folder, check_format, whole
 from keras_attn.settings import read_settings, write_settings
 from keras_attn.tasks.translation_settings import TranslationData
 from keras_attn.text import BytePairTokenizer

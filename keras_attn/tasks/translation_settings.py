@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from keras_attn.datasets.tables import check_delimiter
+from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.tasks.use_settings import BeamSearchUse

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 
 import keras
 
-from keras_attn.datasets import PackedBatches, ParallelText, TokenBatches, read_pairs
+from keras_attn.batches import PackedBatches, TokenBatches
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.models import ENCODER_DECODERS
+from keras_attn.records import ParallelText, read_pairs
 from keras_attn.settings import Choice, WrongUse
 from keras_attn.tasks.checks import (
     Pairs,
@@ -225,7 +226,7 @@ class Translator(TranslationPredictions, Task):
 
         Args:
             pairs: (source, target) strings.
-            **settings: Of `keras_attn.datasets.TokenBatches`: `tokens_per_batch`, `seed`, ...
+            **settings: Of `keras_attn.batches.TokenBatches`: `tokens_per_batch`, `seed`, ...
 
         Returns:
             `TokenBatches`. Pairs with a side longer than `max_source_length` tokens are left out,

@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.datasets import EpochOrder, TextWindows, TokenBatches
+from keras_attn.batches import EpochOrder, TextWindows, TokenBatches
 from keras_attn.files import remove_partial_files
 from keras_attn.training.seeding import generator_states, set_generator_states
 from keras_attn.training.state import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.datasets import load_image
+from keras_attn.images import load_image
 
 _LONGEST = 640
 _SMALL = 160

@@ -24,7 +24,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tasks"))
 from captioning_toys import CAPTIONS, NAMES, PICTURES, draw, file_bytes, small
 from tracing import eagerly
 
-from keras_attn.datasets import load_image
+from keras_attn.images import load_image
 from keras_attn.models import image_encoder_config
 from keras_attn.tasks import Caption, Captioner
 from keras_attn.training import read_training_notes

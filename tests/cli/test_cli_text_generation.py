@@ -15,7 +15,7 @@ from command_runs import (
     run_elsewhere,
 )
 
-from keras_attn.datasets import split_text
+from keras_attn.records import split_text
 from keras_attn.tasks import TextGenerationUse, TextGenerator
 from keras_attn.training import read_training_notes
 

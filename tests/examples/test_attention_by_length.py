@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_attn.datasets import TranslationPair, template
+from keras_attn.records import TranslationPair, template
 from keras_attn.settings import read_settings
 
 FOLDER = Path(__file__).parents[2] / "examples" / "attention_by_length"

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import sys
 import zipfile
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pytest
 from PIL import Image
 from processes import run_python
 
-from keras_attn.datasets import draw_shapes, save_drawn_shapes
+sys.path.append(str(Path(__file__).parents[2]))
+from benchmarks.drawn_shapes import draw_shapes, save_drawn_shapes
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples/captioning.py"

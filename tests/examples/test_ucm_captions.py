@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from keras_attn.datasets import CaptionedImage
+from keras_attn.images import CaptionedImage
 from keras_attn.models import CAPTIONERS, small_cnn_encoder
 from keras_attn.settings import read_settings
 from keras_attn.tasks import Captioner

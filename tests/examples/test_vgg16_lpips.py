@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from keras_attn.datasets import DownloadError
+from keras_attn.corpora import DownloadError
 from keras_attn.models import applications_encoder
 
 sys.path.append(str(Path(__file__).parents[2] / "examples/ucm_captions"))

@@ -6,7 +6,7 @@ import sys
 import keras
 import numpy as np
 
-from keras_attn.datasets import PackedBatches, TokenBatches
+from keras_attn.batches import PackedBatches, TokenBatches
 from keras_attn.layers import (
     PositionalEncoding,
     TokenEmbedding,

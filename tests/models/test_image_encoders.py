@@ -9,7 +9,7 @@ import tensorflow as tf
 from model_toys import compile_for
 
 from keras_attn import attention_maps
-from keras_attn.datasets import DownloadError
+from keras_attn.corpora import DownloadError
 from keras_attn.layers import ImagePreprocessing
 from keras_attn.models import (
     ImageEncoder,

@@ -8,7 +8,7 @@ import pytest
 from packed_script import CASES, everything, pairs
 from processes import answer
 
-from keras_attn.datasets import PackedBatches
+from keras_attn.batches import PackedBatches
 from keras_attn.layers import DecoderBlock
 from keras_attn.models import (
     RecurrentEncoderDecoderConfig,

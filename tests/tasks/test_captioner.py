@@ -29,7 +29,7 @@ from PIL import Image
 from processes import answer
 from tracing import eagerly
 
-from keras_attn.datasets import CaptionedImage, FeatureCache
+from keras_attn.images import CaptionedImage, FeatureCache
 from keras_attn.metrics import caption_scores
 from keras_attn.models import small_cnn_encoder
 from keras_attn.tasks import Caption, Captioner, Translator

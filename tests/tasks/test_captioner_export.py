@@ -26,8 +26,8 @@ from PIL import Image
 from processes import answer
 
 from keras_attn import export
-from keras_attn.datasets import load_image
 from keras_attn.export import check_equal
+from keras_attn.images import load_image
 from keras_attn.tasks import captioner as captioner_module
 from keras_attn.tasks import captioning_graph
 from keras_attn.tasks.captioning_graph import decode_picture, stacked

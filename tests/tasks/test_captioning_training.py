@@ -10,7 +10,8 @@ from captioning_toys import CAPTIONED, CAPTIONS, MORE, PICTURES, small
 from PIL import Image
 from tracing import eagerly
 
-from keras_attn.datasets import CaptionedImage, EmojiPicture
+from keras_attn.corpora import EmojiPicture
+from keras_attn.images import CaptionedImage
 from keras_attn.models import CAPTIONERS, ImageEncoderConfig, image_encoder_config
 from keras_attn.tasks import (
     Captioner,

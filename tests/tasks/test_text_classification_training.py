@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from text_classification_toys import EXAMPLES, TEXTS, TOKENIZERS
 
-from keras_attn.datasets import LabelledText
 from keras_attn.models import TEXT_CLASSIFIERS
+from keras_attn.records import LabelledText
 from keras_attn.tasks import (
     TextClassificationData,
     TextClassificationTraining,

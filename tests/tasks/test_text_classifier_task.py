@@ -30,14 +30,14 @@ from text_classification_toys import (
 from tracing import eagerly
 
 from keras_attn import attention_maps
-from keras_attn.datasets import LabelledText
-from keras_attn.datasets.classification_batches import truncate
+from keras_attn.batches.classification_batches import truncate
 from keras_attn.models import (
     TEXT_CLASSIFIERS,
     BagClassifierConfig,
     TransformerClassifierConfig,
     embedding_and_rest,
 )
+from keras_attn.records import LabelledText
 from keras_attn.tasks import TextClassifier, Translator
 from keras_attn.tasks.classification_labels import warn_of_imbalance
 from keras_attn.text import CharacterTokenizer

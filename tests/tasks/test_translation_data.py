@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from translation_toys import PAIRS, write_pairs
 
-from keras_attn.datasets import TokenBatches
+from keras_attn.batches import TokenBatches
 from keras_attn.tasks import (
     PreparedTranslation,
     TranslationData,

@@ -12,7 +12,7 @@ import translation_toys
 from processes import answer
 from translation_toys import CONFIG, PAIRS
 
-from keras_attn.datasets import TokenBatches
+from keras_attn.batches import TokenBatches
 from keras_attn.tasks import TranslationTest, Translator
 from keras_attn.tasks.task_file import FORMAT_VERSION
 from keras_attn.text import BytePairTokenizer

@@ -5,8 +5,8 @@ import csv
 import keras
 import numpy as np
 
+from keras_attn.batches import EpochOrder, TokenBatches
 from keras_attn.cli import main
-from keras_attn.datasets import EpochOrder, TokenBatches
 from keras_attn.layers import DecoderBlock, MultiHeadAttention, TokenEmbedding
 from keras_attn.metrics import Perplexity
 from keras_attn.tasks.compiling import make_adam

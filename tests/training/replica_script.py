@@ -17,7 +17,7 @@ from distribution_toys import (
     values,
 )
 
-from keras_attn.datasets import TextBatches
+from keras_attn.batches import TextBatches
 from keras_attn.layers import DoublyStochasticLoss, MultiHeadAttention
 from keras_attn.training import (
     ChunkedLossModel,

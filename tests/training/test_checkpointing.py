@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_attn.datasets import TokenBatches
+from keras_attn.batches import TokenBatches
 from keras_attn.metrics import MaskedAccuracy
 from keras_attn.training import (
     MaskedCrossEntropy,

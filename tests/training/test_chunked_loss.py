@@ -11,7 +11,7 @@ import torch
 from keras import ops
 from processes import answer
 
-from keras_attn.datasets import TokenBatches
+from keras_attn.batches import TokenBatches
 from keras_attn.layers import TokenEmbedding
 from keras_attn.metrics import Perplexity
 from keras_attn.models import TransformerEncoderDecoderConfig

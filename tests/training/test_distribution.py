@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from processes import answer
 
-from keras_attn.datasets import TextBatches, TextWindows, TokenBatches
+from keras_attn.batches import TextBatches, TextWindows, TokenBatches
 from keras_attn.tasks import TranslationTraining
 from keras_attn.training import (
     ProcessBatches,

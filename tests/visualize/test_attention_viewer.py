@@ -13,7 +13,7 @@ from browser import Browser, needs_chromium
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_attn.datasets import load_image
+from keras_attn.images import load_image
 from keras_attn.visualize import AttentionPart, AttentionView, attention_viewer
 from keras_attn.visualize.token_display import displayed_tokens
 from keras_attn.visualize.viewer_page import encode_weights

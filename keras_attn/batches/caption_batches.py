@@ -1,0 +1,360 @@
+"""Batches of captioned pictures for teacher forcing, for `fit` on any backend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from keras_attn.batches.bucketing import (
+    Bucket,
+    BucketedBatches,
+    Ids,
+    ceil,
+    check_ids,
+    flatten,
+    merge_buckets,
+    pack,
+    padded,
+    teacher_forcing,
+)
+from keras_attn.batches.epochs import check_least
+from keras_attn.images.feature_cache import FeatureCache
+from keras_attn.images.loading import MAX_PIXELS, check_sizes, load_image
+from keras_attn.records.parallel import many
+from keras_attn.records.reading import is_integer
+
+Batch = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]
+
+
+class Pictures(Protocol):
+    """What `CaptionBatches` reads pictures from: `CachedRegions`, `PictureFiles`, or your own."""
+
+    shape: tuple[int, ...]
+    """Of one picture."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, numbers: Iterable[int]) -> np.ndarray:
+        """The pictures of these numbers, (B, *shape)."""
+        ...
+
+
+class CachedRegions:
+    """The regions of pictures, out of a `FeatureCache` on the disk.
+
+    They are read when they are asked for: the features need not fit into memory, and those that do
+    stay there by the file cache of the system.
+
+    Args:
+        cache: A cache that has been filled with all of the pictures.
+        paths: The pictures' files, in the order of their numbers.
+
+    Raises:
+        ValueError: No paths, or pictures whose features are not in the cache.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> from PIL import Image
+    >>> folder = tempfile.mkdtemp()
+    >>> path = os.path.join(folder, "red.png")
+    >>> Image.new("RGB", (8, 8), "red").save(path)
+    >>> cache = FeatureCache(os.path.join(folder, "features"), {"encoder": "mean"})
+    >>> _ = cache.fill([path], lambda x: x.mean((1, 2))[:, None] / 255.0, image_size=8, verbose=0)
+    >>> regions = CachedRegions(cache, [path])
+    >>> len(regions), regions.shape, regions.read([0, 0]).tolist()
+    (1, (1, 3), [[[1.0, 0.0, 0.0]], [[1.0, 0.0, 0.0]]])
+    """
+
+    def __init__(self, cache: FeatureCache, paths: Iterable[str | os.PathLike[str]]):
+        self.cache = cache
+        self.paths = _at_least_one(paths)
+        missing = [path for path in self.paths if path not in cache]
+        if missing:
+            raise ValueError(
+                f"Expected the features of {many(len(self.paths), 'picture')} in {cache.folder}. "
+                f"Received: none of {len(missing):,} of them, such as {missing[0]}. Call "
+                "`cache.fill` with them first."
+            )
+        self.shape: tuple[int, int] = cache.shape
+        """(R, D)."""
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def read(self, numbers: Iterable[int]) -> np.ndarray:
+        """The regions of some pictures.
+
+        Args:
+            numbers: B numbers, from 0 to `len(self) - 1`.
+
+        Returns:
+            A NumPy array (B, R, D) of float32.
+
+        Raises:
+            IndexError: There is no picture of a number.
+        """
+        numbers = _checked_numbers(numbers, len(self))
+        regions = np.empty((len(numbers), *self.shape), "float32")
+        for row, number in zip(regions, numbers, strict=True):
+            row[:] = self.cache[self.paths[number]]
+        return regions
+
+
+class PictureFiles:
+    """Pictures out of their files, of one size; kept in memory where all of them fit.
+
+    Args:
+        paths: The pictures' files, in the order of their numbers. They are opened when they are
+            asked for first: `check_images` finds the broken ones before.
+        image_size: (H, W) to which they are resized, or one number for both, as in `load_image`.
+        keep_bytes: If all pictures, resized, take no more than this, each file is read once and
+            the picture kept; else files are read each time.
+        max_pixels: As in `load_image`.
+
+    Raises:
+        FileNotFoundError: Files that are not there.
+        ValueError: No paths; settings out of range.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> from PIL import Image
+    >>> path = os.path.join(tempfile.mkdtemp(), "red.png")
+    >>> Image.new("RGB", (8, 6), "red").save(path)
+    >>> pictures = PictureFiles([path], image_size=4)
+    >>> pictures.shape, pictures.read([0, 0]).shape, pictures.read([0])[0, 0, 0].tolist()
+    ((4, 4, 3), (2, 4, 4, 3), [255, 0, 0])
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        image_size: int | tuple[int, int],
+        keep_bytes: int = 2**30,
+        max_pixels: int = MAX_PIXELS,
+    ):
+        size = check_sizes(image_size, max_pixels)
+        if size is None:
+            raise ValueError("Expected an `image_size`: (H, W), or one number. Received: None.")
+        if not is_integer(keep_bytes, 0):
+            raise ValueError(
+                f"Expected `keep_bytes` to be an integer >= 0. Received: {keep_bytes!r}."
+            )
+        self.paths = _at_least_one(paths)
+        missing = [path for path in self.paths if not os.path.exists(path)]
+        if missing:
+            raise FileNotFoundError(
+                f"Expected {many(len(self.paths), 'picture')}. Received: {len(missing):,} paths "
+                f"without a file, such as {missing[0]}."
+            )
+        self.shape: tuple[int, int, int] = (*size, 3)
+        """(H, W, 3)."""
+        self.max_pixels = max_pixels
+        self._kept: np.ndarray | None = None
+        self._there = np.zeros(len(self.paths), "bool")
+        if len(self.paths) * int(np.prod(self.shape)) <= keep_bytes:
+            self._kept = np.empty((len(self.paths), *self.shape), "uint8")
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def read(self, numbers: Iterable[int]) -> np.ndarray:
+        """Some pictures.
+
+        Args:
+            numbers: B numbers, from 0 to `len(self) - 1`.
+
+        Returns:
+            A NumPy array (B, H, W, 3) of uint8.
+
+        Raises:
+            IndexError: There is no picture of a number.
+            OSError: A file cannot be read.
+            ValueError: A picture is broken; the message names it.
+        """
+        numbers = _checked_numbers(numbers, len(self))
+        if self._kept is None:
+            distinct, rows = np.unique(numbers, return_inverse=True)
+            pictures = np.empty((len(distinct), *self.shape), "uint8")
+            for picture, number in zip(pictures, distinct, strict=True):
+                picture[:] = self._load(number)
+            return pictures[rows.reshape(-1)]
+        for number in numbers:
+            if not self._there[number]:  # two threads may both read it, and write the same
+                self._kept[number] = self._load(number)
+                self._there[number] = True
+        return self._kept[numbers]
+
+    def _load(self, number: int) -> np.ndarray:
+        return load_image(self.paths[number], self.shape[:2], self.max_pixels)
+
+
+class CaptionBatches(BucketedBatches):
+    """Batches of pictures with their tokenised captions for teacher forcing, bucketed by length.
+
+    Each batch is `({"regions", "target_ids"}, labels, sample_weight)`, NumPy arrays
+
+        regions        (B, R, D) float32   or "images": (B, H, W, 3) uint8, as `pictures` gives them
+        target_ids     (B, T) int32        start, y_1, ..., y_n,           then padding
+        labels         (B, T) int32        y_1, ..., y_n, end,             then padding
+        sample_weight  (B, T) float32      1 on the labels that count, 0 on padding
+
+    A picture with five captions is five examples; an epoch holds each caption exactly once. A
+    batch reads the pictures it needs when it is made, so they need not be in memory.
+
+    Captions of like lengths (rounded up to multiples of `multiple`) form a bucket, and all batches
+    of a bucket have *one* shape; there are at most `max_shapes` of them, as in `TokenBatches`, so
+    that a backend that compiles for each shape does so at most `max_shapes` times. Rows are made
+    even over the batches of a bucket; where a last batch is not full, or its rows are no multiple
+    of `rows_multiple_of`, rows of it are repeated with weight 0 and padding for tokens and labels.
+
+    The order is made from `seed` and the number of the epoch alone: `fit` goes on to the next
+    epoch by itself, `set_epoch(n)` takes up a run, and `EpochOrder(batches)` and `fit_resumable`
+    bind the order to the epochs that `fit` counts. **Give `shuffle=False` to `fit`**, whose
+    default shuffles the batches once more.
+
+    Args:
+        pictures: `CachedRegions`, `PictureFiles`, or anything else with `len()`, the `shape` of
+            one and `read(numbers) -> (B, *shape)`.
+        numbers: Of each caption, the number of its picture in `pictures`.
+        ids: Token ids of the captions, *without* start and end.
+        start_id: Id put before the decoder's input.
+        end_id: Id put after the labels.
+        pad_id: Id of padding; it must not occur in the data.
+        name: What the model calls the input of the pictures.
+        batch_size: Most captions of a batch.
+        max_length: Most tokens of a caption that is kept, its end token included. Longer ones are
+            left out and counted in `dropped`. None: everything is kept.
+        multiple: Lengths are padded to multiples of this (the longest one to `max_length` at most).
+        max_shapes: Most shapes of batches.
+        rows_multiple_of: Rows of each batch are filled up to a multiple of this: the number of
+            devices, with `keras.distribution` or `tf.distribute`.
+        shuffle: False: always the same order, for validation.
+        seed: Any integer >= 0.
+        workers: Threads that make batches ahead, if more than 1; worth it where pictures are read
+            from files each time.
+        max_queue_size: Batches made ahead by several workers.
+
+    Raises:
+        ValueError: No captions, not as many numbers as captions, numbers without a picture, ids
+            that are not integers >= 0, `pad_id` in the data, no caption that is short enough,
+            settings out of range.
+
+    Example:
+
+    >>> class Drawn:
+    ...     shape = (1, 2)
+    ...     def __len__(self):
+    ...         return 2
+    ...     def read(self, numbers):
+    ...         return np.float32([[[n, n]] for n in numbers])
+    >>> batches = CaptionBatches(
+    ...     Drawn(), [1, 0], [[8, 9], [7]], start_id=1, end_id=2, shuffle=False
+    ... )
+    >>> inputs, labels, weight = batches[0]
+    >>> inputs["regions"].tolist(), inputs["target_ids"].tolist()
+    ([[[1.0, 1.0]], [[0.0, 0.0]]], [[1, 8, 9, 0], [1, 7, 0, 0]])
+    >>> labels.tolist(), weight.tolist()
+    ([[8, 9, 2, 0], [7, 2, 0, 0]], [[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
+    """
+
+    def __init__(
+        self,
+        pictures: Pictures,
+        numbers: Sequence[int] | np.ndarray,
+        ids: Ids,
+        *,
+        start_id: int,
+        end_id: int,
+        pad_id: int = 0,
+        name: str = "regions",
+        batch_size: int = 64,
+        max_length: int | None = None,
+        multiple: int = 4,
+        max_shapes: int = 4,
+        rows_multiple_of: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
+        workers: int = 1,
+        max_queue_size: int = 10,
+    ):
+        super().__init__(shuffle, seed, workers, max_queue_size)
+        check_least(
+            batch_size=(batch_size, 1),
+            max_length=(max_length, 1),
+            multiple=(multiple, 1),
+            max_shapes=(max_shapes, 1),
+            rows_multiple_of=(rows_multiple_of, 1),
+        )
+        check_ids(pad_id, start_id, end_id)
+        if name == "target_ids":
+            raise ValueError(
+                "Expected a `name` of the pictures that is not that of the captions. "
+                f"Received: {name!r}."
+            )
+        if len(numbers) != len(ids) or not len(ids):
+            raise ValueError(
+                "Expected as many numbers of pictures as captions, and at least one. "
+                f"Received: {len(numbers)} numbers and {len(ids)} captions."
+            )
+        self.pictures = pictures
+        self.name = name
+        self.pad_id = pad_id
+        try:
+            numbers = _checked_numbers(numbers, len(pictures))
+        except IndexError as error:
+            raise ValueError(str(error)) from None
+        flat, lengths = flatten(ids, "ids", pad_id)
+        longest = lengths + 1
+        kept = self._keep(longest, "max_length", max_length, "caption")
+        self._real_tokens = int(longest[kept].sum())
+        self._buckets = []
+        widths = ceil(longest, multiple) * multiple
+        for (width,), members in merge_buckets(widths[:, None], kept, max_shapes):
+            if max_length is not None:  # which need not be a multiple
+                width = min(width, max_length)
+            arrays = {
+                "numbers": numbers[members],
+                "targets": padded(flat, lengths, members, width + 1, pad_id, start_id, end_id),
+            }
+            packing = pack(len(members), batch_size, rows_multiple_of)
+            self._buckets.append(Bucket(arrays, (width,), packing))
+        self._ready()
+
+    def __getitem__(self, index: int) -> Batch:
+        bucket, picked = self._take(index)
+        rows = bucket.batch(picked)
+        target_ids, labels, weights = teacher_forcing(rows["targets"], len(picked), self.pad_id)
+        target_ids[len(picked) :] = self.pad_id  # a loss of the attention sees no weights
+        pictures = self.pictures.read(rows["numbers"])
+        return {self.name: pictures, "target_ids": target_ids}, labels, weights
+
+
+def _at_least_one(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    if isinstance(paths, str | bytes | os.PathLike):
+        raise ValueError(f"Expected a list of paths. Received: {paths!r}.")
+    paths = [os.fspath(path) for path in paths]
+    if not paths:
+        raise ValueError("Expected at least one picture. Received: no paths.")
+    return paths
+
+
+def _checked_numbers(numbers: Any, count: int) -> np.ndarray:
+    """Numbers of pictures, as int64 (B,)."""
+    given = np.asarray(numbers if isinstance(numbers, np.ndarray) else list(numbers))
+    if given.ndim == 1 and not given.size:
+        return given.astype("int64")
+    if given.ndim == 1 and given.dtype.kind in "iu":
+        if given.min() >= 0 and given.max() < count:
+            return given.astype("int64")
+        received = f"numbers from {given.min()} to {given.max()}"
+    else:
+        received = f"{given.dtype} values of shape {given.shape}"
+    raise IndexError(
+        f"Expected a vector of integers from 0 to {count - 1}, the numbers of "
+        f"{many(count, 'picture')}. Received: {received}."
+    )

@@ -1,0 +1,308 @@
+"""Batches of token ids with labels, for classifiers on any backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.batches.bucketing import (
+    Bucket,
+    BucketedBatches,
+    Ids,
+    ceil,
+    check_ids,
+    flatten,
+    merge_buckets,
+    pack,
+    padded,
+)
+from keras_attn.batches.epochs import check_least
+
+TRUNCATIONS = ("head", "tail", "head_tail")
+
+
+def truncate(ids: Any, max_length: int, strategy: str = "head") -> Any:
+    """Shortens a text to its `max_length` most telling tokens, if it is longer.
+
+    References:
+        - [Sun et al., 2019](https://arxiv.org/abs/1905.05583): of IMDB's reviews BERT does best
+          with the first quarter of its tokens from the head and the others from the tail.
+
+    Args:
+        ids: The ids of a text: a list, or a vector.
+        max_length: Most ids that are kept.
+        strategy: `"head"`: the first ones. `"tail"`: the last ones. `"head_tail"`: a quarter
+            (rounded down) of the first ones and, for the others, the last ones.
+
+    Returns:
+        A list or a vector of at most `max_length` ids, in their order.
+
+    Raises:
+        ValueError: Another strategy, or a `max_length` below 1.
+
+    Example:
+
+    >>> ids = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    >>> truncate(ids, 4), truncate(ids, 4, "tail"), truncate(ids, 4, "head_tail")
+    ([1, 2, 3, 4], [6, 7, 8, 9], [1, 7, 8, 9])
+    """
+    if strategy not in TRUNCATIONS:
+        raise ValueError(
+            f"Expected a truncation of {', '.join(map(repr, TRUNCATIONS))}. Received: {strategy!r}."
+        )
+    if isinstance(max_length, bool) or max_length < 1:
+        raise ValueError(f"`max_length` must be >= 1. Received: {max_length!r}")
+    if len(ids) <= max_length:
+        return ids
+    head = {"head": max_length, "tail": 0, "head_tail": max_length // 4}[strategy]
+    first, last = ids[:head], ids[len(ids) - (max_length - head) :]
+    return np.concatenate([first, last]) if isinstance(ids, np.ndarray) else [*first, *last]
+
+
+def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.ndarray:
+    """The weight of each class with which all classes count the same: n / (classes * its texts).
+
+    Over all texts the mean weight is 1, if each class has one at least.
+
+    Args:
+        labels: The class of each text, from 0.
+        num_classes: Number of classes.
+
+    Returns:
+        float32 `(num_classes,)`; 0 for a class without a text. `class_weights(...)[labels]` are the
+        weights of the texts.
+
+    Raises:
+        ValueError: Labels that are no integers from 0 to `num_classes - 1`.
+
+    Example:
+
+    >>> class_weights([0, 1, 2, 2, 2, 2], 3).tolist()
+    [2.0, 2.0, 0.5]
+    """
+    labels = np.asarray(labels)
+    valid = labels.ndim == 1 and labels.size and labels.dtype.kind in "iu"
+    if not valid or labels.min() < 0 or labels.max() >= num_classes:
+        raise ValueError(
+            f"Expected a vector of integer labels from 0 to {num_classes - 1}. Received: "
+            f"{labels.dtype} values of shape {labels.shape}"
+            + (f", from {labels.min()} to {labels.max()}." if valid else ".")
+        )
+    counts = np.bincount(labels, minlength=num_classes)
+    weights = len(labels) / (num_classes * np.maximum(counts, 1))
+    return np.where(counts > 0, weights, 0.0).astype("float32")
+
+
+class TextBatches(BucketedBatches):
+    """Batches of tokenised texts with their labels, bucketed by length.
+
+    Each batch is `(ids, labels, sample_weight)`, or `(ids,)` where there are no labels:
+
+        ids            (B, S) int32        start, the ids of a text, end, then padding
+        labels         (B,) int32          its class; or (B, C) float32, 0 or 1 for each class
+        sample_weight  (B,) float32        its weight; 0 in rows that only fill a batch
+
+    Texts of like lengths (rounded up to multiples of `multiple`) form a bucket, and all batches of
+    a bucket have *one* shape; there are at most `max_shapes` of them, as in `TokenBatches`, so that
+    a backend that compiles for each shape does so at most `max_shapes` times. Rows are made even
+    over the batches of a bucket; where a last batch is not full, rows of it are repeated with
+    weight 0. Where `rows_multiple_of` adds further rows, the weights of the others grow by as much,
+    `rows / rows without it`: losses of Keras are means over all rows, and stay what they are. A
+    text without a token is a row of padding (and start and end): it stays, as every text wants an
+    answer.
+
+    An epoch holds every text exactly once. Its order is made from `seed` and the number of the
+    epoch alone: `fit` goes on to the next epoch by itself, `set_epoch(n)` takes up a run, and
+    `EpochOrder(batches)` and `fit_resumable` bind the order to the epochs that `fit` counts.
+    **Give `shuffle=False` to `fit`**, whose default shuffles the batches once more.
+
+    For predictions leave `labels` out and set `shuffle=False`; as the buckets change the order,
+    `batches.restore(model.predict(batches))` brings it back.
+
+    Args:
+        ids: Token ids of the texts, *without* start and end.
+        labels: The class of each text, integers from 0; or 0 and 1 of shape (texts, classes), for
+            texts with several labels. None: there are none.
+        weights: Weight of each text, at least 0, such as `class_weights(labels, n)[labels]`.
+            None: 1.
+        batch_size: Most texts of a batch. None: as many as `tokens_per_batch` allows.
+        tokens_per_batch: Most positions of a batch, padding included: `texts * S`. None: any.
+        max_length: Most ids of a row, start and end included; longer texts are shortened, and
+            counted in `truncated` and `lost_share`. None: all is kept.
+        truncation: How they are shortened: `"head"`, `"tail"` or `"head_tail"`, as in `truncate`.
+        start_id: Id put before each text, such as that of BERT's `[CLS]`. None: nothing.
+        end_id: Id put after it. None: nothing.
+        pad_id: Id of padding; it must not occur in the data.
+        multiple: Lengths are padded to multiples of this (the longest one to `max_length` at most).
+        max_shapes: Most shapes of batches.
+        rows_multiple_of: Rows of each batch are filled up to a multiple of this: the number of
+            devices, with `keras.distribution` or `tf.distribute`.
+        shuffle: False: always the same order, for validation.
+        seed: Any integer >= 0.
+
+    Raises:
+        ValueError: Numbers of texts, labels and weights that differ, or are 0; ids, labels or
+            weights of another kind; `pad_id` in the data; settings out of range.
+
+    Example:
+
+    >>> batches = TextBatches([[5, 6, 7], [8]], [1, 0], max_length=4, start_id=2, multiple=4)
+    >>> ids, labels, weight = batches[0]
+    >>> sorted(zip(labels.tolist(), ids.tolist()))
+    [(0, [2, 8, 0, 0]), (1, [2, 5, 6, 7])]
+    """
+
+    def __init__(
+        self,
+        ids: Ids,
+        labels: Any = None,
+        weights: Any = None,
+        *,
+        batch_size: int | None = 32,
+        tokens_per_batch: int | None = None,
+        max_length: int | None = None,
+        truncation: str = "head",
+        start_id: int | None = None,
+        end_id: int | None = None,
+        pad_id: int = 0,
+        multiple: int = 16,
+        max_shapes: int = 12,
+        rows_multiple_of: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
+    ):
+        super().__init__(shuffle, seed)
+        around = sum(special is not None for special in (start_id, end_id))
+        check_least(
+            batch_size=(batch_size, 1),
+            tokens_per_batch=(tokens_per_batch, 1),
+            max_length=(max_length, 1 + around),
+            multiple=(multiple, 1),
+            max_shapes=(max_shapes, 1),
+            rows_multiple_of=(rows_multiple_of, 1),
+        )
+        if batch_size is None and tokens_per_batch is None:
+            raise ValueError("Expected a `batch_size` or `tokens_per_batch`. Received: None twice.")
+        check_ids(pad_id, start_id, end_id)
+        if not len(ids):
+            raise ValueError("Expected at least one text. Received: no ids.")
+        self.pad_id = pad_id
+        self._num_examples = len(ids)
+        self._labels = _checked_labels(labels, len(ids))
+        self._weights = _checked_weights(weights, len(ids), labels is not None)
+
+        room = None if max_length is None else max_length - around
+        given = np.fromiter((len(row) for row in ids), "int64", len(ids))
+        truncate([], room or 1, truncation)  # checks the strategy
+        if room is not None:
+            ids = [truncate(row, room, truncation) for row in ids]
+        flat, lengths = flatten(ids, "ids", pad_id)
+        self._truncated = int(np.sum(lengths < given))
+        self._lost_share = float(1.0 - lengths.sum() / max(1, given.sum()))
+
+        longest = lengths + around
+        self._real_tokens = int(longest.sum())
+        widths = np.maximum(1, ceil(longest, multiple)) * multiple
+        self._buckets = []
+        everything = np.ones(len(ids), "bool")
+        for (width,), members in merge_buckets(widths[:, None], everything, max_shapes):
+            if max_length is not None:  # which need not be a multiple
+                width = min(width, max_length)
+            rows = padded(flat, lengths, members, width, pad_id, start_id, end_id)
+            most = len(members) if batch_size is None else batch_size
+            if tokens_per_batch is not None:
+                most = min(most, tokens_per_batch // width)
+            packing = pack(len(members), most, rows_multiple_of)
+            self._buckets.append(Bucket({"ids": rows, "members": members}, (width,), packing))
+        self._ready()
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, ...]:
+        bucket, picked = self._take(index)
+        rows = bucket.batch(picked)
+        if self._labels is None:
+            return (rows["ids"],)
+        more = np.float32(bucket.packing.rows / bucket.packing.examples)
+        weights = self._weights[rows["members"]] * more
+        weights[len(picked) :] = 0.0
+        return rows["ids"], self._labels[rows["members"]], weights
+
+    def restore(self, outputs: Any) -> np.ndarray:
+        """Brings what `model.predict(batches)` gave into the order of the texts.
+
+        Args:
+            outputs: An array with a row for each row of all batches.
+
+        Returns:
+            An array with a row for each text.
+
+        Raises:
+            ValueError: Another number of rows, or shuffled batches.
+
+        Example:
+
+        >>> batches = TextBatches([[5] * 40, [6], [7] * 30], shuffle=False)
+        >>> rows = np.concatenate([batch[:, 0] for (batch,) in batches])
+        >>> rows.tolist(), batches.restore(rows).tolist()
+        ([6, 7, 5], [5, 6, 7])
+        """
+        if self.shuffle:
+            raise ValueError("The order can be restored with `shuffle=False` only. Received: True.")
+        outputs = np.asarray(outputs)
+        total = sum(b.packing.rows * b.packing.count for b in self._buckets)
+        if outputs.shape[:1] != (total,):
+            raise ValueError(
+                f"Expected outputs for the {total} rows of all batches. Received: an array of "
+                f"shape {outputs.shape}."
+            )
+        restored = np.empty((self.num_examples, *outputs.shape[1:]), outputs.dtype)
+        orders, batches, _ = self._plan
+        at = 0
+        for number, part in (self._batches[batch] for batch in batches):
+            bucket = self._buckets[number]
+            most = bucket.packing.examples
+            picked = orders[number][part * most : (part + 1) * most]
+            restored[bucket.arrays["members"][picked]] = outputs[at : at + len(picked)]
+            at += bucket.packing.rows
+        return restored
+
+    @property
+    def truncated(self) -> int:
+        """Number of texts that were shortened to `max_length`."""
+        return self._truncated
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the ids of all texts that shortening has taken away."""
+        return self._lost_share
+
+
+def _checked_labels(labels: Any, count: int) -> np.ndarray | None:
+    """Classes as int32 (N,), or 0 and 1 as float32 (N, C)."""
+    if labels is None:
+        return None
+    labels = np.asarray(labels)
+    if labels.shape[:1] == (count,) and labels.dtype.kind in "iufb":
+        if labels.ndim == 1 and labels.dtype.kind in "iu" and labels.min() >= 0:
+            return labels.astype("int32")
+        if labels.ndim == 2 and np.isin(labels, (0, 1)).all():
+            return labels.astype("float32")
+    raise ValueError(
+        f"Expected `labels` to be {count} integers >= 0, or 0 and 1 of shape ({count}, classes). "
+        f"Received: {labels.dtype} values of shape {labels.shape}."
+    )
+
+
+def _checked_weights(weights: Any, count: int, labelled: bool) -> np.ndarray:
+    if weights is None:
+        return np.ones(count, "float32")
+    if not labelled:
+        raise ValueError("`weights` need `labels`. Received: weights without labels.")
+    weights = np.asarray(weights, "float32")
+    if weights.shape != (count,) or not np.isfinite(weights).all() or weights.min() < 0:
+        raise ValueError(
+            f"Expected `weights` to be {count} finite numbers >= 0. Received: values of shape "
+            f"{weights.shape}" + (f", the smallest {weights.min()}." if weights.size else ".")
+        )
+    return weights

@@ -1,0 +1,156 @@
+"""Windows of one long text, for language models on any backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.batches.bucketing import ceil
+from keras_attn.batches.epochs import EpochBatches, check_least
+
+Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class TextWindows(EpochBatches):
+    """A stream of ids cut into windows: each token is predicted from those before it.
+
+    Each batch is `(ids, labels, sample_weight)`, NumPy arrays of one shape
+
+        ids            (B, T) int32     start, c_s, ..., c_{s+T-2}
+        labels         (B, T) int32     c_s, ..., c_{s+T-1}
+        sample_weight  (B, T) float32   1; 0 in rows that only fill a batch
+
+    Every window begins with the start token, which so comes to mean "somewhere in a text".
+
+    An epoch is one pass: windows side by side, from a place that is drawn anew for each epoch, so
+    that windows begin elsewhere each time; what is left over before and after is less than two
+    windows. Its order is made from `seed` and the number of the epoch alone. As with
+    `TokenBatches`: `set_epoch(n)` takes up a run, the callback `EpochOrder(windows)` binds the
+    order to the epochs that `fit` counts, and **`fit` wants `shuffle=False`**.
+
+    Args:
+        ids: The stream, integers of the vocabulary, at least `sequence_length` of them.
+        start_id: Id put before each window.
+        sequence_length: Length T of a window.
+        batch_size: Windows of a batch.
+        shuffle: False: always the same windows, from the beginning, in their order.
+        seed: Any integer >= 0.
+        rows_multiple_of: Rows B of each batch are filled up to a multiple of this: the number of
+            devices, with `keras.distribution` or `tf.distribute`.
+
+    Raises:
+        ValueError: For a stream that is no vector of integers or too short, and settings out of
+            range.
+
+    Example:
+
+    >>> windows = TextWindows([5, 6, 7, 8], 1, sequence_length=2, batch_size=2, shuffle=False)
+    >>> ids, labels, weight = windows[0]
+    >>> ids.tolist(), labels.tolist()
+    ([[1, 5], [1, 7]], [[5, 6], [7, 8]])
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[int] | np.ndarray,
+        start_id: int,
+        sequence_length: int = 256,
+        batch_size: int = 64,
+        shuffle: bool = True,
+        seed: int = 0,
+        rows_multiple_of: int = 1,
+    ):
+        super().__init__(shuffle, seed)
+        check_least(
+            sequence_length=(sequence_length, 1),
+            batch_size=(batch_size, 1),
+            rows_multiple_of=(rows_multiple_of, 1),
+        )
+        ids = np.asarray(ids)
+        if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+            raise ValueError(
+                f"Expected `ids` to be a vector of integers. Received: {ids.dtype} values of shape "
+                f"{ids.shape}."
+            )
+        if len(ids) < sequence_length:
+            raise ValueError(
+                f"Expected at least one window of `sequence_length`={sequence_length} ids. "
+                f"Received: {len(ids)} ids. Give more text, or shorter windows."
+            )
+        self.ids = ids.astype("int32")
+        self.start_id = start_id
+        self.sequence_length = sequence_length
+        self.batch_size = batch_size
+        self.rows = ceil(batch_size, rows_multiple_of) * rows_multiple_of
+        """Rows B of each batch."""
+        whole = len(ids) // sequence_length
+        # Drawn places want room to move.
+        self._count = max(1, whole - 1) if shuffle else whole
+        self.set_epoch(0)
+
+    def __len__(self) -> int:
+        return ceil(self._count, self.batch_size)
+
+    def __getitem__(self, index: int) -> Batch:
+        index, (starts, _) = self._taken(index)
+        picked = starts[index * self.batch_size : (index + 1) * self.batch_size]
+        starts = np.resize(picked, self.rows)  # repeats rows where the batch is not full
+        labels = self.ids[starts[:, None] + np.arange(self.sequence_length)]
+        ids = np.concatenate([np.full_like(labels[:, :1], self.start_id), labels[:, :-1]], axis=1)
+        weight = np.zeros(labels.shape, "float32")
+        weight[: len(picked)] = 1.0
+        return ids, labels, weight
+
+    @property
+    def num_examples(self) -> int:
+        """Number of windows of an epoch."""
+        return self._count
+
+    def _make_plan(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the windows begin, and which batches were taken."""
+        starts = np.arange(self._count) * self.sequence_length
+        if self.shuffle:
+            rng = np.random.default_rng([self.seed, self.epoch])
+            room = len(self.ids) - self._count * self.sequence_length
+            starts = rng.permutation(starts) + rng.integers(room + 1)
+        return starts, np.zeros(len(self), "bool")
+
+
+def scoring_windows(
+    ids: Any, start_id: int, pad_id: int, sequence_length: int, context: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cuts a stream into overlapping windows in which each token is scored exactly once.
+
+    The first window scores all of its tokens, each later one those after its first `context`: a
+    token is predicted from at least `context` tokens before it, where the text has them.
+
+    Args:
+        ids: The stream `(N,)`, at least one id.
+        start_id: Id put before each window.
+        pad_id: What fills the last window.
+        sequence_length: Length T of a window.
+        context: Least context, below `sequence_length`.
+
+    Returns:
+        Windows int32 `(R, T + 1)`, the start token first; and bool `(R, T)`, whether the token
+        after it is scored here.
+
+    Example:
+
+    >>> windows, scored = scoring_windows([5, 6, 7, 8, 9], 1, 0, sequence_length=4, context=2)
+    >>> windows.tolist()
+    [[1, 5, 6, 7, 8], [1, 7, 8, 9, 0]]
+    >>> scored.astype(int).tolist()
+    [[1, 1, 1, 1], [0, 0, 1, 0]]
+    """
+    ids = np.asarray(ids, "int32")
+    T, stride = sequence_length, sequence_length - context
+    rows = 1 + max(0, -(-(len(ids) - T) // stride))
+    places = np.arange(rows)[:, None] * stride + np.arange(T)
+    there = places < len(ids)
+    windows = np.where(there, ids[np.minimum(places, len(ids) - 1)], pad_id)
+    scored = there & ((np.arange(T) >= context) | (np.arange(rows) == 0)[:, None])
+    start = np.full((rows, 1), start_id)
+    return np.concatenate([start, windows], axis=1).astype("int32"), scored

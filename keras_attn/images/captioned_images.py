@@ -1,0 +1,230 @@
+"""Pictures with captions, and what came of reading a file of them."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypedDict
+
+from keras_attn.images.image_problems import (
+    ImageProblem,
+    count_image_problems,
+    describe_image_problems,
+    refuse_image_problems,
+)
+from keras_attn.images.loading import MAX_PIXELS, check_images
+from keras_attn.records.items import Items
+from keras_attn.records.parallel import many
+from keras_attn.records.reading import check_on_error, is_blank
+from keras_attn.white_space import normalize_white_space
+
+
+class CaptionedImage(NamedTuple):
+    """A picture and what people wrote about it.
+
+    Args:
+        path: The picture's file.
+        captions: Its captions, one or more.
+        id: What its data set calls it.
+        split: The side of the data set it belongs to; empty where the data do not say.
+
+    Example:
+
+    >>> image = CaptionedImage("1.jpg", ("A dog runs.", "A dog on a beach."), "1", "train")
+    >>> len(image.captions), image.split
+    (2, 'train')
+    """
+
+    path: str
+    captions: tuple[str, ...]
+    id: str = ""
+    split: str = ""
+
+
+@dataclass(frozen=True)
+class CaptionedImages(Items[CaptionedImage]):
+    """The pictures of a file, in its order, and an account of what was left out.
+
+    It is a sequence of `CaptionedImage`.
+
+    Args:
+        images: The pictures with their captions.
+        where: The file they were read from, for messages.
+        entries: Number of pictures that the file has (of the sides that were asked for).
+        problems: What is wrong with the pictures and captions that were left out.
+
+    Example:
+
+    >>> images = CaptionedImages([CaptionedImage("1.jpg", ("A dog.", "A hound."))], "a.json", 1)
+    >>> len(images), images.paths, images.counts
+    (1, ['1.jpg'], {'entries': 1, 'images': 1, 'captions': 2})
+    >>> print(images.summary())
+    a.json: 1 picture of 1, 2 captions.
+    """
+
+    images: list[CaptionedImage]
+    where: str = "images"
+    entries: int = 0
+    problems: list[ImageProblem] = field(default_factory=list)
+
+    @property
+    def paths(self) -> list[str]:
+        """The pictures' files."""
+        return [image.path for image in self.images]
+
+    @property
+    def captions(self) -> list[str]:
+        """All captions of all pictures."""
+        return [caption for image in self.images for caption in image.captions]
+
+    @property
+    def split_counts(self) -> dict[str, int]:
+        """How many pictures each side has, in the order of the names."""
+        return dict(sorted(Counter(image.split for image in self.images).items()))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers of entries, pictures, captions, and of those with problems by kind.
+
+        A picture with problems of two kinds is counted under both.
+        """
+        return {
+            "entries": self.entries,
+            "images": len(self.images),
+            "captions": sum(len(image.captions) for image in self.images),
+            **count_image_problems(self.problems),
+        }
+
+    def summary(self) -> str:
+        """The counts in words, with the names of the first bad pictures."""
+        captions = many(self.counts["captions"], "caption")
+        text = f"{self.where}: {many(len(self.images), 'picture')} of {self.entries:,}, {captions}."
+        if set(self.split_counts) - {""}:
+            sides = ", ".join(
+                f"{name or 'none'} {count:,}" for name, count in self.split_counts.items()
+            )
+            text += f" Sides: {sides}."
+        if self.problems:
+            text += f" Left out: {describe_image_problems(self.problems)}."
+        return text
+
+    def check_images(
+        self, on_error: str = "error", max_pixels: int = MAX_PIXELS
+    ) -> CaptionedImages:
+        """Reads every picture, to find the broken ones before training does.
+
+        Args:
+            on_error: `"error"`: broken pictures are a ValueError, one for all of them. `"skip"`:
+                they are left out and listed in `problems`.
+            max_pixels: As in `load_image`.
+
+        Returns:
+            A `CaptionedImages` of the whole ones.
+        """
+        checked = check_images(self.paths, on_error, max_pixels)
+        broken = {problem.where for problem in checked.problems}
+        return replace(
+            self,
+            images=[image for image in self.images if image.path not in broken],
+            problems=[*self.problems, *checked.problems],
+        )
+
+
+class CaptionChecks(TypedDict, total=False):
+    """Settings that all readers of captions have; `read_karpathy` describes them."""
+
+    on_error: str
+    check_files: bool
+
+
+class CaptionReading:
+    """Collects the pictures and the problems of one reading."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        image_dir: str | os.PathLike[str] | None,
+        on_error: str = "error",
+        check_files: bool = True,
+    ):
+        check_on_error(on_error)
+        self.where = os.fspath(path)
+        self.folder = Path(path).parent if image_dir is None else Path(image_dir)
+        self.on_error = on_error
+        self.check_files = check_files
+        self.entries = 0
+        self.images: dict[str, CaptionedImage] = {}
+        self.problems: list[ImageProblem] = []
+        if check_files and not self.folder.is_dir():
+            raise NotADirectoryError(
+                f"Expected `image_dir` to be the pictures' folder. Received: {self.folder}, which "
+                "is none. Without pictures the captions are read with check_files=False."
+            )
+
+    def problem(self, where: str, kind: str, what: str) -> None:
+        """Note what is wrong with a picture."""
+        self.problems.append(ImageProblem(where, kind, what))
+
+    def has_type(self, where: str, value: Any, kind: Any, name: str) -> bool:
+        """Whether a value of the file is what it must be; else a problem."""
+        if isinstance(value, kind) and not isinstance(value, bool):
+            return True
+        self.problem(where, "type", f"{name} is of type {type(value).__name__}")
+        return False
+
+    def add(
+        self, name: str, captions: Sequence[Any], id: str = "", split: str = "", subfolder: str = ""
+    ) -> None:
+        """A picture by its file name, with its captions."""
+        self.entries += 1
+        kept = [self._caption(name, n, text) for n, text in enumerate(captions, start=1)]
+        kept = [caption for caption in kept if caption]
+        if not kept:
+            self.problem(name, "no_caption", f"none of {many(len(captions), 'caption')} is left")
+        path = self._file(name, subfolder)
+        if path is None or not kept:
+            return
+        if path in self.images:
+            self.problem(name, "twice", "an earlier entry has the same file")
+            return
+        self.images[path] = CaptionedImage(path, tuple(kept), id, split)
+
+    def _caption(self, name: str, number: int, text: Any) -> str | None:
+        if not self.has_type(name, text, str, f"caption {number}"):
+            return None
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            self.problem(name, "encoding", f"caption {number} has half a surrogate pair")
+            return None
+        text = normalize_white_space(text)
+        if is_blank(text):
+            self.problem(name, "empty", f"caption {number} is empty")
+            return None
+        return text
+
+    def _file(self, name: str, subfolder: str) -> str | None:
+        """The path of a picture, or None and a problem."""
+        choices = [self.folder / subfolder / name, self.folder / name]
+        if not self.check_files:
+            return os.fspath(choices[0])
+        for path in choices:
+            if os.path.isfile(path):
+                return os.fspath(path)
+        self.problem(name, "missing", f"there is no {choices[0]}")
+        return None
+
+    def finish(self) -> CaptionedImages:
+        """What was read, or the error about all problems."""
+        if self.on_error == "error":
+            refuse_image_problems(self.where, "pictures with captions", self.entries, self.problems)
+        if not self.images:
+            described = describe_image_problems(self.problems)
+            raise ValueError(
+                f"{self.where}: expected at least one picture with a caption. Received: none of "
+                f"{self.entries:,}{': ' * bool(described)}{described}."
+            )
+        return CaptionedImages(list(self.images.values()), self.where, self.entries, self.problems)

@@ -1,0 +1,325 @@
+"""Features of pictures, computed once and kept on the disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attn.files import (
+    atomic_write,
+    check_format,
+    check_writable,
+    only_one,
+    remove_partial_files,
+)
+from keras_attn.images.feature_filling import CacheFill, Filling
+from keras_attn.images.loading import MAX_PIXELS, check_sizes
+from keras_attn.records.reading import check_on_error, is_integer
+from keras_attn.version import __version__
+
+FORMAT_VERSION = 1
+
+_HEADER = "cache.json"
+_DTYPES = ("float16", "float32")
+_IDENTITIES = ("file", "content")
+
+
+def encoder_fingerprint(model: keras.Model) -> str:
+    """A short name of a model's weights, which another set of weights does not share.
+
+    It says nothing of what is done between the weights: write the architecture's name and the
+    size of the pictures into the cache's key as well.
+
+    Args:
+        model: The encoder.
+
+    Returns:
+        16 hexadecimal digits of the SHA-256 of all weights, in their order, with their shapes.
+
+    Example:
+
+    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    >>> before = encoder_fingerprint(model)
+    >>> model.set_weights([weight + 1 for weight in model.get_weights()])
+    >>> len(before), encoder_fingerprint(model) == before
+    (16, False)
+    """
+    digest = hashlib.sha256()
+    for weight in model.weights:
+        value = np.asarray(keras.ops.convert_to_numpy(weight))
+        digest.update(f"{value.dtype.name}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    return digest.hexdigest()[:16]
+
+
+class FeatureCache:
+    """The features (R, D) of pictures in a folder, computed once by an encoder.
+
+    An encoder that is not trained gives a picture the same features in each epoch. `fill` runs it
+    over the pictures that are not there yet and writes their features in shards, each whole or not
+    there: after `kill -9` at any moment the next `fill` goes on after the last whole shard. Shards
+    are memory-mapped, so the features need not fit into memory.
+
+    A folder belongs to one `key`: whatever decides what the features are. A cache of another key is
+    refused. A picture is known by its path, size and time of change (`identity="file"`), and
+    computed again when its file has changed; or by the SHA-256 of its bytes (`"content"`: slower,
+    since `fill` reads each file, and right also when files are moved or get new times).
+
+    Args:
+        folder: The folder; it is made by `fill`.
+        key: A dictionary of JSON values, such as `{"encoder": "vgg16", "weights":
+            encoder_fingerprint(model), "image_size": [224, 224]}`.
+        dtype: `"float16"` (half the space, three digits) or `"float32"`.
+        shard_bytes: About how large a shard is. What is computed since the last whole shard is
+            lost when the process is killed, and held in memory until then.
+        identity: `"file"` or `"content"`.
+
+    Raises:
+        ValueError: The settings are wrong, the folder's cache is of another key, dtype or identity
+            (the message has both), of a newer format, or damaged.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> from PIL import Image
+    >>> folder = tempfile.mkdtemp()
+    >>> path = os.path.join(folder, "red.png")
+    >>> Image.new("RGB", (8, 8), "red").save(path)
+    >>> cache = FeatureCache(os.path.join(folder, "features"), {"encoder": "mean"})
+    >>> def encode(images):  # (B, H, W, 3) of uint8 -> (B, R, D)
+    ...     return images.mean((1, 2))[:, None] / 255.0
+    >>> print(cache.fill([path], encode, image_size=8, verbose=0).summary())
+    1 picture with features: 1 computed now, 0 found.
+    >>> cache.read([path]).tolist()
+    [[[1.0, 0.0, 0.0]]]
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        key: Mapping[str, Any],
+        dtype: str = "float16",
+        shard_bytes: int = 2**26,
+        identity: str = "file",
+    ):
+        if dtype not in _DTYPES:
+            raise ValueError(f"Expected `dtype` to be one of {_DTYPES}. Received: {dtype!r}.")
+        if identity not in _IDENTITIES:
+            raise ValueError(
+                f"Expected `identity` to be one of {_IDENTITIES}. Received: {identity!r}."
+            )
+        if not is_integer(shard_bytes, 1):
+            raise ValueError(
+                f"Expected `shard_bytes` to be an integer >= 1. Received: {shard_bytes!r}."
+            )
+        self.folder = Path(folder).expanduser()
+        self.key = _as_json(key)
+        self.dtype = dtype
+        self.shard_bytes = shard_bytes
+        self.identity = identity
+        self.shape: tuple[int, int] | None = None
+        """(R, D); None while nothing is there."""
+        self._places: dict[str, tuple[int, int, Any]] = {}  # path: shard, row, identity
+        self._contents: dict[str, tuple[int, int]] = {}  # identity "content": shard, row
+        self._shards: dict[int, np.ndarray] = {}
+        self._next = 0
+        self._open()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, path: str | os.PathLike[str]) -> bool:
+        return _absolute(path) in self._places
+
+    def __getitem__(self, path: str | os.PathLike[str]) -> np.ndarray:
+        """The features of a picture, (R, D), memory-mapped; as they were when `fill` met it."""
+        place = self._places.get(_absolute(path))
+        if place is None:
+            raise KeyError(
+                f"Expected a picture whose features are in {self.folder}. Received: "
+                f"{os.fspath(path)}. Call `fill` with it first."
+            )
+        return self._shard(place[0])[place[1]]
+
+    def read(self, paths: Iterable[str | os.PathLike[str]], dtype: str = "float32") -> np.ndarray:
+        """The features of some pictures.
+
+        Args:
+            paths: B files that `fill` has met. They are not looked at any more.
+            dtype: Of the result.
+
+        Returns:
+            A NumPy array (B, R, D).
+        """
+        found = [self[path] for path in paths]
+        if not found:
+            raise ValueError("Expected at least one picture. Received: none.")
+        return np.stack(found).astype(dtype, copy=False)
+
+    def fill(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        encode: Callable[[np.ndarray], Any],
+        image_size: int | tuple[int, int],
+        batch_size: int = 32,
+        on_error: str = "error",
+        max_pixels: int = MAX_PIXELS,
+        verbose: int = 1,
+    ) -> CacheFill:
+        """Computes the features of pictures that are not there yet, or have changed.
+
+        Args:
+            paths: The pictures' files.
+            encode: Takes (B, H, W, 3) of uint8 and returns (B, R, D), with any B up to
+                `batch_size`; such as a Keras model.
+            image_size: (H, W) to which the pictures are resized, or one number for both.
+            batch_size: How many pictures are encoded together.
+            on_error: `"error"`: a picture that is broken or not there is an error when it is met;
+                what was computed before is kept. `"skip"`: it is left out, and listed in the
+                `problems` returned.
+            max_pixels: As in `load_image`.
+            verbose: Whether to show the progress.
+
+        Returns:
+            A `CacheFill`: `computed`, `found`, `problems`, `summary()`.
+
+        Raises:
+            BlockingIOError: Another process fills this cache now.
+            OSError: A file cannot be read, or the folder not written to.
+            ValueError: A picture is broken; features of another shape, or that are not finite.
+        """
+        check_on_error(on_error)
+        check_sizes(image_size, max_pixels)
+        if not is_integer(batch_size, 1):
+            raise ValueError(f"Expected `batch_size` to be an integer >= 1. Received: {batch_size}")
+        paths = list(dict.fromkeys(_absolute(path) for path in paths))
+        self._open()  # another process may have added to it
+        if all(path in self._places for path in paths):
+            reading = Filling(self, encode, image_size, batch_size, max_pixels)
+            if all(reading.is_there(path) for path in paths):
+                return CacheFill(0, len(paths), [])  # it may be locked, or read-only
+        check_writable(self.folder)
+        with only_one(self.folder / ".lock", "fills the features"):
+            self._open()  # another process may have added to it
+            filling = Filling(self, encode, image_size, batch_size, max_pixels)
+            bar = keras.utils.Progbar(len(paths), verbose=1, unit_name="picture")
+            try:
+                for number, path in enumerate(paths, start=1):
+                    filling.add(path, on_error == "skip")
+                    if verbose and number % batch_size == 0:
+                        bar.update(number)
+                filling.encode_batch()
+                if verbose:
+                    bar.update(len(paths), finalize=True)
+            finally:
+                filling.write()
+        return CacheFill(filling.computed, filling.found, filling.problems)
+
+    def _open(self) -> None:
+        """Read the header and the lists of pictures; a shard without a list is not there."""
+        header = _read_json(self.folder / _HEADER)
+        if header is None:  # new, or somebody has removed it
+            self._places, self._contents, self._shards, self._next = {}, {}, {}, 0
+            self.shape = None
+            return
+        check_format(self.folder, header, FORMAT_VERSION)
+        for name in ("key", "dtype", "identity"):
+            own = getattr(self, name)
+            if header[name] != own:
+                raise ValueError(
+                    f"{self.folder} has features of another {name}. Expected: {json.dumps(own)}. "
+                    f"Received: {json.dumps(header[name])}. Give another folder, or remove it."
+                )
+        self.shape = tuple(header["shape"])
+        while (listed := _read_json(self._path(self._next, "json"))) is not None:
+            self._take(listed)
+
+    def _take(self, listed: Sequence[Sequence[Any]]) -> None:
+        """Note where the pictures of a list are: path, identity, shard and row of each."""
+        for path, identity, shard, row in listed:
+            self._places[path] = (shard, row, identity)
+            if self.identity == "content":
+                self._contents[identity] = (shard, row)
+        self._next += 1
+
+    def _path(self, shard: int, suffix: str) -> Path:
+        return self.folder / f"features-{shard:05d}.{suffix}"
+
+    def _shard(self, shard: int) -> np.ndarray:
+        if shard not in self._shards:
+            path = self._path(shard, "npy")
+            try:
+                self._shards[shard] = np.load(path, mmap_mode="r", allow_pickle=False)
+            except (ValueError, OSError) as error:
+                raise ValueError(
+                    f"Expected a whole file of features. Received: {path} ({error}). Remove "
+                    f"{self.folder} and fill it again."
+                ) from error
+        return self._shards[shard]
+
+    def _write(self, features: Sequence[np.ndarray], listed: Sequence[Sequence[Any]]) -> None:
+        """Write a shard, and last its list, with which it is there."""
+        if features:
+            if self.shape is None:
+                shape = tuple(features[0].shape[1:])
+                header = {
+                    "format_version": FORMAT_VERSION,
+                    "keras_attn": __version__,
+                    "key": self.key,
+                    "dtype": self.dtype,
+                    "identity": self.identity,
+                    "shape": shape,
+                }
+                _write_json(self.folder / _HEADER, header)
+                self.shape = shape
+            path = self._path(self._next, "npy")
+            remove_partial_files(path)
+            with atomic_write(path) as partial, open(partial, "wb") as file:
+                np.save(file, np.concatenate(features), allow_pickle=False)
+        _write_json(self._path(self._next, "json"), listed)
+        self._take(listed)
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    return os.path.abspath(os.path.expanduser(os.fspath(path)))
+
+
+def _as_json(key: Mapping[str, Any]) -> dict[str, Any]:
+    """A key as JSON gives it back: tuples become lists."""
+    try:
+        if isinstance(key, Mapping) and key:
+            return json.loads(json.dumps(dict(key), sort_keys=True, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Expected `key` to have JSON values. Received: {key!r} ({error})."
+        ) from error
+    raise ValueError(
+        "Expected `key` to be a dictionary that says what the features are, such as "
+        f"{{'encoder': 'vgg16'}}. Received: {key!r}."
+    )
+
+
+def _read_json(path: Path) -> Any:
+    """A JSON value, or None where there is no such file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ValueError(
+            f"Expected a whole file of a feature cache. Received: {path} ({error}). Remove "
+            f"{path.parent} and fill it again."
+        ) from error
+
+
+def _write_json(path: Path, value: Any) -> None:
+    remove_partial_files(path)
+    with atomic_write(path) as partial:
+        partial.write_text(json.dumps(value), encoding="utf-8")

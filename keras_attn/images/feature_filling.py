@@ -1,0 +1,147 @@
+"""Runs of an encoder over pictures, for a feature cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attn.images.image_problems import ImageProblem, describe_image_problems
+from keras_attn.images.loading import as_problem, decode_image
+from keras_attn.records.parallel import many
+
+
+@dataclass(frozen=True)
+class CacheFill:
+    """What `FeatureCache.fill` did.
+
+    Args:
+        computed: How many pictures were encoded now.
+        found: How many were there already.
+        problems: What is wrong with the pictures that were left out.
+
+    Example:
+
+    >>> print(CacheFill(2, 1).summary())
+    3 pictures with features: 2 computed now, 1 found.
+    """
+
+    computed: int
+    found: int
+    problems: list[ImageProblem] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """The counts in words, with the names of the first bad pictures."""
+        total = self.computed + self.found
+        text = f"{many(total, 'picture')} with features: "
+        text += f"{self.computed:,} computed now, {self.found:,} found."
+        if self.problems:
+            text += f" Left out: {describe_image_problems(self.problems)}."
+        return text
+
+
+class Filling:
+    """One run over pictures: batches for the encoder, and shards of their features."""
+
+    def __init__(
+        self,
+        cache: Any,
+        encode: Callable[[np.ndarray], Any],
+        image_size: int | tuple[int, int],
+        batch_size: int,
+        max_pixels: int,
+    ):
+        self.cache = cache
+        self.encode = encode
+        self.image_size = image_size
+        self.batch_size = batch_size
+        self.max_pixels = max_pixels
+        self.computed = self.found = 0
+        self.problems: list[ImageProblem] = []
+        self._images: list[tuple[str, Any, np.ndarray]] = []
+        self._features: list[np.ndarray] = []
+        self._listed: list[tuple[str, Any, int, int]] = []
+        self._rows = 0
+
+    def is_there(self, path: str) -> bool:
+        """Whether the features of a picture are there, and of the file as it is now."""
+        place = self.cache._places.get(path)
+        return place is not None and os.path.isfile(path) and place[2] == self._identify(path)[0]
+
+    def _identify(self, path: str) -> tuple[Any, bytes | None]:
+        """What a file is known by, and its bytes where that is made of them."""
+        if self.cache.identity == "content":
+            raw = Path(path).read_bytes()
+            return hashlib.sha256(raw).hexdigest(), raw
+        status = os.stat(path)
+        return [status.st_size, status.st_mtime_ns], None
+
+    def add(self, path: str, skip: bool) -> None:
+        """Encode a picture with the next ones, unless it is there."""
+        cache = self.cache
+        place = cache._places.get(path)
+        try:
+            identity, raw = self._identify(path)
+            if place is not None and place[2] == identity:
+                self.found += 1
+                return
+            if cache.identity == "content" and identity in cache._contents:
+                self._listed.append((path, identity, *cache._contents[identity]))
+                self.found += 1
+                return
+            raw = Path(path).read_bytes() if raw is None else raw
+            image = decode_image(raw, path, self.image_size, self.max_pixels)
+        except (OSError, ValueError) as error:
+            if not skip:
+                raise
+            self.problems.append(as_problem(path, error))
+            return
+        self._images.append((path, identity, image))
+        if len(self._images) == self.batch_size:
+            self.encode_batch()
+
+    def encode_batch(self) -> None:
+        """Encode the pictures that wait; write a shard if there is enough for one."""
+        if not self._images:
+            return
+        paths, identities, images = zip(*self._images, strict=True)
+        encoded = keras.ops.convert_to_numpy(self.encode(np.stack(images)))
+        features = self._checked(encoded, len(images))
+        for path, identity in zip(paths, identities, strict=True):
+            self._listed.append((path, identity, self.cache._next, self._rows))
+            self._rows += 1
+        self._features.append(features)
+        self.computed += len(images)
+        self._images = []
+        if self._rows * features[0].nbytes >= self.cache.shard_bytes:
+            self.write()
+
+    def write(self) -> None:
+        """Write what is encoded."""
+        if self._listed:
+            self.cache._write(self._features, self._listed)
+        self._features, self._listed, self._rows = [], [], 0
+
+    def _checked(self, encoded: np.ndarray, count: int) -> np.ndarray:
+        shape = self.cache.shape or (self._features[0].shape[1:] if self._features else None)
+        if encoded.ndim != 3 or len(encoded) != count or shape not in (None, encoded.shape[1:]):
+            expected = "(R, D)" if shape is None else f"{shape}"
+            raise ValueError(
+                f"Expected `encode` to return {count} features of shape {expected}. "
+                f"Received: an array of shape {encoded.shape}."
+            )
+        with np.errstate(over="ignore"):
+            features = encoded.astype(self.cache.dtype)
+        if not np.isfinite(features).all():
+            largest = np.abs(encoded).max()
+            raise ValueError(
+                f"Expected features that are finite in {self.cache.dtype}. Received: values up to "
+                f"{largest:.4g}. Use dtype='float32' if these are right."
+            )
+        return features

@@ -1,0 +1,78 @@
+"""What can be wrong with pictures and their captions, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from keras_attn.records.parallel import count_problems
+
+IMAGE_PROBLEMS = {
+    "missing": "whose file is not there",
+    "broken": "whose file is no whole picture",
+    "no_caption": "without a caption",
+    "empty": "with an empty caption",
+    "type": "with a value of another type",
+    "keys": "without the keys",
+    "encoding": "not valid Unicode text",
+    "twice": "given twice",
+    "unknown": "not among the pictures",
+    "columns": "with too few or too many columns",
+    "csv": "that are no row of a table",
+}
+
+_SHOWN = 5
+
+
+class ImageProblem(NamedTuple):
+    """What is wrong with a picture or its captions.
+
+    Args:
+        where: The picture's path or name; where it has none the line or the entry of the file.
+        kind: One of "missing", "broken", "no_caption", "empty", "type", "keys", "encoding",
+            "twice", "unknown", "columns", "csv".
+        what: What was found.
+
+    Example:
+
+    >>> ImageProblem("a.jpg", "missing", "there is no such file").kind
+    'missing'
+    """
+
+    where: str
+    kind: str
+    what: str
+
+
+def count_image_problems(problems: Sequence[ImageProblem]) -> dict[str, int]:
+    """How many pictures or lines have a problem of each kind."""
+    return count_problems(problems, IMAGE_PROBLEMS)
+
+
+def describe_image_problems(
+    problems: Sequence[ImageProblem], kinds: Mapping[str, str] = IMAGE_PROBLEMS
+) -> str:
+    """How many there are of each kind, with the names of the first ones."""
+    parts = []
+    for kind, count in count_image_problems(problems).items():
+        first: dict[str, str] = {}
+        for where, of_kind, what in problems:
+            if of_kind == kind:
+                first.setdefault(where, what)
+        shown = [f"{where}: {what}" for where, what in list(first.items())[:_SHOWN]]
+        more = f"; and {count - _SHOWN:,} more" if count > _SHOWN else ""
+        parts.append(f"{count:,} {kinds[kind]} ({'; '.join(shown)}{more})")
+    return ", ".join(parts)
+
+
+def refuse_image_problems(
+    where: str, expected: str, entries: int, problems: Sequence[ImageProblem]
+) -> None:
+    """Raises one error about all problems, if there are any."""
+    if problems:
+        bad = len({problem.where for problem in problems})
+        raise ValueError(
+            f"{where}: expected {expected}. Received: {bad:,} of {entries:,} that are not: "
+            f"{describe_image_problems(problems)}. Correct them, or leave them out with "
+            "on_error='skip' (--on-error skip)."
+        )

@@ -1,0 +1,296 @@
+"""Pictures from files, whatever their format, as arrays of one kind; broken ones by name."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_attn.images.image_problems import (
+    ImageProblem,
+    count_image_problems,
+    describe_image_problems,
+    refuse_image_problems,
+)
+from keras_attn.records.parallel import many
+from keras_attn.records.reading import check_on_error, is_integer
+
+MAX_PIXELS = 50_000_000
+
+# Pillow keeps one limit of the number of pixels, for the whole process.
+_LIMIT_LOCK = threading.Lock()
+
+
+def load_image(
+    path: str | os.PathLike[str] | bytes | np.ndarray,
+    size: int | tuple[int, int] | None = None,
+    max_pixels: int = MAX_PIXELS,
+) -> np.ndarray:
+    """A picture as red, green and blue numbers from 0 to 255, whatever its file is.
+
+    It is read by Pillow. What is not plain RGB becomes it:
+
+    | file | array |
+    |---|---|
+    | grey | the three numbers are equal |
+    | 16 bits a colour | 8 bits, by division, not by cutting off |
+    | transparent (RGBA, palettes too) | on white |
+    | palette, CMYK, YCbCr, Lab | RGB |
+    | animated, several pages | its first frame |
+    | turned by its EXIF orientation | upright |
+
+    Args:
+        path: The file, or the bytes of one; or an array of uint8, `(H, W)`, `(H, W, 3)` or
+            `(H, W, 4)`.
+        size: (height, width) to resize to, or one number for both; the sides' proportion is not
+            kept. Bilinear, with smoothing when it gets smaller. Default: as large as it is.
+        max_pixels: Most pixels (height x width) of a picture. A file of some kilobytes can unfold
+            to gigabytes; larger ones are refused before they are unfolded.
+
+    Returns:
+        A NumPy array (H, W, 3) of uint8.
+
+    Raises:
+        OSError: The file is not there or cannot be read.
+        ValueError: It is empty, no picture, cut off, damaged or too large; the message names it.
+        ImportError: Pillow is not installed (`pip install "keras_attn[captioning]"`).
+
+    Example:
+
+    >>> import io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("L", (4, 2), color=255).save(file, "png")
+    >>> image = load_image(file.getvalue())
+    >>> image.shape, image.dtype.name, image[0, 0].tolist()
+    ((2, 4, 3), 'uint8', [255, 255, 255])
+    """
+    if isinstance(path, bytes):
+        return decode_image(path, "the given bytes", size, max_pixels)
+    if isinstance(path, np.ndarray):
+        return _of_array(path, check_sizes(size, max_pixels), max_pixels)
+    return decode_image(Path(path).read_bytes(), os.fspath(path), size, max_pixels)
+
+
+def decode_image(
+    raw: bytes, name: str, size: int | tuple[int, int] | None, max_pixels: int
+) -> np.ndarray:
+    """`load_image` of bytes, with a name for the errors."""
+    size = check_sizes(size, max_pixels)
+    if not raw:
+        raise ValueError(f"{name}: expected a picture. Received: an empty file.")
+    image = _open(raw, name, max_pixels)
+    try:
+        image.load()  # of an animation it is the first frame
+        return _pixels(_upright(image), size)
+    except MemoryError:
+        raise
+    except Exception as error:  # decoders raise many kinds on damaged data
+        raise ValueError(
+            f"{name}: expected a whole picture. Received: one that is cut off or damaged "
+            f"({error or type(error).__name__})."
+        ) from error
+
+
+def _pixels(image: Any, size: tuple[int, int] | None) -> np.ndarray:
+    image = _as_rgb(image)
+    if size is not None and image.size != size[::-1]:
+        image = image.resize(size[::-1], _pillow().Resampling.BILINEAR)
+    return np.array(image, dtype="uint8")
+
+
+def _of_array(image: np.ndarray, size: tuple[int, int] | None, max_pixels: int) -> np.ndarray:
+    channels = image.shape[2:]
+    if (
+        image.dtype != np.uint8
+        or image.ndim not in (2, 3)
+        or channels not in ((), (3,), (4,))
+        or not 0 < image.shape[0] * image.shape[1] <= max_pixels
+    ):
+        raise ValueError(
+            "Expected a picture as an array of uint8, (H, W), (H, W, 3) or (H, W, 4), of at most "
+            f"{max_pixels:,} pixels. Received: {image.dtype}, shape {image.shape}."
+        )
+    if len(channels) and channels[0] == 3 and size in (None, image.shape[:2]):
+        return image.copy()
+    return _pixels(_pillow().fromarray(image), size)
+
+
+@dataclass(frozen=True)
+class CheckedImages:
+    """The files that are whole pictures, and an account of those that are not.
+
+    Args:
+        paths: The whole ones, in the given order.
+        problems: What is wrong with the others, `ImageProblem`s.
+
+    Example:
+
+    >>> CheckedImages(["a.png"], [ImageProblem("b.png", "broken", "it is empty")]).counts
+    {'files': 2, 'whole': 1, 'broken': 1}
+    """
+
+    paths: list[str]
+    problems: list[ImageProblem] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers of files, of whole ones, and of the others by kind."""
+        files = len(self.paths) + len(self.problems)
+        return {"files": files, "whole": len(self.paths), **count_image_problems(self.problems)}
+
+    def summary(self) -> str:
+        """The counts in words, with the names of the first bad files."""
+        text = f"{many(len(self.paths), 'whole picture')} of {many(self.counts['files'], 'file')}."
+        if self.problems:
+            text += f" Left out: {describe_image_problems(self.problems)}."
+        return text
+
+
+def check_images(
+    paths: Iterable[str | os.PathLike[str]],
+    on_error: str = "error",
+    max_pixels: int = MAX_PIXELS,
+) -> CheckedImages:
+    """Finds the files that are no whole pictures, all at once, by reading each.
+
+    Args:
+        paths: The files.
+        on_error: `"error"`: broken ones are a ValueError, one for all of them. `"skip"`: they are
+            left out, and listed in the `problems` of what is returned.
+        max_pixels: As in `load_image`.
+
+    Returns:
+        A `CheckedImages`: the `paths` of whole pictures, `problems`, `counts`, `summary()`.
+
+    Raises:
+        ValueError: There are broken, missing or too large ones (with `on_error="error"`).
+
+    Example:
+
+    >>> import os, tempfile
+    >>> from PIL import Image
+    >>> folder = tempfile.mkdtemp()
+    >>> good, bad = os.path.join(folder, "good.png"), os.path.join(folder, "bad.png")
+    >>> Image.new("RGB", (4, 2)).save(good)
+    >>> with open(good, "rb") as whole, open(bad, "wb") as cut:
+    ...     _ = cut.write(whole.read()[:40])
+    >>> checked = check_images([good, bad], on_error="skip")
+    >>> [os.path.basename(path) for path in checked.paths], checked.counts
+    (['good.png'], {'files': 2, 'whole': 1, 'broken': 1})
+    """
+    check_on_error(on_error)
+    check_sizes(None, max_pixels)
+    whole, problems = [], []
+    for path in map(os.fspath, paths):
+        problem = image_problem(path, max_pixels)
+        if problem is None:
+            whole.append(path)
+        else:
+            problems.append(problem)
+    if on_error == "error":
+        refuse_image_problems("pictures", "whole pictures", len(whole) + len(problems), problems)
+    return CheckedImages(whole, problems)
+
+
+def check_sizes(size: Any, max_pixels: Any) -> tuple[int, int] | None:
+    """(height, width) or None; refuses what is no size, and what is no number of pixels."""
+    if not is_integer(max_pixels, 1):
+        raise ValueError(f"Expected `max_pixels` to be an integer >= 1. Received: {max_pixels!r}.")
+    if size is None:
+        return None
+    pair = (size, size) if is_integer(size, 1) else size
+    if isinstance(pair, tuple | list) and len(pair) == 2 and all(is_integer(n, 1) for n in pair):
+        return tuple(pair)
+    raise ValueError(
+        "Expected the size of pictures to be (height, width), or one number for both. "
+        f"Received: {size!r}."
+    )
+
+
+def image_problem(path: str, max_pixels: int = MAX_PIXELS) -> ImageProblem | None:
+    """What is wrong with a picture's file, or None."""
+    try:
+        load_image(path, max_pixels=max_pixels)
+    except (OSError, ValueError) as error:
+        return as_problem(path, error)
+    return None
+
+
+def as_problem(path: str, error: Exception) -> ImageProblem:
+    """What `load_image` raised, as a problem."""
+    if isinstance(error, FileNotFoundError):
+        return ImageProblem(path, "missing", "there is no such file")
+    return ImageProblem(path, "broken", str(error).removeprefix(f"{path}: "))
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError(
+            "Pictures are read by Pillow, which is not installed. "
+            'Install it: pip install "keras_attn[captioning]".'
+        ) from error
+    return Image
+
+
+def _open(raw: bytes, name: str, max_pixels: int) -> Any:
+    """The picture with its header read only, if it is not too large."""
+    pillow = _pillow()
+    try:
+        with _LIMIT_LOCK:  # ours counts here, not Pillow's; the pixels are not read yet
+            limit, pillow.MAX_IMAGE_PIXELS = pillow.MAX_IMAGE_PIXELS, None
+            try:
+                image = pillow.open(io.BytesIO(raw))
+            finally:
+                pillow.MAX_IMAGE_PIXELS = limit
+    except MemoryError:
+        raise
+    except Exception as error:
+        if isinstance(error, pillow.UnidentifiedImageError):
+            error = f"it begins with {raw[:8]!r}"  # Pillow's message names a buffer
+        raise ValueError(
+            f"{name}: expected a picture. Received: a file that Pillow cannot read as one "
+            f"({error})."
+        ) from None
+    width, height = image.size
+    if width * height > max_pixels:
+        raise ValueError(
+            f"{name}: expected at most {max_pixels:,} pixels. Received: {width:,} x {height:,} = "
+            f"{width * height:,}. Make the picture smaller, or the limit higher (`max_pixels`)."
+        )
+    return image
+
+
+def _upright(image: Any) -> Any:
+    """The picture turned as its EXIF data say; those that cannot be read say nothing."""
+    from PIL import ImageOps
+
+    try:
+        image.getexif()
+    except Exception:  # as viewers do: the pixels are whole
+        return image
+    return ImageOps.exif_transpose(image)
+
+
+def _as_rgb(image: Any) -> Any:
+    pillow = _pillow()
+    if image.mode == "I" or image.mode.startswith("I;16"):
+        values = np.asarray(image)
+        if values.min() < 0 or values.max() > 65535:
+            raise ValueError("a grey picture of 32 bits; convert it to 8 or 16 bits")
+        image = pillow.fromarray(np.round(values / 257.0).astype("uint8"))
+    elif image.mode == "F":
+        raise ValueError("a picture of floats, without a known range; convert it to 8 bits")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        ground = pillow.new("RGBA", image.size, "white")
+        image = pillow.alpha_composite(ground, image)
+    return image if image.mode == "RGB" else image.convert("RGB")

@@ -1,0 +1,264 @@
+"""Readers of labelled texts from files: CSV, tab-separated, JSON lines, and two known corpora.
+
+All of them check line by line, and tell all that is wrong with a file at once.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Unpack
+
+from keras_attn.records.labelled_reading import LabelledChecks, LabelledReading
+from keras_attn.records.labelled_texts import LabelledTexts
+from keras_attn.records.reading import (
+    Location,
+    check_format,
+    find_file,
+    format_of,
+    open_lines,
+)
+from keras_attn.records.tables import Column, Table, check_columns
+
+SENTIMENT = {"0": "negative", "1": "positive"}
+
+_FORMATS = ("csv", "tsv", "json_lines")
+_SUFFIXES = {
+    **{".csv": "csv", ".tsv": "tsv", ".tab": "tsv"},
+    **{".jsonl": "json_lines", ".ndjson": "json_lines", ".json": "json_lines"},
+}
+_REVIEW_FILE = re.compile(r"(\d+)_\d+\.txt")
+_FILM = re.compile(r"/title/(tt\d+)")
+
+
+def read_labelled(
+    path: Location,
+    text: Column = "text",
+    label: Column = "label",
+    format: str = "auto",
+    *,
+    group: Column | None = None,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    **checks: Unpack[LabelledChecks],
+) -> LabelledTexts:
+    r"""Read texts with their labels; the format is guessed from the path.
+
+    | path | format | what it is |
+    |---|---|---|
+    | `*.csv` | `"csv"` | cells between commas, some in quotation marks |
+    | `*.tsv`, `*.tab` | `"tsv"` | cells between tabs; quotation marks are characters like others |
+    | `*.jsonl`, `*.ndjson`, `*.json` | `"json_lines"` | a JSON object on each line |
+
+    A CSV cell with commas, line breaks or quotation marks (doubled then) stands in such marks.
+    Files may be gzipped (`*.gz` at the end of these names). Texts are UTF-8; a byte order mark at
+    the start and "\r\n" are accepted. Blank lines are passed over, lines are counted from 1, and
+    a row of several lines goes by the first of them. A row of more or fewer cells than the first
+    one is wrong: most often it has a comma that is not within quotation marks. White space at the
+    ends of texts and labels is stripped; texts stay as they are otherwise, of any length.
+
+    Labels are names. Numbers and booleans of JSON become the names "1", "true".
+
+    Args:
+        path: The file.
+        text: Name of the text's column, or its number (from 0); key of the JSON object.
+        label: Name or number of the label's column, in the same way.
+        format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
+        group: Name or number of a column that says where a text is from. None: there is none.
+        header: Whether the first row names the columns. Default: True where a column is given by
+            its name.
+        delimiter: The one character between cells. Default: a comma in `"csv"` (`";"` is usual
+            where commas are for decimals), a tab in `"tsv"`.
+        **checks: What all readers of labelled texts have.
+            `on_error`: `"error"` (default): lines that give no labelled text are a ValueError, one
+            for all of them. `"skip"`: they are left out, and listed in the `problems` of what is
+            returned.
+            `label_separator`: What stands between the labels of a text that may have several, or
+            none: every label is then a tuple of names. JSON may have lists of names as well.
+            Default None: each text has one label.
+            `label_names`: A dictionary from the labels that may occur to their names, such as
+            `{"0": "negative", "1": "positive"}`. Default None: any, as they are.
+            `unique`: True: texts that are repeated with the same label are kept once (default
+            False: they are counted in `repeated` and kept).
+
+    Returns:
+        A `LabelledTexts`: a sequence of `LabelledText` with `problems`, `counts`, `label_counts`,
+        `summary()`.
+
+    Raises:
+        OSError: The file is not there or cannot be read.
+        ValueError: A line gives no labelled text, with its number: broken UTF-8, an empty text
+            (also one of invisible characters only) or label, another number of cells, JSON that
+            is broken or has not these values. Nor any text at all, no such column (the message
+            has those that are there), settings that do not belong to the format. And, whatever
+            `on_error` says: a quotation mark that is never closed, a compressed file that is cut
+            off or damaged, UTF-16.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "reviews.csv")
+    >>> with open(path, "w", encoding="utf-8") as file:
+    ...     _ = file.write('text,label\n"Good, really.",pos\nDull.,neg\n,neg\n')
+    >>> texts = read_labelled(path, on_error="skip")
+    >>> texts[0]
+    LabelledText(text='Good, really.', label='pos', group='')
+    >>> texts.label_counts, texts.problems
+    ({'neg': 1, 'pos': 1}, [LineProblem(line=4, kind='empty', what='the text is empty')])
+    """
+    reading = LabelledReading(os.fspath(path), **checks)
+    columns = {"text": text, "label": label} | ({} if group is None else {"group": group})
+    if format == "auto":
+        format = _guess_format(path)
+    check_format(format, _FORMATS)
+    if format == "json_lines":
+        check_columns(columns, of_json=True)
+        for name, value in (("header", header), ("delimiter", delimiter)):
+            if value is not None:
+                raise ValueError(f"`{name}` is for tables, not for JSON. Received: {value!r}.")
+        with open_lines(path) as lines:
+            reading.read_records(lines, columns)
+        return reading.finish()
+    if delimiter is None:
+        delimiter = "," if format == "csv" else "\t"
+    table = Table(columns, delimiter, quotes=format == "csv", header=header)
+    with open_lines(path) as lines:
+        reading.read_table(lines, table)
+    return reading.finish()
+
+
+def read_imdb(
+    folder: Location, split: str = "train", on_error: str = "error", unique: bool = False
+) -> LabelledTexts:
+    r"""Read a side of the IMDB reviews: 25,000 for training, 25,000 for the test.
+
+    The folder is that of the official archive (`aclImdb`, with `train/pos/0_9.txt` ...) or has JSON
+    lines `imdb_train.jsonl` or `train.jsonl` with "text" and "label" (0 or 1), plain or gzipped.
+    The labels are "negative" and "positive". With the official folder's `urls_pos.txt`,
+    `urls_neg.txt` the film is the `group` of its reviews. Texts stay as they are, with their
+    `<br />`.
+
+    References:
+        - [Maas et al., 2011](https://aclanthology.org/P11-1015/): Learning word vectors for
+          sentiment analysis.
+
+    Args:
+        folder: The folder.
+        split: `"train"` or `"test"`.
+        on_error: As in `read_labelled`; a "line" is a file in the official folder.
+        unique: As in `read_labelled`: 96 reviews of the training side are repeated, 199 of the
+            test; 123 texts stand on both sides (`remove_labelled_overlap`).
+
+    Returns:
+        A `LabelledTexts`; of the official folder first the negative ones, each in the order of
+        the files' numbers.
+
+    Raises:
+        OSError: There is no such folder or file.
+        ValueError: As in `read_labelled`.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> for name, text in {"neg/0_2.txt": "Dull.", "pos/0_9.txt": "A <b>gem</b>."}.items():
+    ...     path = os.path.join(folder, "test", name)
+    ...     os.makedirs(os.path.dirname(path))
+    ...     with open(path, "w", encoding="utf-8") as file:
+    ...         _ = file.write(text)
+    >>> read_imdb(folder, "test").examples[1]
+    LabelledText(text='A <b>gem</b>.', label='positive', group='')
+    """
+    _check_split(split, ("train", "test"))
+    base = Path(folder)
+    if (base / split / "pos").is_dir() and (base / split / "neg").is_dir():
+        reading = LabelledReading(os.fspath(base / split), on_error, unique)
+        for name, label in (("neg", "negative"), ("pos", "positive")):
+            films = _films(base / split / f"urls_{name}.txt")
+            for number, path in _review_files(base / split / name):
+                reading.lines += 1
+                raw = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+                text = reading.decode(reading.lines, raw, f"file {name}/{path.name}")
+                reading.add(reading.lines, text, label, films.get(number, ""))
+        return reading.finish()
+    names = [f"imdb_{split}.jsonl", f"{split}.jsonl"]
+    path = find_file(base, names, f", or folders {split}/pos and {split}/neg")
+    return read_labelled(
+        path, format="json_lines", on_error=on_error, unique=unique, label_names=SENTIMENT
+    )
+
+
+def read_sst2(
+    folder: Location, split: str = "train", on_error: str = "error", unique: bool = False
+) -> LabelledTexts:
+    r"""Read a side of SST-2 as GLUE has it: phrases and sentences about films.
+
+    `train.tsv` has 67,349 phrases, parts of sentences too, `dev.tsv` 872 sentences. (The labels of
+    GLUE's test are not public; models are compared on `dev.tsv`.) The labels are "negative" and
+    "positive". The sentences are those of Rotten Tomatoes' reviews: who trains on
+    `load_movie_reviews` as well removes them there (`remove_labelled_overlap`).
+
+    References:
+        - [Socher et al., 2013](https://aclanthology.org/D13-1170/): the treebank.
+        - [Wang et al., 2019](https://arxiv.org/abs/1804.07461): GLUE.
+
+    Args:
+        folder: The folder with the two files, or that with its folder `SST-2`.
+        split: `"train"` or `"dev"`.
+        on_error: As in `read_labelled`.
+        unique: As in `read_labelled`.
+
+    Returns:
+        A `LabelledTexts`, in the file's order.
+
+    Raises:
+        OSError: There is no such folder or file.
+        ValueError: As in `read_labelled`.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with open(os.path.join(folder, "dev.tsv"), "w", encoding="utf-8") as file:
+    ...     _ = file.write('sentence\tlabel\nit \'s a " gem " . \t1\n')
+    >>> read_sst2(folder, "dev")[0].text
+    'it \'s a " gem " .'
+    """
+    _check_split(split, ("train", "dev"))
+    base = Path(folder)
+    inner = base / "SST-2"
+    path = find_file(inner if inner.is_dir() else base, [f"{split}.tsv"])
+    return read_labelled(
+        path, "sentence", on_error=on_error, unique=unique, label_names=SENTIMENT, format="tsv"
+    )
+
+
+def _guess_format(path: Location) -> str:
+    if not Path(path).is_file():
+        what = "a folder" if Path(path).is_dir() else "nothing"
+        raise FileNotFoundError(f"Expected a file at {os.fspath(path)}. There is {what}.")
+    return format_of(path, _SUFFIXES, _FORMATS, "a file")
+
+
+def _check_split(split: str, known: tuple[str, ...]) -> None:
+    if split not in known:
+        raise ValueError(f"Expected `split` to be one of {known}. Received: {split!r}.")
+
+
+def _review_files(folder: Path) -> Iterator[tuple[int, Path]]:
+    """The files `NUMBER_RATING.txt`, by their numbers."""
+    found = []
+    for path in folder.iterdir():
+        if match := _REVIEW_FILE.fullmatch(path.name):
+            found.append((int(match[1]), path))
+    yield from sorted(found)
+
+
+def _films(path: Path) -> dict[int, str]:
+    """The film of each review by its number, from a file with an address on each line."""
+    if not path.is_file():
+        return {}
+    found = map(_FILM.search, path.read_text(encoding="utf-8").splitlines())
+    return {number: match[1] for number, match in enumerate(found) if match}

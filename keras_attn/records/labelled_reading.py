@@ -1,0 +1,142 @@
+"""What the readers of labelled texts share: checks of each text and its labels."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, TypedDict
+
+from keras_attn.records.labelled_texts import (
+    LABELLED_PROBLEMS,
+    Label,
+    LabelledText,
+    LabelledTexts,
+)
+from keras_attn.records.reading import LineReading, is_blank, is_integer
+from keras_attn.records.tables import Table
+
+
+class LabelledChecks(TypedDict, total=False):
+    """Settings that all readers of labelled texts have; `read_labelled` describes them."""
+
+    on_error: str
+    unique: bool
+    label_separator: str | None
+    label_names: Mapping[str, str] | None
+
+
+class LabelledReading(LineReading):
+    """Collects the texts and the problems of one reading."""
+
+    kinds = LABELLED_PROBLEMS
+
+    def __init__(
+        self,
+        where: str,
+        on_error: str = "error",
+        unique: bool = False,
+        label_separator: str | None = None,
+        label_names: Mapping[str, str] | None = None,
+    ):
+        super().__init__(where, on_error)
+        if label_separator is not None and not (
+            isinstance(label_separator, str) and label_separator
+        ):
+            raise ValueError(
+                "Expected `label_separator` to be a string such as ',', or None. "
+                f"Received: {label_separator!r}"
+            )
+        self.unique = unique
+        self.separator = label_separator
+        self.names = None if label_names is None else dict(label_names)
+        self.examples: list[LabelledText] = []
+
+    def add(self, number: int, text: str | None, label: Any, group: str | None = "") -> None:
+        """A line's text, label and group; None where that has its problem already."""
+        before = len(self.problems)
+        if text is not None:
+            text = text.strip()
+            if is_blank(text):
+                self.problem(number, "empty", "the text is empty")
+        if label is not None:
+            label = self._label(number, label)
+        there = text is not None and label is not None and group is not None
+        if there and len(self.problems) == before:
+            self.examples.append(LabelledText(text, label, group.strip()))
+
+    def _label(self, number: int, label: Any) -> Label | None:
+        """The names in a cell or a JSON value, or None and a problem."""
+        several = self.separator is not None
+        if isinstance(label, str):
+            parts = label.split(self.separator) if several else [label]
+        elif isinstance(label, list) and several:
+            parts = label
+        else:
+            parts = [label]
+        names = []
+        for part in parts:
+            if isinstance(part, bool):
+                part = str(part).lower()  # as JSON writes it
+            elif isinstance(part, int):
+                part = str(part)
+            if not isinstance(part, str):
+                more = ". Several labels need a `label_separator`" * isinstance(part, list)
+                self.problem(number, "type", f"the label is of type {type(part).__name__}{more}")
+                return None
+            name = part.strip()
+            if not name and several:
+                continue
+            if is_blank(name):
+                self.problem(number, "label", "the label is empty")
+                return None
+            if self.names is not None:
+                if name not in self.names:
+                    have = ", ".join(map(repr, self.names))
+                    self.problem(number, "label", f"{name!r} is none of {have}"[:200])
+                    return None
+                name = self.names[name]
+            names.append(name)
+        return tuple(sorted(set(names))) if several else names[0]
+
+    def read_table(self, lines: Iterator[bytes], table: Table) -> None:
+        """Add the rows of a table, whose columns are "text", "label" and perhaps "group"."""
+        for number, cells in table.cells(self, lines):
+            self.add(number, cells["text"], cells["label"], cells.get("group", ""))
+
+    def read_records(self, lines: Iterator[bytes], keys: dict[str, str]) -> None:
+        """Add the JSON objects of lines. `keys` says where "text", "label" and "group" are."""
+        for number, record in self.records(lines):
+            missing = [key for key in keys.values() if key not in record]
+            if missing:
+                self.no_key(number, record, missing[0])
+                continue
+            text = self.string(number, record[keys["text"]], keys["text"])
+            group = record[keys["group"]] if "group" in keys else ""
+            if is_integer(group, 0):
+                group = str(group)
+            group = self.string(number, group, keys.get("group", ""))
+            label = record[keys["label"]]
+            if label is None:
+                self.problem(number, "label", "the label is null")
+            if isinstance(label, str):
+                label = self.string(number, label, keys["label"])
+            self.add(number, text, label, group)
+
+    def finish(self) -> LabelledTexts:
+        """What was read, or the error about all problems."""
+        self.refuse(len(self.examples), "a text and its label on each line", "labelled text")
+        labels = defaultdict(set)
+        once: dict[tuple[str, Label], LabelledText] = {}
+        for example in self.examples:
+            labels[example.text].add(example.label)
+            once.setdefault((example.text, example.label), example)
+        return LabelledTexts(
+            list(once.values()) if self.unique else self.examples,
+            self.where,
+            self.lines,
+            self.passed_over,
+            len(self.examples) - len(once),
+            sum(len(of_text) > 1 for of_text in labels.values()),
+            self.unique,
+            self.problems,
+        )

@@ -1,0 +1,241 @@
+"""Splits of labelled texts in which nothing of a test set, nor its like, is trained on."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keras_attn.records.labelled_texts import (
+    LabelledText,
+    as_labelled,
+    count_labels,
+    label_names,
+)
+from keras_attn.records.near_duplicates import duplicate_groups
+from keras_attn.records.splitting import as_count, draw, together
+
+Component = list[LabelledText]
+
+
+@dataclass(frozen=True)
+class LabelledSplits:
+    """The sides of a split, as `split_labelled` makes it.
+
+    Args:
+        train: Texts to train on.
+        dev: Texts for choosing settings and for early stopping.
+        test: Texts to measure on, at the end.
+        components: Number of components: sets of texts that had to stay together.
+        largest_component: Number of texts in the largest of them.
+
+    Example:
+
+    >>> splits = LabelledSplits([LabelledText("Good.", "pos")], [], [LabelledText("Bad.", "neg")])
+    >>> splits.summary()["train"], splits.label_counts()["test"]
+    (1, {'neg': 1})
+    """
+
+    train: list[LabelledText]
+    dev: list[LabelledText]
+    test: list[LabelledText]
+    components: int = 0
+    largest_component: int = 0
+
+    def summary(self) -> dict[str, int]:
+        """All counts, for a log or a table."""
+        return {
+            "train": len(self.train),
+            "dev": len(self.dev),
+            "test": len(self.test),
+            "components": self.components,
+            "largest_component": self.largest_component,
+        }
+
+    def label_counts(self) -> dict[str, dict[str, int]]:
+        """How many texts of each side have each label."""
+        sides = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {name: count_labels(side) for name, side in sides.items()}
+
+
+def split_labelled(
+    examples: Iterable[LabelledText | tuple[Any, ...]],
+    dev: int | float = 0.1,
+    test: int | float = 0.1,
+    seed: int = 0,
+    *,
+    shared: float = 0.5,
+    keep_groups: bool = False,
+    apart: bool = True,
+) -> LabelledSplits:
+    """Split texts at random so that no text of one side, nor one nearly the same, is on another.
+
+    Texts that are the same but for case, punctuation, white space and numbers, or that share at
+    least the share `shared` of their runs of 8 words (`duplicate_groups`), make a *component*,
+    which goes to one side whole. The labels have the same shares on all sides, as far as whole
+    texts allow: a text with several labels counts for the rarest of them, one of an uneven
+    component for the component's commonest. Components of more than 1 % of all texts (and of
+    more than one) are never drawn, they stay in the training set; so does the last component of
+    a label that has only that one.
+
+    The result depends on the texts and on `seed`, not on the order of the texts.
+
+    Args:
+        examples: `LabelledText`s, or tuples (text, label) or (text, label, group).
+        dev: Number of texts of the dev side, or (a float below 1) their share. Exact, unless no
+            components fill it exactly. 0: none.
+        test: Number or share of the texts of the test side, in the same way.
+        seed: Any integer.
+        shared: As in `duplicate_groups`; above 1, long texts that share much may be on two sides.
+        keep_groups: True: texts of one `group` (a film, an author) are a component too.
+        apart: False: every text is a component of its own, and texts that are nearly the same may
+            be on two sides, with a warning. What is measured there is too good; for texts made of a
+            few templates there may be no other way.
+
+    Returns:
+        `LabelledSplits`, each side in random order.
+
+    Raises:
+        ValueError: Sizes out of range, too little data for them, something else than labelled
+            texts.
+
+    Example:
+
+    >>> examples = [(f"word {chr(97 + i)}", "ab"[i % 2]) for i in range(20)]
+    >>> splits = split_labelled([*examples, ("Word, C!", "a")], dev=4, test=0.2)
+    >>> splits.label_counts()["dev"], len(splits.test)
+    ({'a': 2, 'b': 2}, 4)
+    """
+    # Sorted first: the order in which they came must not matter.
+    given = sorted(
+        map(as_labelled, examples), key=lambda x: (x.text, label_names(x.label), x.group)
+    )
+    sizes = {name: as_count(name, n, len(given)) for name, n in (("dev", dev), ("test", test))}
+    total = sum(sizes.values())
+    if total >= len(given):
+        raise ValueError(
+            f"`dev` and `test` leave nothing to train on. Received: {len(given)} texts, "
+            f"{sizes['dev']} of them for `dev` and {sizes['test']} for `test`."
+        )
+    components = _components(given, shared, keep_groups)
+    largest = max(map(len, components))
+    if not apart:
+        alike = sum(len(component) for component in components if len(component) > 1)
+        if alike:
+            warnings.warn(
+                f"{alike:,} of {len(given):,} texts are nearly the same as others, and may be on "
+                "two sides: figures measured there are too good.",
+                stacklevel=2,
+            )
+        components = [[example] for example in given]
+    rng = random.Random(seed)
+    rng.shuffle(components)
+    strata = _strata(components)
+    sides: dict[str, list[LabelledText]] = {}
+    limit = max(1, len(given) // 100)
+    for name, size in (("test", sizes["test"]), ("dev", sizes["dev"])):
+        drawn = _draw(strata, size, limit, name)
+        sides[name] = [example for component in drawn for example in component]
+        rng.shuffle(sides[name])
+    train = [x for parts in strata.values() for component in parts for x in component]
+    rng.shuffle(train)
+    return LabelledSplits(train, sides["dev"], sides["test"], len(components), largest)
+
+
+def remove_labelled_overlap(
+    train: Iterable[LabelledText | tuple[Any, ...]],
+    held_out: Iterable[LabelledText | tuple[Any, ...]],
+    *more_held_out: Iterable[LabelledText | tuple[Any, ...]],
+    shared: float = 0.5,
+) -> tuple[list[LabelledText], int]:
+    """Leave out the training texts that are, or nearly are, among held-out ones.
+
+    Args:
+        train: `LabelledText`s, or tuples (text, label) or (text, label, group).
+        held_out: Those of a test or dev set; the labels do not matter.
+        *more_held_out: Those of further ones.
+        shared: As in `duplicate_groups`.
+
+    Returns:
+        The training texts that are kept, in their order, and the number of those left out.
+
+    Raises:
+        ValueError: Something else than labelled texts.
+
+    Example:
+
+    >>> train = [("Great film!", "pos"), ("Awful.", "neg")]
+    >>> remove_labelled_overlap(train, [("great film", "pos")])
+    ([LabelledText(text='Awful.', label='neg', group='')], 1)
+    """
+    given = [as_labelled(example) for example in train]
+    others = [as_labelled(x) for side in (held_out, *more_held_out) for x in side]
+    groups = duplicate_groups([x.text for x in [*others, *given]], shared).tolist()
+    taken = set(groups[: len(others)])
+    ours = groups[len(others) :]
+    kept = [x for x, group in zip(given, ours, strict=True) if group not in taken]
+    return kept, len(given) - len(kept)
+
+
+def _components(
+    examples: Sequence[LabelledText], shared: float, keep_groups: bool
+) -> list[Component]:
+    """Sets of texts that stay together, in the order of their first texts."""
+    numbers = duplicate_groups([example.text for example in examples], shared).tolist()
+    parts = together(
+        list(zip(numbers, examples, strict=True)),
+        lambda x: [x[0], x[1].group] if keep_groups and x[1].group else [x[0]],
+    )
+    return [[example for _, example in part] for part in parts]
+
+
+def _strata(components: Sequence[Component]) -> dict[str, list[Component]]:
+    """Components by the label that they count for, the rarest label first."""
+    counts = Counter(name for part in components for x in part for name in label_names(x.label))
+
+    def rarest(example: LabelledText) -> str:
+        return min(label_names(example.label), key=lambda n: (counts[n], n), default="")
+
+    strata: dict[str, list[Component]] = defaultdict(list)
+    for component in components:
+        votes = Counter(sorted(map(rarest, component)))
+        strata[votes.most_common(1)[0][0]].append(component)
+    return dict(sorted(strata.items(), key=lambda item: (counts[item[0]], item[0])))
+
+
+def _draw(strata: dict[str, list[Component]], size: int, limit: int, name: str) -> list[Component]:
+    """Take components out of the strata until `size` texts are had, of each label its share."""
+    sizes = {label: sum(map(len, parts)) for label, parts in strata.items()}
+    quotas = _shares(sizes, size)
+    drawn: list[Component] = []
+    missing = 0
+    # What one label could not give comes from the others, in the second round.
+    for extra in (False, True):
+        for label, parts in strata.items():
+            want = missing if extra else quotas[label]
+            more, strata[label], left = draw(parts, want, limit, keep_one=True)
+            drawn += more
+            missing = left if extra else missing + left
+    have = size - missing
+    if missing >= limit and missing:
+        raise ValueError(
+            f"`{name}`={size} cannot be filled: only {have} texts are free of others that are "
+            "nearly the same. Ask for fewer, bring more data, give this side as a file of its own "
+            "(`fit --dev FILE`), or let such texts be on two sides (`fit --near-duplicates "
+            "anywhere`, `apart=False`)."
+        )
+    return drawn
+
+
+def _shares(sizes: dict[str, int], size: int) -> dict[str, int]:
+    """`size` divided in proportion, by the largest remainders."""
+    total = sum(sizes.values())
+    quotas = {label: size * count // total for label, count in sizes.items()}
+    left = size - sum(quotas.values())
+    by_remainder = sorted(sizes, key=lambda label: -(size * sizes[label] % total))
+    for label in by_remainder[:left]:
+        quotas[label] += 1
+    return quotas

@@ -1,0 +1,388 @@
+"""Readers of sentence pairs from files: tables, parallel files, JSON lines, folders.
+
+All of them check line by line, and tell all that is wrong with a file at once. A line ends at
+"\\n" or "\\r\\n" and nowhere else, whatever other characters Unicode calls line ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Unpack
+
+from keras_attn.records.parallel import ParallelText
+from keras_attn.records.reading import (
+    Checks,
+    Location,
+    Reading,
+    check_format,
+    find_file,
+    format_of,
+    is_zip,
+    open_lines,
+    open_member,
+)
+from keras_attn.records.tables import Column, Table, check_columns
+
+
+def read_pairs(
+    path: Location,
+    target_path: Location | None = None,
+    *,
+    format: str = "auto",
+    source: int | str | None = None,
+    target: int | str | None = None,
+    split: str | None = None,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    **checks: Unpack[Checks],
+) -> ParallelText:
+    r"""Read sentence pairs; the format is guessed from the path.
+
+    | path | format | read by |
+    |---|---|---|
+    | with a `target_path` | `"parallel"` | `read_parallel` |
+    | a folder | `"multi30k"` | `read_multi30k` |
+    | `*.zip` | `"tatoeba"` | `read_tatoeba` |
+    | `*.jsonl`, `*.ndjson`, `*.json` | `"jsonl"` | `read_json_lines` |
+    | `*.tsv`, `*.tab`, `*.txt` | `"tsv"` | `read_tsv` |
+    | `*.csv` | `"csv"` | `read_tsv` with a comma as its `delimiter` |
+
+    Files may be gzipped (`*.gz` at the end of these names). Texts are UTF-8; a byte order mark at
+    the start and "\r\n" are accepted. Lines are counted from 1.
+
+    Args:
+        path: The file or the folder.
+        target_path: A second file, whose line i is the translation of line i of the first.
+        format: `"auto"`, or one of those in the table.
+        source: Where the sentence to translate is: name or number (from 0) of the column, key of
+            the JSON object, or language of the folder's files. Default: as in the reader.
+        target: Where its translation is, in the same way.
+        split: Which of the folder's files, `"train"` unless told; for `"multi30k"` only.
+        header: Whether the first row names the columns; for `"tsv"` and `"csv"` only.
+        delimiter: The one character between columns; for `"tsv"` and `"csv"` only.
+        **checks: What all readers have.
+            `on_error`: `"error"` (default): lines that give no pair are a ValueError, one for all
+            of them. `"skip"`: they are left out, and listed in the `problems` of what is returned.
+            `max_characters`: longest side that is taken for a sentence (default None: any).
+            `normalize_spaces`: True (default): white space at the ends is stripped, and runs of
+            it, no-break spaces and Unicode's line ends too, become one space. False: texts stay
+            as they are.
+            `unique`: True: repeated pairs are kept once (default False: they are counted in
+            `repeated` and kept, so that a test set stays whole).
+
+    Returns:
+        A `ParallelText`: a sequence of `TranslationPair` with `problems`, `counts`, `summary()`.
+
+    Raises:
+        OSError: A file is not there or cannot be read.
+        ValueError: A line gives no pair, with its number: broken UTF-8, an empty side (also one
+            of invisible characters only), a side that is too long, too few columns, JSON that is
+            broken or has not these strings. Nor any pair at all, settings that do not belong to
+            the format. And, whatever `on_error` says: two files of unequal numbers of lines, a
+            compressed file that is cut off or damaged, UTF-16.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "pairs.tsv")
+    >>> with open(path, "w", encoding="utf-8") as file:
+    ...     _ = file.write("Hello.\tHallo.\nThank you!\t\nNo.\tNein.\n")
+    >>> text = read_pairs(path, source=1, target=0, on_error="skip")
+    >>> [pair.target for pair in text]
+    ['Hello.', 'No.']
+    >>> text.problems
+    [LineProblem(line=2, kind='empty', what='the source is empty')]
+    """
+    if format == "auto":
+        format = _guess_format(path, target_path)
+    check_format(format, _READERS)
+    reader, known = _READERS[format]
+    given = {"source": source, "target": target, "split": split, "header": header}
+    given |= {"delimiter": delimiter, "target_path": target_path}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    for name in options:
+        if name not in known:
+            takes = ", ".join(f"`{known_name}`" for known_name in known)
+            raise ValueError(
+                f"`{name}` does not belong to the format {format!r}, which takes {takes}. "
+                f"Received: {name}={options[name]!r}."
+            )
+    if format == "parallel" and target_path is None:
+        raise ValueError("The format 'parallel' needs a `target_path`. Received: None.")
+    return reader(path, **options, **checks)
+
+
+def read_tsv(
+    path: Location,
+    source: Column = 0,
+    target: Column = 1,
+    header: bool | None = None,
+    delimiter: str = "\t",
+    **checks: Unpack[Checks],
+) -> ParallelText:
+    r"""Read columns between tabs or another character, plain or gzipped.
+
+    Blank lines are passed over. Between tabs, quotation marks are characters like others, and
+    whatever is in other columns is ignored. With another `delimiter` a cell may stand in quotation
+    marks, and a row of more or fewer cells than the first one is wrong: most often it has a
+    delimiter that is not within such marks.
+
+    Args:
+        path: The file.
+        source: Name of the source's column, or its number, from 0.
+        target: Name or number of the target's column.
+        header: Whether the first row names the columns; it is passed over then. Default: True
+            where a column is given by its name.
+        delimiter: The one character between columns, such as `","` or `";"`.
+        **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
+
+    Returns:
+        A `ParallelText`, in the file's order.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: As in `read_pairs`.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "pairs.tsv")
+    >>> with open(path, "w", encoding="utf-8") as file:
+    ...     _ = file.write("Hello.\tHallo.\tCC-BY\nThank you!\tDanke!\n")
+    >>> [pair.target for pair in read_tsv(path)]
+    ['Hallo.', 'Danke!']
+    """
+    _check_different(source, target)
+    tabs = delimiter == "\t"
+    columns = {"source": source, "target": target}
+    table = Table(columns, delimiter, quotes=not tabs, header=header, exact=not tabs)
+    with open_lines(path) as lines:
+        return _read_table(path, lines, table, checks)
+
+
+def read_parallel(
+    source_path: Location, target_path: Location, **checks: Unpack[Checks]
+) -> ParallelText:
+    r"""Read two files, plain or gzipped: line i of one is the translation of line i of the other.
+
+    Files of unequal numbers of lines are refused, with `on_error="skip"` too: somewhere a line is
+    missing, and from there on all pairs are wrong, which no check of single lines can see.
+
+    Args:
+        source_path: The sentences to translate, one a line.
+        target_path: Their translations.
+        **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
+
+    Returns:
+        A `ParallelText`, in the files' order.
+
+    Raises:
+        OSError: A file cannot be read.
+        ValueError: As in `read_pairs`, or one file was given twice.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> paths = [os.path.join(folder, name) for name in ("text.en", "text.de")]
+    >>> for path, text in zip(paths, ["Hello.\nNo.\n", "Hallo.\nNein.\n"]):
+    ...     with open(path, "w", encoding="utf-8") as file:
+    ...         _ = file.write(text)
+    >>> read_parallel(*paths)[1]
+    TranslationPair(source='No.', target='Nein.', groups=())
+    """
+    reading = Reading(f"{os.fspath(source_path)} and {os.fspath(target_path)}", **checks)
+    if os.path.samefile(source_path, target_path):
+        raise ValueError(f"Expected two files. Received: {os.fspath(source_path)} twice.")
+    counts = [0, 0]
+    with open_lines(source_path) as sources, open_lines(target_path) as targets:
+        for number, sides in enumerate(zip_longest(sources, targets), start=1):
+            counts = [n + (side is not None) for n, side in zip(counts, sides, strict=True)]
+            if None not in sides:
+                source = reading.decode(number, sides[0], "source")
+                target = reading.decode(number, sides[1], "target")
+                reading.add(number, source, target)
+    if counts[0] != counts[1]:
+        raise ValueError(
+            f"Expected files of equally many lines. Received: {os.fspath(source_path)} with "
+            f"{counts[0]:,} lines, {os.fspath(target_path)} with {counts[1]:,}. One has lines "
+            "that the other has not, so that later lines are no translations of each other. "
+            "Correct the files; skipping does not help here."
+        )
+    reading.lines = counts[0]
+    return reading.finish()
+
+
+def read_json_lines(
+    path: Location, source: str = "source", target: str = "target", **checks: Unpack[Checks]
+) -> ParallelText:
+    r"""Read a JSON object from each line, plain or gzipped.
+
+    A key may lead through nested objects with dots, `"text.en"`. Keys that an object has not
+    itself are looked for in its `"translation"`, so that `source="en", target="de"` reads both
+    `{"en": "No.", "de": "Nein."}` and `{"translation": {"en": "No.", "de": "Nein."}}`.
+    Blank lines are passed over.
+
+    Args:
+        path: The file.
+        source: Key of the sentence to translate.
+        target: Key of its translation.
+        **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
+
+    Returns:
+        A `ParallelText`, in the file's order.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: As in `read_pairs`.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "pairs.jsonl")
+    >>> with open(path, "w", encoding="utf-8") as file:
+    ...     _ = file.write('{"translation": {"en": "No.", "de": "Nein."}}\n')
+    >>> read_json_lines(path, source="en", target="de")[0].target
+    'Nein.'
+    """
+    reading = Reading(os.fspath(path), **checks)
+    _check_different(source, target)
+    check_columns({"source": source, "target": target}, of_json=True)
+    with open_lines(path) as lines:
+        for number, record in reading.records(lines):
+            reading.add(number, *(reading.value(number, record, key) for key in (source, target)))
+    return reading.finish()
+
+
+def read_multi30k(
+    folder: Location,
+    source: str = "de",
+    target: str = "en",
+    split: str = "train",
+    **checks: Unpack[Checks],
+) -> ParallelText:
+    r"""Read a folder of files `SPLIT.LANGUAGE` or `SPLIT.LANGUAGE.gz`, such as Multi30k's.
+
+    Multi30k has `train`, `val` and `test_2016_flickr` of `en`, `de` and `fr`. Any other folder
+    with such names is read as well.
+
+    Args:
+        folder: The folder.
+        source: Language of the sentences to translate.
+        target: Language of the translations.
+        split: First part of the files' names.
+        **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
+
+    Returns:
+        A `ParallelText`, in the files' order.
+
+    Raises:
+        OSError: There is no such folder or file.
+        ValueError: As in `read_pairs`.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> for language, text in {"de": "Ein Hund.\n", "en": "A dog.\n"}.items():
+    ...     with open(os.path.join(folder, f"val.{language}"), "w", encoding="utf-8") as file:
+    ...         _ = file.write(text)
+    >>> read_multi30k(folder, "en", "de", split="val")[0].target
+    'Ein Hund.'
+    """
+    _check_different(source, target)
+    advice = " Choose another `split` or language."
+    sides = (source, target)
+    paths = [find_file(folder, [f"{split}.{side}"], advice=advice) for side in sides]
+    return read_parallel(*paths, **checks)
+
+
+def read_tatoeba(
+    path: Location, source: int = 0, target: int = 1, **checks: Unpack[Checks]
+) -> ParallelText:
+    r"""Read a file of Tatoeba's sentence pairs: a zip archive, or what is in it.
+
+    The archives of manythings.org/anki hold one text file: English, the other language and, in
+    later ones, the authors, tab-separated. `source=1, target=0` translates into English.
+    Tatoeba's own exports have a number before each sentence: `source=1, target=3`. The sentences
+    are under CC-BY 2.0: who publishes them names their authors.
+
+    Pairs of one sentence with several translations stand next to each other. `split_pairs` keeps
+    them on one side.
+
+    Args:
+        path: The zip archive, or its file, plain or gzipped.
+        source: Number of the source's column, from 0.
+        target: Number of the target's column.
+        **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
+
+    Returns:
+        A `ParallelText`, in the file's order.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: As in `read_pairs`, or the archive has not one text file.
+
+    Example:
+
+    >>> import os, tempfile, zipfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "deu-eng.zip")
+    >>> with zipfile.ZipFile(path, "w") as archive:
+    ...     archive.writestr("deu.txt", "No.\tNein.\tCC-BY 2.0 ...\n")
+    ...     archive.writestr("_about.txt", "Where it is from.")
+    >>> read_tatoeba(path, source=1, target=0)[0].target
+    'No.'
+    """
+    if not is_zip(path):
+        return read_tsv(path, source, target, **checks)
+    _check_different(source, target)
+    table = Table({"source": source, "target": target}, "\t", quotes=False, exact=False)
+    with open_member(path) as lines:
+        return _read_table(path, lines, table, checks)
+
+
+def _read_csv(path: Location, delimiter: str = ",", **options: Any) -> ParallelText:
+    return read_tsv(path, delimiter=delimiter, **options)
+
+
+_READERS: dict[str, tuple[Callable[..., ParallelText], tuple[str, ...]]] = {
+    "tsv": (read_tsv, ("source", "target", "header", "delimiter")),
+    "csv": (_read_csv, ("source", "target", "header", "delimiter")),
+    "parallel": (read_parallel, ("target_path",)),
+    "jsonl": (read_json_lines, ("source", "target")),
+    "multi30k": (read_multi30k, ("source", "target", "split")),
+    "tatoeba": (read_tatoeba, ("source", "target")),
+}
+_SUFFIXES = {
+    **{".tsv": "tsv", ".tab": "tsv", ".txt": "tsv", ".csv": "csv", ".zip": "tatoeba"},
+    **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"},
+}
+
+
+def _guess_format(path: Location, target_path: Location | None) -> str:
+    if target_path is not None:
+        return "parallel"
+    if Path(path).is_dir():
+        return "multi30k"
+    if not Path(path).exists():
+        raise FileNotFoundError(f"Expected a file or a folder. Received: {os.fspath(path)}.")
+    return format_of(path, _SUFFIXES, _READERS, "a `target_path`, a folder, or a file")
+
+
+def _read_table(
+    path: Location, lines: Iterator[bytes], table: Table, checks: Checks
+) -> ParallelText:
+    reading = Reading(os.fspath(path), **checks)
+    for number, cells in table.cells(reading, lines):
+        reading.add(number, cells["source"], cells["target"])
+    return reading.finish()
+
+
+def _check_different(source: Any, target: Any) -> None:
+    if source == target:
+        raise ValueError(
+            f"`source` and `target` must be two different places. Received: {source!r} twice."
+        )

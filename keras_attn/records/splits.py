@@ -1,0 +1,302 @@
+"""Splits of sentence pairs in which nothing of a test set, nor its like, is trained on."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from keras_attn.records.parallel import TranslationPair, unique_pairs
+from keras_attn.records.splitting import check_size, draw, together
+
+Component = list[TranslationPair]
+
+# What the command calls sizes.
+_OPTIONS = {"test_size": " (--test-size)", "validation_size": " (--dev-size)"}
+
+
+def template(text: str) -> str:
+    """What is left of a text without case, punctuation, symbols and the values of its numbers.
+
+    Unicode NFKC and casefold; punctuation, symbols and invisible characters removed; each run of
+    digits becomes one `0`; white space collapsed. Two texts with one template differ, if at all,
+    in these things only.
+
+    Args:
+        text: Any string.
+
+    Returns:
+        The template, which may be empty.
+
+    Example:
+
+    >>> template("Channel 12: on!")
+    'channel 0 on'
+    >>> template("CHANNEL 3 (on)") == template("Channel 12: on!")
+    True
+    """
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    kept: list[str] = []
+    for character in text:
+        category = unicodedata.category(character)
+        if character.isspace():
+            kept.append(" ")
+        elif category == "Nd":
+            if not kept or kept[-1] != "0":
+                kept.append("0")
+        elif category[0] not in "PSC":
+            kept.append(character)
+    return " ".join("".join(kept).split())
+
+
+@dataclass(frozen=True)
+class TranslationSplits:
+    """The sides of a split, as `split_pairs` makes it.
+
+    Args:
+        train: Pairs to train on.
+        validation: Pairs for choosing settings and for early stopping.
+        test: Pairs drawn at random.
+        holdout: Pairs that occur in `holdout_groups` only: another test, of unknown domains.
+        holdout_groups: Names of the groups that were held out.
+        surplus: Number of pairs of held-out groups that are on no side.
+        components: Number of components: sets of pairs that had to stay together.
+        largest_component: Number of pairs in the largest of them.
+    """
+
+    train: list[TranslationPair]
+    validation: list[TranslationPair]
+    test: list[TranslationPair]
+    holdout: list[TranslationPair]
+    holdout_groups: tuple[str, ...] = ()
+    surplus: int = 0
+    components: int = 0
+    largest_component: int = 0
+
+    def summary(self) -> dict[str, int]:
+        """All counts, for a log or a table."""
+        return {
+            "train": len(self.train),
+            "validation": len(self.validation),
+            "test": len(self.test),
+            "holdout": len(self.holdout),
+            "holdout_groups": len(self.holdout_groups),
+            "surplus": self.surplus,
+            "components": self.components,
+            "largest_component": self.largest_component,
+        }
+
+
+def split_pairs(
+    pairs: Iterable[TranslationPair | tuple[Any, ...]],
+    test_size: int = 1000,
+    validation_size: int = 500,
+    holdout_groups_size: int = 0,
+    seed: int = 0,
+) -> TranslationSplits:
+    """Split pairs so that no test sentence, nor one like it, stands in the training set.
+
+    Pairs that share the `template` of their source or of their target are linked, and pairs that
+    are linked through others too: such a *component* goes to one side whole. So no source and no
+    target sentence of one side stands on another one, not even with other digits, case or
+    punctuation. Test and validation sets are made of components drawn at random; components of
+    more than 1 % of all pairs are never drawn, they stay in the training set.
+
+    With `holdout_groups_size`, whole groups (integrations, documents) are held out first, drawn
+    at random but those with more than a tenth of the wanted pairs last, until that many pairs are
+    had. A pair is in `holdout` only if its component occurs in held-out groups and nowhere else.
+    Pairs of held-out groups whose component reaches other groups stay in the rest: they occur
+    there anyway. No group gives more than a tenth of `holdout` (rounded up), and what is left
+    over of the held-out groups, the `surplus`, is on no side, so that these groups stay unseen.
+
+    The result depends on the set of pairs and on `seed`, not on the order of the pairs.
+
+    Args:
+        pairs: `TranslationPair`s, or tuples (source, target) or (source, target, groups).
+        test_size: Number of test pairs. Exact, unless no components fill it exactly.
+        validation_size: Number of validation pairs, in the same way.
+        holdout_groups_size: Number of pairs from held-out groups; 0 for none.
+        seed: Any integer.
+
+    Returns:
+        `TranslationSplits`, each side in random order.
+
+    Raises:
+        ValueError: A negative size, or too little data for the sizes.
+
+    Example:
+
+    >>> pairs = [(f"word {chr(97 + i)}", f"Wort {chr(97 + i)}") for i in range(20)]
+    >>> pairs.append(("Word, C!", "Wort c."))
+    >>> split_pairs(pairs, test_size=4, validation_size=2).summary()["train"]
+    15
+    """
+    sizes = {
+        "test_size": test_size,
+        "validation_size": validation_size,
+        "holdout_groups_size": holdout_groups_size,
+    }
+    for name, size in sizes.items():
+        check_size(name, size)
+    asked = ", ".join(_shown(name, size) for name, size in sizes.items() if size)
+    unique = sorted(unique_pairs(TranslationPair(*pair) for pair in pairs))
+    if sum(sizes.values()) >= len(unique):
+        raise ValueError(
+            f"Expected more unique pairs than go to the test sets ({sum(sizes.values()):,}: "
+            f"{asked}). Received: {len(unique):,}. Ask for smaller ones or bring more data."
+        )
+    rng = random.Random(f"keras_attn split {seed}")
+    components = together(unique, _templates)
+    largest = max(map(len, components))
+    count = len(components)
+    rng.shuffle(components)
+    limit = max(1, len(unique) // 100)
+
+    held: list[Component] = []
+    groups: set[str] = set()
+    surplus = 0
+    if holdout_groups_size:
+        held, groups, surplus, components = _hold_out(components, holdout_groups_size, limit, rng)
+    test, components = _draw(components, test_size, limit, "test_size")
+    validation, components = _draw(components, validation_size, limit, "validation_size")
+    sides = [[pair for part in side for pair in part] for side in (components, validation, test)]
+    sides.append([pair for part in held for pair in part])
+    if not sides[0]:
+        raise ValueError(
+            f"No pair is left to train on. Received: {len(unique):,} unique pairs, of which go to "
+            f"the test sets: {asked}. Ask for smaller ones or bring more data."
+        )
+    for side in sides:
+        rng.shuffle(side)
+    return TranslationSplits(*sides, tuple(sorted(groups)), surplus, count, largest)
+
+
+def remove_overlap(
+    train: Iterable[TranslationPair | tuple[Any, ...]],
+    held_out: Iterable[TranslationPair | tuple[Any, ...]],
+    *more_held_out: Iterable[TranslationPair | tuple[Any, ...]],
+) -> tuple[list[TranslationPair], int]:
+    """Leave out training pairs whose source or target is like one of given test pairs.
+
+    For test sets that come as files of their own. Alike are texts of one `template`: a source
+    that differs from a held-out source in case, punctuation or digits only, a target likewise
+    from a held-out target. So no test sentence, and no reference, was seen in training; between
+    several held-out sets nothing is compared.
+
+    Args:
+        train: `TranslationPair`s, or tuples (source, target) or (source, target, groups).
+        held_out: Pairs of a test or validation set.
+        *more_held_out: Pairs of further ones.
+
+    Returns:
+        The training pairs that are kept, in their order, and the number of those left out.
+
+    Raises:
+        ValueError: Something else than pairs of strings.
+
+    Example:
+
+    >>> train = [("One dog.", "Ein Hund."), ("A cat", "Eine Katze"), ("No.", "Nein.")]
+    >>> kept, removed = remove_overlap(train, [("one dog!", "Ein Hund!")], [("Nope.", "Nein")])
+    >>> [pair.source for pair in kept], removed
+    (['A cat'], 2)
+    """
+    sources, targets = set(), set()
+    for pairs in (held_out, *more_held_out):
+        for pair in map(_as_pair, pairs):
+            sources.add(template(pair.source))
+            targets.add(template(pair.target))
+    given = [_as_pair(pair) for pair in train]
+    kept = [
+        pair
+        for pair in given
+        if template(pair.source) not in sources and template(pair.target) not in targets
+    ]
+    return kept, len(given) - len(kept)
+
+
+def _as_pair(pair: Any) -> TranslationPair:
+    if (
+        not isinstance(pair, tuple | list)
+        or len(pair) not in (2, 3)
+        or not all(isinstance(text, str) for text in pair[:2])
+    ):
+        raise ValueError(f"Expected (source, target) pairs of strings. Received: {pair!r}.")
+    return TranslationPair(*pair)
+
+
+def _shown(name: str, size: int) -> str:
+    return f"`{name}`={size}{_OPTIONS.get(name, '')}"
+
+
+def _templates(pair: TranslationPair) -> list[tuple[str, str]]:
+    return [("source", template(pair.source)), ("target", template(pair.target))]
+
+
+def _draw(
+    components: list[Component], size: int, limit: int, name: str
+) -> tuple[list[Component], list[Component]]:
+    """Components in their (random) order until `size` pairs are had, and the others."""
+    drawn, rest, missing = draw(components, size, limit)
+    if missing >= limit and missing:
+        raise ValueError(
+            f"{_shown(name, size)} cannot be filled: only {size - missing} pairs are free of "
+            "sentences that are alike in many other pairs. Ask for fewer or bring more data."
+        )
+    return drawn, rest
+
+
+def _hold_out(
+    components: list[Component], size: int, limit: int, rng: random.Random
+) -> tuple[list[Component], set[str], int, list[Component]]:
+    """Hold out groups until `size` pairs occur in held-out groups only.
+
+    Returns the chosen components, the groups, the surplus and the components of other groups.
+    """
+    cap = -(-size // 10)
+    reach = [frozenset(g for pair in part for g in pair.groups) for part in components]
+    # A pair without a group belongs to no group that could be held out.
+    ungrouped = [any(not pair.groups for pair in part) for part in components]
+    of_group: dict[str, list[int]] = defaultdict(list)
+    own: Counter[str] = Counter()
+    for index, names in enumerate(reach):
+        for name in names:
+            of_group[name].append(index)
+        if len(names) == 1:
+            own[next(iter(names))] += len(components[index])
+    order = sorted(of_group)
+    rng.shuffle(order)
+    order.sort(key=lambda name: own[name] > cap)
+
+    groups: set[str] = set()
+    inside: set[int] = set()
+    chosen: list[int] = []
+    given: Counter[str] = Counter()
+    have = 0
+    for group in order:
+        if have == size:
+            break
+        groups.add(group)
+        for index in of_group[group]:
+            if ungrouped[index] or index in inside or not reach[index] <= groups:
+                continue
+            inside.add(index)
+            part = components[index]
+            shares = Counter(name for pair in part for name in pair.groups)
+            fits = all(given[name] + share <= cap for name, share in shares.items())
+            if fits and len(part) <= min(limit, size - have):
+                chosen.append(index)
+                given.update(shares)
+                have += len(part)
+    rest = [part for index, part in enumerate(components) if index not in inside]
+    if have < size or not rest:
+        raise ValueError(
+            f"`holdout_groups_size`={size} cannot be filled: {len(order)} groups, all held out, "
+            f"give {have} pairs that occur nowhere else (at most {cap} of them from one group). "
+            "Ask for fewer, or bring pairs with more groups."
+        )
+    surplus = sum(len(components[index]) for index in inside) - have
+    return [components[index] for index in chosen], groups, surplus, rest

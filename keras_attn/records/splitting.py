@@ -1,0 +1,89 @@
+"""What leak-free splits share: things that stay together, drawn as a whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from keras_attn.records.reading import is_integer
+
+T = TypeVar("T")
+
+
+class Links:
+    """Union-find: which of `count` things are linked, through others too."""
+
+    def __init__(self, count: int):
+        self._parents = list(range(count))
+
+    def root(self, node: int) -> int:
+        """The first of all that are linked with one."""
+        parents = self._parents
+        while parents[node] != node:
+            parents[node] = parents[parents[node]]
+            node = parents[node]
+        return node
+
+    def add(self, one: int, other: int) -> None:
+        """Link two."""
+        one, other = self.root(one), self.root(other)
+        self._parents[max(one, other)] = min(one, other)
+
+
+def together(things: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
+    """Groups of the things that share a key, through others too, in the order of the first ones.
+
+    >>> together(["ab", "cd", "be", "f"], keys=list)
+    [['ab', 'be'], ['cd'], ['f']]
+    """
+    links = Links(len(things))
+    first: dict[Hashable, int] = {}
+    for index, thing in enumerate(things):
+        for key in keys(thing):
+            links.add(first.setdefault(key, index), index)
+    members: dict[int, list[T]] = defaultdict(list)
+    for index, thing in enumerate(things):
+        members[links.root(index)].append(thing)
+    return list(members.values())
+
+
+def draw(
+    groups: Sequence[list[T]], size: int, limit: int, keep_one: bool = False
+) -> tuple[list[list[T]], list[list[T]], int]:
+    """Take whole groups, in their order, until `size` things are had.
+
+    A group of more than `limit` is not taken; with `keep_one` one group at least is left.
+
+    >>> draw([["a", "b"], ["c", "d", "e"], ["f"]], size=4, limit=9)
+    ([['a', 'b'], ['f']], [['c', 'd', 'e']], 1)
+
+    Returns the groups that were taken, the others, and how many things are missing.
+    """
+    drawn: list[list[T]] = []
+    rest: list[list[T]] = []
+    for index, group in enumerate(groups):
+        only = keep_one and not rest and index == len(groups) - 1
+        if len(group) <= min(limit, size) and not only:
+            drawn.append(group)
+            size -= len(group)
+        else:
+            rest.append(group)
+    return drawn, rest, size
+
+
+def check_size(name: str, size: Any) -> None:
+    """Refuse the size of a side that is not a number of things."""
+    if not is_integer(size, 0):
+        raise ValueError(f"Expected `{name}` to be an integer >= 0. Received: {size!r}.")
+
+
+def as_count(name: str, size: Any, of: int) -> int:
+    """The size of a side, which is a number of things or a share of all."""
+    if isinstance(size, float) and 0 <= size < 1:
+        return round(size * of)
+    if not is_integer(size, 0):
+        raise ValueError(
+            f"Expected `{name}` to be an integer >= 0 or a share below 1. Received: {size!r}"
+        )
+    return size

@@ -1,0 +1,191 @@
+"""Tables in text files: rows of cells with line numbers, and what is wrong with them."""
+
+from __future__ import annotations
+
+import csv
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from keras_attn.records.reading import LineReading, is_integer
+
+Column = int | str
+Cell = bytes | str  # a string has surrogates for bytes that are not UTF-8
+
+# The `csv` module keeps one limit for the length of a cell, for the whole process.
+_CSV_LOCK = threading.Lock()
+_LONGEST_CELL = 2**31 - 1
+
+
+def check_columns(columns: dict[str, Column], of_json: bool = False) -> None:
+    """Refuse columns that are neither names nor numbers, or not all different."""
+    for name, column in columns.items():
+        if isinstance(column, str) or (not of_json and is_integer(column, 0)):
+            continue
+        kind = "a JSON key" if of_json else "the name or the number of a column, from 0"
+        raise ValueError(f"Expected `{name}` to be {kind}. Received: {column!r}.")
+    if len(set(columns.values())) < len(columns):
+        given = ", ".join(f"{name}={column!r}" for name, column in columns.items())
+        raise ValueError(f"Expected columns that are all different. Received: {given}.")
+
+
+def check_delimiter(delimiter: str | None) -> None:
+    """Refuse what cannot stand between cells; an empty string is somebody's default, and passes."""
+    one = isinstance(delimiter, str) and len(delimiter) <= 1 and delimiter not in tuple('"\r\n ')
+    if not one:
+        raise ValueError(f"Expected `delimiter` to be one character. Received: {delimiter!r}.")
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a table looks like, and which of its columns are wanted.
+
+    Args:
+        columns: What is wanted, each with the name or the number (from 0) of its column.
+        delimiter: The one character between cells.
+        quotes: Whether cells may stand in quotation marks.
+        header: Whether the first row names the columns. None: where a column is given by its name.
+        exact: Whether a row of more or fewer cells than the first one is wrong.
+
+    Raises:
+        ValueError: Columns that are none, a delimiter of several characters, names without a
+            header.
+
+    Example:
+
+    >>> reading = LineReading("a.csv")
+    >>> table = Table({"text": "what"}, delimiter=";")
+    >>> list(table.cells(reading, iter([b"id;what", b"1;Fine, really."])))
+    [(2, {'text': 'Fine, really.'})]
+    """
+
+    columns: dict[str, Column]
+    delimiter: str = ","
+    quotes: bool = True
+    header: bool | None = None
+    exact: bool = True
+
+    def __post_init__(self):
+        check_columns(self.columns)
+        check_delimiter(self.delimiter)
+        if not self.delimiter:
+            raise ValueError("Expected `delimiter` to be one character. Received: ''.")
+        named = any(isinstance(column, str) for column in self.columns.values())
+        if named and self.header is False:
+            given = ", ".join(f"{name}={column!r}" for name, column in self.columns.items())
+            raise ValueError(
+                f"Without a `header` the columns are numbers, from 0. Received: {given}."
+            )
+        object.__setattr__(self, "header", named or bool(self.header))
+
+    def cells(
+        self, reading: LineReading, lines: Iterator[bytes]
+    ) -> Iterator[tuple[int, dict[str, str | None]]]:
+        """The wanted cells of each row that has them, with the number of its first line.
+
+        Cells that are not UTF-8 are None. `reading` counts the lines, and is told what is wrong.
+        """
+        width = None
+        places = None if self.header else dict(self.columns)
+        for number, row in (_quoted if self.quotes else _plain)(reading, lines, self.delimiter):
+            if not any(cell.strip() for cell in row):
+                reading.passed_over += 1
+                continue
+            width = len(row) if width is None else width
+            if places is None:
+                reading.passed_over += 1
+                names = [_shown(cell).strip() for cell in row]
+                places = {
+                    name: _place(reading.where, names, column, name)
+                    for name, column in self.columns.items()
+                }
+                continue
+            least = 1 + max(places.values())
+            if self.exact:
+                least = max(width, least)
+            if len(row) < least or (self.exact and len(row) != width):
+                what = f"{least} expected, {len(row)} in {_shown(row[0])[:60]!r}"
+                reading.problem(number, "columns", what)
+                continue
+            cells = {name: _cell(reading, number, row[at], name) for name, at in places.items()}
+            yield number, cells
+
+
+def _plain(
+    reading: LineReading, lines: Iterator[bytes], delimiter: str
+) -> Iterator[tuple[int, list[Cell]]]:
+    between = delimiter.encode()  # is no part of any other character in UTF-8
+    for number, raw in enumerate(lines, start=1):
+        reading.lines = number
+        yield number, raw.split(between)
+
+
+def _quoted(
+    reading: LineReading, lines: Iterator[bytes], delimiter: str
+) -> Iterator[tuple[int, list[Cell]]]:
+    texts = (raw.decode("utf-8", "surrogateescape") + "\n" for raw in lines)
+    rows = csv.reader(texts, delimiter=delimiter, strict=True)
+    with _long_cells():
+        while True:
+            number = rows.line_num + 1
+            row = None
+            try:
+                row = next(rows)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                if "end of data" in str(error):
+                    raise ValueError(
+                        f"{reading.where}: expected each quotation mark to be closed. Received: "
+                        f"one that is opened in the row of line {number:,} and never closed, so "
+                        "that all after it would be one text. Correct it; skipping does not help "
+                        "here."
+                    ) from error
+                what = f"{error}; is {delimiter!r} the `delimiter`?"
+                reading.problem(number, "csv", what)
+            reading.lines = rows.line_num
+            reading.passed_over += rows.line_num - number  # lines within quotation marks
+            if row is not None:
+                yield number, row
+
+
+def _place(where: str, names: list[str], column: Column, what: str) -> int:
+    """Where a column is, by its name or its number."""
+    if isinstance(column, int) and column < len(names):
+        return column
+    count = names.count(column) if isinstance(column, str) else 0
+    if count == 1:
+        return names.index(column)
+    problem = f"{count} of that name" if count else "no such column"
+    raise ValueError(
+        f"{where}: expected a column {column!r} for the {what}. Received: {problem} among "
+        f"{', '.join(map(repr, names))[:300]}. Name the columns ({what}=...), or the "
+        "`delimiter` if these are several columns in one."
+    )
+
+
+def _cell(reading: LineReading, number: int, cell: Cell, name: str) -> str | None:
+    """A cell, or None and a problem where it has bytes that are not UTF-8."""
+    if isinstance(cell, str):
+        if cell.isascii():
+            return cell
+        cell = cell.encode("utf-8", "surrogateescape")
+    return reading.decode(number, cell, name)
+
+
+def _shown(cell: Cell) -> str:
+    """A cell for a message, with U+FFFD for bytes that are not UTF-8."""
+    raw = cell if isinstance(cell, bytes) else cell.encode("utf-8", "surrogateescape")
+    return raw.decode("utf-8", "replace")
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Let cells have any length; the limit of the `csv` module is 131,072 characters."""
+    with _CSV_LOCK:
+        before = csv.field_size_limit(_LONGEST_CELL)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(before)
