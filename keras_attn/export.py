@@ -269,7 +269,7 @@ def check_place(path: str | os.PathLike, overwrite: bool = False) -> Path:
         if not overwrite:
             how = ", remove it, or overwrite it (overwrite=True, --overwrite)"
             advice = how if is_model else ""
-            raise FileExistsError(f"{path} is there and not empty. Give another folder{advice}.")
+            raise FileExistsError(f"{path} exists and is not empty. Give another folder{advice}.")
         if not is_model:
             raise FileExistsError(
                 f"{path} is not empty, and has no {_MARK}: only a SavedModel is overwritten. Give "

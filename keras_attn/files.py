@@ -52,7 +52,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        raise OSError(f"Expected a file's path. Received: {path}, which is no regular file.")
+        raise OSError(f"Expected a path of a file. Received: {path}, which is not a regular file.")
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
     try:
         with _naming(path):
@@ -109,7 +109,7 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     """
     path = Path(path).expanduser().absolute()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise FileExistsError(f"{path} is there already. Give another folder, or remove it first.")
+        raise FileExistsError(f"{path} exists already. Give another folder, or remove it first.")
     check_writable(path.parent)
     remove_partial_files(path)
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")

@@ -75,7 +75,7 @@ def prefilled(
     prompt = ops.convert_to_tensor(prompt)
     if len(prompt.shape) != 2 or prompt.shape[1] == 0:
         raise ValueError(
-            "`prompt` must have shape (B, P) with at least one token a row, such as the start "
+            "`prompt` must have shape (B, P) with at least one token per row, such as the start "
             f"token. Received: shape {tuple(prompt.shape)}."
         )
     mask = token_mask(prompt, prompt_mask)

@@ -123,16 +123,16 @@ def check_constructor(cls: type, args: tuple, kwargs: dict[str, Any], hint: str 
     >>> RotaryEmbedding(10000.0)
     Traceback (most recent call last):
         ...
-    TypeError: RotaryEmbedding takes by position: nothing. All else is by keyword. Received: \
-1 arguments by position, (10000.0,).
+    TypeError: RotaryEmbedding takes by position: nothing. Pass everything else by keyword. \
+Received: 1 arguments by position, (10000.0,).
     """
     named = _named(cls, "__init__")
     names = by_position(cls.__init__)
     kind, hint = cls.__name__, hint and f" {hint}"
     if len(args) > len(names):
         raise TypeError(
-            f"{kind} takes by position: {', '.join(names) or 'nothing'}. All else is by keyword. "
-            f"Received: {len(args)} arguments by position, {args!r}.{hint}"
+            f"{kind} takes by position: {', '.join(names) or 'nothing'}. Pass everything else by "
+            f"keyword. Received: {len(args)} arguments by position, {args!r}.{hint}"
         )
     for name in kwargs:
         if name not in named and name in _CONSTRUCTOR_HINTS:
@@ -165,17 +165,17 @@ def check_call(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) -
     >>> check_call(MultiHeadSelfAttention(num_heads=2), (1, 2, 3), {})
     Traceback (most recent call last):
         ...
-    TypeError: MultiHeadSelfAttention is called with x by position. All else is by keyword. \
-Received: 3 arguments by position. It attends from `x` to itself; MultiHeadAttention takes \
-`query, value, key`.
+    TypeError: MultiHeadSelfAttention is called with x by position. Pass everything else by \
+keyword. Received: 3 arguments by position. It attends from `x` to itself; MultiHeadAttention \
+takes `query, value, key`.
     """
     cls = type(layer)
     names, kind = by_position(cls.call), cls.__name__
     hint = f" {layer._call_hint}" if layer._call_hint else ""
     if len(args) > len(names):
         raise TypeError(
-            f"{kind} is called with {', '.join(names)} by position. All else is by keyword. "
-            f"Received: {len(args)} arguments by position.{hint}"
+            f"{kind} is called with {', '.join(names)} by position. Pass everything else by "
+            f"keyword. Received: {len(args)} arguments by position.{hint}"
         )
     for name in names[: len(args)]:
         if name in kwargs:
@@ -186,7 +186,7 @@ Received: 3 arguments by position. It attends from `x` to itself; MultiHeadAtten
     first = args[0] if args else None
     if isinstance(first, list | tuple) and first and all(hasattr(x, "shape") for x in first):
         raise TypeError(
-            f"{kind} is called with tensors as arguments of their own: layer({', '.join(names)}). "
+            f"{kind} takes tensors as separate arguments: layer({', '.join(names)}). "
             f"Received: a {type(first).__name__} of {len(first)} tensors.{hint}"
         )
     named = _named(cls, "call")

@@ -1,4 +1,4 @@
-"""The recurrent decoder with attention."""
+"""Recurrent decoder with attention."""
 
 from typing import Any
 

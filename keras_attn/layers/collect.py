@@ -128,7 +128,7 @@ def collect_attention() -> Iterator[AttentionMaps]:
         _collector.reset(token)
     if maps._unseen and not maps:
         raise RuntimeError(
-            "`collect_attention` saw attention layers run inside a compiled function only, where "
+            "`collect_attention` saw attention layers run only inside a compiled function, where "
             "weights have no values. Call the model eagerly: `model(x)`, not `model.predict(x)`, "
             "`fit` or a `tf.function`."
         )
@@ -194,6 +194,6 @@ def attention_maps(model: Any, inputs: Any, **kwargs: Any) -> AttentionMaps:
         raise ValueError(
             f"No attention layer of keras_attn was called by {type(model).__name__} "
             f"{getattr(model, 'name', model)!r}; stock Keras layers are not collected. Build the "
-            "model of `keras_attn.layers`."
+            "model from `keras_attn.layers`."
         )
     return maps

@@ -56,8 +56,8 @@ def check_mask_kept(name: str, x: Tensor | None, mask_name: str, mask: Tensor | 
                 continue
             raise ValueError(
                 f"`{name}` has lost its mask: the input of {operation.name!r} has one, its output "
-                f"has not, and padding would be taken for tokens. Pass `{mask_name}`: the mask "
-                f"(B, S), or ones where all of `{name}` is to be seen. Received: {name} of shape "
+                f"has none, and padding would count as tokens. Pass the mask (B, S) as "
+                f"`{mask_name}`, or ones if all of `{name}` may be seen. Received: {name} of shape "
                 f"{tuple(x.shape)} without a mask."
             )
 

@@ -120,8 +120,8 @@ def check_mask(mask: Tensor, x: Tensor, axes: int = 2, name: str = "mask") -> No
         None not in (a, b) and a != b for a, b in zip(shape, wanted, strict=False)
     ):
         raise ValueError(
-            f"`{name}` must have one value a token, shape {wanted} here. Received: shape {shape}, "
-            f"for an input of shape {static_shape(x)}."
+            f"`{name}` must have one value per token, shape {wanted} here. Received: shape "
+            f"{shape}, for an input of shape {static_shape(x)}."
         )
 
 

@@ -205,7 +205,8 @@ class SequenceAttention(MaskedLayer):
             raise ValueError("Pass `key` or `projected_key`, not both. Received: both.")
         if positions is not None and self.window != "monotonic":
             raise ValueError(
-                f"`positions` belongs to window='monotonic'. Received: it, with {self.window=}."
+                "`positions` belongs to window='monotonic'. Received: `positions` with "
+                f"window={self.window!r}."
             )
         check_rank(query, "query", shape="(B, T, Dq)")
         check_rank(value, "value", shape="(B, S, Dv)")

@@ -106,7 +106,7 @@ class TokenWeighting(MaskedLayer):
         values = np.asarray(values, "float64")
         if values.shape != (self.vocabulary_size,):
             raise ValueError(
-                f"`{name}` of TokenWeighting must have one weight a token, shape "
+                f"`{name}` of TokenWeighting must have one weight per token, shape "
                 f"{(self.vocabulary_size,)}. Received: shape {values.shape}."
             )
         low = -np.inf if self.activation is None else 0.0

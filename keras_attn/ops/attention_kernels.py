@@ -176,9 +176,8 @@ def obstacle(call: Call, kernel: str) -> str | None:
         return None
     if call.return_attention_scores:
         return (
-            "it never has the whole weights. Call without `return_attention_scores=True`, or take "
-            '"auto" or "plain"; for the weights of a whole model there is '
-            "`keras_attn.attention_maps`."
+            "it never holds all weights. Call without `return_attention_scores=True`, or take "
+            '"auto" or "plain"; for the weights of a whole model use `keras_attn.attention_maps`.'
         )
     if call.dropout:
         return (
@@ -211,23 +210,23 @@ def _obstacle_of_flash(call: Call) -> str | None:
     capability = cuda_capability()
     if capability is None or capability < (8, 0):
         return (
-            "on JAX it is cuDNN's and needs a CUDA GPU of compute capability 8.0 or more. "
+            "on JAX it is cuDNN's, which needs a CUDA GPU of compute capability 8.0 or more. "
             f'Received: {_device()}. Take "auto", or "chunked" for memory linear in the length.'
         )
     if not dtypes <= {"float16", "bfloat16"}:
         return (
-            "cuDNN's takes float16 and bfloat16. Received: "
+            "cuDNN's kernel takes float16 and bfloat16. Received: "
             f'{dtypes.pop()}. Take dtype="mixed_bfloat16" for the layer, or "auto".'
         )
     widest = max(call.query.shape[3], call.value.shape[3])
     most = 256 if capability >= (9, 0) else 128
     if widest > most:
         return (
-            f"cuDNN's takes heads up to a width of {most} on this GPU. Received: {widest}. Take "
-            'more heads, or "auto".'
+            f"cuDNN's kernel takes heads up to a width of {most} on this GPU. Received: {widest}. "
+            'Take more heads, or "auto".'
         )
     if None in (*static_shape(call.query)[:2], static_shape(call.key)[1]):
-        return 'cuDNN\'s needs known lengths. Take "plain" to export symbolic ones.'
+        return 'cuDNN\'s kernel needs known lengths. Take "plain" to export symbolic ones.'
     return None
 
 

@@ -104,7 +104,7 @@ def check_padding_mask(
     shape = static_shape(mask)
     if len(shape) != 2 or _differ(shape[0], batch) or _differ(shape[1], length):
         raise ValueError(
-            f"`{name}` must have one value a token, shape (batch, length) = "
+            f"`{name}` must have one value per token, shape (batch, length) = "
             f"{(batch, length)} here. Received: shape {shape}."
         )
     return mask

@@ -95,7 +95,7 @@ def check_right_padding(mask: Tensor, name: str) -> None:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ValueError(
-            f"`right_padding=True` promises that `{name}` hides the end of each row alone. "
+            f"`right_padding=True` promises that `{name}` hides only the end of each row. "
             f"Received: row {row} with a token after padding, "
             f"{value[row].astype(int).tolist()[:20]}. Pad on the right, or leave "
             "`right_padding` out."

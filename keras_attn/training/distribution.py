@@ -125,7 +125,7 @@ def model_parallel(
             )
     if keras.backend.backend() != "jax":
         raise RuntimeError(
-            "Weights are cut over devices on JAX alone. "
+            "Weights can be cut over devices only on JAX. "
             f"Received: the {keras.backend.backend()} backend. Set KERAS_BACKEND=jax."
         )
     devices = keras.distribution.list_devices() if devices is None else devices
@@ -154,8 +154,8 @@ class _CheckedModelParallel(keras.distribution.ModelParallel):
             if axis is not None and size % sizes[axis]:
                 raise ValueError(
                     f"{variable.path!r} of shape {tuple(variable.shape)} cannot be cut into "
-                    f"{sizes[axis]} equal parts: {size} is no multiple of it. Take another number "
-                    "of `model_shards`, another width of heads, or a vocabulary filled up to a "
+                    f"{sizes[axis]} equal parts: {size} is not a multiple of it. Take another "
+                    "number of `model_shards`, another width of heads, or a vocabulary padded to a "
                     "multiple (`shard_embeddings=False` leaves it whole)."
                 )
         return layout

@@ -107,7 +107,7 @@ except ValueError as error:
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_our_sentence_comes_first(backend):
-    assert answer(backend, SYMBOLIC).startswith("`mask` must have one value a token")
+    assert answer(backend, SYMBOLIC).startswith("`mask` must have one value per token")
     with pytest.raises(ValueError, match=r"^`mask` must have one value"):
         layers.MultiHeadSelfAttention(2)(keras.Input((4, 8)), mask=keras.Input((3,), dtype="bool"))
 
