@@ -28,7 +28,6 @@ FORMAT_VERSION = 1
 
 _HEADER = "cache.json"
 _DTYPES = ("float16", "float32")
-_IDENTITIES = ("file", "content")
 
 
 def encoder_fingerprint(model: keras.Model) -> str:
@@ -68,9 +67,8 @@ class FeatureCache:
     are memory-mapped, so the features need not fit into memory.
 
     A folder belongs to one `key`: whatever decides what the features are. A cache of another key is
-    refused. A picture is known by its path, size and time of change (`identity="file"`), and
-    computed again when its file has changed; or by the SHA-256 of its bytes (`"content"`: slower,
-    since `fill` reads each file, and right also when files are moved or get new times).
+    refused. A picture is known by its path, size and time of change, and computed again when its
+    file has changed.
 
     Args:
         folder: The folder; it is made by `fill`.
@@ -79,10 +77,9 @@ class FeatureCache:
         dtype: `"float16"` (half the space, three digits) or `"float32"`.
         shard_bytes: About how large a shard is. What is computed since the last whole shard is
             lost when the process is killed, and held in memory until then.
-        identity: `"file"` or `"content"`.
 
     Raises:
-        ValueError: The settings are wrong, the folder's cache is of another key, dtype or identity
+        ValueError: The settings are wrong, the folder's cache is of another key or dtype
             (the message has both), of a newer format, or damaged.
 
     Example:
@@ -107,14 +104,9 @@ class FeatureCache:
         key: Mapping[str, Any],
         dtype: str = "float16",
         shard_bytes: int = 2**26,
-        identity: str = "file",
     ):
         if dtype not in _DTYPES:
             raise ValueError(f"Expected `dtype` to be one of {_DTYPES}. Received: {dtype!r}.")
-        if identity not in _IDENTITIES:
-            raise ValueError(
-                f"Expected `identity` to be one of {_IDENTITIES}. Received: {identity!r}."
-            )
         if not is_integer(shard_bytes, 1):
             raise ValueError(
                 f"Expected `shard_bytes` to be an integer >= 1. Received: {shard_bytes!r}."
@@ -123,11 +115,9 @@ class FeatureCache:
         self.key = _as_json(key)
         self.dtype = dtype
         self.shard_bytes = shard_bytes
-        self.identity = identity
         self.shape: tuple[int, int] | None = None
         """(R, D); None while nothing is there."""
         self._places: dict[str, tuple[int, int, Any]] = {}  # path: shard, row, identity
-        self._contents: dict[str, tuple[int, int]] = {}  # identity "content": shard, row
         self._shards: dict[int, np.ndarray] = {}
         self._next = 0
         self._open()
@@ -226,11 +216,11 @@ class FeatureCache:
         """Read the header and the lists of pictures; a shard without a list is not there."""
         header = _read_json(self.folder / _HEADER)
         if header is None:  # new, or somebody has removed it
-            self._places, self._contents, self._shards, self._next = {}, {}, {}, 0
+            self._places, self._shards, self._next = {}, {}, 0
             self.shape = None
             return
         check_format(self.folder, header, FORMAT_VERSION)
-        for name in ("key", "dtype", "identity"):
+        for name in ("key", "dtype"):
             own = getattr(self, name)
             if header[name] != own:
                 raise ValueError(
@@ -245,8 +235,6 @@ class FeatureCache:
         """Note where the pictures of a list are: path, identity, shard and row of each."""
         for path, identity, shard, row in listed:
             self._places[path] = (shard, row, identity)
-            if self.identity == "content":
-                self._contents[identity] = (shard, row)
         self._next += 1
 
     def _path(self, shard: int, suffix: str) -> Path:
@@ -274,7 +262,6 @@ class FeatureCache:
                     "keras_attn": __version__,
                     "key": self.key,
                     "dtype": self.dtype,
-                    "identity": self.identity,
                     "shape": shape,
                 }
                 _write_json(self.folder / _HEADER, header)

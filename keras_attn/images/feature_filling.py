@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -72,31 +71,23 @@ class Filling:
     def is_there(self, path: str) -> bool:
         """Whether the features of a picture are there, and of the file as it is now."""
         place = self.cache._places.get(path)
-        return place is not None and os.path.isfile(path) and place[2] == self._identify(path)[0]
+        return place is not None and os.path.isfile(path) and place[2] == self._identify(path)
 
-    def _identify(self, path: str) -> tuple[Any, bytes | None]:
-        """What a file is known by, and its bytes where that is made of them."""
-        if self.cache.identity == "content":
-            raw = Path(path).read_bytes()
-            return hashlib.sha256(raw).hexdigest(), raw
+    def _identify(self, path: str) -> list[int]:
+        """What a file is known by."""
         status = os.stat(path)
-        return [status.st_size, status.st_mtime_ns], None
+        return [status.st_size, status.st_mtime_ns]
 
     def add(self, path: str, skip: bool) -> None:
         """Encode a picture with the next ones, unless it is there."""
         cache = self.cache
         place = cache._places.get(path)
         try:
-            identity, raw = self._identify(path)
+            identity = self._identify(path)
             if place is not None and place[2] == identity:
                 self.found += 1
                 return
-            if cache.identity == "content" and identity in cache._contents:
-                self._listed.append((path, identity, *cache._contents[identity]))
-                self.found += 1
-                return
-            raw = Path(path).read_bytes() if raw is None else raw
-            image = decode_image(raw, path, self.image_size, self.max_pixels)
+            image = decode_image(Path(path).read_bytes(), path, self.image_size, self.max_pixels)
         except (OSError, ValueError) as error:
             if not skip:
                 raise

@@ -453,7 +453,7 @@ def test_features_of_another_encoder_are_refused(place, tmp_path, monkeypatch):
     folder.mkdir()
     header = {
         "format_version": 1, "keras_attn": "0", "key": {"name": "another"}, "dtype": "float16",
-        "identity": "file", "shape": [4, 8],
+        "shape": [4, 8],
     }  # fmt: skip
     (folder / "cache.json").write_text(json.dumps(header))
     frozen = tmp_path / "settings.toml"

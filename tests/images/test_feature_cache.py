@@ -100,25 +100,7 @@ def test_changed_pictures_are_computed_again(tmp_path, paths):
     np.testing.assert_allclose(cache[paths[2]], expected(2), atol=1e-3)
 
 
-def test_by_content(tmp_path, paths):
-    encode = Encoder()
-    folder = tmp_path / "cache"
-    cache = FeatureCache(folder, KEY, identity="content")
-    fill(cache, paths[:3], encode)
-    moved = str(tmp_path / "moved.png")
-    os.replace(paths[1], moved)
-    os.utime(paths[0], ns=(1, 1))
-    done = fill(cache, [moved, paths[0]], encode)
-    assert (done.computed, done.found) == (0, 2)
-    again = FeatureCache(folder, KEY, identity="content")
-    np.testing.assert_allclose(again[moved], expected(1), atol=1e-3)
-    assert fill(again, [moved, *paths[4:6]], encode).computed == 2
-    again = FeatureCache(folder, KEY, identity="content")
-    np.testing.assert_allclose(again.read([paths[5], moved])[:, 0, 0] * 255, [5, 1], atol=0.1)
-
-
-@pytest.mark.parametrize(("identity", "when_known"), [("file", 0), ("content", 1)])
-def test_a_file_is_read_once(tmp_path, paths, monkeypatch, identity, when_known):
+def test_a_file_is_read_once(tmp_path, paths, monkeypatch):
     reads = []
     read_bytes = Path.read_bytes
 
@@ -127,30 +109,12 @@ def test_a_file_is_read_once(tmp_path, paths, monkeypatch, identity, when_known)
         return read_bytes(path)
 
     monkeypatch.setattr(Path, "read_bytes", read)
-    cache = FeatureCache(tmp_path / "cache", KEY, identity=identity)
+    cache = FeatureCache(tmp_path / "cache", KEY)
     assert fill(cache, paths[:3], Encoder()).computed == 3
     assert reads == paths[:3]
     reads.clear()
     assert fill(cache, paths[:3], Encoder()).found == 3
-    assert reads == paths[:3] * when_known
-
-
-def test_what_was_hashed_is_decoded(tmp_path, paths, monkeypatch):
-    """Also where the file is replaced while it is looked at."""
-    read_bytes = Path.read_bytes
-
-    def read(path):
-        raw = read_bytes(path)
-        os.replace(picture(tmp_path, 200), path)
-        return raw
-
-    cache = FeatureCache(tmp_path / "cache", KEY, identity="content")
-    monkeypatch.setattr(Path, "read_bytes", read)
-    fill(cache, paths[:3], Encoder())
-    np.testing.assert_allclose(cache.read(paths[:3])[:, 0, 0] * 255, range(3), atol=0.1)
-    monkeypatch.undo()
-    assert fill(cache, paths[:3], Encoder()).computed == 3
-    np.testing.assert_allclose(cache.read(paths[:3])[:, 0, 0] * 255, [200] * 3, atol=0.1)
+    assert reads == []
 
 
 @pytest.mark.parametrize(
@@ -159,7 +123,6 @@ def test_what_was_hashed_is_decoded(tmp_path, paths, monkeypatch):
         ({"key": {**KEY, "encoder": "other"}}, ('"encoder": "other"', '"encoder": "toy"')),
         ({"key": {"encoder": "toy"}}, ('{"encoder": "toy"}', '"image_size": [4, 4]')),
         ({"dtype": "float32"}, ('"float32"', '"float16"')),
-        ({"identity": "content"}, ('"content"', '"file"')),
     ],
 )
 def test_another_cache_is_refused(tmp_path, paths, settings, both):
@@ -181,9 +144,6 @@ def test_broken_pictures(tmp_path, paths):
     assert len(cache) == 2  # whole batches before it are kept
     with pytest.raises(FileNotFoundError):
         fill(cache, paths[4:], Encoder())
-    by_content = FeatureCache(tmp_path / "content", KEY, identity="content")
-    with pytest.raises(ValueError, match=r"3\.png: expected a whole picture"):
-        fill(by_content, paths, Encoder())
     done = fill(cache, paths, Encoder(), on_error="skip")
     assert (done.computed, done.found) == (6, 2)
     assert [problem.kind for problem in done.problems] == ["broken", "missing"]
@@ -318,7 +278,6 @@ def test_settings(tmp_path):
         {"key": {"x": float("nan")}},
         {"key": "vgg16"},
         {"dtype": "float64"},
-        {"identity": "name"},
         {"shard_bytes": 0},
     ):
         (name,) = wrong
