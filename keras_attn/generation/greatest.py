@@ -80,7 +80,7 @@ def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     count = rows.shape[1] // width
     blocks = ops.reshape(rows, (-1, count, width))
     _, chosen = ops.top_k(ops.max(blocks, axis=-1), k)
-    chosen = ops.sort(ops.cast(chosen, "int32"), axis=-1)  # keeps the order of equals
+    chosen = ops.sort(ops.cast(chosen, "int32"), axis=-1)  # in order, for equal entries
     first = ops.expand_dims(ops.cumsum(ops.ones_like(chosen[:, 0])) - 1, 1) * count
     kept = ops.take(ops.reshape(blocks, (-1, width)), first + chosen, axis=0)  # (rows, k, width)
     values, index = ops.top_k(ops.reshape(kept, (-1, k * width)), k)
