@@ -1,6 +1,8 @@
 """The README and the pages of docs/: their code runs, their commands and settings are read."""
 
+import base64
 import itertools
+import json
 import re
 import shlex
 import sys
@@ -14,6 +16,7 @@ import pytest
 import keras_attn.models
 from keras_attn import tasks
 from keras_attn.cli.main import keras_attn_command
+from keras_attn.models import patch_encoder
 from keras_attn.settings import read_settings
 from keras_attn.text import BytePairTokenizer
 
@@ -147,7 +150,27 @@ def sentiment(folder, _):
     return {}
 
 
-SETUPS = {"README.md": readme, "captioning.md": captioning, "sentiment.md": sentiment}
+def serving(folder, _):
+    """The SavedModels of the other tasks, of untrained models."""
+    texts = ["a warm film", "dull", "to be, or not to be: that is the question."]
+    tokenizer = BytePairTokenizer.train(texts, 260)
+    tasks.TextClassifier(tokenizer, ["bad", "good"], {"pair_buckets": 0, "dim": 8}).export(
+        folder / "sentiment/1"
+    )
+    tasks.TextGenerator(CharacterTokenizer.train(texts), {"units": 8, "dim": 8}).export(
+        folder / "writer/1"
+    )
+    encoder = patch_encoder((4, 8), 4, num_layers=1, dim=8, num_heads=2, intermediate_dim=8)
+    tasks.Captioner(tokenizer, encoder, {"dim": 8, "units": 8}, 8).export(
+        folder / "captions/1", beams=4, num_return_sequences=2
+    )
+    return {}
+
+
+SETUPS = {
+    "README.md": readme, "captioning.md": captioning, "sentiment.md": sentiment,
+    "serving.md": serving,
+}  # fmt: skip
 
 
 # What came of it.
@@ -158,4 +181,56 @@ def sentiment_learnt(names, _):
     assert names["outputs"]["label"].shape == (1,)
 
 
-CHECKS = {"sentiment.md": sentiment_learnt}
+def served(_, folder):
+    """Each request gets an answer like the one after it, as TensorFlow Serving packs both."""
+    text = PAGES["serving.md"].read_text(encoding="utf-8").split("## TensorFlow Serving")[1]
+    exchanged = [json.loads(part.split("```")[0]) for part in text.split("```json\n")[1:]]
+    assert len(exchanged) == 14
+    for request, answer in zip(exchanged[::2], exchanged[1::2], strict=True):
+        said = json.dumps(request)
+        place = next((k for k, word in MARKS.items() if word in said), "translate_de")
+        found = ask(folder / place / "1", request)
+        assert form(found) == form(answer), request
+
+
+MARKS = {"sentiment": "film", "writer": "prompt", "captions": "b64"}
+
+
+def ask(folder, request):
+    """What TensorFlow Serving's REST interface answers."""
+    import tensorflow as tf
+
+    def raw(value):
+        if isinstance(value, list):
+            return [raw(x) for x in value]
+        return base64.b64decode(value["b64"]) if isinstance(value, dict) else value
+
+    loaded = tf.saved_model.load(str(folder))
+    signature = loaded.signatures[request.get("signature_name", "serving_default")]
+    inputs = signature.structured_input_signature[1]
+    if rows := request.get("instances"):
+        if not isinstance(rows[0], dict) or "b64" in rows[0]:
+            rows = [dict.fromkeys(inputs, row) for row in rows]  # there is one input
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+    else:
+        columns = request["inputs"]
+    assert set(columns) == set(inputs)
+    tensors = {name: tf.constant(raw(x), inputs[name].dtype) for name, x in columns.items()}
+    outputs = {name: x.numpy().tolist() for name, x in signature(**tensors).items()}
+    one = len(outputs) == 1
+    if "inputs" in request:
+        return {"outputs": next(iter(outputs.values())) if one else outputs}
+    rows = [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]
+    return {"predictions": [next(iter(row.values())) if one else row for row in rows]}
+
+
+def form(value):
+    """Names, axes and types, without lengths."""
+    if isinstance(value, dict):
+        return {name: form(x) for name, x in value.items()}
+    if isinstance(value, list):
+        return [form(value[0])]
+    return str if isinstance(value, bytes) else type(value)
+
+
+CHECKS = {"sentiment.md": sentiment_learnt, "serving.md": served}

@@ -88,7 +88,7 @@ def test_it_learns_from_regions_of_a_frozen_encoder(files, tmp_path, monkeypatch
     history = captioner.fit(
         files, files[:2], epochs=60, batch_size=6, cache_dir=tmp_path, learning_rate=0.02, verbose=0
     )
-    assert set(history.history) == {"loss", "perplexity", "val_loss", "val_perplexity"}
+    assert {"loss", "perplexity", "val_perplexity", "val_cider"} <= set(history.history)
     assert captioner.caption([image.path for image in files], BEAMS) == CAPTIONS
     for weight, old in zip(captioner.encoder.weights, before, strict=True):
         np.testing.assert_array_equal(weight, old)

@@ -56,7 +56,7 @@ def outputs(place, request):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         patch.syspath_prepend(str(place))
-        for line in blocks("bash")[0].splitlines():
+        for line in blocks("bash")[0].replace("\\\n", " ").splitlines():
             program, *arguments = shlex.split(line)
             assert program == "keras-attn"
             if arguments[1] == "predict":
@@ -80,7 +80,7 @@ def test_its_commands(outputs, place):
     assert [row["language"] for row in rows] == ["de", "en"]
     assert all(sum(row["probabilities"]) == pytest.approx(1, abs=1e-5) for row in rows)
     # The same again has nothing left to do; other data are refused.
-    fit = shlex.split(blocks("bash")[0].splitlines()[0])[1:]
+    fit = shlex.split(blocks("bash")[0].replace("\\\n", " ").splitlines()[0])[1:]
     code, out, _ = run_command(*fit)
     assert (code, "All epochs are done." in out) == (0, True)
     (place / "other.csv").write_text((place / "train.csv").read_text() + "\nder alte hund,de")
