@@ -18,7 +18,7 @@ from keras_attn import tasks
 from keras_attn.cli.main import keras_attn_command
 from keras_attn.models import patch_encoder
 from keras_attn.settings import read_settings
-from keras_attn.text import BytePairTokenizer
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]}

@@ -95,10 +95,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         notes = read_training_notes(self.path)
         former, here = notes["fingerprint"], self.fingerprint
         if self._data:
-            data = dict(notes["data"])
-            if "pairs" in data:  # as it was called at first
-                data["examples"] = data.pop("pairs")
-            former, here = {**former, **data}, {**here, **self._data}
+            former, here = {**former, **notes["data"]}, {**here, **self._data}
         if former != here:
             names = [n for n in {**former, **here} if former.get(n) != here.get(n)]
             raise ValueError(

@@ -346,22 +346,6 @@ def test_another_run_is_refused(tmp_path):
         TrainingCheckpoint(tmp_path / "c.npz", every_steps=0)
 
 
-def test_a_checkpoint_from_before_there_were_windows_is_read(tmp_path):
-    """It calls the examples pairs."""
-    path = tmp_path / "c.npz"
-    checkpoint, model, batches = TrainingCheckpoint(path), make_model(**PLAIN), make_batches()
-    fit_resumable(model, batches, checkpoint, 1, verbose=0)
-    notes = read_training_notes(path)
-    assert notes["data"].pop("examples") == batches.num_examples
-    for pairs in (batches.num_examples, batches.num_examples + 1):
-        notes["data"]["pairs"] = pairs
-        save_training_state(path, model, notes)
-        if pairs == batches.num_examples:
-            assert fit_resumable(make_model(**PLAIN), batches, checkpoint, 1, verbose=0)
-    with pytest.raises(ValueError, match=rf"examples is {pairs} there, {pairs - 1} here"):
-        fit_resumable(make_model(**PLAIN), batches, checkpoint, 1, verbose=0)
-
-
 def test_a_full_disk_leaves_the_last_checkpoint(uninterrupted, tmp_path, monkeypatch):
     path = tmp_path / "c.npz"
     checkpoint = TrainingCheckpoint(path, 4)
