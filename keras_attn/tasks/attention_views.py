@@ -16,7 +16,7 @@ from keras_attn.tasks.text_classifier import Prediction, TextClassifier
 from keras_attn.tasks.translation_decoding import readable_tokens
 from keras_attn.tasks.translator import Translator
 from keras_attn.visualize import AttentionPart, AttentionView
-from keras_attn.visualize.text_segments import percent
+from keras_attn.visualize.display import percent
 
 _NO_ATTENTION = "The model has no attention to show: {}. Received: {}."
 

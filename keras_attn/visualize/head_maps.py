@@ -1,4 +1,4 @@
-"""All heads of all layers on one page."""
+"""All heads of all layers in one picture."""
 
 import os
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from keras_attn.visualize.checks import checked_layers
+from keras_attn.visualize.display import displayed_tokens
 from keras_attn.visualize.figures import figure_class, label
-from keras_attn.visualize.token_display import displayed_tokens
 
 _WIDEST = 15.0
 _WIDEST_TOKEN = 0.17
@@ -25,18 +25,18 @@ def plot_attention_heads(
 ) -> Any:
     """Draws the attention of all heads of all layers on one page.
 
-    A row of maps for each layer, a column for each head. In each map rows are queries (target
-    tokens), columns keys (source tokens). All share one scale of colours, by the square root of
-    the weight, so that an even look at a hundred tokens is seen too. Tokens are written where
-    there is room: at the outer maps of some dozens of tokens in all. Needs matplotlib, of the extra
-    `examples`; no window is opened.
+    Each layer is a row of maps and each head a column. In a map, rows are queries (target tokens)
+    and columns are keys (source tokens). All maps share one colour scale, the square root of the
+    weight, so that attention spread evenly over a hundred tokens stays visible. Tokens are written
+    at the outer maps if there is room, which is enough for some dozens in all. Drawing needs
+    matplotlib (extra `examples`). It opens no window.
 
     Args:
-        weights: For each layer `(heads, T, S)`; what `AttentionMaps.select` gives of a batch of one
-            is taken too. Layers may differ in their number of heads.
+        weights: For each layer `(heads, T, S)`, or what `AttentionMaps.select` returns for a batch
+            of one. Layers may differ in their number of heads.
         source_tokens: S labels.
         target_tokens: T labels.
-        path: Where the picture is written, if anywhere; the suffix chooses the format.
+        path: File to write, if any. Its suffix chooses the format.
         title: Text above the maps.
 
     Returns:
@@ -66,7 +66,7 @@ def plot_attention_heads(
         for j, head in enumerate(layer):
             top, left = i * (rows + gap), j * (keys + gap)
             page[top : top + rows, left : left + keys] = head
-    # Inches a token: room for names if it can be, and no map too small to see.
+    # Inches a token: room for names if possible, and no map too small to see.
     token = min(_WIDEST_TOKEN, _WIDEST / page.shape[1])
     token = max(token, _LEAST_HEAD / max(rows, keys))
     named = token >= _LEAST_READABLE
@@ -125,6 +125,6 @@ def _names(tokens: Sequence[str]) -> list[str]:
 
 
 def _room(tokens: Sequence[str], token: float) -> float:
-    """Inches of the longest name."""
+    """Inches that the longest name takes."""
     size = min(8.0, 0.8 * 72 * token)
     return min(0.1 + 0.62 * size / 72 * max(len(t) for t in tokens), 2.0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from keras_attn.datasets import load_image
 from keras_attn.visualize import AttentionPart, AttentionView, attention_viewer
-from keras_attn.visualize.token_display import displayed_tokens
+from keras_attn.visualize.display import displayed_tokens
 from keras_attn.visualize.viewer_page import encode_weights
 
 BAD = "</script><script>document.title='run'</script><img src=x onerror=alert(1)><!--&lt;"

@@ -14,7 +14,9 @@ from matplotlib.image import imread
 
 from keras_attn.tasks import Explanation
 from keras_attn.visualize import plot_text_weights, text_weights_fragment, text_weights_html
-from keras_attn.visualize.text_segments import ShadedText, drawable, text_segments
+from keras_attn.visualize.display import drawable
+from keras_attn.visualize.shaded_text import ShadedText
+from keras_attn.visualize.text_segments import text_segments
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 BROWSER = (
