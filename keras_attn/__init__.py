@@ -2,6 +2,7 @@
 
 from keras_attn import (
     datasets,
+    explain,
     fields,
     generation,
     layers,
@@ -20,6 +21,7 @@ __all__ = [
     *layers.__all__,
     "__version__",
     "datasets",
+    "explain",
     "fields",
     "generation",
     "layers",

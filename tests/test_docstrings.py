@@ -11,6 +11,7 @@ import pytest
 import keras_attn
 from keras_attn import (
     datasets,
+    explain,
     fields,
     generation,
     layers,
@@ -27,7 +28,8 @@ MODULES = sorted(
     module.name for module in pkgutil.walk_packages(keras_attn.__path__, "keras_attn.")
 )
 ROOMS = (
-    ops, layers, models, generation, text, datasets, training, visualize, settings, fields, tasks
+    ops, layers, models, generation, text, datasets, training, visualize, explain, settings, fields,
+    tasks,
 )  # fmt: skip
 WITHOUT_EXAMPLE = {
     # What functions return, described field by field.

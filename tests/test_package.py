@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[1]
 # Each room may import from those before it.
 ROOMS = [
     "version", "files", "white_space", "settings", "ops", "layers", "text", "fields", "datasets",
-    "training", "generation", "models", "export", "visualize", "tasks", "cli", "__main__",
+    "training", "generation", "models", "export", "visualize", "explain", "tasks",
+    "cli", "__main__",
 ]  # fmt: skip
 
 

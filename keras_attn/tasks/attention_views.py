@@ -6,10 +6,10 @@ import numpy as np
 
 from keras_attn.datasets import load_image
 from keras_attn.datasets.classification_batches import truncate
+from keras_attn.explain.attributions import has_attention
 from keras_attn.fields import checked_texts
 from keras_attn.layers import attention_maps
 from keras_attn.models import RecurrentEncoderDecoderConfig, classifier_kind
-from keras_attn.models.classifier_explanations import has_attention
 from keras_attn.tasks.captioner import Captioner
 from keras_attn.tasks.captioning_data import check_picture
 from keras_attn.tasks.text_classifier import Prediction, TextClassifier

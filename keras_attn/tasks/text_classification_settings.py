@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.datasets.classification_batches import TRUNCATIONS
+from keras_attn.explain.methods import METHODS
 from keras_attn.settings import Settings, setting, with_defaults
-from keras_attn.tasks.text_explainer import METHODS
 from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.text import TOKENIZERS
 

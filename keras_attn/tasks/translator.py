@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import keras
 
 from keras_attn.datasets import PackedBatches, ParallelText, TokenBatches, read_pairs
+from keras_attn.explain.alignment import Alignment
 from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.models import ENCODER_DECODERS
 from keras_attn.settings import Choice, WrongUse
-from keras_attn.tasks.alignment import Alignment
 from keras_attn.tasks.checks import (
     Pairs,
     check_decoding,

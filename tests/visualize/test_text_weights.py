@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from keras_attn.tasks import Explanation
+from keras_attn.explain import Explanation
 from keras_attn.visualize import plot_text_weights, text_weights_fragment, text_weights_html
 from keras_attn.visualize.display import drawable
 from keras_attn.visualize.shaded_text import ShadedText
