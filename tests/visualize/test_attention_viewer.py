@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from browser import Browser, needs_chromium
+from browser import needs_chromium
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,12 +149,6 @@ CROSS = [attention(3, 4, 5, seed=i) for i in range(2)]
 ENCODER = [attention(3, 5, 5, seed=i + 5) for i in range(2)]
 WORDS = [("red", np.eye(4)[:3] / 3), ("car", np.full((3, 4), 1 / 12))]
 RTL = ["[CLS]", "هذا", "كتاب", "[SEP]"]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture
