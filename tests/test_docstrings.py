@@ -13,6 +13,7 @@ from keras_attn import (
     adapt,
     batches,
     corpora,
+    explain,
     fields,
     generation,
     images,
@@ -33,7 +34,7 @@ MODULES = sorted(
 )
 ROOMS = (
     ops, layers, models, generation, text, records, images, corpora,
-    batches, training, metrics, adapt, visualize, settings,
+    batches, training, metrics, adapt, visualize, explain, settings,
     fields, tasks,
 )  # fmt: skip
 WITHOUT_EXAMPLE = {

@@ -1,6 +1,7 @@
 """The house: rooms import downwards, the wheel works, the top level is light."""
 
 import ast
+import configparser
 import subprocess
 import sys
 import venv
@@ -15,8 +16,8 @@ ROOT = Path(__file__).parents[1]
 ROOMS = [
     "version", "files", "white_space", "settings", "ops", "layers", "text", "fields", "records",
     "images", "corpora", "batches",
-    "training", "metrics", "adapt", "generation", "models", "export", "visualize", "tasks", "cli",
-    "__main__",
+    "training", "metrics", "adapt", "generation", "models", "export", "visualize",
+    "explain", "tasks", "cli", "__main__",
 ]  # fmt: skip
 
 
@@ -44,6 +45,19 @@ def test_five_layers_at_the_top():
         "DecoderBlock",
     ):
         assert getattr(keras_attn, name) is getattr(keras_attn.layers, name)
+
+
+def test_files_beside_the_code_are_shipped():
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    shipped = {
+        path
+        for package, patterns in config["options.package_data"].items()
+        for pattern in patterns.split()
+        for path in ROOT.joinpath(*package.split(".")).glob(pattern)
+    }
+    files = {path for path in (ROOT / "keras_attn").rglob("*.*") if path.is_file()}
+    assert {path for path in files if path.suffix not in (".py", ".pyc")} == shipped
 
 
 @pytest.mark.by_hand

@@ -1,6 +1,6 @@
 """Strings in, strings out: a model with its text processing and its decoding."""
 
-from keras_attn.tasks.alignment import Alignment
+from keras_attn.explain import Alignment, DeletionCurve, Explanation, deletion_curve
 from keras_attn.tasks.attention_views import (
     caption_view,
     classification_view,
@@ -14,8 +14,6 @@ from keras_attn.tasks.captioning_settings import (
     CaptioningTraining,
     CaptioningUse,
 )
-from keras_attn.tasks.explanation import Explanation
-from keras_attn.tasks.faithfulness import DeletionCurve, deletion_curve
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.tensors import LoadReport

@@ -1,15 +1,15 @@
-"""All attention of a task's model for one input, for `keras_attn.visualize.attention_viewer`."""
+"""Views of all attention of a task's model for one input, for `attention_viewer`."""
 
 from typing import Any
 
 import numpy as np
 
 from keras_attn.batches.classification_batches import truncate
+from keras_attn.explain.attributions import has_attention
 from keras_attn.fields import checked_texts
 from keras_attn.images import load_image
 from keras_attn.layers import attention_maps
 from keras_attn.models import RecurrentEncoderDecoderConfig, classifier_kind
-from keras_attn.models.classifier_explanations import has_attention
 from keras_attn.tasks.captioner import Captioner
 from keras_attn.tasks.captioning_data import check_picture
 from keras_attn.tasks.text_classification_predictions import Prediction
@@ -17,7 +17,7 @@ from keras_attn.tasks.text_classifier import TextClassifier
 from keras_attn.tasks.translation_decoding import readable_tokens
 from keras_attn.tasks.translator import Translator
 from keras_attn.visualize import AttentionPart, AttentionView
-from keras_attn.visualize.text_segments import percent
+from keras_attn.visualize.display import percent
 
 _NO_ATTENTION = "The model has no attention to show: {}. Received: {}."
 
@@ -29,16 +29,17 @@ def translation_view(
 
     Args:
         translator: A `Translator`.
-        text: The source.
-        translation: What the decoder reads and writes; the translator's own (beam of 4) if None.
+        text: The source sentence.
+        translation: The translation that the decoder reads and predicts. If None, the translator's
+            own, by a beam search of width 4.
 
     Returns:
-        An `AttentionView` of the cross-attention and, of a Transformer, of the self-attention of
-        encoder and decoder. Each target token, and the end, is the query that predicted it.
+        An `AttentionView` of the cross-attention. Of a Transformer it also has the self-attention
+        of encoder and decoder. Each target token, the end included, is the query that predicted it.
 
     Raises:
-        TypeError: For what is no string.
-        ValueError: For a model without attention.
+        TypeError: If the text or the translation is not a string.
+        ValueError: If the model has no attention.
 
     Example:
 
@@ -80,16 +81,16 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
 
     Args:
         classifier: A `TextClassifier`.
-        text: The text; of a long one what the classifier reads.
+        text: The text. Of a long text, only what the classifier reads is shown.
 
     Returns:
-        An `AttentionView` of what the answer looked at, which is what
-        `classifier.explain(text, "attention")` gives, and, of a Transformer, of its self-attention.
-        Where the first token is the pooling, its self-attention says what the answer looked at.
+        An `AttentionView` of what the answer looked at, as in
+        `classifier.explain(text, "attention")`. Of a Transformer it also has the self-attention.
+        If the first token is the pooling, its self-attention is what the answer looked at.
 
     Raises:
-        TypeError: For what is no string.
-        ValueError: For a model without attention, and for a text without tokens.
+        TypeError: If the text is not a string.
+        ValueError: If the model has no attention, or the text has no tokens.
 
     Example:
 
@@ -131,18 +132,18 @@ def caption_view(
     Args:
         captioner: A `Captioner`.
         image: The picture: a path, the bytes of a file or an array `(H, W, 3)` of uint8.
-        caption: What the decoder reads and writes; the captioner's own if None.
-        beams: Width of the search for it.
+        caption: The caption that the decoder reads and predicts. If None, the captioner's own.
+        beams: Width of the beam search for the caption.
         alpha: Exponent of its length penalty.
 
     Returns:
-        An `AttentionView` of the cross-attention over the picture and, of a Transformer, of the
-        decoder's self-attention. Each token, and the end, is the query that predicted it.
+        An `AttentionView` of the cross-attention over the picture. Of a Transformer it also has the
+        decoder's self-attention. Each token, the end included, is the query that predicted it.
 
     Raises:
-        OSError: The file is not there or cannot be read.
-        TypeError: For what is no picture, and a caption that is no string.
-        ValueError: The picture is broken.
+        OSError: If the file does not exist or cannot be read.
+        TypeError: If the image is not a picture, or the caption is not a string.
+        ValueError: If the picture is broken.
 
     Example:
 
@@ -176,7 +177,7 @@ def caption_view(
 
 
 def _answer(prediction: Prediction) -> str:
-    """The label and its probability; of several labels only their names."""
+    """The label and its probability, or only the names of several labels."""
     if isinstance(prediction.label, str):
         return f"{prediction.label} {percent(prediction.probabilities[prediction.label])}"
     return ", ".join(prediction.label) or "no label"

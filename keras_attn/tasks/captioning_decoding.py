@@ -9,9 +9,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.explain.alignment import END, Alignment
 from keras_attn.generation import CompiledFunction, Generation, beam_search
 from keras_attn.models import CaptionDecoder, ImageEncoder
-from keras_attn.tasks.alignment import END, Alignment
 from keras_attn.tasks.translation_decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
 

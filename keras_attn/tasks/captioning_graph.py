@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.explain.alignment import END
 from keras_attn.images import load_image
 from keras_attn.layers import ImagePreprocessing
-from keras_attn.tasks.alignment import END
 from keras_attn.tasks.captioning_decoding import Caption, CaptionSearch
 
 # Most levels of 255 by which decoding and resizing in the graph may differ from Pillow's.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.batches.classification_batches import TRUNCATIONS
+from keras_attn.explain.methods import METHODS
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, setting, with_defaults
-from keras_attn.tasks.text_explainer import METHODS
 from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.text import TOKENIZERS
 

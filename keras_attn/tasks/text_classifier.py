@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_attn.batches import TextBatches, class_weights
 from keras_attn.batches.classification_batches import TRUNCATIONS, truncate
+from keras_attn.explain.methods import checked_method
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.generation import CompiledFunction
 from keras_attn.metrics import evaluate_probabilities
@@ -433,7 +434,7 @@ class TextClassifier(TextClassificationPredictions, Task):
 
     def checked_use(self, use: TextClassificationUse) -> str:
         """Returns the method of the weights in a SavedModel."""
-        return self._explainer.checked_method(use.method)
+        return checked_method(self.model, use.method)
 
     def exported_with(self) -> Sequence[str]:
         """Returns the modules that a process must import to load the SavedModel."""

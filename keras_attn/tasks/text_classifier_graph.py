@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_attn.models.classifier_explanations import attention_function, gradient_function
+from keras_attn.explain.attributions import attention_function, gradient_function
 
 
 def graph_function(classifier: Any, tf: Any, method: str) -> tuple[Callable, Any]:

@@ -1,4 +1,4 @@
-"""How a text classifier explains itself."""
+"""Explanations of a text classifier's answers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,23 +6,17 @@ from typing import Any
 import numpy as np
 
 from keras_attn.batches.classification_batches import truncate
-from keras_attn.generation import CompiledFunction
-from keras_attn.models.classifier_explanations import (
-    attention_function,
-    gradient_function,
-    has_attention,
-)
-from keras_attn.tasks.explanation import Explanation
+from keras_attn.explain import Explanation
+from keras_attn.explain.methods import checked_method, compiled_method
 
-METHODS = ("attention", "gradient")
 _NAMES = {"attention": "attention", "gradient": "gradient x input"}
 
 
 class TextExplainer:
-    """Says how much each token weighed in what a classifier says of a text.
+    """Computes how much each token of a text weighed in a classifier's answer.
 
     Args:
-        classifier: A `TextClassifier`, which hands its own `explain` on to this.
+        classifier: A `TextClassifier`. Its own `explain` calls this.
 
     Example:
 
@@ -36,27 +30,7 @@ class TextExplainer:
 
     def __init__(self, classifier: Any):
         self.classifier = classifier
-        self._compiled: dict[str, CompiledFunction] = {}
-
-    def checked_method(self, method: str | None) -> str:
-        """Returns the name of a method, attention where the model has it if None.
-
-        Args:
-            method: Its name, or None.
-
-        Returns:
-            `"attention"` or `"gradient"`.
-
-        Raises:
-            ValueError: For another one, or attention of a model that has none.
-        """
-        known = METHODS if has_attention(self.classifier.model) else METHODS[1:]
-        if method is None:
-            return known[0]
-        if method not in known:
-            why = " The model has no attention of its own." if method in METHODS else ""
-            raise ValueError(f"`method` must be one of {list(known)}. Received: {method!r}.{why}")
-        return method
+        self._compiled: dict[str, Callable[[np.ndarray, int], Any]] = {}
 
     def explain(
         self,
@@ -69,15 +43,15 @@ class TextExplainer:
 
         Args:
             texts: Strings.
-            method: As there.
-            label: As there.
-            batch_size: As there.
+            method: `"attention"` or `"gradient"`. If None, attention if the model has it.
+            label: The class to explain by its gradient. If None, the most probable one.
+            batch_size: Number of texts in a batch.
 
         Returns:
-            An `Explanation` for each.
+            An `Explanation` for each text.
         """
-        method = self.checked_method(method)
         classifier = self.classifier
+        method = checked_method(classifier.model, method)
         ids, offsets = classifier.tokenizer.encode_with_offsets(texts)
         logits, weights = self.explain_ids(ids, method, label, batch_size)
         probabilities = classifier.probabilities_of_logits(logits)
@@ -106,18 +80,19 @@ class TextExplainer:
         label: str | None = None,
         batch_size: int = 32,
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Explains tokenised texts, as `TextClassifier.explain_ids`.
+        """Explains tokenized texts, as `TextClassifier.explain_ids`.
 
         Args:
-            ids: As there.
-            method: As there.
-            label: As there.
-            batch_size: As there.
+            ids: The ids of each text.
+            method: As in `explain`.
+            label: As in `explain`.
+            batch_size: As in `explain`.
 
         Returns:
             Logits `(n, C)`, and the weights of each text's tokens.
         """
-        classifier, method = self.classifier, self.checked_method(method)
+        classifier = self.classifier
+        method = checked_method(classifier.model, method)
         if label is not None and label not in classifier.class_names:
             raise ValueError(
                 f"`label` must be one of {list(classifier.class_names)}. Received: {label!r}."
@@ -131,7 +106,10 @@ class TextExplainer:
             return np.zeros((0, len(classifier.class_names)), "float32"), []
         wanted = -1 if label is None else classifier.class_names.index(label)
         batches = classifier.id_batches(ids, batch_size=batch_size, shuffle=False)
-        run = self._function(method)
+        if method not in self._compiled:
+            made = compiled_method(classifier.model, method, classifier.multi_label)
+            self._compiled[method] = made
+        run = self._compiled[method]
         logits, weights = zip(*(run(rows, wanted) for (rows,) in batches), strict=True)
         # One width, to bring the rows of all batches into the order of the texts.
         widest = max(part.shape[1] for part in weights)
@@ -141,19 +119,3 @@ class TextExplainer:
         counts = [min(len(row), classifier.max_length - first) for row in ids]
         found = [row[:count] for row, count in zip(table, counts, strict=True)]
         return batches.restore(np.concatenate(logits)), found
-
-    def _function(self, method: str) -> Callable[[np.ndarray, int], Any]:
-        """`function(ids (B, S), class) -> (logits, weights)`, compiled once."""
-        model = self.classifier.model
-        if method not in self._compiled:
-            if method == "attention":
-                look = attention_function(model)
-                made = CompiledFunction(lambda ids, length: look(ids), model)
-            else:
-                ask = gradient_function(model, self.classifier.multi_label)
-                made = CompiledFunction(lambda ids, length, of: ask(ids, of), model)
-            self._compiled[method] = made
-        compiled = self._compiled[method]
-        if method == "attention":
-            return lambda rows, wanted: compiled(rows, 1)
-        return lambda rows, wanted: compiled(rows, 1, np.full(len(rows), wanted, "int32"))

@@ -8,10 +8,10 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.explain.alignment import END, Alignment
 from keras_attn.generation import CompiledFunction, Generation, beam_search
 from keras_attn.layers import RecurrentEncoder, attention_maps
 from keras_attn.models import SequenceDecoder
-from keras_attn.tasks.alignment import END, Alignment
 from keras_attn.tasks.decoding_batches import DecodingBatches
 from keras_attn.text import BytePairTokenizer
 from keras_attn.white_space import normalize_white_space

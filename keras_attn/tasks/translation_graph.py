@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.tasks.alignment import END
+from keras_attn.explain.alignment import END
 from keras_attn.tasks.translation_decoding import (
     NBestTranslations,
     TranslationSearch,

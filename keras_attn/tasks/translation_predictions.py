@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from keras_attn.explain.alignment import Alignment
 from keras_attn.fields import checked_texts
-from keras_attn.tasks.alignment import Alignment
 from keras_attn.tasks.checks import (
     Pairs,
     check_decoding,

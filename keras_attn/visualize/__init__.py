@@ -1,4 +1,4 @@
-"""Attention seen."""
+"""Pictures and pages that show attention and token weights."""
 
 from keras_attn.visualize.attention_view import AttentionPart, AttentionView
 from keras_attn.visualize.caption_picture import plot_caption

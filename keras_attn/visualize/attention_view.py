@@ -1,18 +1,17 @@
-"""Attention weights of a model with their tokens, as the viewer shows them."""
+"""Attention weights and tokens of a model's call, as the viewer shows them."""
 
 import dataclasses
-import html
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_attn.layers.collect import AttentionKey, AttentionMaps
-from keras_attn.visualize.checks import checked_layers
+from keras_attn.visualize.checks import checked_layers, checked_words
+from keras_attn.visualize.display import displayed_tokens, drawable
 from keras_attn.visualize.pictures import as_image, shrunk
-from keras_attn.visualize.text_segments import drawable
-from keras_attn.visualize.token_display import displayed_tokens
 from keras_attn.visualize.viewer_page import attention_viewer
+from keras_attn.visualize.web_page import escaped
 
 START = "<start>"
 _NAMES = {
@@ -27,15 +26,15 @@ _NAMES = {
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class AttentionPart:
-    """Attention of one kind: who looked at what, in each layer and head.
+    """One kind of attention: which tokens looked at which, in each layer and head.
 
     Args:
-        name: What it is, such as `"cross-attention"`.
+        name: Name of the attention, such as `"cross-attention"`.
         queries: The T tokens that looked.
-        keys: The S tokens they looked at; None: the regions of the view's picture.
+        keys: The S tokens they looked at, or None for the regions of the view's picture.
         weights: For each layer `(heads, T, S)`, not below 0. `(T, S)` is one head.
-        query_name: What the queries are: `"translation"`.
-        key_name: What the keys are: `"source"`.
+        query_name: Name of the queries, such as `"translation"`.
+        key_name: Name of the keys, such as `"source"`.
 
     Raises:
         ValueError: If there is no query, no key or no layer, or the weights do not fit.
@@ -80,20 +79,20 @@ class AttentionPart:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class AttentionView:
-    """All attention of a model for one input: what `attention_viewer` shows, one of several.
+    """All attention of a model for one input, for `attention_viewer`.
 
-    In a notebook it is shown as the viewer.
+    Notebooks show it as the viewer.
 
     Args:
         parts: `AttentionPart`s, the most telling first.
-        title: What is shown; the first part's tokens if empty.
-        image: The picture, where a part looks at regions: a path, the bytes of a file or an array
+        title: Name of the input. If empty, the tokens of the first part.
+        image: The picture, if a part looks at regions: a path, the bytes of a file or an array
             `(H, W, 3)` of 0 to 255. It is kept at most 640 pixels wide and high.
-        grid: Rows and columns of the regions, which cover all of the picture.
+        grid: Rows and columns of the regions. They cover the whole picture.
 
     Raises:
-        ValueError: If there is no part, a picture or a grid is missing or not needed, or the grid
-            does not fit.
+        ValueError: If there is no part, if a picture or a grid is missing or not needed, or if the
+            grid does not fit.
 
     Example:
 
@@ -148,25 +147,25 @@ class AttentionView:
     ) -> "AttentionView":
         """Makes a view of what `keras_attn.attention_maps(model, inputs)` returns.
 
-        One text (a classifier, a language model) is `source_tokens`; a text pair has
-        `target_tokens`, too; a captioner has `target_tokens`, `image` and `grid`. The target's
-        tokens are those that were predicted, and each is the query that predicted it.
+        A single text (of a classifier or a language model) is `source_tokens`. A pair of texts has
+        `target_tokens`, too. A captioner has `target_tokens`, `image` and `grid`. The target tokens
+        are the predicted ones, and each is the query that predicted it.
 
-        Self-attention is a decoder's where cross-attention has the same parent in its layer's path,
-        as that of `DecoderBlock`; else the encoder's. Of `TokenWeighting` the shares of the
-        absolute weights are shown. What a model has beside this is made of `AttentionPart`s.
+        Self-attention belongs to the decoder if cross-attention has the same parent in its layer's
+        path, as in `DecoderBlock`. Otherwise it belongs to the encoder. `TokenWeighting` is shown
+        as each token's share of the absolute weights. For other models make `AttentionPart`s.
 
         Args:
             maps: `AttentionMaps` of one call.
-            source_tokens: The tokens of the source without padding; None where it is a picture.
+            source_tokens: The tokens of the source without padding, or None if it is a picture.
             target_tokens: The tokens of the target, or None.
-            input_tokens: What the decoder read at each of them; if None `<start>` and all target
-                tokens but the last.
-            image: As in the constructor.
-            grid: As there.
-            answer: Who looks in attention pooling: what the classifier said.
+            input_tokens: What the decoder read at each target token. If None, `<start>` and all
+                target tokens but the last.
+            image: The picture, as in the constructor.
+            grid: Rows and columns of the regions, as in the constructor.
+            answer: The classifier's answer. It is the query of attention pooling.
             row: Row of the batch.
-            title: As in the constructor.
+            title: Name of the input, as in the constructor.
 
         Returns:
             An `AttentionView` with a part for each kind of attention.
@@ -217,16 +216,16 @@ class AttentionView:
         """Makes a view of a caption, as `plot_caption` draws it.
 
         Args:
-            image: As in the constructor.
-            words: (word, map `(rows, columns)`) for each word, or what has a method `words()` that
-                gives them.
-            title: As in the constructor.
+            image: The picture, as in the constructor.
+            words: (word, map `(rows, columns)`) for each word, or an object whose method `words()`
+                returns them.
+            title: Name of the picture. If empty, the caption.
 
         Returns:
             An `AttentionView` of one layer and one head.
 
         Raises:
-            ValueError: If the maps are not all of one size.
+            ValueError: If a map is not valid, or the maps differ in size.
 
         Example:
 
@@ -234,21 +233,22 @@ class AttentionView:
         >>> AttentionView.from_words(np.zeros((8, 8, 3), "uint8"), words).grid
         (2, 2)
         """
-        pairs = words.words() if callable(getattr(words, "words", None)) else list(words)
-        shapes = {np.shape(weights) for _, weights in pairs}
-        if len(shapes) != 1 or len(grid := next(iter(shapes))) != 2:
+        pairs = checked_words(words)
+        shapes = {weights.shape for _, weights in pairs}
+        if len(shapes) != 1:
             raise ValueError(
-                "Expected maps (rows, columns), of one size and of at least one word. Received: "
+                "Expected maps (rows, columns) of one size, for at least one word. Received: "
                 f"shapes {sorted(shapes)}."
             )
-        table = np.stack([np.asarray(weights, "float32").ravel() for _, weights in pairs])
+        (grid,) = shapes
+        table = np.stack([weights.ravel() for _, weights in pairs])
         part = AttentionPart(
             _NAMES["cross"], [word for word, _ in pairs], None, [table], "caption", "picture"
         )
         return cls([part], title, image, grid)
 
     def _repr_html_(self) -> str:
-        page = html.escape(attention_viewer(self, self.title))
+        page = escaped(attention_viewer(self, self.title))
         return (
             f'<iframe srcdoc="{page}" title="attention viewer" sandbox="allow-scripts" '
             'style="width:100%;height:640px;border:0"></iframe>'
@@ -265,7 +265,7 @@ def _parent(key: AttentionKey) -> str:
 def _of_row(batch: np.ndarray, row: int, key: AttentionKey) -> np.ndarray:
     """One row of a batch as `(heads, T, S)`."""
     if not 0 <= row < len(batch):
-        raise ValueError(f"`row` must be one of {len(batch)} of the batch. Received: {row!r}.")
+        raise ValueError(f"`row` must be one of {len(batch)} rows of the batch. Received: {row!r}.")
     weights = batch[row]
     if key.role == "weighting":
         weights = np.abs(weights)
@@ -274,7 +274,7 @@ def _of_row(batch: np.ndarray, row: int, key: AttentionKey) -> np.ndarray:
 
 
 def _cut(weights: np.ndarray, queries: int, keys: Sequence[str] | None, kind: str) -> np.ndarray:
-    """The weights of the tokens, without those of padding."""
+    """The weights of the tokens without those of padding."""
     count = weights.shape[2] if keys is None else len(keys)
     kept = weights[:, :queries, :count]
     if kept.shape[1:] != (queries, count):
@@ -285,8 +285,9 @@ def _cut(weights: np.ndarray, queries: int, keys: Sequence[str] | None, kind: st
     lost = weights[:, :queries, count:].sum(axis=2).max(initial=0)
     if lost > 1e-3:
         raise ValueError(
-            f"Expected all {weights.shape[2]} keys of {_NAMES[kind]} that are not padding. "
-            f"Received: {count} tokens; up to {lost:.3f} of a query's weight is on the others."
+            f"Expected a token for each of the {weights.shape[2]} keys of {_NAMES[kind]} that is "
+            f"not padding. Received: {count} tokens; up to {lost:.3f} of a query's weight is on "
+            "other keys."
         )
     return kept
 

@@ -1,12 +1,12 @@
-"""Where a captioner looked for each word, as a picture."""
+"""A picture of where a captioner looked for each word."""
 
 import math
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from keras_attn.visualize.checks import checked_words
 from keras_attn.visualize.figures import figure_class, label
 from keras_attn.visualize.pictures import as_image, shrunk, spread
 
@@ -22,28 +22,28 @@ def plot_caption(
     columns: int | None = None,
     title: str | None = None,
 ) -> Any:
-    """Draws a picture, and for each word of its caption where the model looked.
+    """Draws a picture, and where the model looked for each word of its caption.
 
-    As in figure 2 of Xu et al., 2015: first the picture, then for each word the picture with its
-    map over it, spread smoothly over the regions: the picture is brightest where the map is
-    greatest, and dark where it is 0. Each map is scaled to its own greatest weight, so brightness
-    is not to be compared between words. Needs matplotlib, of the extra `examples`, and Pillow, of
-    `captioning`; no window is opened.
+    It follows figure 2 of Xu et al., 2015. The picture comes first. Then it is drawn once for each
+    word with the word's map over it, smoothed between the regions. It is brightest where the map is
+    greatest and dark where the map is 0. Each map is scaled to its own greatest weight, so
+    brightness cannot be compared between words. Drawing needs matplotlib (extra `examples`) and
+    Pillow (extra `captioning`). It opens no window.
 
     Args:
         image: A path, the bytes of a file, or an array `(H, W, 3)` of 0 to 255. It is drawn at most
             640 pixels wide and high.
-        words: (word, map `(rows, columns)`) for each word, or what has a method `words()` that
-            gives them.
-        path: Where the figure is written, if anywhere; the suffix chooses the format.
-        columns: Pictures in a row; 4 to 6 if None.
-        title: Text above the figure; the caption if None.
+        words: (word, map `(rows, columns)`) for each word, or an object whose method `words()`
+            returns them.
+        path: File to write, if any. Its suffix chooses the format.
+        columns: Pictures in a row. If None, 4 to 6 as fits best.
+        title: Text above the figure. If None, the caption.
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Raises:
-        ValueError: For maps that are none, for `columns` below 1, and for what is no picture.
+        ValueError: If a map, `columns` or the picture is not valid.
 
     Example:
 
@@ -53,7 +53,7 @@ def plot_caption(
     (['', 'red', 'car'], 'red car')
     """
     image = _enlarged(shrunk(as_image(image)))
-    named = _checked_words(words)
+    named = checked_words(words)
     count = len(named) + 1
     if columns is None:
         columns = min(count, min(range(6, 3, -1), key=lambda n: -count % n))
@@ -84,33 +84,7 @@ def plot_caption(
     return figure
 
 
-def _checked_words(words: Any) -> list[tuple[str, np.ndarray]]:
-    pairs = words.words() if callable(getattr(words, "words", None)) else words
-    if isinstance(pairs, str | bytes) or not isinstance(pairs, Sequence):
-        raise ValueError(
-            "`words` must be a list of (word, map) or have a method `words()`. "
-            f"Received: {type(words).__name__}."
-        )
-    checked = []
-    for i, pair in enumerate(pairs):
-        if len(pair) != 2 or not isinstance(pair[0], str):
-            raise ValueError(f"`words[{i}]` must be (word, map). Received: {pair!r}.")
-        weights = np.asarray(pair[1], "float32")
-        if weights.ndim != 2 or not weights.size:
-            raise ValueError(
-                f"The map of word {i}, {pair[0]!r}, must be (rows, columns). Received: shape "
-                f"{weights.shape}."
-            )
-        if not np.isfinite(weights).all() or (weights < 0).any():
-            raise ValueError(
-                f"The map of word {i}, {pair[0]!r}, must be finite and not below 0. Received: "
-                "others."
-            )
-        checked.append((pair[0], weights))
-    return checked
-
-
 def _enlarged(image: np.ndarray) -> np.ndarray:
-    """Small pictures by whole pixels, so that maps over them are smooth."""
+    """Small pictures enlarged by whole pixels, so that maps over them are smooth."""
     times = max(1, _SIDE // max(image.shape[:2]))
     return image.repeat(times, axis=0).repeat(times, axis=1)

@@ -1,6 +1,6 @@
-"""What the pictures check."""
+"""Checks of the weights that are drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,9 @@ def checked_weights(
 
 def checked_layers(weights: Any, target_length: int, source_length: int) -> list[np.ndarray]:
     """The weights of each layer as float32 `(N, T, S)`, or a ValueError."""
-    layers = [_checked_heads(layer, f"`weights[{i}]`") for i, layer in enumerate(weights)]
+    layers = [_with_heads(layer, f"`weights[{i}]`") for i, layer in enumerate(weights)]
     if not layers:
-        raise ValueError("`weights` must be of at least one layer. Received: none.")
+        raise ValueError("`weights` must have at least one layer. Received: none.")
     for i, layer in enumerate(layers):
         if layer.shape[1:] != (target_length, source_length):
             raise ValueError(
@@ -34,12 +34,32 @@ def checked_layers(weights: Any, target_length: int, source_length: int) -> list
             )
         if not layer.shape[0]:
             raise ValueError(f"`weights[{i}]` must have at least one head. Received: none.")
-        if not np.isfinite(layer).all() or (layer < 0).any():
-            raise ValueError(f"`weights[{i}]` must be finite and not below 0. Received: others.")
+        _check_range(layer, f"`weights[{i}]`")
     return layers
 
 
-def _checked_heads(layer: Any, name: str) -> np.ndarray:
+def checked_words(words: Any) -> list[tuple[str, np.ndarray]]:
+    """Each word of a caption with its map as float32 `(rows, columns)`, or a ValueError."""
+    pairs = words.words() if callable(getattr(words, "words", None)) else words
+    if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
+        raise ValueError(
+            "`words` must be a list of (word, map) or have a method `words()`. "
+            f"Received: {type(words).__name__}."
+        )
+    checked = []
+    for i, pair in enumerate(pairs):
+        if len(pair) != 2 or not isinstance(pair[0], str):
+            raise ValueError(f"`words[{i}]` must be (word, map). Received: {pair!r}.")
+        weights = np.asarray(pair[1], "float32")
+        name = f"The map of word {i}, {pair[0]!r},"
+        if weights.ndim != 2 or not weights.size:
+            raise ValueError(f"{name} must be (rows, columns). Received: shape {weights.shape}.")
+        _check_range(weights, name)
+        checked.append((pair[0], weights))
+    return checked
+
+
+def _with_heads(layer: Any, name: str) -> np.ndarray:
     """`(T, S)`, `(N, T, S)` or `(1, N, T, S)` as `(N, T, S)`."""
     layer = np.asarray(layer, "float32")
     if layer.ndim == 2:
@@ -48,8 +68,16 @@ def _checked_heads(layer: Any, name: str) -> np.ndarray:
         return layer[0]
     if layer.ndim != 3:
         raise ValueError(
-            f"{name} must be (heads, T, S), (T, S) of one head, or (1, heads, T, S) of a batch of "
-            f"one; of a larger batch take one row, `[m[0] for m in maps]`. Received: shape "
-            f"{layer.shape}."
+            f"{name} must be (heads, T, S), (T, S) of one head, or (1, heads, T, S) of a batch "
+            "of one. Of a larger batch take one row: `[m[0] for m in maps]`. "
+            f"Received: shape {layer.shape}."
         )
     return layer
+
+
+def _check_range(weights: np.ndarray, name: str) -> None:
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError(
+            f"{name} must be finite and not below 0. Received: values from {weights.min()} to "
+            f"{weights.max()}."
+        )

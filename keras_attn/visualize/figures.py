@@ -1,18 +1,18 @@
-"""Figures of matplotlib that notebooks show."""
+"""Matplotlib figures and their labels."""
 
 import functools
 import io
 from collections.abc import Sequence
 
-from keras_attn.visualize.text_segments import drawable
+from keras_attn.visualize.display import drawable
 
 
 @functools.cache
 def figure_class() -> type:
-    """Makes the class, so that matplotlib is imported when it is needed.
+    """Makes the class of the figures. Matplotlib is imported only here and in the plots.
 
     Returns:
-        A subclass of `matplotlib.figure.Figure`, which shows itself in notebooks without pyplot.
+        A subclass of `matplotlib.figure.Figure` that notebooks show without pyplot.
 
     Example:
 
@@ -22,7 +22,7 @@ def figure_class() -> type:
     from matplotlib import figure
 
     class Figure(figure.Figure):
-        """A figure that notebooks show without pyplot, which would keep it open."""
+        """A figure that notebooks show. Pyplot would keep each figure open."""
 
         def _repr_png_(self) -> bytes:
             picture = io.BytesIO()
@@ -33,14 +33,15 @@ def figure_class() -> type:
 
 
 def label(text: str, fonts: Sequence[str] | None = None) -> str:
-    """Makes text that matplotlib draws as it is.
+    """Makes text that matplotlib draws as it is, without warnings.
 
     Args:
         text: Any string.
-        fonts: Names of the fonts; those of matplotlib's settings if None.
+        fonts: Names of the fonts. If None, those of matplotlib's settings.
 
     Returns:
-        The text with boxes for letters that the fonts lack, and without formulas of TeX.
+        The text with a box for each letter that the fonts lack, and with dollar signs escaped, so
+        that they start no TeX formula.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""All heads of all layers on one page."""
+"""All heads of all layers in one picture."""
 
 import os
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from keras_attn.visualize.checks import checked_layers
+from keras_attn.visualize.display import displayed_tokens
 from keras_attn.visualize.figures import figure_class, label
-from keras_attn.visualize.token_display import displayed_tokens
 
 _WIDEST = 15.0
 _WIDEST_TOKEN = 0.17
@@ -25,18 +25,18 @@ def plot_attention_heads(
 ) -> Any:
     """Draws the attention of all heads of all layers on one page.
 
-    A row of maps for each layer, a column for each head. In each map rows are queries (target
-    tokens), columns keys (source tokens). All share one scale of colours, by the square root of
-    the weight, so that an even look at a hundred tokens is seen too. Tokens are written where
-    there is room: at the outer maps of some dozens of tokens in all. Needs matplotlib, of the extra
-    `examples`; no window is opened.
+    Each layer is a row of maps and each head a column. In a map, rows are queries (target tokens)
+    and columns are keys (source tokens). All maps share one colour scale, the square root of the
+    weight, so that attention spread evenly over a hundred tokens stays visible. Tokens are written
+    at the outer maps if there is room, which is enough for some dozens in all. Drawing needs
+    matplotlib (extra `examples`). It opens no window.
 
     Args:
-        weights: For each layer `(heads, T, S)`; what `AttentionMaps.select` gives of a batch of one
-            is taken too. Layers may differ in their number of heads.
+        weights: For each layer `(heads, T, S)`, or what `AttentionMaps.select` returns for a batch
+            of one. Layers may differ in their number of heads.
         source_tokens: S labels.
         target_tokens: T labels.
-        path: Where the picture is written, if anywhere; the suffix chooses the format.
+        path: File to write, if any. Its suffix chooses the format.
         title: Text above the maps.
 
     Returns:
@@ -61,12 +61,13 @@ def plot_attention_heads(
         raise ValueError("Expected at least one query and one key. Received: none.")
     heads = max(layer.shape[0] for layer in layers)
     gap = max(1, round(0.06 * max(rows, keys)))
-    page = np.full((len(layers) * (rows + gap) - gap, heads * (keys + gap) - gap), np.nan, "f4")
-    for i, layer in enumerate(layers):
-        for j, head in enumerate(layer):
-            top, left = i * (rows + gap), j * (keys + gap)
-            page[top : top + rows, left : left + keys] = head
-    # Inches a token: room for names if it can be, and no map too small to see.
+    tops = [i * (rows + gap) for i in range(len(layers))]
+    starts = [j * (keys + gap) for j in range(heads)]
+    page = np.full((tops[-1] + rows, starts[-1] + keys), np.nan, "f4")
+    for top, layer in zip(tops, layers, strict=True):
+        for start, head in zip(starts, layer, strict=False):
+            page[top : top + rows, start : start + keys] = head
+    # Inches a token: room for names if possible, and no map too small to see.
     token = min(_WIDEST_TOKEN, _WIDEST / page.shape[1])
     token = max(token, _LEAST_HEAD / max(rows, keys))
     named = token >= _LEAST_READABLE
@@ -82,28 +83,24 @@ def plot_attention_heads(
     axes.set(xticks=[], yticks=[])
     places = {"fontsize": 9, "annotation_clip": False, "textcoords": "offset points"}
     across = 72 * (left - 0.2)
-    for i in range(len(layers)):
-        place = (-0.5, i * (rows + gap) + rows / 2 - 0.5)
+    for i, top in enumerate(tops):
+        place = (-0.5, top + rows / 2 - 0.5)
         axes.annotate(f"layer {i}", place, (-across, 0), rotation=90, ha="center", va="center",
                       **places)  # fmt: skip
     upwards = 72 * (0.06 + named * _room(source_tokens, token))
-    for j in range(heads):
-        place = (j * (keys + gap) + keys / 2 - 0.5, -0.5)
+    for j, start in enumerate(starts):
+        place = (start + keys / 2 - 0.5, -0.5)
         axes.annotate(f"head {j}", place, (0, upwards), ha="center", va="bottom", **places)
-    for i, layer in enumerate(layers):
-        for j in range(layer.shape[0]):
-            top, start = i * (rows + gap) - 0.5, j * (keys + gap) - 0.5
-            axes.plot(
-                [start, start + keys, start + keys, start, start],
-                [top, top, top + rows, top + rows, top],
-                color="#999999", linewidth=0.4, clip_on=False,
-            )  # fmt: skip
+    across, down = np.array([0, 1, 1, 0, 0]) * keys - 0.5, np.array([0, 0, 1, 1, 0]) * rows - 0.5
+    for top, layer in zip(tops, layers, strict=True):
+        for start in starts[: len(layer)]:
+            axes.plot(start + across, top + down, color="#999999", linewidth=0.4, clip_on=False)
     axes.set(xlim=(-0.5, page.shape[1] - 0.5), ylim=(page.shape[0] - 0.5, -0.5))
     if named:
-        size = min(8.0, 0.8 * 72 * token)
-        places = [j * (keys + gap) + k for j in range(heads) for k in range(keys)]
+        size = _font_size(token)
+        places = [start + k for start in starts for k in range(keys)]
         axes.set_xticks(places, source_tokens * heads, rotation=90, fontsize=size)
-        places = [i * (rows + gap) + k for i in range(len(layers)) for k in range(rows)]
+        places = [top + k for top in tops for k in range(rows)]
         axes.set_yticks(places, target_tokens * len(layers), fontsize=size)
         axes.xaxis.tick_top()
         axes.tick_params(length=0, pad=2)
@@ -124,7 +121,10 @@ def _names(tokens: Sequence[str]) -> list[str]:
     return [label(token.text) for token in displayed_tokens(tokens)]
 
 
+def _font_size(token: float) -> float:
+    return min(8.0, 0.8 * 72 * token)
+
+
 def _room(tokens: Sequence[str], token: float) -> float:
-    """Inches of the longest name."""
-    size = min(8.0, 0.8 * 72 * token)
-    return min(0.1 + 0.62 * size / 72 * max(len(t) for t in tokens), 2.0)
+    """Inches that the longest name takes."""
+    return min(0.1 + 0.62 * _font_size(token) / 72 * max(len(t) for t in tokens), 2.0)

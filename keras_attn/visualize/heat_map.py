@@ -1,4 +1,4 @@
-"""Attention weights as a picture."""
+"""Attention weights as a heat map."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.visualize.checks import checked_weights
-from keras_attn.visualize.figures import figure_class
+from keras_attn.visualize.figures import figure_class, label
 
 
 def plot_attention(
@@ -19,14 +19,14 @@ def plot_attention(
 ) -> Any:
     """Draws a heat map of attention weights, as in figure 3 of Bahdanau et al., 2015.
 
-    Rows are queries (target tokens), columns are keys (source tokens); dark is 1, white 0. Needs
-    matplotlib, of the extra `examples`; no window is opened.
+    Rows are queries (target tokens), columns are keys (source tokens). The darkest colour is 1,
+    white is 0. Drawing needs matplotlib (extra `examples`). It opens no window.
 
     Args:
         weights: `(T, S)`.
         source_tokens: S labels.
         target_tokens: T labels.
-        path: Where the picture is written, if anywhere; the suffix chooses the format.
+        path: File to write, if any. Its suffix chooses the format.
         title: Text above the picture.
 
     Returns:
@@ -46,11 +46,10 @@ def plot_attention(
     figure = figure_class()(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    # A label is text, not TeX: a dollar sign must not start a formula.
-    axes.set_xticks(range(len(source_tokens)), [_plain(t) for t in source_tokens], rotation=60)
-    for label in axes.get_xticklabels():
-        label.set(ha="left", rotation_mode="anchor")
-    axes.set_yticks(range(len(target_tokens)), [_plain(t) for t in target_tokens])
+    axes.set_xticks(range(len(source_tokens)), [label(t) for t in source_tokens], rotation=60)
+    for name in axes.get_xticklabels():
+        name.set(ha="left", rotation_mode="anchor")
+    axes.set_yticks(range(len(target_tokens)), [label(t) for t in target_tokens])
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.set_xticks(np.arange(0.5, len(source_tokens)), minor=True)
@@ -59,11 +58,7 @@ def plot_attention(
     axes.tick_params(which="minor", length=0)
     figure.colorbar(image, ax=axes, shrink=0.7, label="attention weight")
     if title:
-        figure.suptitle(_plain(title), wrap=True)
+        figure.suptitle(label(title), wrap=True)
     if path is not None:
         figure.savefig(path, dpi=150)
     return figure
-
-
-def _plain(text: str) -> str:
-    return text.replace("$", r"\$")

@@ -1,10 +1,10 @@
 """Attention weights as a table of HTML."""
 
-import html
 from collections.abc import Sequence
 from typing import Any
 
 from keras_attn.visualize.checks import checked_weights
+from keras_attn.visualize.web_page import escaped
 
 _LABEL = "font:12px/1.2 monospace;font-weight:normal;white-space:pre;padding:2px 6px;border:0;"
 _ACROSS = _LABEL + "text-align:right"
@@ -15,9 +15,9 @@ _CELL = "min-width:18px;height:18px;padding:0;border:1px solid rgba(128,128,128,
 def attention_html(weights: Any, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> str:
     """Writes attention weights as a heat map of HTML, for notebooks and web pages.
 
-    Rows are queries (target tokens), columns are keys (source tokens); dark is 1. A cell under the
-    pointer tells its weight. One table with its styles inline: no scripts, no style sheet, nothing
-    fetched; the tokens are escaped.
+    Rows are queries (target tokens), columns are keys (source tokens). The darkest colour is 1. A
+    cell under the pointer shows its weight. The table needs no script and no style sheet and
+    fetches nothing. Tokens are escaped.
 
     Args:
         weights: `(T, S)`.
@@ -37,8 +37,8 @@ def attention_html(weights: Any, source_tokens: Sequence[str], target_tokens: Se
     (True, False)
     """
     weights = checked_weights(weights, source_tokens, target_tokens)
-    source = [html.escape(token) for token in source_tokens]
-    target = [html.escape(token) for token in target_tokens]
+    source = [escaped(token) for token in source_tokens]
+    target = [escaped(token) for token in target_tokens]
     head = "".join(
         f'<th scope="col" dir="auto" style="{_UPWARDS}">{token}</th>' for token in source
     )

@@ -1,4 +1,4 @@
-"""Pictures that attention is drawn on."""
+"""Pictures on which attention is drawn."""
 
 import base64
 import io
@@ -23,7 +23,7 @@ def as_image(image: Any) -> np.ndarray:
         uint8 `(H, W, 3)`.
 
     Raises:
-        ValueError: For another array, and as `load_image`.
+        ValueError: If the array is not such a picture, or the file cannot be read as one.
 
     Example:
 
@@ -41,7 +41,10 @@ def as_image(image: Any) -> np.ndarray:
     if image.dtype == np.uint8:
         return image.copy()
     if not (np.isfinite(image).all() and image.min() >= 0 and image.max() <= 255):
-        raise ValueError("`image` must be numbers from 0 to 255. Received: others.")
+        raise ValueError(
+            "`image` must be numbers from 0 to 255. Received: values from "
+            f"{image.min()} to {image.max()}."
+        )
     return np.round(image).astype("uint8")
 
 
@@ -52,7 +55,7 @@ def shrunk(image: np.ndarray) -> np.ndarray:
         image: uint8 `(H, W, 3)`.
 
     Returns:
-        uint8; a picture that is not larger, as it is.
+        uint8 `(h, w, 3)`. A picture that is small enough is returned as it is.
 
     Example:
 
@@ -76,7 +79,7 @@ def image_address(image: np.ndarray) -> str:
         image: uint8 `(H, W, 3)`.
 
     Returns:
-        The address: PNG, or JPEG of larger pictures.
+        The address. Small pictures are PNG, larger ones JPEG.
 
     Example:
 
@@ -97,11 +100,11 @@ def spread(weights: np.ndarray, height: int, width: int) -> np.ndarray:
 
     Args:
         weights: float32 `(rows, columns)`.
-        height: Of the picture.
-        width: Of the picture.
+        height: Height of the picture.
+        width: Width of the picture.
 
     Returns:
-        float32 `(height, width)`, 0 to 1: 1 is the greatest weight of the map.
+        float32 `(height, width)`, 0 to 1. The greatest weight of the map is 1.
 
     Example:
 

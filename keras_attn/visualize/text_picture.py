@@ -1,4 +1,4 @@
-"""The weights of a text's tokens, as a picture."""
+"""The weights of a text's tokens as a picture."""
 
 import itertools
 import os
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from keras_attn.visualize.figures import figure_class, label
-from keras_attn.visualize.text_segments import ShadedText, TextSegment, TextWeights
+from keras_attn.visualize.shaded_text import ShadedText, TextWeights
+from keras_attn.visualize.text_segments import TextSegment
 
 _COLUMNS = 96
-# In inches; a column is whole pixels at 100 and at 150 dots an inch.
+# In inches. A column is a whole number of pixels at 100 and at 150 dots an inch.
 _COLUMN, _LINE, _ABOVE, _BELOW = 0.1, 0.3, 0.48, 0.8
 # The letters of DejaVu Sans Mono are 0.602 times as wide as they are high.
 _SIZE = 72 * _COLUMN / 0.602
@@ -28,21 +29,22 @@ def plot_text_weights(
 ) -> Any:
     """Draws a text with its tokens shaded by weight.
 
-    Needs matplotlib, of the extra `examples`; no window is opened. Letters that its fonts lack are
-    boxes, and all runs from left to right: for emoji, Chinese or Arabic take `text_weights_html`.
+    Drawing needs matplotlib (extra `examples`). It opens no window. Letters that its fonts lack are
+    drawn as boxes, and all text runs from left to right. For emoji, Chinese or Arabic use
+    `text_weights_html`.
 
     Args:
         explanation: An `Explanation`.
-        path: Where the picture is written, if anywhere; the suffix chooses the format.
-        title: Text above the picture; the label with its probability if None.
-        max_lines: The rest of a longer text is left out, and an ellipsis shows it.
+        path: File to write, if any. Its suffix chooses the format.
+        title: Text above the picture. If None, the label with its probability.
+        max_lines: Most lines that are drawn. An ellipsis stands for the rest of a longer text.
 
     Returns:
         A `matplotlib.figure.Figure`, which notebooks show.
 
     Example:
 
-    >>> from keras_attn.tasks import Explanation
+    >>> from keras_attn.explain import Explanation
     >>> explanation = Explanation("so good", ["so", "good"], [(0, 2), (3, 7)], [0.1, 0.9])
     >>> figure = plot_text_weights(explanation)
     >>> [text.get_text() for text in figure.axes[0].texts]
@@ -89,10 +91,10 @@ def plot_text_weights(
 
 
 def _wrapped(segments: list[TextSegment]) -> list[_Line]:
-    """Lines of pieces, broken at white space where that can be."""
+    """Lines of pieces, broken at white space if possible."""
     characters: list[tuple[str, float | None]] = []
     for segment in segments:
-        border = [(" ", None)] * (segment.start == segment.end)  # it is not of the text
+        border = [(" ", None)] * (segment.start == segment.end)  # it is not part of the text
         letters = [(c, segment.weight) for c in segment.text.replace("\t", "    ")]
         characters += [*border, *letters, *border]
     lines: list[_Line] = [[]]
@@ -118,7 +120,7 @@ def _wrapped(segments: list[TextSegment]) -> list[_Line]:
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal: Chinese characters and emoji take two, accents none."""
+    """Columns as in a terminal: Chinese characters and emoji take two, accents none."""
     return sum(
         0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
         for c in text

@@ -1,20 +1,14 @@
-"""The pieces of a text that weights are shown on, and their colours."""
+"""Pieces of a text and their weights."""
 
-import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
-
-_FOR = (253, 141, 60)
-_AGAINST = (107, 174, 214)
 _JOINER = "\u200d"
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TextSegment(NamedTuple):
-    """A piece of a text and what it weighs.
+    """A piece of a text and its weight.
 
     Example:
 
@@ -24,9 +18,9 @@ class TextSegment(NamedTuple):
 
     text: str
     weight: float | None
-    """None where no token covers it: white space, and what was not read."""
+    """None if no token covers the piece: it is white space, or was not read."""
     start: int
-    """First character; where it equals `end` the token has no place in the text."""
+    """First character. If it equals `end`, the token has no place in the text."""
     end: int
 
 
@@ -35,19 +29,20 @@ def text_segments(
 ) -> list[TextSegment]:
     """Cuts a text at the borders of its tokens.
 
-    Tokens that share a character, as the bytes of an emoji do, are one piece, and its weight is
-    their sum. So are tokens that meet within what is seen as one character: a letter and its
-    accent, two halves of a flag, what a zero-width joiner joins. A token without a place in the
-    text, such as `[CLS]`, is a piece of its own, before the text or after it as among the tokens.
+    Tokens that share a character, such as the bytes of an emoji, form one piece. Its weight is
+    the sum of theirs. Tokens that meet within one visible character form one piece, too: a letter
+    and its accent, two halves of a flag, or characters with a zero-width joiner between them. A
+    token without a place in the text, such as `[CLS]`, is a piece of its own. It stands before the
+    text or after it, as among the tokens.
 
     Args:
         text: The text.
-        tokens: T readable tokens; read only where they have no place.
+        tokens: T readable tokens. Only those without a place are read.
         offsets: T `(start, end)` ranges of characters.
         weights: T numbers.
 
     Returns:
-        `TextSegment`s in the order of the text; together they are all of it.
+        `TextSegment`s in the order of the text. Together they are the whole text.
 
     Example:
 
@@ -86,127 +81,30 @@ def text_segments(
     return pieces + after
 
 
-def drawable(text: str) -> str:
-    """Returns a text that any file can hold and any browser shows, of the same length.
+def strongest_pieces(segments: Iterable[TextSegment]) -> list[tuple[str, float]]:
+    """Orders the pieces that have a weight by the size of the weight, whatever its sign.
 
     Args:
-        text: Any string.
+        segments: Of a text.
 
     Returns:
-        The text with lone surrogates as U+FFFD, control characters as their pictures, and one
-        newline for each kind of line end.
+        (piece, weight), the strongest first. White space around a piece is left out.
 
     Example:
 
-    >>> drawable("a\\x00b\\n")
-    'a␀b\\n'
+    >>> strongest_pieces(text_segments("a cat", ["a", " cat"], [(0, 1), (1, 5)], [0.1, -0.9]))
+    [('cat', -0.9), ('a', 0.1)]
     """
-    text = _SURROGATE.sub("\ufffd", text).replace("\r\n", "\u200b\n").replace("\r", "\n")
-    controls = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"}
-    return text.translate({**controls, 0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)})
-
-
-class TextWeights(Protocol):
-    """What is drawn: an `Explanation` of the tasks, or anything that has the same fields.
-
-    Example:
-
-    >>> from keras_attn.tasks import Explanation
-    >>> explanation = Explanation("good", ["good"], [(0, 4)], [0.5])
-    >>> ShadedText(explanation).largest
-    0.5
-    """
-
-    text: str
-    tokens: Sequence[str]
-    offsets: Sequence[tuple[int, int]]
-    weights: np.ndarray
-    label: str | None
-    probabilities: Mapping[str, float]
-    method: str
-
-
-class ShadedText:
-    """The pieces of an explanation's text and how each is coloured.
-
-    Args:
-        explanation: An `Explanation`.
-
-    Example:
-
-    >>> from keras_attn.tasks import Explanation
-    >>> explanation = Explanation("so bad", ["so", "bad"], [(0, 2), (3, 6)], [0.25, -0.5])
-    >>> shaded = ShadedText(explanation)
-    >>> shaded.largest, shaded.signed, shaded.color(-0.5), shaded.color(0.0)
-    (0.5, True, (107, 174, 214), (255, 255, 255))
-    """
-
-    def __init__(self, explanation: TextWeights):
-        self.segments = text_segments(
-            drawable(explanation.text), explanation.tokens, explanation.offsets, explanation.weights
-        )
-        weights = [segment.weight for segment in self.segments if segment.weight is not None]
-        self.largest = max((abs(weight) for weight in weights), default=0.0)
-        """Largest weight of a piece, without its sign."""
-        self.signed = any(weight < 0 for weight in weights)
-        """Whether there are weights below zero."""
-        self.title = ""
-        """The label and its probability, where there is one."""
-        if explanation.label is not None:
-            probability = explanation.probabilities.get(explanation.label)
-            number = "" if probability is None else f" {percent(probability)}"
-            self.title = f"{explanation.label}{number}"
-
-    def color(self, weight: float) -> tuple[int, int, int]:
-        """Gives the colour of a weight.
-
-        Args:
-            weight: Of a piece.
-
-        Returns:
-            Red, green and blue from 0 to 255: white to orange, or to blue below zero. Black
-            letters can be read on each.
-        """
-        share = min(abs(weight) / self.largest, 1) if self.largest else 0.0
-        deepest = _FOR if weight > 0 else _AGAINST
-        red, green, blue = (round(255 + share * (c - 255)) for c in deepest)
-        return red, green, blue
-
-    def scale(self) -> list[tuple[int, int, int]]:
-        """Gives the colours of the scale.
-
-        Returns:
-            Those of the lowest weight, of 0, and of the highest; without signs the last two.
-        """
-        lowest = [self.color(-self.largest)] if self.signed else []
-        return [*lowest, (255, 255, 255), _FOR]
-
-
-def percent(probability: float) -> str:
-    """Writes a probability for people; it is 100 % or 0 % only where it is that exactly.
-
-    Args:
-        probability: 0 to 1.
-
-    Returns:
-        One decimal.
-
-    Example:
-
-    >>> percent(0.5), percent(0.9999), percent(1.0)
-    ('50.0 %', '> 99.9 %', '100.0 %')
-    """
-    if 0.9995 <= probability < 1:
-        return "> 99.9 %"
-    return "< 0.1 %" if 0 < probability < 0.0005 else f"{100 * probability:.1f} %"
+    weighed = [(s.text.strip() or s.text, s.weight) for s in segments if s.weight is not None]
+    return sorted(weighed, key=lambda piece: -abs(piece[1]))
 
 
 def _one_character(text: str, border: int) -> bool:
-    """Whether a border lies within what is seen as one character (a part of Unicode's UAX 29)."""
+    """Whether a border lies within one visible character (a part of Unicode's UAX 29)."""
     left, right = text[border - 1], text[border]
     if right == _JOINER or left == _JOINER or unicodedata.category(right) in ("Mn", "Me"):
         return not left.isspace()
-    if "\U0001f3fb" <= right <= "\U0001f3ff":  # tones of skin
+    if "\U0001f3fb" <= right <= "\U0001f3ff":  # skin tones
         return True
     flags = 0
     while flags < border and "\U0001f1e6" <= text[border - 1 - flags] <= "\U0001f1ff":

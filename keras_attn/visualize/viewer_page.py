@@ -1,64 +1,38 @@
-"""Attention as a page of HTML to look around in."""
+"""The attention viewer: a page in which attention can be explored."""
 
 import base64
 import hashlib
-import html
 import json
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from keras_attn.visualize.display import displayed_tokens, drawable
 from keras_attn.visualize.pictures import image_address
-from keras_attn.visualize.text_segments import drawable
-from keras_attn.visualize.token_display import displayed_tokens
-from keras_attn.visualize.viewer_script import SCRIPT
-from keras_attn.visualize.viewer_style import STYLE
-
-_BODY = """\
-<noscript><p>This page needs JavaScript: it runs here and fetches nothing.</p></noscript>
-<div class="bar" id="bar">
-<label id="chooser">Shown <select id="views"></select></label>
-<fieldset id="parts"><legend>Attention</legend></fieldset>
-<fieldset id="layers"><legend>Layer</legend></fieldset>
-<fieldset id="heads"><legend>Head</legend></fieldset>
-</div>
-<p class="hint" id="hint"></p>
-<div class="stage" id="stage">
-<section class="card" id="keys"><h2></h2><div class="text"></div></section>
-<section class="card" id="queries"><h2></h2><div class="text"></div></section>
-<div class="card told">
-<p id="status" role="status" aria-live="polite"></p>
-<p class="scale"><span>0</span><span class="ramp"></span><span id="most"></span></p>
-</div>
-<div class="maps" id="maps">
-<section class="card" id="matrix"><h2></h2><div class="frame"><canvas></canvas><i></i></div>
-</section>
-<section class="card" id="all"><h2></h2><div class="grid" aria-hidden="true"></div></section>
-</div>
-</div>
-"""
+from keras_attn.visualize.web_page import page_files, web_page
 
 
 def attention_viewer(views: Any, title: str = "Where it looked") -> str:
-    """Writes a page to look around in attention: one file that fetches nothing.
+    """Writes a page in which attention can be explored. It is one file and fetches nothing.
 
-    A word under the pointer, or one that was clicked, tapped or reached by the arrow keys, shows
-    where it looked: what it looked at is shaded, or the picture is bright there. Pointed at, what
-    was looked at shows who looked. Layer, head, kind of attention and view are chosen; means over
-    heads and layers, too. The deepest colour is the greatest weight of what is shown, which the
-    scale tells; in the maps of whole heads the colour is the square root of the weight.
+    A word under the pointer shows where it looked, and so does a word that was clicked, tapped or
+    reached with the arrow keys. The words it looked at are shaded; a picture is bright where it
+    looked. Pointing at what was looked at shows which words looked there. Readers choose the view,
+    the kind of attention, the layer and the head, or means over layers and heads. The deepest
+    colour is the greatest weight of what is shown; the scale gives its value. In the maps of whole
+    heads the colour is the square root of the weight.
 
-    The weights are in the page as bytes: of each query 255 is the greatest, so that a weight is
-    right to 1 / 510 of it. 12 layers of 12 heads over 128 tokens are 3.3 MB. Tokens and titles are
-    text whatever they are: the page runs its own script and no other.
+    The page holds the weights as bytes. The greatest weight of each query is 255, so each weight is
+    within 1 / 510 of that weight. 12 layers of 12 heads over 128 tokens take 3.3 MB. Tokens and
+    titles are always shown as text. The page runs its own script and no other.
 
     Args:
         views: An `AttentionView`, or several.
         title: Heading of the page.
 
     Returns:
-        A string of HTML, to be written as UTF-8.
+        The page as a string of HTML, to be written as UTF-8.
 
     Raises:
         ValueError: If there is no view.
@@ -73,31 +47,29 @@ def attention_viewer(views: Any, title: str = "Where it looked") -> str:
     views = [views] if hasattr(views, "parts") else list(views)
     if not views:
         raise ValueError("Expected at least one `AttentionView`. Received: none.")
-    heading = html.escape(drawable(title))
-    policy = (
-        f"default-src 'none'; img-src data:; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}"
-    )
-    return (
-        '<!DOCTYPE html>\n<html lang="und"><head><meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">\n'
-        f"<title>{heading}</title><style>{STYLE}</style></head>\n"
-        f'<body><main><h1 dir="auto">{heading}</h1>\n{_BODY}</main>\n'
-        f'<script type="application/json" id="data">{_json(views)}</script>\n'
-        f"<script>{SCRIPT}</script></body></html>\n"
+    style = page_files("viewer.css")
+    code = page_files("viewer_showing.js", "viewer_choosing.js")
+    script = f'(() => {{\n"use strict";{code}}})();\n'
+    return web_page(
+        title,
+        page_files("viewer.html")[1:],
+        style,
+        f"img-src data:; style-src {_hash(style)}; script-src {_hash(script)}",
+        f'\n<script type="application/json" id="data">{_json(views)}</script>\n'
+        f"<script>{script}</script>",
     )
 
 
 def encode_weights(layers: Iterable[np.ndarray]) -> dict[str, Any]:
-    """Makes bytes of weights.
+    """Encodes weights as bytes.
 
     Args:
         layers: For each layer `(heads, T, S)`.
 
     Returns:
-        `heads`: the number of heads of each layer; `weights`: base64 of bytes
-        `round(255 w / greatest)`, layer by layer and head by head; `greatest`: base64 of
-        little-endian float32, of each row.
+        `heads`: the number of heads of each layer. `weights`: base64 of the bytes
+        `round(255 w / greatest)`, layer by layer and head by head. `greatest`: base64 of the
+        greatest weight of each row as little-endian float32.
 
     Example:
 
@@ -113,8 +85,8 @@ def encode_weights(layers: Iterable[np.ndarray]) -> dict[str, Any]:
         heads.append(len(layer))
     return {
         "heads": heads,
-        "weights": base64.b64encode(b"".join(rows)).decode(),
-        "greatest": base64.b64encode(b"".join(greatest)).decode(),
+        "weights": _base64(b"".join(rows)),
+        "greatest": _base64(b"".join(greatest)),
     }
 
 
@@ -145,5 +117,8 @@ def _view(view: Any) -> dict[str, Any]:
 
 
 def _hash(content: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
+    return f"'sha256-{_base64(hashlib.sha256(content.encode()).digest())}'"
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

@@ -5,7 +5,7 @@ import pytest
 
 from keras_attn.layers.collect import AttentionKey, AttentionMaps
 from keras_attn.visualize import AttentionPart, AttentionView
-from keras_attn.visualize.token_display import displayed_tokens
+from keras_attn.visualize.display import displayed_tokens
 
 SOURCE, TARGET = ["ein", "Hund", "</s>"], ["a", "dog"]
 
@@ -126,8 +126,15 @@ class TestView:
         np.testing.assert_array_equal(
             view.parts[0].weights[0][0, 1], attention(2, 3, seed=1).ravel()
         )
-        for words in ([], [("a", np.ones((2, 2))), ("b", np.ones((2, 3)))], [("a", np.ones(2))]):
-            with pytest.raises(ValueError, match=r"maps \(rows, columns\)"):
+        for words, message in (
+            ([], r"maps \(rows, columns\) of one size"),
+            (
+                [("a", np.ones((2, 2))), ("b", np.ones((2, 3)))],
+                r"maps \(rows, columns\) of one size",
+            ),
+            ([("a", np.ones(2))], r"map of word 0, 'a', must be \(rows, columns\)"),
+        ):
+            with pytest.raises(ValueError, match=message):
                 AttentionView.from_words(np.zeros((4, 4, 3)), words)
 
 

@@ -9,13 +9,13 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from browser import Browser, needs_chromium
+from browser import needs_chromium
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_attn.images import load_image
 from keras_attn.visualize import AttentionPart, AttentionView, attention_viewer
-from keras_attn.visualize.token_display import displayed_tokens
+from keras_attn.visualize.display import displayed_tokens
 from keras_attn.visualize.viewer_page import encode_weights
 
 BAD = "</script><script>document.title='run'</script><img src=x onerror=alert(1)><!--&lt;"
@@ -149,12 +149,6 @@ CROSS = [attention(3, 4, 5, seed=i) for i in range(2)]
 ENCODER = [attention(3, 5, 5, seed=i + 5) for i in range(2)]
 WORDS = [("red", np.eye(4)[:3] / 3), ("car", np.full((3, 4), 1 / 12))]
 RTL = ["[CLS]", "هذا", "كتاب", "[SEP]"]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with Browser(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -2,25 +2,21 @@
 
 import itertools
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from browser import needs_chromium
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from keras_attn.tasks import Explanation
+from keras_attn.explain import Explanation
 from keras_attn.visualize import plot_text_weights, text_weights_fragment, text_weights_html
-from keras_attn.visualize.text_segments import ShadedText, drawable, text_segments
+from keras_attn.visualize.display import drawable
+from keras_attn.visualize.shaded_text import ShadedText
+from keras_attn.visualize.text_segments import text_segments
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-BROWSER = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync"
-).split()
 ODD = "aב\u0627 \n\r\t\x00\x9b\ud800<>&\"'$🙂👨\u200d👩é e\u0301🇩🇪🇫👍🏽中\u202e"
 
 
@@ -190,17 +186,25 @@ class TestPage:
         assert "<h1" in text_weights_html([])
 
 
-def browse(tmp_path, page, *options):
-    (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    command = [CHROMIUM, *BROWSER, f"--user-data-dir={tmp_path / 'profile'}", *options]
-    address = (tmp_path / "page.html").as_uri()
-    return subprocess.run(
-        [*command, address], check=True, capture_output=True, timeout=120
-    ).stdout.decode()
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium on the PATH")
+@needs_chromium
 class TestBrowser:
+    @pytest.fixture
+    def opened(self, browser, tmp_path):
+        """Opens a page; at the end nothing has gone wrong, and nothing else was asked for."""
+
+        def show(page, width=900, height=1500):
+            path = tmp_path / "page.html"
+            path.write_text(page, encoding="utf-8")
+            browser.errors.clear()
+            browser.requests.clear()
+            browser.resize(width, height)
+            browser.open(path)
+            return browser
+
+        yield show
+        assert browser.errors == []
+        assert len(browser.requests) == 1
+
     def page(self):
         bad = "</title></style><script>document.title = 'run'</script><img src=x onerror=alert(1)>"
         texts = [f"good film {bad}", "فيلم رائع جدا 🙂 cafe\u0301", "x\x00\ud800 \u202eyz"]
@@ -210,8 +214,8 @@ class TestBrowser:
         explanations.append(explained("strong weak", [1.0, -1.0]))
         return text_weights_html(explanations, title=bad)
 
-    def test_the_page_is_what_was_written(self, tmp_path):
-        dom = browse(tmp_path, self.page(), "--dump-dom")
+    def test_the_page_is_what_was_written(self, opened):
+        dom = opened(self.page()).evaluate("document.documentElement.outerHTML")
         reader, written = Reader(dom), Reader(self.page())
         assert reader.text == written.text
         assert reader.weights == written.weights
@@ -219,26 +223,27 @@ class TestBrowser:
         assert reader.tags.count("div") == written.tags.count("div")
         assert "<title>&lt;/title&gt;" in dom
 
-    def test_the_colors_are_seen(self, tmp_path):
-        picture = tmp_path / "page.png"
-        options = ("--window-size=900,1500", f"--screenshot={picture}")
-        browse(tmp_path, self.page(), *options)
-        pixels = (imread(picture)[..., :3] * 255).round().astype(int)
+    def test_the_colors_are_seen(self, opened, tmp_path):
+        opened(self.page()).screenshot(tmp_path / "page.png")
+        pixels = (imread(tmp_path / "page.png")[..., :3] * 255).round().astype(int)
         assert pixels.shape == (1500, 900, 3)
         for color in ((253, 141, 60), (107, 174, 214), (255, 255, 255), (26, 26, 26)):
             assert (pixels == color).all(axis=-1).sum() > 50, color
 
-    def test_the_tab_key_shows_the_weight(self, tmp_path):
+    def test_the_tab_key_shows_the_weight(self, opened, tmp_path):
         """A piece that has the focus has its weight in a box above it."""
         page = text_weights_html(explained("a word here", [0.1, 0.5, 0.2]))
-        focused = page.replace('data-weight="0.5"', 'data-weight="0.5" autofocus', 1)
-        assert focused != page
-        dark = []
-        for name, content in (("plain", page), ("focused", focused)):
-            picture = tmp_path / f"{name}.png"
-            browse(tmp_path, content, "--window-size=700,400", f"--screenshot={picture}")
-            dark.append((imread(picture)[..., :3] < 0.15).all(axis=-1).sum())
-        assert dark[1] > dark[0] + 300
+        browser = opened(page, 700, 400)
+
+        def dark():
+            browser.screenshot(tmp_path / "page.png")
+            return (imread(tmp_path / "page.png")[..., :3] < 0.15).all(axis=-1).sum()
+
+        before = dark()
+        browser.press("Tab")
+        browser.press("Tab")
+        assert browser.evaluate("document.activeElement.dataset.weight") == "0.5"
+        assert dark() > before + 300
 
 
 class TestPicture:

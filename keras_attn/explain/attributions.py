@@ -1,4 +1,4 @@
-"""What a text classifier looked at: its own attention, and gradients of its decision."""
+"""Token weights of a text classifier: its own attention, and gradients of its decision."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +14,13 @@ Tensor = Any
 
 
 def has_attention(model: keras.Model) -> bool:
-    """Whether a text classifier gives its tokens weights of its own.
+    """Checks whether a text classifier weights its tokens.
 
     Args:
         model: The classifier.
 
     Returns:
-        True where its pooling is attention, or where it is a bag whose tokens are weighted.
+        True if its pooling is attention, or if it is a bag with token weights.
 
     Example:
 
@@ -34,19 +34,19 @@ def has_attention(model: keras.Model) -> bool:
 
 
 def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-    """Makes a function that classifies and says how much each token weighed.
+    """Makes a function that classifies and returns how much each token weighed.
 
-    With attention pooling the weights are those of the pooling. In a bag they are the tokens'
-    shares in the sum of the learned weights; where it has pairs, the mean of that and of the
-    pairs' shares, of which each of the two tokens gets a half.
+    With attention pooling the weights are those of the pooling. In a bag, a token's weight is its
+    share of the sum of the learned weights. If the bag has pairs, it is the mean of that share and
+    of the pairs' shares, of which each of the two tokens gets a half.
 
     Args:
-        model: A text classifier, reloaded perhaps.
+        model: A text classifier, new or reloaded.
 
     Returns:
-        `function(ids (B, S)) -> (logits (B, C), weights (B, S))`, for eager use and in graphs of
-        any backend, in inference. Weights are not below 0 and sum to 1 over the tokens of a row, or
-        are 0 in a row without a token.
+        `function(ids (B, S)) -> (logits (B, C), weights (B, S))`, for inference, eager or in a
+        graph of any backend. Weights are not below 0. They sum to 1 over the tokens of a row, or
+        are 0 in a row without tokens.
 
     Raises:
         ValueError: If the model has no attention of its own.
@@ -90,13 +90,13 @@ def _shares(weights: Tensor) -> Tensor:
 
 
 def split_pairs_evenly(values: Tensor) -> Tensor:
-    """Gives each token half of what belongs to the pair before it and of that behind it.
+    """Gives each token half of the value of each pair that it belongs to.
 
     Args:
-        values: `(B, S)`; position s is of the pair of the tokens s and s + 1, the last one is 0.
+        values: `(B, S)`. Position s is the pair of the tokens s and s + 1, and the last is 0.
 
     Returns:
-        `(B, S)`, of the same sum.
+        `(B, S)` with the same sum.
 
     Example:
 
@@ -110,31 +110,31 @@ def split_pairs_evenly(values: Tensor) -> Tensor:
 def gradient_function(
     model: keras.Model, multi_label: bool = False
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """Makes a function that classifies and says what each token added to the decision.
+    """Makes a function that classifies and returns what each token added to the decision.
 
-    It is gradient times input (Shrikumar et al., 2016): with e[s] the embedding of token s and c
-    the class that is explained,
+    It computes gradient times input (Shrikumar et al., 2016). With e[s] the embedding of token s
+    and c the explained class,
 
         weights[s] = e[s] . d odds_c / d e[s]
         odds_c     = logit_c - log sum_{k != c} exp(logit_k) = log(p_c / (1 - p_c))
 
-    above 0 where the token speaks for the class, below 0 where it speaks against it. (A logit alone
-    says nothing: with the softmax only differences of logits matter.) For two classes and a model
-    that is linear in its embeddings, as the bag without a hidden layer, they and the difference of
-    the biases sum to the log-odds. What belongs to a pair of tokens is split evenly between the
-    two.
+    A weight above 0 speaks for the class, one below 0 against it. (A single logit says nothing,
+    because the softmax depends on differences of logits alone.) If there are two classes and the
+    model is linear in its embeddings, as a bag without a hidden layer is, the weights and the
+    difference of the biases sum to the log-odds. The weight of a pair of tokens is split evenly
+    between the two.
 
     Args:
-        model: A text classifier, reloaded perhaps.
-        multi_label: Whether a text may have several labels, so that the log-odds of a class are its
+        model: A text classifier, new or reloaded.
+        multi_label: Whether a text may have several labels. The log-odds of a class are then its
             logit.
 
     Returns:
-        `function(ids (B, S), classes (B,)) -> (logits (B, C), weights (B, S))`, in inference; a
+        `function(ids (B, S), classes (B,)) -> (logits (B, C), weights (B, S))`, for inference. A
         class below 0 stands for the one with the greatest logit.
 
     Raises:
-        TypeError: For another model.
+        TypeError: If the model is not a text classifier.
 
     Example:
 
@@ -147,7 +147,7 @@ def gradient_function(
     embed, rest = embedding_and_rest(model)
 
     def run(ids: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
-        ids = ops.convert_to_tensor(ids)  # Keras takes no lists of both tensors and arrays
+        ids = ops.convert_to_tensor(ids)  # Keras refuses lists of tensors and arrays
 
         def decide(embedded: list[Tensor]) -> tuple[Tensor, Tensor]:
             logits = ops.cast(rest([*embedded, ids], training=False), "float32")
@@ -175,7 +175,7 @@ def gradient_function(
 
 
 def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """`function(inputs) -> (scalar, aux)`: returns aux and the scalar's gradients."""
+    """Returns aux and the scalar's gradients of a `function(inputs) -> (scalar, aux)`."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
@@ -197,4 +197,4 @@ def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Tensor, list[T
             value, aux = function(inputs)
             gradients = torch.autograd.grad(value, inputs)
         return aux.detach(), list(gradients)
-    raise NotImplementedError(f"Gradients of the {backend} backend are not known here.")
+    raise NotImplementedError(f"Gradients are not implemented for the {backend} backend.")

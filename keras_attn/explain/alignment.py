@@ -1,4 +1,4 @@
-"""Which source tokens each target token attended to, and which words that links."""
+"""Alignments of source and target tokens by attention, and the word links they give."""
 
 import dataclasses
 import itertools
@@ -19,24 +19,25 @@ _UNIT = re.compile(r"<0x([0-9A-F]{2})>|.", re.DOTALL)
 class Alignment:
     """Which source tokens each target token attended to.
 
-    In a notebook it is shown as a heat map: rows are target tokens, columns source tokens.
+    Notebooks show it as a heat map. Rows are target tokens, columns are source tokens.
 
-    Words are what `str.split()` gives. A token belongs to the word that it is a part of, with the
-    space before it; one that reaches over several words counts for each by its share of the bytes.
+    Words are those of `str.split()`. A token belongs to the word that contains it, and so does the
+    space before the word. A token that covers several words counts for each by its share of the
+    bytes.
 
     Args:
-        source_tokens: S readable tokens as `BytePairTokenizer.tokens` gives them: a space is `▁`.
-            A last `</s>` is the end token.
+        source_tokens: S readable tokens as `BytePairTokenizer.tokens` returns them, with `▁` for a
+            space. A last `</s>` is the end token.
         target_tokens: T readable tokens.
         weights: `(T, S)`, e.g. the mean over the heads of one decoder block's cross-attention.
-        source_text: What the source tokens are made of, for the borders of its words. Its tokens
-            may be fewer, where it was cut. If None it is read from the tokens, where a literal `▁`
-            or `<0x41>` cannot be told from a space or a byte.
-        target_text: The same for the target.
-        unit: `"token"`, or `"word"` where both sides are words already.
+        source_text: The text of the source tokens, for the borders of its words. The tokens may
+            end earlier if the text was cut. If None, the text is read from the tokens, where a
+            literal `▁` or `<0x41>` cannot be told from a space or a byte.
+        target_text: The text of the target tokens.
+        unit: `"token"`, or `"word"` if both sides are words already.
 
     Raises:
-        ValueError: If the weights do not fit the tokens, or the tokens a text.
+        ValueError: If the weights do not fit the tokens, or the tokens do not fit a text.
 
     Example:
 
@@ -79,12 +80,12 @@ class Alignment:
 
             weights[j, i] = 1 / |W(j)| * sum_{t in W(j)} sum_{s in W(i)} weights[t, s]
 
-        The sum says how much of the attention the source word got, the mean treats the target's
-        tokens alike. The end tokens keep a row and a column of their own. A word that has no token,
-        because its text was cut, has zeros.
+        The sum is the attention that the source word got, and the mean treats the tokens of the
+        target word alike. The end tokens keep a row and a column of their own. A word without
+        tokens, because its text was cut, has zeros.
 
         Returns:
-            An `Alignment` of `len(text.split())` words, and the end where there is one, a side.
+            An `Alignment` with `len(text.split())` words on each side, and the end if there is one.
 
         Example:
 
@@ -107,12 +108,12 @@ class Alignment:
         """Links each target word to the source word that it attended to most.
 
         Args:
-            threshold: Least weight of a link, 0 to 1; a target word whose highest weight is less
-                has no link. All that are more than 0 if None.
+            threshold: Least weight of a link, 0 to 1. A target word whose highest weight is less
+                has no link. If None, any weight above 0 makes a link.
 
         Returns:
             (source word, target word), counted from 0, in the order of the target words. The end
-            tokens are no words: what a target word gave to the end does not count.
+            tokens are not words, and attention to the end does not count.
 
         Example:
 
@@ -132,10 +133,10 @@ class Alignment:
         return links
 
     def to_pharaoh(self, threshold: float | None = None) -> str:
-        """Writes `word_links` as word aligners do (fast_align, GIZA++ by way of Moses).
+        """Writes `word_links` in the Pharaoh format of word aligners such as fast_align.
 
         Args:
-            threshold: As `word_links`.
+            threshold: Least weight of a link, as in `word_links`.
 
         Returns:
             `"0-0 2-1"`: source word 0 and target word 0, source word 2 and target word 1.
@@ -151,7 +152,7 @@ class Alignment:
         """Draws it with `keras_attn.visualize.plot_attention`, which needs matplotlib.
 
         Args:
-            path: Where the picture is written, if anywhere.
+            path: File to write, if any.
             title: Text above the picture.
 
         Returns:
@@ -182,7 +183,7 @@ class Alignment:
         return self.source_text if side == "source" else self.target_text
 
     def _labels(self) -> tuple[list[str], list[str]]:
-        """The tokens as they are; of words, controls as their bytes."""
+        """The tokens as they are, or the words with control characters as their bytes."""
         if self.unit == "token":
             return self.source_tokens, self.target_tokens
         return [_shown(t) for t in self.source_tokens], [_shown(t) for t in self.target_tokens]
@@ -205,7 +206,7 @@ class Alignment:
         return len(tokens) - (tokens[-1:] == [END])
 
     def _spans(self, side: str) -> tuple[bytes, list[tuple[int, int]]]:
-        """The text as bytes, and where in it each token lies; the end token has no place."""
+        """The text as bytes, and the place of each token in it. The end token has none."""
         tokens, text = self._tokens(side), self._text(side)
         if text is None:
             pieces = [_bytes(token) for token in tokens[: self._count(side)]]
@@ -233,7 +234,7 @@ class Alignment:
         return data, spans[:count]
 
     def _words(self, side: str) -> tuple[list[str], np.ndarray]:
-        """The words, then the end; and the share of each token in each of them."""
+        """The words, then the end, and the share of each token in each of them."""
         tokens = self._tokens(side)
         data, spans = self._spans(side)
         borders = _word_borders(data)
@@ -257,7 +258,7 @@ class Alignment:
 
 
 def _bytes(token: str) -> bytes:
-    """What a readable token stands for."""
+    """The bytes that a readable token stands for."""
     parts = []
     for unit in _UNIT.finditer(token):
         if unit[1]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attn.tasks import Explanation
+from keras_attn.explain import Explanation
 
 
 def test_is_frozen_and_has_plain_parts():

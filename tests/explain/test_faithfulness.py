@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from keras_attn.tasks import deletion_curve
+from keras_attn.explain import deletion_curve
 
 GOOD = np.array([0.0, -1.0, 0.3, 2.0, 1.0, -0.5, 3.0])
 

@@ -1,8 +1,3 @@
-"""The script of the attention viewer: maps of heads, choices, pointer and keys."""
-
-from keras_attn.visualize.viewer_showing import SHOWING
-
-_CHOOSING = r"""
 // Whole heads
 
 function color() {
@@ -224,6 +219,3 @@ data.views.forEach((v, i) => $("views").append(make("option", {textContent: v.ti
 $("chooser").hidden = data.views.length < 2;
 $("views").onchange = () => chooseView(Number($("views").value));
 chooseView(0);
-"""
-
-SCRIPT = f'(() => {{\n"use strict";{SHOWING}{_CHOOSING}}})();\n'

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from keras_attn.tasks import Alignment, NBestTranslations
-from keras_attn.tasks.alignment import END
+from keras_attn.explain import Alignment
+from keras_attn.explain.alignment import END
 from keras_attn.text import BytePairTokenizer
 
 SENTENCES = [
@@ -202,13 +202,3 @@ def test_plot_writes_and_shows(tmp_path):
     assert figure._repr_png_()[:4] == b"\x89PNG"
     assert figure._suptitle.get_text() == "title"
     assert repr(aligned("a", "b c", end=False, text=False)).startswith("<Alignment of ")
-
-
-def test_n_best_in_a_notebook():
-    best = NBestTranslations(["a <b> & c", "d"], [-0.5, -1.25], [False, True], True, [])
-    shown = best._repr_html_()
-    assert "a &lt;b&gt; &amp; c" in shown
-    assert "-0.500" in shown and "-1.250" in shown
-    assert shown.count("(cut)") == 1
-    assert "The source was cut." in shown
-    assert "The source" not in best._replace(source_truncated=False)._repr_html_()

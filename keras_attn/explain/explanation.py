@@ -1,4 +1,4 @@
-"""Which tokens of a text decided on its class."""
+"""An explanation of a text classifier's answer: the weight of each token."""
 
 import dataclasses
 import os
@@ -8,30 +8,30 @@ from typing import Any
 import numpy as np
 
 from keras_attn.visualize import plot_text_weights, text_weights_fragment, text_weights_html
-from keras_attn.visualize.text_segments import text_segments
+from keras_attn.visualize.text_segments import strongest_pieces, text_segments
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """How much each token of a text weighed in what a classifier said of it.
+    """How much each token of a text weighed in a classifier's answer.
 
-    In a notebook it is shown as the text with its tokens shaded.
+    Notebooks show it as the text with its tokens shaded.
 
-    Weights of attention are 0 or more and say where the model looked; that a token got attention
-    does not prove that it decided. Those of gradient times input are signed: above 0 is for
-    `label`, below 0 against it. `deletion_curve` measures how much there is to either.
+    Attention weights are 0 or more. They say where the model looked, which does not prove that a
+    token decided. The weights of gradient times input have a sign: above 0 a token speaks for
+    `label`, below 0 against it. `deletion_curve` measures how well weights name the tokens that
+    decided.
 
     Args:
         text: The text.
         tokens: T readable tokens.
-        offsets: T `(start, end)` ranges of characters of `text`. Those of several tokens of one
-            character are the same or overlap; a token that is not of the text, such as `[CLS]`, has
+        offsets: T `(start, end)` ranges of characters of `text`. Several tokens of one character
+            have equal or overlapping ranges. A token that is not in the text, such as `[CLS]`, has
             an empty range.
         weights: T finite numbers.
-        label: Name of the class that the weights are about.
-        probabilities: Name of each class to its probability.
-        method: How the weights were made, as people should read it: `"attention"`,
-            `"gradient x input"`.
+        label: Name of the class that the weights explain.
+        probabilities: The probability of each class, by its name.
+        method: Name of the method for readers, such as `"attention"` or `"gradient x input"`.
 
     Raises:
         ValueError: If the parts do not fit each other.
@@ -88,10 +88,10 @@ class Explanation:
             object.__setattr__(self, name, value)
 
     def strongest(self, count: int = 10) -> list[tuple[str, float]]:
-        """Lists the pieces of the text of most weight, whatever its sign.
+        """Lists the pieces of the text with the greatest weights, whatever their sign.
 
         Args:
-            count: How many at most.
+            count: Most pieces to list.
 
         Returns:
             (piece, weight), the strongest first. Tokens that share a character are one piece with
@@ -102,21 +102,17 @@ class Explanation:
         >>> Explanation("a cat", ["a", " cat"], [(0, 1), (1, 5)], [0.1, 0.9]).strongest(1)
         [('cat', 0.9)]
         """
-        pieces = [
-            (piece.text.strip() or piece.text, piece.weight)
-            for piece in text_segments(self.text, self.tokens, self.offsets, self.weights)
-            if piece.weight is not None
-        ]
-        return sorted(pieces, key=lambda piece: -abs(piece[1]))[:count]
+        segments = text_segments(self.text, self.tokens, self.offsets, self.weights)
+        return strongest_pieces(segments)[:count]
 
     def html(self, title: str | None = None) -> str:
         """Writes a page of HTML with `keras_attn.visualize.text_weights_html`.
 
         Args:
-            title: Heading of the page; the label if None.
+            title: Heading of the page. If None, the label.
 
         Returns:
-            A string of HTML, to be written as UTF-8.
+            The page as a string of HTML, to be written as UTF-8.
 
         Example:
 
@@ -131,8 +127,8 @@ class Explanation:
         """Draws it with `keras_attn.visualize.plot_text_weights`, which needs matplotlib.
 
         Args:
-            path: Where the picture is written, if anywhere.
-            title: Text above the picture; the label with its probability if None.
+            path: File to write, if any.
+            title: Text above the picture. If None, the label with its probability.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.

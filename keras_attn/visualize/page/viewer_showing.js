@@ -1,6 +1,3 @@
-"""The script of the attention viewer: weights, words and the picture."""
-
-SHOWING = r"""
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 const make = (tag, props = {}) => Object.assign(document.createElement(tag), props);
@@ -205,4 +202,3 @@ function pin(what) {
   pinned = what;
   show(what);
 }
-"""

@@ -9,18 +9,18 @@ from keras import ops
 from model_toys import numpy, randomize
 
 from keras_attn import collect_attention
+from keras_attn.explain.attributions import (
+    attention_function,
+    gradient_function,
+    has_attention,
+    split_pairs_evenly,
+)
 from keras_attn.layers import MultiHeadSelfAttention
 from keras_attn.layers.collect import traced_attention
 from keras_attn.models import (
     BagClassifierConfig,
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
-)
-from keras_attn.models.classifier_explanations import (
-    attention_function,
-    gradient_function,
-    has_attention,
-    split_pairs_evenly,
 )
 
 BASE = {"vocabulary_size": 13, "num_classes": 3, "dim": 8}

@@ -1,4 +1,4 @@
-"""Whether weights of tokens tell what a classifier decides by: deletion curves."""
+"""Deletion curves: do token weights name the tokens that decided?"""
 
 import itertools
 from collections.abc import Callable, Collection, Sequence
@@ -15,14 +15,14 @@ FRACTIONS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 @dataclass(frozen=True, eq=False)
 class DeletionCurve:
-    """What `deletion_curve` measured; `print` shows it as a table.
+    """Result of `deletion_curve`. `print` shows it as a table.
 
     Args:
-        fractions: F shares of tokens that were deleted; the first is 0.
-        probabilities: `(n, F)`: of the class that each whole text is given, when its tokens of
+        fractions: F shares of deleted tokens. The first is 0.
+        probabilities: `(n, F)`, the probability of the whole text's class when the tokens of
             highest weight are deleted.
-        random_probabilities: `(n, F)`: when as many are deleted at random, the mean of several
-            draws.
+        random_probabilities: `(n, F)`, the same when as many tokens are deleted at random. It is
+            the mean of several draws.
 
     Example:
 
@@ -37,34 +37,35 @@ class DeletionCurve:
 
     @property
     def area(self) -> float:
-        """Mean height of the curve: its area divided by the last fraction. Less is better."""
+        """Mean height of the curve: its area divided by the last fraction. Lower is better."""
         return float(self._areas(self.probabilities).mean())
 
     @property
     def random_area(self) -> float:
-        """The same of deletions at random."""
+        """The area for random deletions."""
         return float(self._areas(self.random_probabilities).mean())
 
     @property
     def comprehensiveness(self) -> float:
-        """Mean fall of the probability over the fractions above 0. More is better."""
+        """Mean fall of the probability over the fractions above 0. Higher is better."""
         return float((self.probabilities[:, :1] - self.probabilities[:, 1:]).mean())
 
     @property
     def random_comprehensiveness(self) -> float:
-        """The same of deletions at random."""
+        """The comprehensiveness for random deletions."""
         return float((self.random_probabilities[:, :1] - self.random_probabilities[:, 1:]).mean())
 
     def advantage(self, num_bootstrap: int = 1000, seed: int = 0) -> Estimate:
-        """Tells by how much the curve is below that of random deletions.
+        """Computes how far the curve is below that of random deletions.
 
         Args:
-            num_bootstrap: Number of times that the texts are drawn anew for the interval.
-            seed: Of these draws.
+            num_bootstrap: Number of bootstrap samples of the texts for the interval. With 0 there
+                is no interval.
+            seed: Seed of these samples.
 
         Returns:
-            `random_area - area` with its 95 % interval over the texts. Where the interval holds 0,
-            the weights are no better than chance.
+            `random_area - area` with its 95 % interval over the texts. If the interval contains 0,
+            the weights may be no better than chance.
 
         Example:
 
@@ -81,10 +82,10 @@ class DeletionCurve:
         return Estimate(float(gaps.mean()), float(low), float(high))
 
     def to_dict(self) -> dict[str, Any]:
-        """Gives the means over the texts as what JSON can hold.
+        """Returns the means over the texts.
 
         Returns:
-            A dict.
+            A dict that can be written as JSON.
 
         Example:
 
@@ -133,33 +134,32 @@ def deletion_curve(
     keep: Collection[int] = (),
     seed: int = 0,
 ) -> DeletionCurve:
-    """Deletes the tokens of highest weight and watches how the model's answer falls.
+    """Deletes the tokens of highest weight and measures how the model's probability falls.
 
-    For each text the class is the one that the model gives the whole text. For each fraction f the
-    `ceil(f * T)` of its T tokens with the highest weights are left out, those after them move up,
-    and the model is asked again for the probability of that class. If the weights name the tokens
-    that decided, it falls fast, faster than when as many tokens are left out at random. The area
-    under the curve sums that up (Samek et al., 2017, "Evaluating the Visualization of What a Deep
-    Neural Network Has Learned"), and so does the mean fall, the comprehensiveness of DeYoung et
-    al., 2020, "ERASER: A Benchmark to Evaluate Rationalized NLP Models":
+    The class of a text is the one that the model predicts for the whole text. For each fraction f,
+    the `ceil(f * T)` of its T tokens with the highest weights are deleted, and the model predicts
+    the probability of that class again. If the weights name the tokens that decided, it falls
+    faster than when as many tokens are deleted at random. The area under the curve sums this up
+    (Samek et al., 2017, "Evaluating the Visualization of What a Deep Neural Network Has Learned").
+    So does the mean fall, the comprehensiveness of DeYoung et al., 2020, "ERASER: A Benchmark to
+    Evaluate Rationalized NLP Models":
 
         comprehensiveness = mean_{f > 0} (p(class | x) - p(class | x without its top f))
 
-    A text without some of its words is no text that the model was trained on, and part of any fall
-    comes from that: so compare with the random deletions, never read the curve alone.
+    The model was not trained on texts with missing words, and part of any fall comes from that.
+    So compare the curve with the random deletions; never read it alone.
 
     Args:
-        predict: Takes a list of lists of ids, which may be empty, and gives `(n, C)`
-            probabilities, an array.
-        ids: n texts' ids without padding.
-        weights: For each text a weight for each id. Signed ones must be about the class that the
-            model gives: the highest are deleted first, the negative last. Equal weights go in the
-            order of the text.
-        fractions: Ascending shares of the tokens from 0 to 1; 0 is put before them if it is not
-            there.
+        predict: Function from a list of lists of ids, which may be empty, to an array of
+            probabilities `(n, C)`.
+        ids: The ids of n texts without padding.
+        weights: For each text a weight for each id. Signed weights must be about the class that
+            the model predicts: the highest are deleted first, the negative ones last. Equal
+            weights are taken in the order of the text.
+        fractions: Ascending shares of the tokens from 0 to 1. If 0 is missing, it is put first.
         num_random: Number of random orders of each text.
-        keep: Ids that stay, and do not count: those of `[CLS]` and `[SEP]`.
-        seed: Of the random orders.
+        keep: Ids that are never deleted and do not count, such as those of `[CLS]` and `[SEP]`.
+        seed: Seed of the random orders.
 
     Returns:
         A `DeletionCurve`.
@@ -169,7 +169,7 @@ def deletion_curve(
 
     Example:
 
-    A model that knows how good each token is, explained by just that:
+    A model that adds up how good each token is, explained by just these numbers:
 
     >>> good = np.array([0.0, -1.0, 0.0, 2.0, 1.0])
     >>> def predict(ids):
@@ -250,9 +250,9 @@ def _predicted(predict: Predict, rows: list[np.ndarray]) -> np.ndarray:
     probabilities = np.asarray(predict([row.tolist() for row in rows]), "float64")
     if probabilities.ndim != 2 or len(probabilities) != len(rows):
         raise ValueError(
-            f"Expected `predict` to give an array of shape ({len(rows)}, C). Received: shape "
+            f"Expected `predict` to return an array of shape ({len(rows)}, C). Received: shape "
             f"{probabilities.shape}."
         )
     if not np.isfinite(probabilities).all():
-        raise ValueError("Expected `predict` to give finite probabilities. Received: NaN or inf.")
+        raise ValueError("Expected `predict` to return finite probabilities. Received: NaN or inf.")
     return probabilities

@@ -1,0 +1,102 @@
+"""Text, tokens and probabilities as people read them."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SPECIAL = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")
+_SIGNS = str.maketrans({"\n": "↵", "\t": "⇥"})
+_EMPTY = "∅"
+
+
+def drawable(text: str) -> str:
+    """Makes text that any file can hold and any browser shows.
+
+    Args:
+        text: Any string.
+
+    Returns:
+        Text of the same length. Lone surrogates are U+FFFD, control characters are their pictures,
+        and each kind of line end is one newline.
+
+    Example:
+
+    >>> drawable("a\\x00b\\n")
+    'a␀b\\n'
+    """
+    text = _SURROGATE.sub("\ufffd", text).replace("\r\n", "\u200b\n").replace("\r", "\n")
+    controls = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"}
+    return text.translate({**controls, 0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)})
+
+
+def percent(probability: float) -> str:
+    """Writes a probability for people. It is 100 % or 0 % only if it is exactly that.
+
+    Args:
+        probability: 0 to 1.
+
+    Returns:
+        The percentage with one decimal.
+
+    Example:
+
+    >>> percent(0.5), percent(0.9999), percent(1.0)
+    ('50.0 %', '> 99.9 %', '100.0 %')
+    """
+    if 0.9995 <= probability < 1:
+        return "> 99.9 %"
+    return "< 0.1 %" if 0 < probability < 0.0005 else f"{100 * probability:.1f} %"
+
+
+class DisplayedToken(NamedTuple):
+    """A token as it is shown.
+
+    Example:
+
+    >>> DisplayedToken("dog", joined=False, special=False).text
+    'dog'
+    """
+
+    text: str
+    joined: bool
+    """Whether it continues the word of the token before it."""
+    special: bool
+    """Whether it looks like the name of a special token, such as `</s>` and `[CLS]`."""
+
+
+def displayed_tokens(tokens: Sequence[str]) -> list[DisplayedToken]:
+    """Finds out which tokens make up words, and how each token is written.
+
+    If a token begins with `▁`, as tokens of `BytePairTokenizer` do, then `▁` is the space before a
+    word, and tokens without it continue a word. If a token begins with `##`, as in WordPiece, it
+    continues a word. Otherwise each token is a word.
+
+    Args:
+        tokens: Readable tokens.
+
+    Returns:
+        A `DisplayedToken` for each token. None is empty, and none breaks a line.
+
+    Example:
+
+    >>> [token.text for token in displayed_tokens(["A", "▁small", "er", "▁", "</s>"])]
+    ['A', 'small', 'er', '▁', '</s>']
+    >>> [token.joined for token in displayed_tokens(["[CLS]", "small", "##er"])]
+    [False, False, True]
+    """
+    spaces = any(token.startswith("▁") for token in tokens)
+    pieces = any(token.startswith("##") and len(token) > 2 for token in tokens)
+    shown: list[DisplayedToken] = []
+    for token in tokens:
+        special = bool(_SPECIAL.fullmatch(token))
+        after_special = not shown or shown[-1].special
+        text, joined = token, False
+        if spaces:
+            text = token.removeprefix("▁") or token
+            joined = not token.startswith("▁") and not special and not after_special
+        elif pieces and token.startswith("##") and len(token) > 2:
+            text, joined = token[2:], bool(shown)
+        text = drawable(text).translate(_SIGNS).replace("\u200b", "") or _EMPTY
+        shown.append(DisplayedToken(text, joined, special))
+    return shown
