@@ -149,8 +149,9 @@ def read_data(args: argparse.Namespace) -> list:
 
 def tfidf_row(splits) -> dict:
     """Fits the baseline and tests it."""
+    from tfidf_baseline import TfidfBaseline
+
     from keras_attn.metrics import evaluate_probabilities
-    from keras_attn.tasks import TfidfBaseline
     from keras_attn.tasks.classification_labels import class_names_of, label_numbers
 
     names = class_names_of(splits.train)

@@ -16,6 +16,7 @@ import dataclasses
 import json
 import os
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -25,12 +26,15 @@ from keras_attn.batches.classification_batches import truncate
 from keras_attn.files import atomic_write
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.settings import read_settings
-from keras_attn.tasks import TextClassifier, TfidfBaseline, deletion_curve
+from keras_attn.tasks import TextClassifier, deletion_curve
 from keras_attn.tasks.classification_labels import class_names_of, label_numbers
 from keras_attn.tasks.text_classification_data import read_texts, training_texts
 from keras_attn.training import compute_on
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent))  # for the baseline
+from tfidf_baseline import TfidfBaseline  # noqa: E402
+
 TESTS = {"imdb": "test", "sst2": "dev"}
 METHODS = ("attention", "gradient")
 DELETED = 300

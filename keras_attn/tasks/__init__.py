@@ -33,7 +33,6 @@ from keras_attn.tasks.text_generation_settings import (
     TextGenerationUse,
 )
 from keras_attn.tasks.text_generator import TextGenerator
-from keras_attn.tasks.tfidf_baseline import TfidfBaseline
 from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.tasks.translation_data import PreparedTranslation
 from keras_attn.tasks.translation_decoding import NBestTranslations
@@ -74,7 +73,6 @@ __all__ = [
     "TextGenerationUse",
     "TextGenerator",
     "TextScore",
-    "TfidfBaseline",
     "TrainingRun",
     "TrainingSettings",
     "TranslationData",
