@@ -173,7 +173,8 @@ def tfidf_row(splits) -> dict:
 def train_and_test(name: str, splits, args: argparse.Namespace) -> dict:
     """Trains one network, or goes on with it, and tests it."""
     from keras_attn.batches.classification_batches import truncate
-    from keras_attn.tasks import TextClassifier, deletion_curve
+    from keras_attn.explain import deletion_curve
+    from keras_attn.tasks import TextClassifier
 
     training = {**MODELS[name]["training"], "seed": args.seed}
     if args.epochs:

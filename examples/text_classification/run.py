@@ -23,10 +23,11 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from keras_attn.batches.classification_batches import truncate
+from keras_attn.explain import deletion_curve
 from keras_attn.files import atomic_write
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.settings import read_settings
-from keras_attn.tasks import TextClassifier, deletion_curve
+from keras_attn.tasks import TextClassifier
 from keras_attn.tasks.classification_labels import class_names_of, label_numbers
 from keras_attn.tasks.text_classification_data import read_texts, training_texts
 from keras_attn.training import compute_on

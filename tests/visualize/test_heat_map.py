@@ -18,3 +18,9 @@ def test_writes_a_picture_with_its_labels(tmp_path):
 def test_refuses_other_shapes():
     with pytest.raises(ValueError, match=r"shape \(1, 2\) here. Received: shape \(2, 1\)"):
         plot_attention([[1.0], [1.0]], ["a", "b"], ["c"])
+
+
+def test_other_letters_are_boxes_without_warnings(tmp_path):
+    figure = plot_attention([[1.0]], ["中a"], ["🙂"], tmp_path / "map.png", "日")
+    assert figure.axes[0].get_xticklabels()[0].get_text() == "□a"
+    assert figure.get_suptitle() == "□"

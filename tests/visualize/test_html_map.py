@@ -27,3 +27,8 @@ def test_no_tokens_no_cells():
 def test_refuses_other_shapes():
     with pytest.raises(ValueError, match=r"shape \(1, 2\) here. Received: shape \(2, 1\)"):
         attention_html([[1.0], [1.0]], ["a", "b"], ["c"])
+
+
+def test_any_token_can_be_written():
+    table = attention_html([[1.0]], ["\x00\ud800"], ["a"])
+    assert "␀\ufffd" in table and table.encode("utf-8")
