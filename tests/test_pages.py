@@ -12,6 +12,7 @@ import click
 import keras
 import numpy as np
 import pytest
+from processes import run_python
 
 import keras_attn.models
 from keras_attn import tasks
@@ -25,7 +26,8 @@ PAGES = {path.name: path for path in [ROOT / "README.md", *sorted(ROOT.glob("doc
 TASKS = {"captioning.md": tasks.Captioner}
 """The tasks whose settings files stand on a page."""
 ELSEWHERE = {
-    "distribution.md": "several devices and hosts: tests/training/test_distribution.py",
+    "distribution.md": "several devices: the test below; several hosts: "
+    "tests/training/test_distribution.py",
     "new_task.md": "blocks that are files: tests/tasks/test_new_task.py",
 }
 """Pages whose code cannot run here, with the reason or the test that runs it."""
@@ -64,6 +66,16 @@ def test_code_runs(page, tmp_path, monkeypatch):
     for line, block in blocks(page, "python"):
         exec(compile("\n" * (line - 1) + block, PAGES[page], "exec"), names)
     CHECKS.get(page, lambda *_: None)(names, tmp_path)
+
+
+@pytest.mark.slow
+def test_code_for_several_devices_runs():
+    """All blocks but the last, which is for several hosts."""
+    *code, hosts = (block for _, block in blocks("distribution.md", "python"))
+    assert len(code) == 2 and "keras.distribution.initialize()" in hosts
+    code.append("print(len(model.weights[0].value.devices()))")
+    flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+    assert run_python("jax", "\n".join(code), XLA_FLAGS=flags).stdout.splitlines()[-1] == "8"
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p != "new_task.md" and any(commands(p))])
