@@ -17,7 +17,8 @@ from processes import run_python
 import keras_attn.models
 from keras_attn import tasks
 from keras_attn.cli.main import keras_attn_command
-from keras_attn.models import patch_encoder
+from keras_attn.datasets import TokenBatches
+from keras_attn.models import TransformerEncoderDecoderConfig, patch_encoder
 from keras_attn.settings import read_settings
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 
@@ -28,7 +29,9 @@ TASKS = {"captioning.md": tasks.Captioner}
 ELSEWHERE = {
     "distribution.md": "several devices: the test below; several hosts: "
     "tests/training/test_distribution.py",
+    "from_tfa_seq2seq.md": "tests/examples/test_from_tfa_page.py",
     "new_task.md": "blocks that are files: tests/tasks/test_new_task.py",
+    "seeing_attention.md": "tests/visualize/test_seeing_attention_page.py",
 }
 """Pages whose code cannot run here, with the reason or the test that runs it."""
 SLOW = {
@@ -60,12 +63,12 @@ def marked(pages):
 @pytest.mark.parametrize(
     "page", marked(p for p in PAGES if p not in ELSEWHERE and any(blocks(p, "python")))
 )
-def test_code_runs(page, tmp_path, monkeypatch):
+def test_code_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": page, **SETUPS.get(page, lambda *_: {})(tmp_path, monkeypatch)}
     for line, block in blocks(page, "python"):
         exec(compile("\n" * (line - 1) + block, PAGES[page], "exec"), names)
-    CHECKS.get(page, lambda *_: None)(names, tmp_path)
+    CHECKS.get(page, lambda *_: None)(names, tmp_path, capsys.readouterr().out)
 
 
 @pytest.mark.slow
@@ -162,6 +165,18 @@ def sentiment(folder, _):
     return {}
 
 
+def speed(folder, _):
+    sources = [[5, 6, 7], [8, 9], [3, 4, 5, 6]] * 4
+    targets = [ids[::-1] for ids in sources]
+    sizes = {"num_layers": 1, "dim": 8, "num_heads": 2, "intermediate_dim": 8, "dropout": 0.0}
+    model = TransformerEncoderDecoderConfig(source_vocabulary_size=20, **sizes).build()
+    batches = TokenBatches(sources, targets, start_id=1, end_id=2)
+    (folder / "run").mkdir()
+    tokenizer = BytePairTokenizer.train(["a text"], 259)
+    tasks.Translator(tokenizer, sizes).save(folder / "run/best.task")
+    return {"sources": sources, "targets": targets, "model": model, "batches": batches}
+
+
 def serving(folder, _):
     """The SavedModels of the other tasks, of untrained models."""
     texts = ["a warm film", "dull", "to be, or not to be: that is the question."]
@@ -181,19 +196,36 @@ def serving(folder, _):
 
 SETUPS = {
     "README.md": readme, "captioning.md": captioning, "sentiment.md": sentiment,
-    "serving.md": serving,
+    "serving.md": serving, "speed.md": speed,
 }  # fmt: skip
 
 
 # What came of it.
 
 
-def sentiment_learnt(names, _):
-    assert names["classifier"].predict("a funny film").label == "good"
+def decoding_searched(names, folder, printed):
+    assert printed.startswith("(2, 2, 20) ")
+
+
+def sentiment_learnt(names, folder, printed):
+    assert "Prediction(label='good'" in printed
     assert names["outputs"]["label"].shape == (1,)
 
 
-def served(_, folder):
+def text_generation_learnt(names, folder, printed):
+    score, text, texts, served = printed.rsplit("\n", 4)[:-1]
+    assert "bits per character of 258" in score
+    assert names["generator"].evaluate(names["test"]).bits_per_character < 1
+    assert text.startswith("to be")
+    assert [text[:4] for text in eval(texts)] == ["to b", "that"]
+    assert eval(served) == names["generator"].generate(["to be", ""], 20, top_p=0.9, seed=[1, 2])
+
+
+def translation_prepared(names, folder, printed):
+    assert "train: 6, dev: 1, test: 1" in printed
+
+
+def served(names, folder, printed):
     """Each request gets an answer like the one after it, as TensorFlow Serving packs both."""
     text = PAGES["serving.md"].read_text(encoding="utf-8").split("## TensorFlow Serving")[1]
     exchanged = [json.loads(part.split("```")[0]) for part in text.split("```json\n")[1:]]
@@ -245,4 +277,7 @@ def form(value):
     return str if isinstance(value, bytes) else type(value)
 
 
-CHECKS = {"sentiment.md": sentiment_learnt, "serving.md": served}
+CHECKS = {
+    "decoding.md": decoding_searched, "sentiment.md": sentiment_learnt, "serving.md": served,
+    "text_generation.md": text_generation_learnt, "translation.md": translation_prepared,
+}  # fmt: skip
