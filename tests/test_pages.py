@@ -17,6 +17,7 @@ from processes import run_python
 import keras_attn.models
 from keras_attn import tasks
 from keras_attn.cli.main import keras_attn_command
+from keras_attn.cli.task_command import merged
 from keras_attn.datasets import TokenBatches
 from keras_attn.models import TransformerEncoderDecoderConfig, patch_encoder
 from keras_attn.settings import read_settings
@@ -24,6 +25,10 @@ from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]}
+NAMED = {
+    task.name: task
+    for task in (tasks.Captioner, tasks.TextClassifier, tasks.TextGenerator, tasks.Translator)
+}
 TASKS = {"captioning.md": tasks.Captioner}
 """The tasks whose settings files stand on a page."""
 ELSEWHERE = {
@@ -82,14 +87,29 @@ def test_code_for_several_devices_runs():
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p != "new_task.md" and any(commands(p))])
-def test_commands_are_right(page):
+def test_commands_are_right(page, monkeypatch):
+    monkeypatch.chdir(ROOT)  # where settings files are
     for line, (task, step, *arguments) in commands(page):
         try:
             group = keras_attn_command.get_command(click.Context(keras_attn_command), task)
             command = group.get_command(click.Context(group), step)
-            command.make_context(step, arguments, resilient_parsing=False)
-        except (AttributeError, click.UsageError) as error:
+            given = command.make_context(step, arguments, resilient_parsing=False).params
+            file = given.get("config")
+            merged(NAMED[task], step, None if "$" in str(file) else file, given)
+        except (AttributeError, ValueError, TypeError, OSError, click.UsageError) as error:
             raise AssertionError(f"{page}, line {line}: {task} {step}: {error}") from error
+
+
+def test_scripts_have_their_options():
+    """Each option that a page gives to a script of ours stands in it."""
+    for page in PAGES:
+        for line, block in blocks(page, "bash"):
+            for match in re.finditer(r"python (-m benchmarks|\w+/\S+\.py)((?:.*\\\n)*.*)", block):
+                name, rest = match[1].removeprefix("-m "), match[2].partition("#")[0]
+                files = (ROOT / name).glob("*.py") if name == "benchmarks" else [ROOT / name]
+                source = "".join(file.read_text(encoding="utf-8") for file in files)
+                for option in re.findall(r"(?<=\s)--[\w-]+", rest.split(";")[0]):
+                    assert f'"{option}"' in source, f"{page}, line {line}: {name} {option}"
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if any(blocks(p, "toml"))])
