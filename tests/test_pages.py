@@ -12,21 +12,31 @@ import click
 import keras
 import numpy as np
 import pytest
+from keras_attn.datasets import TokenBatches
+from processes import run_python
 
 import keras_attn.models
 from keras_attn import tasks
 from keras_attn.cli.main import keras_attn_command
-from keras_attn.models import patch_encoder
+from keras_attn.cli.task_command import merged
+from keras_attn.models import TransformerEncoderDecoderConfig, patch_encoder
 from keras_attn.settings import read_settings
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]}
+NAMED = {
+    task.name: task
+    for task in (tasks.Captioner, tasks.TextClassifier, tasks.TextGenerator, tasks.Translator)
+}
 TASKS = {"captioning.md": tasks.Captioner}
 """The tasks whose settings files stand on a page."""
 ELSEWHERE = {
-    "distribution.md": "several devices and hosts: tests/training/test_distribution.py",
+    "distribution.md": "several devices: the test below; several hosts: "
+    "tests/training/test_distribution.py",
+    "from_tfa_seq2seq.md": "tests/examples/test_from_tfa_page.py",
     "new_task.md": "blocks that are files: tests/tasks/test_new_task.py",
+    "seeing_attention.md": "tests/visualize/test_seeing_attention_page.py",
 }
 """Pages whose code cannot run here, with the reason or the test that runs it."""
 SLOW = {
@@ -58,23 +68,48 @@ def marked(pages):
 @pytest.mark.parametrize(
     "page", marked(p for p in PAGES if p not in ELSEWHERE and any(blocks(p, "python")))
 )
-def test_code_runs(page, tmp_path, monkeypatch):
+def test_code_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": page, **SETUPS.get(page, lambda *_: {})(tmp_path, monkeypatch)}
     for line, block in blocks(page, "python"):
         exec(compile("\n" * (line - 1) + block, PAGES[page], "exec"), names)
-    CHECKS.get(page, lambda *_: None)(names, tmp_path)
+    CHECKS.get(page, lambda *_: None)(names, tmp_path, capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_code_for_several_devices_runs():
+    """All blocks but the last, which is for several hosts."""
+    *code, hosts = (block for _, block in blocks("distribution.md", "python"))
+    assert len(code) == 2 and "keras.distribution.initialize()" in hosts
+    code.append("print(len(model.weights[0].value.devices()))")
+    flags = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+    assert run_python("jax", "\n".join(code), XLA_FLAGS=flags).stdout.splitlines()[-1] == "8"
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p != "new_task.md" and any(commands(p))])
-def test_commands_are_right(page):
+def test_commands_are_right(page, monkeypatch):
+    monkeypatch.chdir(ROOT)  # where settings files are
     for line, (task, step, *arguments) in commands(page):
         try:
             group = keras_attn_command.get_command(click.Context(keras_attn_command), task)
             command = group.get_command(click.Context(group), step)
-            command.make_context(step, arguments, resilient_parsing=False)
-        except (AttributeError, click.UsageError) as error:
+            given = command.make_context(step, arguments, resilient_parsing=False).params
+            file = given.get("config")
+            merged(NAMED[task], step, None if "$" in str(file) else file, given)
+        except (AttributeError, ValueError, TypeError, OSError, click.UsageError) as error:
             raise AssertionError(f"{page}, line {line}: {task} {step}: {error}") from error
+
+
+def test_scripts_have_their_options():
+    """Each option that a page gives to a script of ours stands in it."""
+    for page in PAGES:
+        for line, block in blocks(page, "bash"):
+            for match in re.finditer(r"python (-m benchmarks|\w+/\S+\.py)((?:.*\\\n)*.*)", block):
+                name, rest = match[1].removeprefix("-m "), match[2].partition("#")[0]
+                files = (ROOT / name).glob("*.py") if name == "benchmarks" else [ROOT / name]
+                source = "".join(file.read_text(encoding="utf-8") for file in files)
+                for option in re.findall(r"(?<=\s)--[\w-]+", rest.split(";")[0]):
+                    assert f'"{option}"' in source, f"{page}, line {line}: {name} {option}"
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if any(blocks(p, "toml"))])
@@ -150,6 +185,18 @@ def sentiment(folder, _):
     return {}
 
 
+def speed(folder, _):
+    sources = [[5, 6, 7], [8, 9], [3, 4, 5, 6]] * 4
+    targets = [ids[::-1] for ids in sources]
+    sizes = {"num_layers": 1, "dim": 8, "num_heads": 2, "intermediate_dim": 8, "dropout": 0.0}
+    model = TransformerEncoderDecoderConfig(source_vocabulary_size=20, **sizes).build()
+    batches = TokenBatches(sources, targets, start_id=1, end_id=2)
+    (folder / "run").mkdir()
+    tokenizer = BytePairTokenizer.train(["a text"], 259)
+    tasks.Translator(tokenizer, sizes).save(folder / "run/best.task")
+    return {"sources": sources, "targets": targets, "model": model, "batches": batches}
+
+
 def serving(folder, _):
     """The SavedModels of the other tasks, of untrained models."""
     texts = ["a warm film", "dull", "to be, or not to be: that is the question."]
@@ -169,19 +216,36 @@ def serving(folder, _):
 
 SETUPS = {
     "README.md": readme, "captioning.md": captioning, "sentiment.md": sentiment,
-    "serving.md": serving,
+    "serving.md": serving, "speed.md": speed,
 }  # fmt: skip
 
 
 # What came of it.
 
 
-def sentiment_learnt(names, _):
-    assert names["classifier"].predict("a funny film").label == "good"
+def decoding_searched(names, folder, printed):
+    assert printed.startswith("(2, 2, 20) ")
+
+
+def sentiment_learnt(names, folder, printed):
+    assert "Prediction(label='good'" in printed
     assert names["outputs"]["label"].shape == (1,)
 
 
-def served(_, folder):
+def text_generation_learnt(names, folder, printed):
+    score, text, texts, served = printed.rsplit("\n", 4)[:-1]
+    assert "bits per character of 258" in score
+    assert names["generator"].evaluate(names["test"]).bits_per_character < 1
+    assert text.startswith("to be")
+    assert [text[:4] for text in eval(texts)] == ["to b", "that"]
+    assert eval(served) == names["generator"].generate(["to be", ""], 20, top_p=0.9, seed=[1, 2])
+
+
+def translation_prepared(names, folder, printed):
+    assert "train: 6, dev: 1, test: 1" in printed
+
+
+def served(names, folder, printed):
     """Each request gets an answer like the one after it, as TensorFlow Serving packs both."""
     text = PAGES["serving.md"].read_text(encoding="utf-8").split("## TensorFlow Serving")[1]
     exchanged = [json.loads(part.split("```")[0]) for part in text.split("```json\n")[1:]]
@@ -233,4 +297,7 @@ def form(value):
     return str if isinstance(value, bytes) else type(value)
 
 
-CHECKS = {"sentiment.md": sentiment_learnt, "serving.md": served}
+CHECKS = {
+    "decoding.md": decoding_searched, "sentiment.md": sentiment_learnt, "serving.md": served,
+    "text_generation.md": text_generation_learnt, "translation.md": translation_prepared,
+}  # fmt: skip

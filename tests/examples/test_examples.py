@@ -51,17 +51,6 @@ def test_the_readme_stacks_the_same_layers():
     assert len(code_block("README.md").strip().splitlines()) <= 16
 
 
-def test_the_page_on_decoding_runs(capsys):
-    exec(code_block("docs/decoding.md"), {})
-    assert capsys.readouterr().out.startswith("(2, 2, 20) ")
-
-
-@pytest.mark.slow
-def test_the_page_on_translation_runs(capsys):
-    exec(code_block("docs/translation.md"), {})
-    assert "train: 6, dev: 1, test: 1" in capsys.readouterr().out
-
-
 def make_pairs(path, count):
     adjectives = "red green blue old new small large cold warm dark".split()
     things = "door lamp light switch sensor window kitchen garden car dog".split()

@@ -125,17 +125,3 @@ def test_without_network_it_names_the_other_choice(tmp_path):
     )  # fmt: skip
     assert done.returncode != 0
     assert "--data FILE" in done.stderr
-
-
-@pytest.mark.slow
-def test_the_page_on_sentiment_runs(tmp_path, monkeypatch, capsys):
-    """Its first block of Python, and the second with what the first made."""
-    page = (ROOT / "docs/sentiment.md").read_text(encoding="utf-8")
-    first, second = (part.split("```")[0] for part in page.split("```python\n")[1:])
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    exec(first, names)
-    assert "Prediction(label='good'" in capsys.readouterr().out
-    names["classifier"].export("saved_model")
-    exec(second, names)
-    assert names["outputs"]["label"].shape == (1,)

@@ -56,22 +56,6 @@ def test_without_network_it_names_the_other_choices(tmp_path):
     assert "--archive FILE" in done.stderr
 
 
-@pytest.mark.slow
-def test_the_page_runs(tmp_path, monkeypatch, capsys):
-    page = (ROOT / "docs/text_generation.md").read_text(encoding="utf-8")
-    blocks = [block.split("```")[0] for block in page.split("```python\n")[1:]]
-    monkeypatch.chdir(tmp_path)
-    names = {}
-    for block in blocks:
-        exec(block, names)
-    score, text, texts, served = capsys.readouterr().out.rsplit("\n", 4)[:-1]
-    assert "bits per character of 258" in score
-    assert names["generator"].evaluate(names["test"]).bits_per_character < 1
-    assert text.startswith("to be")
-    assert [text[:4] for text in eval(texts)] == ["to b", "that"]
-    assert eval(served) == names["generator"].generate(["to be", ""], 20, top_p=0.9, seed=[1, 2])
-
-
 def test_the_page_has_the_settings_as_they_are():
     lines = (ROOT / "docs/text_generation.md").read_text(encoding="utf-8").splitlines()
     sections = TextGenerator.sections()
