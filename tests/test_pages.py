@@ -12,11 +12,11 @@ import click
 import keras
 import numpy as np
 import pytest
-from keras_attn.datasets import TokenBatches
 from processes import run_python
 
 import keras_attn.models
 from keras_attn import tasks
+from keras_attn.batches import TokenBatches
 from keras_attn.cli.main import keras_attn_command
 from keras_attn.cli.task_command import merged
 from keras_attn.models import TransformerEncoderDecoderConfig, patch_encoder
