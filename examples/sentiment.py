@@ -133,7 +133,7 @@ def read_data(args: argparse.Namespace) -> list:
     """Returns labelled texts."""
     from keras_attn.corpora import DownloadError, load_movie_reviews
     from keras_attn.tasks import TextClassificationData
-    from keras_attn.tasks.text_classification_data import read_texts
+    from keras_attn.tasks.text_classification.data import read_texts
 
     try:
         if args.data:
@@ -152,7 +152,7 @@ def tfidf_row(splits) -> dict:
     from tfidf_baseline import TfidfBaseline
 
     from keras_attn.metrics import evaluate_probabilities
-    from keras_attn.tasks.classification_labels import class_names_of, label_numbers
+    from keras_attn.tasks.text_classification.labels import class_names_of, label_numbers
 
     names = class_names_of(splits.train)
     start = time.monotonic()

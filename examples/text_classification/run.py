@@ -28,8 +28,8 @@ from keras_attn.files import atomic_write
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.settings import read_settings
 from keras_attn.tasks import TextClassifier
-from keras_attn.tasks.classification_labels import class_names_of, label_numbers
-from keras_attn.tasks.text_classification_data import read_texts, training_texts
+from keras_attn.tasks.text_classification.data import read_texts, training_texts
+from keras_attn.tasks.text_classification.labels import class_names_of, label_numbers
 from keras_attn.training import compute_on
 
 HERE = Path(__file__).parent

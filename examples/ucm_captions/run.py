@@ -31,7 +31,7 @@ from keras_attn.files import atomic_write
 from keras_attn.metrics import CaptionScores
 from keras_attn.settings import read_settings
 from keras_attn.tasks import Captioner
-from keras_attn.tasks.captioning_sources import learnt_captions, read_captioned
+from keras_attn.tasks.captioning.sources import learnt_captions, read_captioned
 from keras_attn.training import compute_on
 
 HERE = Path(__file__).parent

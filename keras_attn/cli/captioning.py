@@ -24,7 +24,7 @@ from keras_attn.images import load_image
 from keras_attn.images.loading import as_problem
 from keras_attn.tasks import Captioner
 from keras_attn.tasks.attention_views import caption_view
-from keras_attn.tasks.captioning_data import read_pictures
+from keras_attn.tasks.captioning.data import read_pictures
 from keras_attn.training import compute_on
 from keras_attn.visualize import attention_viewer
 

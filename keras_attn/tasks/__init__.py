@@ -6,9 +6,9 @@ from keras_attn.tasks.attention_views import (
     classification_view,
     translation_view,
 )
-from keras_attn.tasks.captioner import Captioner
-from keras_attn.tasks.captioning_decoding import Caption
-from keras_attn.tasks.captioning_settings import (
+from keras_attn.tasks.captioning.captioner import Captioner
+from keras_attn.tasks.captioning.decoding import Caption
+from keras_attn.tasks.captioning.settings import (
     CaptioningData,
     CaptioningTest,
     CaptioningTraining,
@@ -17,33 +17,33 @@ from keras_attn.tasks.captioning_settings import (
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.tensors import LoadReport
-from keras_attn.tasks.text_classification_predictions import Prediction
-from keras_attn.tasks.text_classification_settings import (
+from keras_attn.tasks.text_classification.classifier import TextClassifier
+from keras_attn.tasks.text_classification.predictions import Prediction
+from keras_attn.tasks.text_classification.settings import (
     TextClassificationData,
     TextClassificationTest,
     TextClassificationTraining,
     TextClassificationUse,
 )
-from keras_attn.tasks.text_classifier import TextClassifier
-from keras_attn.tasks.text_generation_predictions import TextScore
-from keras_attn.tasks.text_generation_settings import (
+from keras_attn.tasks.text_generation.generator import TextGenerator
+from keras_attn.tasks.text_generation.predictions import TextScore
+from keras_attn.tasks.text_generation.settings import (
     TextGenerationData,
     TextGenerationTest,
     TextGenerationTraining,
     TextGenerationUse,
 )
-from keras_attn.tasks.text_generator import TextGenerator
 from keras_attn.tasks.training_settings import TrainingSettings
-from keras_attn.tasks.translation_data import PreparedTranslation
-from keras_attn.tasks.translation_decoding import NBestTranslations
-from keras_attn.tasks.translation_scores import TranslationScores
-from keras_attn.tasks.translation_settings import (
+from keras_attn.tasks.translation.data import PreparedTranslation
+from keras_attn.tasks.translation.decoding import NBestTranslations
+from keras_attn.tasks.translation.scores import TranslationScores
+from keras_attn.tasks.translation.settings import (
     TranslationData,
     TranslationTest,
     TranslationTraining,
     TranslationUse,
 )
-from keras_attn.tasks.translator import Translator
+from keras_attn.tasks.translation.translator import Translator
 
 __all__ = [
     "Alignment",

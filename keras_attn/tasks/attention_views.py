@@ -10,12 +10,12 @@ from keras_attn.fields import checked_texts
 from keras_attn.images import load_image
 from keras_attn.layers import attention_maps
 from keras_attn.models import RecurrentEncoderDecoderConfig, classifier_kind
-from keras_attn.tasks.captioner import Captioner
-from keras_attn.tasks.captioning_data import check_picture
-from keras_attn.tasks.text_classification_predictions import Prediction
-from keras_attn.tasks.text_classifier import TextClassifier
-from keras_attn.tasks.translation_decoding import readable_tokens
-from keras_attn.tasks.translator import Translator
+from keras_attn.tasks.captioning.captioner import Captioner
+from keras_attn.tasks.captioning.data import check_picture
+from keras_attn.tasks.text_classification.classifier import TextClassifier
+from keras_attn.tasks.text_classification.predictions import Prediction
+from keras_attn.tasks.translation.decoding import readable_tokens
+from keras_attn.tasks.translation.translator import Translator
 from keras_attn.visualize import AttentionPart, AttentionView
 from keras_attn.visualize.display import percent
 

@@ -28,9 +28,9 @@ from processes import answer
 from keras_attn import export
 from keras_attn.export import check_equal
 from keras_attn.images import load_image
-from keras_attn.tasks import captioner as captioner_module
-from keras_attn.tasks import captioning_graph
-from keras_attn.tasks.captioning_graph import decode_picture, stacked
+from keras_attn.tasks.captioning import captioner as captioner_module
+from keras_attn.tasks.captioning import graph as captioning_graph
+from keras_attn.tasks.captioning.graph import decode_picture, stacked
 
 LARGE = PICTURES[4].repeat(5, axis=0).repeat(3, axis=1)
 GREY = PICTURES[2][..., 1]
@@ -268,7 +268,7 @@ def test_the_child_process_gets_all_arguments(fitted, tmp_path, monkeypatch):
     fitted.export(tmp_path / "model", beams=3, alpha=0.5, num_return_sequences=2, overwrite=True)
     (command, backend), *rest = commands
     assert (backend, rest) == ("tensorflow", [])
-    assert "keras_attn.tasks.captioner.Captioner" in command
+    assert "keras_attn.tasks.captioning.captioner.Captioner" in command
     assert json.loads(command[-2]) == {
         "beams": 3, "alpha": 0.5, "num_return_sequences": 2, "overwrite": True,
     }  # fmt: skip

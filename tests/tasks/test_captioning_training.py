@@ -18,10 +18,10 @@ from keras_attn.tasks import (
     CaptioningData,
     CaptioningTraining,
     CaptioningUse,
-    captioning_sources,
 )
-from keras_attn.tasks.captioning_data import checked_captioned, whole_pictures
-from keras_attn.tasks.captioning_sources import (
+from keras_attn.tasks.captioning import sources as captioning_sources
+from keras_attn.tasks.captioning.data import checked_captioned, whole_pictures
+from keras_attn.tasks.captioning.sources import (
     learnt_captions,
     read_captioned,
     training_pictures,

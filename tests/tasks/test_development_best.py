@@ -7,7 +7,7 @@ import pytest
 from text_generation_toys import TEXT, make
 
 from keras_attn.tasks.task_run import DevelopmentBest, Scored
-from keras_attn.tasks.text_generation_settings import TextGenerationTraining
+from keras_attn.tasks.text_generation.settings import TextGenerationTraining
 
 INF, NAN = float("inf"), float("nan")
 

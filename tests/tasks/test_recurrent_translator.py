@@ -14,7 +14,7 @@ from translation_toys import PAIRS
 from keras_attn.export import check_equal
 from keras_attn.models import RecurrentEncoderDecoderConfig, TransformerEncoderDecoderConfig
 from keras_attn.tasks import Translator
-from keras_attn.tasks.translation_graph import stacked
+from keras_attn.tasks.translation.graph import stacked
 from keras_attn.text import BytePairTokenizer
 
 SMALL = {"model": "rnn", "dim": 24, "units": 32, "dropout": 0.0}

@@ -14,7 +14,7 @@ from keras_attn.tasks import (
     TextClassifier,
 )
 from keras_attn.tasks.task_run import DevelopmentBest
-from keras_attn.tasks.text_classification_data import (
+from keras_attn.tasks.text_classification.data import (
     make_tokenizer,
     read_texts,
     training_texts,

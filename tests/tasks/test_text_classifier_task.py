@@ -39,7 +39,7 @@ from keras_attn.models import (
 )
 from keras_attn.records import LabelledText
 from keras_attn.tasks import TextClassifier, Translator
-from keras_attn.tasks.classification_labels import warn_of_imbalance
+from keras_attn.tasks.text_classification.labels import warn_of_imbalance
 from keras_attn.text import CharacterTokenizer
 
 EACH = pytest.mark.parametrize("case", CASES)

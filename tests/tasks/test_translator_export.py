@@ -19,8 +19,8 @@ from translation_toys import CONFIG, PAIRS
 from keras_attn import export
 from keras_attn.export import check_equal, check_place, export_text_functions, replaced_folder
 from keras_attn.tasks import Translator
-from keras_attn.tasks.translation_decoding import NBestTranslations, most_tokens
-from keras_attn.tasks.translation_graph import stacked
+from keras_attn.tasks.translation.decoding import NBestTranslations, most_tokens
+from keras_attn.tasks.translation.graph import stacked
 from keras_attn.text import BytePairTokenizer
 
 ROOT = Path(__file__).parents[2]

@@ -14,9 +14,9 @@ from keras_attn.tasks.checks import (
     check_n_best,
     checked_pairs,
 )
-from keras_attn.tasks.translation_decoding import TranslationSearch
-from keras_attn.tasks.translation_scores import TranslationScores
-from keras_attn.tasks.translation_settings import (
+from keras_attn.tasks.translation.decoding import TranslationSearch
+from keras_attn.tasks.translation.scores import TranslationScores
+from keras_attn.tasks.translation.settings import (
     TranslationTest,
     TranslationUse,
 )

@@ -26,7 +26,7 @@ from keras_attn.images import (
 )
 from keras_attn.records.reading import open_lines
 from keras_attn.records.splitting import draw, together
-from keras_attn.tasks.captioning_settings import CaptioningData, CaptioningTest
+from keras_attn.tasks.captioning.settings import CaptioningData, CaptioningTest
 
 _WITH_SIDES = ("karpathy", "ucm", "emoji")
 _OF_FORMATS = {

@@ -10,10 +10,10 @@ import numpy as np
 
 from keras_attn.fields import checked_texts
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
-from keras_attn.tasks.classification_labels import (
+from keras_attn.tasks.text_classification.labels import (
     Labelled,
 )
-from keras_attn.tasks.text_classification_settings import (
+from keras_attn.tasks.text_classification.settings import (
     TextClassificationTest,
     TextClassificationUse,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from keras_attn.explain.alignment import END
 from keras_attn.images import load_image
 from keras_attn.layers import ImagePreprocessing
-from keras_attn.tasks.captioning_decoding import Caption, CaptionSearch
+from keras_attn.tasks.captioning.decoding import Caption, CaptionSearch
 
 # Most levels of 255 by which decoding and resizing in the graph may differ from Pillow's.
 PIXEL_TOLERANCE = {"png": 1, "jpeg": 4}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.explain.alignment import END
-from keras_attn.tasks.translation_decoding import (
+from keras_attn.tasks.translation.decoding import (
     NBestTranslations,
     TranslationSearch,
     most_tokens,

@@ -18,7 +18,18 @@ from keras_attn.metrics import evaluate_probabilities
 from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.records import LabelledTexts
 from keras_attn.tasks.checks import is_count
-from keras_attn.tasks.classification_labels import (
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.saved import vocabulary_digest
+from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.text_classification.data import (
+    make_tokenizer,
+    read_texts,
+    training_texts,
+)
+from keras_attn.tasks.text_classification.explainer import TextExplainer
+from keras_attn.tasks.text_classification.graph import graph_function
+from keras_attn.tasks.text_classification.labels import (
     Labelled,
     checked_class_names,
     checked_examples,
@@ -26,27 +37,16 @@ from keras_attn.tasks.classification_labels import (
     label_numbers,
     warn_of_imbalance,
 )
-from keras_attn.tasks.fitted import made
-from keras_attn.tasks.saved import vocabulary_digest
-from keras_attn.tasks.task import Examples, Task
-from keras_attn.tasks.task_run import Scored
-from keras_attn.tasks.text_classification_data import (
-    make_tokenizer,
-    read_texts,
-    training_texts,
-)
-from keras_attn.tasks.text_classification_predictions import (
+from keras_attn.tasks.text_classification.predictions import (
     TextClassificationPredictions,
 )
-from keras_attn.tasks.text_classification_settings import (
+from keras_attn.tasks.text_classification.settings import (
     TextClassificationData,
     TextClassificationTest,
     TextClassificationTraining,
     TextClassificationUse,
 )
-from keras_attn.tasks.text_classifier_graph import graph_function
-from keras_attn.tasks.text_explainer import TextExplainer
-from keras_attn.tasks.token_weights import set_token_weights
+from keras_attn.tasks.text_classification.token_weights import set_token_weights
 from keras_attn.text import TOKENIZERS, tokenizer_name
 from keras_attn.training import num_data_shards
 from keras_attn.visualize import text_weights_html

@@ -15,7 +15,7 @@ from keras_attn.fields import checked_texts
 from keras_attn.generation import CompiledFunction, Generation, row_seeds, sample
 from keras_attn.generation.sampling import check_sampling
 from keras_attn.tasks.checks import check_count, is_count
-from keras_attn.tasks.text_generation_settings import (
+from keras_attn.tasks.text_generation.settings import (
     TextGenerationUse,
 )
 from keras_attn.text import CharacterTokenizer

@@ -22,12 +22,12 @@ from keras_attn.tasks.compiling import trained_form
 from keras_attn.tasks.saved import vocabulary_digest
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
-from keras_attn.tasks.translation_data import PreparedTranslation, columns, make_tokenizers
-from keras_attn.tasks.translation_decoding import TranslationSearch
-from keras_attn.tasks.translation_graph import graph_functions, stacked
-from keras_attn.tasks.translation_predictions import TranslationPredictions
-from keras_attn.tasks.translation_scores import ParallelPairs
-from keras_attn.tasks.translation_settings import (
+from keras_attn.tasks.translation.data import PreparedTranslation, columns, make_tokenizers
+from keras_attn.tasks.translation.decoding import TranslationSearch
+from keras_attn.tasks.translation.graph import graph_functions, stacked
+from keras_attn.tasks.translation.predictions import TranslationPredictions
+from keras_attn.tasks.translation.scores import ParallelPairs
+from keras_attn.tasks.translation.settings import (
     TranslationData,
     TranslationTest,
     TranslationTraining,

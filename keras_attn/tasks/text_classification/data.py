@@ -18,7 +18,7 @@ from keras_attn.records import (
     split_labelled,
 )
 from keras_attn.tasks.task import Examples
-from keras_attn.tasks.text_classification_settings import TextClassificationData
+from keras_attn.tasks.text_classification.settings import TextClassificationData
 from keras_attn.text import TOKENIZERS
 
 

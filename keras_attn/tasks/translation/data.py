@@ -22,7 +22,7 @@ from keras_attn.records import (
     split_pairs,
 )
 from keras_attn.settings import read_settings, write_settings
-from keras_attn.tasks.translation_settings import TranslationData
+from keras_attn.tasks.translation.settings import TranslationData
 from keras_attn.text import BytePairTokenizer
 from keras_attn.version import __version__
 

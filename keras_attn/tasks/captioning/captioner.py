@@ -15,7 +15,7 @@ from keras_attn.layers.quantization import float_policy
 from keras_attn.metrics import Perplexity, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.models import CAPTIONERS, ImageEncoder, ImageEncoderConfig, image_captioner
-from keras_attn.tasks.captioning_data import (
+from keras_attn.tasks.captioning.data import (
     Captioned,
     CaptionedPictures,
     checked_captioned,
@@ -24,16 +24,16 @@ from keras_attn.tasks.captioning_data import (
     picture_source,
     whole_pictures,
 )
-from keras_attn.tasks.captioning_decoding import CaptionSearch
-from keras_attn.tasks.captioning_graph import example_files, expected_outputs, graph_functions
-from keras_attn.tasks.captioning_predictions import CaptioningPredictions
-from keras_attn.tasks.captioning_settings import (
+from keras_attn.tasks.captioning.decoding import CaptionSearch
+from keras_attn.tasks.captioning.graph import example_files, expected_outputs, graph_functions
+from keras_attn.tasks.captioning.predictions import CaptioningPredictions
+from keras_attn.tasks.captioning.settings import (
     CaptioningData,
     CaptioningTest,
     CaptioningTraining,
     CaptioningUse,
 )
-from keras_attn.tasks.captioning_sources import TestPictures, test_pictures, training_pictures
+from keras_attn.tasks.captioning.sources import TestPictures, test_pictures, training_pictures
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.saved import vocabulary_digest

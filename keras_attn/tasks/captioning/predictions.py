@@ -14,7 +14,7 @@ from keras_attn.images.image_problems import describe_image_problems
 from keras_attn.metrics import CaptionScores, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.models import ImageEncoder
-from keras_attn.tasks.captioning_data import (
+from keras_attn.tasks.captioning.data import (
     Captioned,
     as_pictures,
     checked_captioned,
@@ -22,12 +22,12 @@ from keras_attn.tasks.captioning_data import (
     read_pictures,
     region_cache,
 )
-from keras_attn.tasks.captioning_decoding import CaptionSearch
-from keras_attn.tasks.captioning_settings import (
+from keras_attn.tasks.captioning.decoding import CaptionSearch
+from keras_attn.tasks.captioning.settings import (
     CaptioningTest,
     CaptioningUse,
 )
-from keras_attn.tasks.captioning_sources import TestPictures
+from keras_attn.tasks.captioning.sources import TestPictures
 from keras_attn.tasks.checks import check_decoding, check_n_best
 from keras_attn.text import BytePairTokenizer
 

@@ -20,8 +20,8 @@ from keras_attn.tasks.fitted import made
 from keras_attn.tasks.saved import vocabulary_digest
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
-from keras_attn.tasks.text_generation_predictions import TextGenerationPredictions
-from keras_attn.tasks.text_generation_settings import (
+from keras_attn.tasks.text_generation.predictions import TextGenerationPredictions
+from keras_attn.tasks.text_generation.settings import (
     TextGenerationData,
     TextGenerationTest,
     TextGenerationTraining,

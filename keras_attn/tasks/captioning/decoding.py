@@ -12,7 +12,7 @@ from keras import ops
 from keras_attn.explain.alignment import END, Alignment
 from keras_attn.generation import CompiledFunction, Generation, beam_search
 from keras_attn.models import CaptionDecoder, ImageEncoder
-from keras_attn.tasks.translation_decoding import readable_tokens
+from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
 
 Tensor = Any

@@ -1,0 +1,1 @@
+"""Captioning: a picture in, a sentence out, and where the model looked."""

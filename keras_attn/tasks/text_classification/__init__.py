@@ -1,0 +1,1 @@
+"""Text classification: a text in, its class out, and the words that decided."""

@@ -1,0 +1,1 @@
+"""Text generation: the beginning of a text in, its continuation out."""
