@@ -121,6 +121,21 @@ def test_settings_files_are_read(page, tmp_path):
             sections[name].made(values)
 
 
+def test_a_table_has_the_defaults_as_they_are():
+    sections = tasks.TextClassifier.sections()
+    declared = [o for name in ("data", "model", "training") for o in sections[name].declared()]
+    defaults = {option.name: option.default for option in declared}
+    found = 0
+    for line in PAGES["sentiment.md"].read_text(encoding="utf-8").splitlines():
+        if line.startswith("| `--"):
+            names, values = (re.sub(r"[|`]|^ ?--", "", x) for x in line.split(" | ")[:2])
+            for name, value in zip(names.split(", "), values.split(", "), strict=True):
+                default = defaults[name.strip("- ").replace("-", "_")]
+                assert value == ("none" if default in ("", None) else str(default)), name
+                found += 1
+    assert found == 21
+
+
 def test_every_page_is_short_of_100_columns():
     """But rows of tables, blocks of code with one line to paste, and what has no space to break."""
     for page, path in PAGES.items():
