@@ -13,6 +13,7 @@ from keras_attn.files import remove_partial_files
 from keras_attn.settings import differences, read_settings, write_settings
 from keras_attn.training import TrainingCheckpoint, TrainingLog, fit_resumable
 
+_LONGER = " A run cannot be made longer: its learning rate falls to zero over all of its epochs."
 SETTINGS, CHECKPOINT, LOG, BEST = "settings.toml", "checkpoint.npz", "log.csv", "best.task"
 
 
@@ -41,9 +42,11 @@ def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, An
             for difference in differences(kinds[name].made(former[name]), settings)
         ]
         if changed:
+            longer = any(difference.startswith("epochs is") for difference in changed)
             raise ValueError(
                 f"{run_dir} holds a run of other settings: {'; '.join(changed)}. Give another "
                 "folder, or the former settings to go on with that run."
+                + (_LONGER if longer else "")
             )
     for name in (SETTINGS, LOG, BEST):
         remove_partial_files(run_dir / name)

@@ -115,3 +115,11 @@ def test_at_the_end_the_task_has_the_best_weights(tmp_path, monkeypatch, folder)
     for mine, first, last in zip(generator.model.get_weights(), *seen, strict=True):
         np.testing.assert_array_equal(mine, first)
         assert (mine != last).any()
+
+
+def test_a_run_is_not_made_longer(tmp_path):
+    """Its learning rate is zero at the end: more epochs would change nothing."""
+    generator, settings = make(), {"batch_size": 20, "verbose": 0}
+    generator.fit(TEXT, run_dir=tmp_path, epochs=1, **settings)
+    with pytest.raises(ValueError, match="epochs is 1 there, 2 here.*cannot be made longer"):
+        generator.fit(TEXT, run_dir=tmp_path, epochs=2, **settings)
