@@ -121,5 +121,5 @@ def test_a_run_is_not_made_longer(tmp_path):
     """Its learning rate is zero at the end: more epochs would change nothing."""
     generator, settings = make(), {"batch_size": 20, "verbose": 0}
     generator.fit(TEXT, run_dir=tmp_path, epochs=1, **settings)
-    with pytest.raises(ValueError, match="epochs is 1 there, 2 here.*cannot be made longer"):
+    with pytest.raises(ValueError, match=r"epochs is 1 there, 2 here.*cannot be made longer"):
         generator.fit(TEXT, run_dir=tmp_path, epochs=2, **settings)
