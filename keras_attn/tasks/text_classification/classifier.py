@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import keras
 import numpy as np
 
-from keras_attn.batches import TextBatches, class_weights
+from keras_attn.batches import TextBatches
 from keras_attn.batches.classification_batches import TRUNCATIONS, truncate
 from keras_attn.explain.methods import checked_method
 from keras_attn.fields import ODD_TEXTS
@@ -34,6 +34,7 @@ from keras_attn.tasks.text_classification.labels import (
     checked_class_names,
     checked_examples,
     class_names_of,
+    example_weights,
     label_numbers,
     warn_of_imbalance,
 )
@@ -238,7 +239,7 @@ class TextClassifier(TextClassificationPredictions, Task):
                 class weights are given for texts with several labels.
         """
         texts, labels = self._split(examples)
-        weights = self._example_weights(labels, class_weight)
+        weights = example_weights(labels, self.class_names, class_weight, self.multi_label)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
         return self.id_batches(self.tokenizer.encode(texts), labels, weights, **settings)
 
@@ -286,25 +287,6 @@ class TextClassifier(TextClassificationPredictions, Task):
     def _split(self, examples: Iterable[Labelled]) -> tuple[list[str], np.ndarray]:
         texts, labels = checked_examples(examples)
         return texts, label_numbers(labels, self.class_names, self.multi_label)
-
-    def _example_weights(
-        self, labels: np.ndarray, class_weight: str | Mapping[str, float] | None
-    ) -> np.ndarray | None:
-        if class_weight is None:
-            return None
-        if self.multi_label:
-            raise ValueError(
-                "`class_weight` is for texts of one label each. Received: "
-                f"class_weight={class_weight!r}, with texts of several labels. Leave it out."
-            )
-        if class_weight == "balanced":
-            return class_weights(labels, len(self.class_names))[labels]
-        if not isinstance(class_weight, Mapping) or set(class_weight) != set(self.class_names):
-            raise ValueError(
-                "`class_weight` must be None, 'balanced' or a dict with a weight for each of "
-                f"{list(self.class_names)}. Received: {class_weight!r}."
-            )
-        return np.array([class_weight[name] for name in self.class_names], "float32")[labels]
 
     def objective(self, training: TextClassificationTraining) -> dict[str, Any]:
         """Cross-entropy, or the binary one of each class where a text may have several labels."""

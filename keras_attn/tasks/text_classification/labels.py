@@ -3,11 +3,12 @@
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from keras_attn.batches import class_weights
 from keras_attn.records import LabelledText
 from keras_attn.records.labelled_texts import Label, as_labelled, label_names
 
@@ -191,3 +192,46 @@ def describe_labels(examples: Sequence[Any]) -> str:
     _, labels = checked_examples(examples)
     counts = Counter(name for label in labels for name in label_names(label))
     return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
+
+
+def example_weights(
+    labels: np.ndarray,
+    names: Sequence[str],
+    class_weight: str | Mapping[str, float] | None,
+    multi_label: bool = False,
+) -> np.ndarray | None:
+    """Returns the weight of each text in the loss.
+
+    Args:
+        labels: Numbers of classes.
+        names: Names of the classes.
+        class_weight: None: every text has the same weight. `"balanced"`: every class has. Or the
+            weight of each class by its name.
+        multi_label: Whether texts may have several labels.
+
+    Returns:
+        float32 weights, or None if all are the same.
+
+    Raises:
+        ValueError: If the weights are not those of the classes, or texts may have several labels.
+
+    Example:
+
+    >>> example_weights(np.array([0, 0, 0, 1]), ["no", "yes"], {"no": 1, "yes": 3})
+    array([1., 1., 1., 3.], dtype=float32)
+    """
+    if class_weight is None:
+        return None
+    if multi_label:
+        raise ValueError(
+            "`class_weight` is for texts of one label each. Received: "
+            f"class_weight={class_weight!r}, with texts of several labels. Leave it out."
+        )
+    if class_weight == "balanced":
+        return class_weights(labels, len(names))[labels]
+    if not isinstance(class_weight, Mapping) or set(class_weight) != set(names):
+        raise ValueError(
+            "`class_weight` must be None, 'balanced' or a dict with a weight for each of "
+            f"{list(names)}. Received: {class_weight!r}."
+        )
+    return np.array([class_weight[name] for name in names], "float32")[labels]
