@@ -386,7 +386,7 @@ def test_history_keeps_nothing_that_is_not_needed():
         ({"seed": np.zeros((2, 1), "int32")}, r"shape \(B,\)"),
         ({"seed": np.zeros(2)}, "dtype float"),
         ({"seed": np.zeros(3, "int32")}, "each of the 2 rows. Received: 3"),
-        ({"end_id": None, "min_length": 2}, "there is none"),
+        ({"end_id": None, "min_length": 2}, "needs an `end_id`"),
         ({"end_id": V}, "end_id"),
         ({"pad_id": V}, "pad_id"),
         ({"min_length": 2, "suppressed_ids": [i for i in range(V) if i != END]}, "not the end"),
