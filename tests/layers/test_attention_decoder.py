@@ -622,7 +622,7 @@ def test_errors():
         (
             ValueError,
             lambda: AttentionDecoder(GRUCell(3))(X, memory_mask=MEMORY_MASK),
-            "belongs to a `memory`",
+            "needs a `memory`",
         ),
         (
             ValueError,

@@ -309,7 +309,7 @@ def test_several_devices_on_pytorch(monkeypatch):
 
 
 def test_weights_are_cut_on_jax_alone():
-    with pytest.raises(RuntimeError, match="JAX alone"):
+    with pytest.raises(RuntimeError, match="only on JAX"):
         model_parallel(2)
     with pytest.raises(ValueError, match="must be positive integers"):
         model_parallel(2, 0)
