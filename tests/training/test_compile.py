@@ -79,7 +79,7 @@ BACKEND_SCRIPT = """
 import sys, json
 import numpy as np, keras
 from keras_attn.training import *
-from keras_attn.metrics import Perplexity
+from keras_attn.metrics import MaskedAccuracy, Perplexity
 from keras_attn.batches import TokenBatches
 assert ("tensorflow" in sys.modules) == (keras.backend.backend() == "tensorflow")
 from test_losses import make_batch, value_and_grad
