@@ -116,6 +116,7 @@ def test_a_choice_is_read_again(tmp_path, values):
     described = ENCODER_DECODERS.describe(config)
     assert ENCODER_DECODERS.make(described) == config
     assert described["model"] == values.get("model", "transformer")
+    assert {name: described[name] for name in values} == values
 
 
 def test_options_of_several_kinds_are_one():
