@@ -14,7 +14,6 @@ from keras_attn.files import check_writable
 from keras_attn.models import SequenceDecoder
 from keras_attn.tasks import PreparedTranslation, Translator
 from keras_attn.training import compute_on
-from keras_attn.white_space import normalize_white_space
 
 
 def _prepare(folder: Path, settings: dict[str, Any]) -> None:
@@ -64,7 +63,7 @@ def _predict(
         out = open_output(output, stack)
         links = open_output(alignments, stack) if alignments is not None else None
         number = cut = 0
-        for lines in read_chunks(files, normalize_white_space):
+        for lines in read_chunks(files, str.strip):
             real = [line for line in lines if line]
             if links is None and heat_maps is None:
                 answers = iter([(t, None) for t in translator.translate(real, **search)])
@@ -91,8 +90,8 @@ predict = step_command(
     _predict,
     """Translate FILES, a sentence a line, in their order; standard input if there are none.
 
-    Lines end at newlines only. A blank line gives a blank line. White space is read as `prepare`
-    reads it. Bytes that are not UTF-8 are read as U+FFFD, with a warning.
+    Lines end at newlines only. A blank line gives a blank line. Bytes that are not UTF-8 are
+    read as U+FFFD, with a warning.
     """,
     model_option,
     click.option(

@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding, lossless on any text."""
+"""Byte-level byte-pair encoding."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -14,6 +14,7 @@ import keras
 from keras_attn.text.assets import read_assets, write_assets
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET, SPLIT_PATTERN
 from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
+from keras_attn.text.normalization import normalize_text, normalize_with_offsets
 from keras_attn.text.offsets import byte_offsets, original_offsets
 
 if TYPE_CHECKING:
@@ -35,9 +36,10 @@ class BytePairTokenizer:
     `(a, b)` that come first in the list of merges become one token `ab`, until no pair of the list
     is left. The list has the pairs that were most frequent in the training texts, in their order.
 
-    All 256 bytes are tokens, so there is no unknown token, and `decode` restores every text with
-    its spaces, line breaks, emoji and control characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and
-    `<end>`. These words in a text are not read as special tokens.
+    All 256 bytes are tokens, so there is no unknown token. Before that, texts are normalised: see
+    `normalize`. Without it, `decode` restores every text with its spaces, line breaks and control
+    characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and `<end>`. These words in a text are not
+    read as special tokens.
 
     References:
         - [Sennrich et al., 2016](https://arxiv.org/abs/1508.07909): byte-pair encoding of words.
@@ -49,6 +51,11 @@ class BytePairTokenizer:
             space is `Ġ`): the three special tokens, then all 256 bytes and the merged tokens.
         merges: Pairs of tokens, the most frequent first. Both tokens and their concatenation
             are in `vocabulary`.
+        normalize: Whether texts are normalised before they are encoded, in Python and in a graph,
+            so that texts that look alike have the same ids: each run of white space is read as one
+            space, white space at both ends is not read, and a letter with a combining mark is read
+            as one character, as in NFC. If False, every byte of a text is kept, as programs, poems
+            and other texts with lines need it.
 
     Raises:
         ValueError: If the vocabulary or the merges are not of this kind.
@@ -63,6 +70,8 @@ class BytePairTokenizer:
     ['t', 'h', 'e', '▁low', 'est', '▁', '<0xF0>', '<0x9F>', '<0x99>', '<0x82>']
     >>> tokenizer.decode(ids)
     'the lowest 🙂'
+    >>> tokenizer.encode("  the\\u00a0lowest\\n🙂") == ids
+    True
     """
 
     exported_with = ("tensorflow",)
@@ -74,10 +83,14 @@ class BytePairTokenizer:
     unknown_id = None
 
     def __init__(
-        self, vocabulary: Sequence[str], merges: Sequence[tuple[str, str] | list[str]]
+        self,
+        vocabulary: Sequence[str],
+        merges: Sequence[tuple[str, str] | list[str]],
+        normalize: bool = True,
     ) -> None:
         self.vocabulary = _checked_vocabulary(vocabulary)
         self.merges = _checked_merges(merges, set(self.vocabulary))
+        self.normalize = bool(normalize)
         special = len(SPECIAL_TOKENS)
         # The bytes of each id; special tokens have none.
         self.token_bytes = [b""] * special + [
@@ -92,6 +105,7 @@ class BytePairTokenizer:
         vocabulary_size: int,
         min_frequency: int = 2,
         allow_fewer: bool = False,
+        normalize: bool = True,
     ) -> BytePairTokenizer:
         """Learns the merges from texts. The same texts give the same tokenizer.
 
@@ -101,6 +115,7 @@ class BytePairTokenizer:
             min_frequency: Minimum number of occurrences of a pair that is merged.
             allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
                 give more.
+            normalize: See the class; the training texts are normalised too.
 
         Returns:
             A `BytePairTokenizer`.
@@ -130,7 +145,7 @@ class BytePairTokenizer:
                 "`texts` must be a collection of strings. Received one "
                 f"{type(texts).__name__}: {texts[:40]!r}. Wrap it in a list."
             )
-        checked = _checked_texts(texts)
+        checked = (text for text in (_read(text, normalize) for text in texts) if text)
         first = next(checked, None)
         if first is None:
             raise ValueError(
@@ -154,7 +169,7 @@ class BytePairTokenizer:
                 f"vocabulary_size={vocabulary_size}, min_frequency={min_frequency}. Use "
                 f"vocabulary_size={len(vocabulary)} or less, more text, or a smaller min_frequency."
             )
-        return cls(vocabulary, model["merges"])
+        return cls(vocabulary, model["merges"], normalize)
 
     @property
     def vocabulary_size(self) -> int:
@@ -186,7 +201,7 @@ class BytePairTokenizer:
         [[67, 262, 2], [2]]
         """
         single = isinstance(texts, str)
-        batch = [well_formed(text) for text in ([texts] if single else texts)]
+        batch = [self.normalized(text) for text in ([texts] if single else texts)]
         if self._encoder is None:
             ids_of = {token: index for index, token in enumerate(self.vocabulary)}
             self._encoder = _engine(ids_of, self.merges)
@@ -195,6 +210,21 @@ class BytePairTokenizer:
         encodings = self._encoder.encode_batch_fast(batch, add_special_tokens=False)
         ids = [start + encoding.ids + end for encoding in encodings]
         return ids[0] if single else ids
+
+    def normalized(self, text: str) -> str:
+        """Returns a text as it is read.
+
+        Args:
+            text: A string.
+
+        Returns:
+            The string, normalised if `normalize` is set; see the class. `decode(encode(text))` is
+            equal to it.
+
+        Raises:
+            TypeError: If it is not a string.
+        """
+        return _read(text, self.normalize)
 
     def encode_with_offsets(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
@@ -208,7 +238,8 @@ class BytePairTokenizer:
 
         Returns:
             `(ids, offsets)`: the ids of `encode`, and for each id `(start, end)`, so that it stands
-            for `text[start:end]`. There are no gaps between them. Tokens that are parts of one
+            for `text[start:end]`. There are no gaps between them, and no text is left over but the
+            white space at both ends that normalisation removes. Tokens that are parts of one
             character, such as an emoji, all have the whole character.
 
         Raises:
@@ -227,7 +258,14 @@ class BytePairTokenizer:
         offsets = []
         for text, row in zip(texts, ids, strict=True):
             lengths = [len(self.token_bytes[index]) for index in row]
-            places = original_offsets(text, byte_offsets(well_formed(text), lengths))
+            read = well_formed(text)
+            if self.normalize:
+                read, places = normalize_with_offsets(read)
+                found = byte_offsets(read, lengths)
+                found = [(places[start][0], places[end - 1][1]) for start, end in found]
+            else:
+                found = byte_offsets(read, lengths)
+            places = original_offsets(text, found)
             if add_start:
                 row.insert(0, self.start_id)
                 places.insert(0, (0, 0))
@@ -303,7 +341,11 @@ class BytePairTokenizer:
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `__init__` in a form for JSON."""
-        return {"vocabulary": list(self.vocabulary), "merges": [list(m) for m in self.merges]}
+        return {
+            "vocabulary": list(self.vocabulary),
+            "merges": [list(m) for m in self.merges],
+            "normalize": self.normalize,
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> BytePairTokenizer:
@@ -346,7 +388,7 @@ class BytePairTokenizer:
             pathlib.Path(directory) / ASSETS_FILE,
             ASSETS_FORMAT,
             "BytePairTokenizer.save_assets",
-            lambda content: cls(content["vocabulary"], content["merges"]),
+            lambda content: cls(content["vocabulary"], content["merges"], content["normalize"]),
         )
 
     def __repr__(self) -> str:
@@ -377,8 +419,9 @@ def _engine(ids_of: dict[str, int], merges: Sequence[tuple[str, str]]) -> Any:
     return engine
 
 
-def _checked_texts(texts: Iterable[str]) -> Iterator[str]:
-    return (text for text in map(well_formed, texts) if text)
+def _read(text: str, normalize: bool) -> str:
+    text = well_formed(text)
+    return normalize_text(text) if normalize else text
 
 
 def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET, SPLIT_PATTERN
+from keras_attn.text.normalization import normalize_text_in_graph
 
 # UTF-8 never contains this byte, so it can separate the pre-tokens of any text.
 _SEPARATOR = b"\xff"
@@ -49,6 +50,7 @@ class GraphBytePair(tf.Module):
         self.pad_id = tokenizer.pad_id
         self.start_id = tokenizer.start_id
         self.end_id = tokenizer.end_id
+        self._normalize = tokenizer.normalize
         self._pattern = SPLIT_PATTERN
         # Maximum length of a pre-token: a space and the longest match of a branch of the pattern.
         self._longest = 1 + max(int(most) for most in re.findall(r"{1,(\d+)}", SPLIT_PATTERN))
@@ -80,12 +82,12 @@ class GraphBytePair(tf.Module):
             A ragged int32 tensor of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
-            return self._ids(self._words_of(text))
+            return self._ids(self._words_of(self._read(text)))
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
         """Turns the start of strings into ids, like `encode(text)[:, :count]`.
 
-        It reads only the bytes that `count` pre-tokens can take, since each has at least one id.
+        It encodes only the bytes that `count` pre-tokens can take, since each has at least one id.
 
         Args:
             text: Strings of shape `(B,)`.
@@ -96,7 +98,7 @@ class GraphBytePair(tf.Module):
         """
         with tf.device("CPU:0"):
             # A character has at most four bytes; one that is cut comes after the last needed one.
-            text = tf.strings.substr(text, 0, 4 * (self._longest * count + 1))
+            text = tf.strings.substr(self._read(text), 0, 4 * (self._longest * count + 1))
             return self._ids(self._words_of(text)[:, :count])[:, :count]
 
     @tf.function(reduce_retracing=True, autograph=False)
@@ -125,6 +127,9 @@ class GraphBytePair(tf.Module):
         """
         with tf.device("CPU:0"):
             return tf.gather(self._readable, ids)
+
+    def _read(self, text: tf.Tensor) -> tf.Tensor:
+        return normalize_text_in_graph(tf, text) if self._normalize else text
 
     def _words_of(self, text: tf.Tensor) -> tf.RaggedTensor:
         """The pre-tokens of each text, followed by an empty one, which has no ids."""
@@ -206,7 +211,8 @@ def _single_tokens(tokenizer: Any, pieces: list[bytes]) -> dict[bytes, int]:
             texts[piece.decode("utf-8")] = index
         except UnicodeDecodeError:  # a part of a character
             continue
-    encoded = zip(texts.items(), tokenizer.encode(list(texts)), strict=True)
+    exact = type(tokenizer)(tokenizer.vocabulary, tokenizer.merges, normalize=False)
+    encoded = zip(texts.items(), exact.encode(list(texts)), strict=True)
     return {text.encode("utf-8"): index for (text, index), ids in encoded if ids == [index]}
 
 

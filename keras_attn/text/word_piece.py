@@ -41,11 +41,12 @@ class WordPieceTokenizer:
     is longer than 100 characters, is `[UNK]`.
 
     So case, accents, spaces and rare characters are lost, and `decode` puts a space between all
-    words. `BytePairTokenizer` loses nothing; this one is for BERT's vocabularies, and for short ids
-    of tidy text. Special tokens come only from `add_start` and `add_end`; "[SEP]" in a text is not
-    a special token, as it is for BERT's own tokenizer. Otherwise the ids are those of Hugging
-    Face's `BertTokenizer`. Its older Python version differs for characters that are newer than the
-    Unicode tables of one of the two.
+    words. `BytePairTokenizer` keeps all but spaces, and those too if it is told to; this one is for
+    BERT's vocabularies, and for short ids of tidy text. If accents are kept, `é` and `e` with a
+    combining accent have different ids, as they have in BERT's own tokenizer. Special tokens come
+    only from `add_start` and `add_end`; "[SEP]" in a text is not a special token, as it is for
+    BERT's own tokenizer. Otherwise the ids are those of Hugging Face's `BertTokenizer`. Its older
+    Python version differs for characters that are newer than the Unicode tables of one of the two.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.

@@ -304,6 +304,20 @@ def test_hostile_texts(tasks, case):
     assert classifier.explain("a\ud800b").offsets[-1][1] == 3
 
 
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_texts_that_look_alike_are_classified_alike(tokenizer, eager):
+    """White space and combined marks; the graph is tried with them in every export."""
+    classifier = small(tokenizer=tokenizer)
+    plain = "The caf\u00e9 was great"
+    alike = [plain, "  The  caf\u00e9\u00a0was\tgreat \n", "The cafe\u0301 was great"]
+    found = classifier.explain(alike)
+    for text, each in zip(alike, found, strict=True):
+        assert each.tokens == found[0].tokens
+        assert each.probabilities == found[0].probabilities
+        assert each.text == text
+        assert text[slice(*each.offsets[-1])].split() == ["great"]
+
+
 @pytest.mark.parametrize("case", ["bag", "rnn"])
 def test_a_megabyte(tasks, case):
     classifier = tasks[0][case]

@@ -296,6 +296,9 @@ def test_white_space_changes_nothing(translator):
     ):
         assert translator.translate(text) == expected.translations[0]
         assert translator.translate_n_best(text, 2).translations == expected.translations
+    apart, whole = (translator.translate_n_best(text, 2) for text in ("thre\u0301e", "thr\u00e9e"))
+    assert apart.translations == whole.translations
+    assert apart.alignments[0].source_text == "thr\u00e9e"
     batches = [
         translator.dataset([(text, "die drei")], tokens_per_batch=64)[0]
         for text in (plain, "the  three\u00a0and seven ")

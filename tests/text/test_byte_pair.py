@@ -47,7 +47,7 @@ ODD_TEXTS = [
 def by_hand(merges):
     """Ids of bytes are 3 + byte; merged tokens follow from 259 on, each once."""
     merged = dict.fromkeys(left + right for left, right in merges)
-    return BytePairTokenizer([*SPECIAL, *BYTE_ALPHABET, *merged], merges)
+    return BytePairTokenizer([*SPECIAL, *BYTE_ALPHABET, *merged], merges, normalize=False)
 
 
 def graph_ids(graph, texts):
@@ -57,7 +57,7 @@ def graph_ids(graph, texts):
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return BytePairTokenizer.train(TEXTS * 2, 420)
+    return BytePairTokenizer.train(TEXTS * 2, 420, normalize=False)
 
 
 @pytest.fixture(scope="module")
@@ -424,13 +424,14 @@ def test_wrong_vocabulary_or_merges(vocabulary, merges, message):
 
 
 def test_training_is_deterministic_and_reads_generators(tokenizer):
-    assert BytePairTokenizer.train(iter(TEXTS * 2), 420).get_config() == tokenizer.get_config()
-    assert BytePairTokenizer.train(TEXTS[::-1] * 2, 420).get_config() == tokenizer.get_config()
+    for texts in (iter(TEXTS * 2), TEXTS[::-1] * 2):
+        again = BytePairTokenizer.train(texts, 420, normalize=False)
+        assert again.get_config() == tokenizer.get_config()
 
 
 def test_training_by_hand():
     # `ab` is there 3 times, `Ġab` twice, `cd` once.
-    tokenizer = BytePairTokenizer.train(["ab ab", " ab cd"], 261)
+    tokenizer = BytePairTokenizer.train(["ab ab", " ab cd"], 261, normalize=False)
     assert tokenizer.merges == (("a", "b"), ("Ġ", "ab"))
     assert tokenizer.vocabulary[:3] == tuple(SPECIAL)
     assert tokenizer.vocabulary[259:] == ("ab", "Ġab")

@@ -14,7 +14,6 @@ from keras_attn.layers import RecurrentEncoder, attention_maps
 from keras_attn.models import SequenceDecoder
 from keras_attn.tasks.decoding_batches import DecodingBatches
 from keras_attn.text import BytePairTokenizer
-from keras_attn.white_space import normalize_white_space
 
 Tensor = Any
 
@@ -92,11 +91,7 @@ class TranslationSearch:
     # Texts and ids
 
     def read(self, texts: Sequence[str]) -> tuple[list[list[int]], list[bool]]:
-        """Returns the ids of each text with its end, and whether the text had to be cut.
-
-        Runs of white space are read as one space, as they are in training.
-        """
-        texts = [normalize_white_space(text) for text in texts]
+        """Returns the ids of each text with its end, and whether the text had to be cut."""
         most = self.max_source_length - 1
         rows = self.source_tokenizer.encode(texts) if len(texts) else []
         ids = [[*row[:most], self.source_tokenizer.end_id] for row in rows]
@@ -132,7 +127,7 @@ class TranslationSearch:
 
         Those of a text without a word are empty.
         """
-        texts = [normalize_white_space(text) for text in texts]
+        texts = [self.source_tokenizer.normalized(text) for text in texts]
         sources, cut = self.read(texts)
         results: list[Any] = [None] * len(sources)
         for rows, ids, compiled in self._batches(sources, batch_size, jit_compile):
@@ -151,7 +146,7 @@ class TranslationSearch:
         lengths = [int(length) for length in found.lengths if length]  # 0: there is no such one
         ids = [found.tokens[r, :length].tolist() for r, length in enumerate(lengths)]
         return NBestTranslations(
-            [self.target_tokenizer.decode(tokens) if text else "" for tokens in ids],
+            [self.target_tokenizer.decode(tokens) if text.strip() else "" for tokens in ids],
             [float(score) for score in found.scores[: len(ids)]],
             [not finished for finished in found.finished[: len(ids)]],
             cut,

@@ -35,11 +35,11 @@ def graph_functions(
     most = search.max_source_length - 1
 
     def read(text):
-        text = normalize_white_space_in_graph(tf, text)
         ids = source.encode_start(text, most + 1)
         end = tf.fill([tf.shape(text)[0], 1], source.end_id)
         cut = ids.row_lengths() > most
-        return tf.concat([ids[:, :most], end], axis=1).to_tensor(source.pad_id), cut, text != ""
+        some = normalize_white_space_in_graph(tf, text) != ""
+        return tf.concat([ids[:, :most], end], axis=1).to_tensor(source.pad_id), cut, some
 
     def labels(graph, ids):
         tokens = tf.where(ids == graph.end_id, END, graph.tokens(ids))

@@ -142,7 +142,7 @@ class TranslationPredictions:
         ids = self._read([source])[0]
         if target is not None:
             target = self.target_tokenizer.encode(*checked_texts([target]), add_end=True)
-        return self._search.align(source, ids, target, layer)
+        return self._search.align(self.source_tokenizer.normalized(source), ids, target, layer)
 
     predict = translate  # as all tasks call what they are for
 

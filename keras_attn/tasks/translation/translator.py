@@ -35,7 +35,6 @@ from keras_attn.tasks.translation.settings import (
 )
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
-from keras_attn.white_space import normalize_white_space
 
 
 class Translator(TranslationPredictions, Task):
@@ -249,12 +248,8 @@ class Translator(TranslationPredictions, Task):
 
     def _encode(self, pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
         return (
-            self.source_tokenizer.encode(
-                [normalize_white_space(source) for source, *_ in pairs], add_end=True
-            ),
-            self.target_tokenizer.encode(
-                [normalize_white_space(target) for _, target, *_ in pairs]
-            ),
+            self.source_tokenizer.encode([source for source, *_ in pairs], add_end=True),
+            self.target_tokenizer.encode([target for _, target, *_ in pairs]),
         )
 
     def _id_batches(self, kind: type, sources: Any, targets: Any, **settings: Any) -> Any:

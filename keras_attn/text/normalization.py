@@ -1,0 +1,201 @@
+"""Normalisation of texts before they are encoded, in Python and in a TensorFlow graph."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from typing import Any
+
+import numpy as np
+
+from keras_attn.text.offsets import Offsets
+from keras_attn.white_space import normalize_white_space, normalize_white_space_in_graph
+
+# Korean syllables are composed by arithmetic (Unicode, section 3.12): a leading consonant and a
+# vowel, then a trailing consonant.
+_SYLLABLES, _LEADING, _VOWELS, _TRAILING = 0xAC00, 0x1100, 0x1161, 0x11A7
+_NUM_LEADING, _NUM_VOWELS, _NUM_TRAILING = 19, 21, 28
+_END_OF_SYLLABLES = _SYLLABLES + _NUM_LEADING * _NUM_VOWELS * _NUM_TRAILING
+# A pair of code points as one number.
+_SHIFT = 1 << 21
+
+
+def normalize_text(text: str) -> str:
+    """Returns a text in the form in which models read it.
+
+    Each run of white space becomes one space, and white space at both ends is removed. A combining
+    mark is composed with the character before it where Unicode has a character for both, as in
+    NFC: `e` and U+0301 become `é`. Unlike NFC, a mark is not composed across another mark. So NFC
+    text keeps its characters, and NFD text becomes NFC except for rare sequences of marks.
+
+    Args:
+        text: A string without lone surrogates.
+
+    Returns:
+        The string.
+
+    Example:
+
+    >>> normalize_text("  two\\u00a0 cafe\\u0301s\\n")
+    'two cafés'
+    """
+    if _marks().search(text):
+        text = "".join(character for character, _ in _composed(text))
+    return normalize_white_space(text)
+
+
+def normalize_with_offsets(text: str) -> tuple[str, Offsets]:
+    """Normalises a text, and says where each character of the result was.
+
+    Args:
+        text: A string without lone surrogates.
+
+    Returns:
+        `normalize_text(text)`, and for each of its characters the `(start, end)` of what it stands
+        for in the text. The space between two words stands for all white space between them.
+
+    Example:
+
+    >>> normalize_with_offsets("  a  e\\u0301")
+    ('a é', [(2, 3), (3, 5), (5, 7)])
+    """
+    characters: list[str] = []
+    offsets: Offsets = []
+    start = 0
+    for character, length in _composed(text):
+        end = start + length
+        if not character.isspace():
+            characters.append(character)
+            offsets.append((start, end))
+        elif characters and characters[-1] == " ":
+            offsets[-1] = offsets[-1][0], end
+        elif characters:
+            characters.append(" ")
+            offsets.append((start, end))
+        start = end
+    if characters and characters[-1] == " ":
+        del characters[-1], offsets[-1]
+    return "".join(characters), offsets
+
+
+def normalize_text_in_graph(tf: Any, text: Any) -> Any:
+    """Does the same as `normalize_text` with TensorFlow ops.
+
+    Args:
+        tf: The module `tensorflow`.
+        text: Strings `(B,)`; bytes that are not UTF-8 become U+FFFD.
+
+    Returns:
+        Strings `(B,)`.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> print(normalize_text_in_graph(tf, tf.constant([" cafe\\u0301  noir"])).numpy()[0].decode())
+    café noir
+    """
+    text = normalize_white_space_in_graph(tf, text)
+    marked = tf.strings.regex_full_match(text, f"(?s).*[{_mark_class()}].*")
+    return tf.cond(tf.reduce_any(marked), lambda: _composed_in_graph(tf, text), lambda: text)
+
+
+def _composed(text: str) -> list[tuple[str, int]]:
+    """The characters of a text with marks composed, each with how many it was made of."""
+    found: list[tuple[str, int]] = []
+    for character in text:
+        both = _pair(ord(found[-1][0]), ord(character)) if found else None
+        if both is None:
+            found.append((character, 1))
+        else:
+            found[-1] = chr(both), found[-1][1] + 1
+    return found
+
+
+def _pair(first: int, second: int) -> int | None:
+    """The code point for two, or None."""
+    if second < 0x300:
+        return None
+    vowel, trailing = second - _VOWELS, second - _TRAILING
+    if 0 <= first - _LEADING < _NUM_LEADING and 0 <= vowel < _NUM_VOWELS:
+        return _SYLLABLES + ((first - _LEADING) * _NUM_VOWELS + vowel) * _NUM_TRAILING
+    if _SYLLABLES <= first < _END_OF_SYLLABLES and 0 < trailing < _NUM_TRAILING:
+        return None if (first - _SYLLABLES) % _NUM_TRAILING else first + trailing
+    return _compositions().get((first, second))
+
+
+@functools.cache
+def _compositions() -> dict[tuple[int, int], int]:
+    """The pairs of code points that NFC composes, without the Korean ones.
+
+    No code point is the first of one pair and the second of another. So all pairs of a text can be
+    composed at once, in several rounds, as they can be from left to right.
+    """
+    pairs = {}
+    for code in range(0x18000):  # there are none beyond
+        parts = unicodedata.decomposition(chr(code)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            first, second = (int(part, 16) for part in parts)
+            if unicodedata.normalize("NFC", chr(first) + chr(second)) == chr(code):
+                pairs[first, second] = code
+    return pairs
+
+
+def _mark_class() -> str:
+    """What can be composed with a character before it, for a class of RE2."""
+    ranges = [
+        (_VOWELS, _VOWELS + _NUM_VOWELS - 1),
+        (_TRAILING + 1, _TRAILING + _NUM_TRAILING - 1),
+        *((code, code) for code in sorted({second for _, second in _compositions()})),
+    ]
+    return "".join(rf"\x{{{low:X}}}-\x{{{high:X}}}" for low, high in ranges)
+
+
+@functools.cache
+def _marks() -> re.Pattern[str]:
+    codes = re.sub(r"\\x\{([0-9A-F]+)\}", lambda code: chr(int(code[1], 16)), _mark_class())
+    return re.compile(f"[{codes}]")
+
+
+def _composed_in_graph(tf: Any, text: Any) -> Any:
+    pairs = sorted((a * _SHIFT + b, both) for (a, b), both in _compositions().items())
+    with tf.device("CPU:0"):
+        keys, values = (
+            tf.constant(np.array(column, "int64")) for column in zip(*pairs, strict=True)
+        )
+        codes = tf.strings.unicode_decode(text, "UTF-8")  # (B, None)
+
+        def composites(x, row):
+            """What each code point and the next one make, or -1: (N - 1,)."""
+            first, second = x[:-1], x[1:]
+            key = first * _SHIFT + second
+            place = tf.minimum(tf.searchsorted(keys, key), len(pairs) - 1)
+            both = tf.where(tf.gather(keys, place) == key, tf.gather(values, place), -1)
+            leading, vowel = first - _LEADING, second - _VOWELS
+            whole, trailing = first - _SYLLABLES, second - _TRAILING
+            opens = (leading >= 0) & (leading < _NUM_LEADING) & (vowel >= 0) & (vowel < _NUM_VOWELS)
+            closes = (whole >= 0) & (first < _END_OF_SYLLABLES) & (whole % _NUM_TRAILING == 0)
+            closes &= (trailing > 0) & (trailing < _NUM_TRAILING)
+            syllable = _SYLLABLES + (leading * _NUM_VOWELS + vowel) * _NUM_TRAILING
+            both = tf.where(opens, syllable, tf.where(closes, first + trailing, both))
+            return tf.where(row[:-1] == row[1:], both, -1)
+
+        def one_round(x, row, both):
+            gone = tf.concat([[False], both >= 0], axis=0)
+            x = tf.concat([tf.where(both >= 0, both, x[:-1]), x[-1:]], axis=0)
+            kept = tf.where(~gone)[:, 0]
+            x, row = tf.gather(x, kept), tf.gather(row, kept)
+            return x, row, composites(x, row)
+
+        x, row = tf.cast(codes.flat_values, tf.int64), codes.value_rowids()
+        x, row, _ = tf.while_loop(
+            lambda x, row, both: tf.reduce_any(both >= 0),
+            one_round,
+            (x, row, composites(x, row)),
+            shape_invariants=(tf.TensorShape([None]),) * 3,
+            parallel_iterations=1,
+        )
+        found = tf.RaggedTensor.from_value_rowids(
+            tf.cast(x, tf.int32), row, tf.size(text, tf.int64), validate=False
+        )
+        return tf.strings.unicode_encode(found, "UTF-8")
