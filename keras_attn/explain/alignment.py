@@ -31,7 +31,8 @@ class Alignment:
         target_tokens: T readable tokens.
         weights: `(T, S)`, e.g. the mean over the heads of one decoder block's cross-attention.
         source_text: The text of the source tokens, for the borders of its words. The tokens may
-            end earlier if the text was cut. If None, the text is read from the tokens, where a
+            end earlier if the text was cut. It is given as the tokenizer reads it
+            (`tokenizer.normalized(text)`). If None, the text is read from the tokens, where a
             literal `▁` or `<0x41>` cannot be told from a space or a byte.
         target_text: The text of the target tokens.
         unit: `"token"`, or `"word"` if both sides are words already.
@@ -228,8 +229,8 @@ class Alignment:
             raise ValueError(
                 f"Expected `{side}_tokens` to be the tokens of `{side}_text`. Received: token "
                 f"{len(spans)}, {tokens[len(spans)]!r}, where the text goes on with "
-                f"{data[start : start + 20].decode('utf-8', 'replace')!r}. Give the text that "
-                f"was tokenized, or none."
+                f"{data[start : start + 20].decode('utf-8', 'replace')!r}. Give the text as "
+                "the tokenizer reads it (`tokenizer.normalized(text)`), or none."
             )
         return data, spans[:count]
 

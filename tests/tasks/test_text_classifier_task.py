@@ -315,7 +315,8 @@ def test_texts_that_look_alike_are_classified_alike(tokenizer, eager):
         assert each.tokens == found[0].tokens
         assert each.probabilities == found[0].probabilities
         assert each.text == text
-        assert text[slice(*each.offsets[-1])].split() == ["great"]
+        assert text[each.offsets[-1][0] :].strip() in "great"
+        assert text[: each.offsets[-1][1]].endswith("great")
 
 
 @pytest.mark.parametrize("case", ["bag", "rnn"])
