@@ -5,6 +5,7 @@ import ctypes
 import functools
 import gc
 import os
+import shutil
 import sys
 import time
 import typing
@@ -20,6 +21,7 @@ os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 # What XLA compiles here runs once: unoptimised code is ready in half the time.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
+import kept
 import pytest
 from processes import Server
 
@@ -108,6 +110,11 @@ def pytest_runtest_setup(item):
     minutes = item.config.getoption("--minutes")
     if minutes and time.monotonic() - item.config.began > 60 * minutes:
         pytest.skip(f"the {minutes:g} minutes of --minutes are over")
+
+
+def pytest_sessionfinish(session):
+    if not hasattr(session.config, "workerinput"):  # in the process that hands out the tests
+        shutil.rmtree(kept.FOLDER, ignore_errors=True)
 
 
 def _resident() -> float:

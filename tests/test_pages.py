@@ -40,8 +40,8 @@ ELSEWHERE = {
 }
 """Pages whose code cannot run here, with the reason or the test that runs it."""
 SLOW = {
-    "README.md", "captioning.md", "sentiment.md", "serving.md", "text_generation.md",
-    "translation.md",
+    "README.md", "captioning.md", "decoding.md", "sentiment.md", "serving.md", "speed.md",
+    "text_generation.md", "translation.md",
 }  # fmt: skip
 
 

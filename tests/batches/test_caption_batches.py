@@ -308,7 +308,7 @@ class Losses(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("name", ["images", "regions"])
+@pytest.mark.parametrize("name", [pytest.param("images", marks=pytest.mark.slow), "regions"])
 def test_a_resumed_run_is_the_uninterrupted_one(name, files, tmp_path):
     pictures = PictureFiles(files, 4)
     if name == "regions":
@@ -365,6 +365,7 @@ def digest():
     return digest.hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_the_same_on_all_backends(backend):
     if backend == keras.backend.backend():

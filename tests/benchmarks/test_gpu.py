@@ -301,6 +301,7 @@ def tiny(folder, *arguments):
     return done.stderr
 
 
+@pytest.mark.slow
 def test_tiny_steps(tmp_path):
     """A check and a measurement; cuDNN's kernel is none of a CPU."""
     wanted = ("right/kernels-jax-cudnn", "right/kernels-torch-plain", "fast/peak-torch")

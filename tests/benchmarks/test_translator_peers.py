@@ -30,6 +30,7 @@ def test_what_is_decoded_varies(wanted):
     assert not {translator.PAD, translator.END} & set(np.ravel(wanted[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("peer", PEERS)
 def test_tokens(peer, beams, wanted):

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import keras_attn
 from keras_attn import generation, layers, models, training
 
@@ -16,6 +18,7 @@ InferenceSampler SampleEmbeddingSampler Sampler ScheduledEmbeddingTrainingSample
 ScheduledOutputTrainingSampler TrainingSampler""".split()
 
 
+@pytest.mark.slow
 def test_the_code_runs(capsys):
     [block] = [text.split("```")[0] for text in PAGE.split("```python\n")[1:]]
     exec(block, {})

@@ -45,6 +45,7 @@ def test_from_a_file_to_a_saved_model(tmp_path):
     assert "not empty" in other.stderr
 
 
+@pytest.mark.slow
 def test_without_network_it_names_the_other_choices(tmp_path):
     """pip is made to fail by an index that is not there."""
     done = run(

@@ -81,7 +81,9 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+@pytest.mark.parametrize(
+    "backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow), "torch"]
+)
 def test_a_step_past_the_end_is_refused(backend):
     cached, plain = answer(backend, FULL)
     assert "has 3 slots" in cached

@@ -429,7 +429,7 @@ def here():
     return everything()
 
 
-@pytest.mark.parametrize("backend", ["jax", "torch"])
+@pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_the_same_on_other_backends(backend, here):
     result = answer(backend, HERE / "sampling_toys.py", path=[HERE])
     assert result.pop("backend") == backend

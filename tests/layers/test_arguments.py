@@ -136,7 +136,9 @@ print(json.dumps({name: [x.shape, bool(np.isfinite(x).all())] for name, x in mad
 """
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+@pytest.mark.parametrize(
+    "backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow), "torch"]
+)
 def test_empty_sequences(backend):
     found = answer(backend, EMPTY)
     shapes = {

@@ -80,6 +80,7 @@ def test_values_gradients_and_noise(make, compiled):
     assert all(np.abs(g).max() > 0 for g in results[0][1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy, atol", [("mixed_float16", 2e-2), ("mixed_bfloat16", 2e-1)])
 def test_half_precision(policy, atol):
     results, _, stack = run(encoder, True, **NOISE, dtype=policy)
@@ -136,6 +137,7 @@ def test_maps_are_collected(make):
     assert np.isfinite(numpy(outputs[0])).all()
 
 
+@pytest.mark.slow
 def test_fit():
     """A functional model, saved and loaded; `fit` with gradients of some batches added up."""
     x = keras.Input((None, D))

@@ -178,6 +178,7 @@ def test_fit_minimizes_the_objective():
     assert missed[1] < 0.8 * missed[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", some_slow(["soft", "transformer, grid"], ["soft"]))
 def test_fit_by_xla(variant):
     """With unknown lengths, as Keras compiles by itself on a GPU: the same losses."""
@@ -418,7 +419,9 @@ def every(tmp_path_factory):
     return saved(tmp_path_factory.mktemp("every"), tuple(VARIANTS), True)
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+@pytest.mark.parametrize(
+    "backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow), "torch"]
+)
 def test_a_fresh_process(some, backend):
     """Predictions, weights and beams, on each backend; `test_backends.py` trains them there.
 

@@ -120,6 +120,7 @@ def test_dtypes(name, policy):
     assert all(weight.dtype == "float32" for weight in encoder.trainable_weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn", pytest.param("patches", marks=pytest.mark.slow)])
 def test_it_learns_where_something_is(name):
     """Whether a region is red or blue."""

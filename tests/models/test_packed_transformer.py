@@ -31,6 +31,7 @@ def test_same_loss_and_gradients():
     check(everything(cases), cases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backend", "cases"),
     [

@@ -141,7 +141,7 @@ def test_they_reload_in_a_fresh_process_and_search(saved):
     ("backend", "names", "own"),
     [
         ("jax", ["transformer"], []),  # which compiles for long
-        ("torch", ["transformer", "additive"], ["transformer"]),
+        pytest.param("torch", ["transformer", "additive"], ["transformer"], marks=pytest.mark.slow),
         pytest.param("jax", ["transformer", "additive"], ["transformer"], marks=pytest.mark.slow),
     ],
     ids=["jax", "torch", "jax, all"],

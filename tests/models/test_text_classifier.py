@@ -258,6 +258,7 @@ def decided(rows, length=24, seed=0):
     return np.where(np.arange(length) < lengths[:, None], ids, 0), labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["bag", "rnn", pytest.param("transformer", marks=pytest.mark.slow)]
 )

@@ -186,6 +186,7 @@ def test_wrong_configs(settings, message):
         make(**settings)
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss():
     keras.utils.set_random_seed(0)
     config = TransformerEncoderDecoderConfig(11, **SMALL, dropout=0.1)

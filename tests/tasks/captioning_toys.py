@@ -8,6 +8,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from kept import kept
 from PIL import Image
 
 from keras_attn.models import patch_encoder, small_cnn_encoder
@@ -103,6 +104,10 @@ def everything(captioner):
 @functools.cache
 def fitted():
     """One that has learned the captions with its encoder; nobody changes it."""
+    return kept(Captioner, _train)
+
+
+def _train():
     captioner = small("soft")
     # As many steps as the moving means of the encoder take.
     settings = {"batch_size": 3, "learning_rate": 0.01, "label_smoothing": 0.0}

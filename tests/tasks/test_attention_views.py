@@ -32,6 +32,7 @@ def test_all_attention_of_a_transformer():
     assert len(attention_viewer(view)) > 10_000
 
 
+@pytest.mark.slow
 def test_its_own_translation():
     translator = Translator(TOKENIZER, {**SMALL, "num_layers": 1})
     view = translation_view(translator, "the one")

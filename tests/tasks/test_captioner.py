@@ -106,6 +106,7 @@ def test_it_learns_from_regions_of_a_frozen_encoder(files, tmp_path, monkeypatch
     assert scores.copied == 1.0
 
 
+@pytest.mark.slow
 def test_an_encoder_that_is_trained_changes_all_over(eager):
     captioner = small("soft")
     before = [np.array(w) for w in captioner.joined.weights]
@@ -121,6 +122,7 @@ def test_an_encoder_that_is_trained_changes_all_over(eager):
             np.testing.assert_array_equal(weight, old)
 
 
+@pytest.mark.slow
 def test_fit_changes_what_was_compiled_and_keeps_a_compiled_model():
     captioner = small("soft", train_encoder=False)
     before = captioner.caption(PICTURES[0], BEAMS, return_attention=True).score
@@ -368,6 +370,7 @@ def test_a_loaded_one_learns_on(fitted, tmp_path, eager):
     assert history.history["loss"][-1] < history.history["loss"][0]
 
 
+@pytest.mark.slow
 def test_mixed_precision(fitted, tmp_path, eager):
     fitted.save(tmp_path / "f.task")
     half = Captioner.load(tmp_path / "f.task", dtype="mixed_bfloat16")
@@ -409,6 +412,7 @@ def test_the_cache_has_a_folder_for_each_encoder(files, tmp_path, monkeypatch):
 # Other backends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_the_same_on_other_backends(tasks, expected, backend):
     result = answer(backend, Path(captioning_toys.__file__), tasks[1])

@@ -81,6 +81,7 @@ def test_the_kind_of_model_is_chosen(tokenizer):
         Translator(tokenizer, {"model": "rnn", "attention": "dot"})
 
 
+@pytest.mark.slow
 def test_batches_change_nothing(either):
     texts = [*TEXTS, "", "nine", "one and two and three"]
     together = either.translate(texts, BEAMS, batch_size=23)
@@ -90,6 +91,7 @@ def test_batches_change_nothing(either):
         assert either.translate([*HOSTILE, *texts], BEAMS)[len(HOSTILE) :] == together
 
 
+@pytest.mark.slow
 def test_a_beam_of_one_is_the_plain_model_step_by_step(either):
     """Greedy search written out, with the functional model and nothing else of ours."""
     source, target = either.source_tokenizer, either.target_tokenizer
@@ -106,6 +108,7 @@ def test_a_beam_of_one_is_the_plain_model_step_by_step(either):
         assert either.translate(text, beams=1) == target.decode(ids)
 
 
+@pytest.mark.slow
 def test_n_best_and_their_alignments(translator):
     found = translator.translate_n_best(TEXTS[:4], 2, BEAMS)
     best = translator.translate(TEXTS[:4], BEAMS)
@@ -137,6 +140,7 @@ def test_without_attention_nothing_is_aligned(blind):
         assert alignment.to_pharaoh() == ""
 
 
+@pytest.mark.slow
 def test_mixed_precision(tokenizer, tmp_path, eager):
     keras.utils.set_random_seed(0)
     translator = Translator(tokenizer, SMALL, dtype="mixed_bfloat16")
@@ -171,6 +175,7 @@ print(json.dumps([translator.translate(texts, 3), best[:4], best.alignments[0].w
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "backend, attention",
     [
@@ -212,6 +217,7 @@ def test_trained_and_exported_on_other_backends(tokenizer, tmp_path, backend):
 # SavedModels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attention", ["additive", pytest.param("none", marks=pytest.mark.slow)])
 def test_saved_model(attention, request, tmp_path):
     """Both signatures, in a process without the package and against the Python object."""

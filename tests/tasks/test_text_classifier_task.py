@@ -45,6 +45,7 @@ from keras_attn.text import CharacterTokenizer
 EACH = pytest.mark.parametrize("case", CASES)
 # Lengths that fall in several buckets, in no order.
 MIXED = [" ".join([*TEXTS, *TEXTS][i : i + i * 7 % 11]) for i in range(30)]
+TINY = {"num_heads": 2, "num_layers": 1, "intermediate_dim": 12}
 PAIR = [LabelledText("the film was great", "good"), LabelledText("the walk was dull", "bad")]
 
 
@@ -104,8 +105,8 @@ def read_ids(classifier, text):
     ("kind", "config", "epochs"),
     [
         ("bag", {"hidden_dim": 8}, 12),
-        ("rnn", {"units": 12}, 12),
-        ("transformer", {"num_heads": 2, "num_layers": 1, "intermediate_dim": 12}, 16),
+        pytest.param("rnn", {"units": 12}, 12, marks=pytest.mark.slow),
+        pytest.param("transformer", TINY, 16, marks=pytest.mark.slow),
     ],
 )
 def test_it_learns(kind, config, epochs):
@@ -453,7 +454,7 @@ def test_attention_of_a_bag_by_hand(pairs):
 
 
 @pytest.mark.parametrize(
-    "case", ["bag", "first", "several", pytest.param("rnn", marks=pytest.mark.slow)]
+    "case", ["first", *(pytest.param(c, marks=pytest.mark.slow) for c in ("bag", "rnn", "several"))]
 )
 def test_gradients_are_slopes(case, eager):
     """What each embedding adds, by finite differences of the same model in float64."""
@@ -798,7 +799,8 @@ def check_outputs(classifier, method, call, outputs):
 
 
 @pytest.mark.parametrize(
-    "case", ["bag", "rnn", *(pytest.param(c, marks=pytest.mark.slow) for c in ("first", "several"))]
+    "case",
+    ["bag", *(pytest.param(c, marks=pytest.mark.slow) for c in ("rnn", "first", "several"))],
 )
 def test_the_saved_model_gives_what_python_gives(tasks, served, case):
     path, found = served(case)
@@ -870,7 +872,7 @@ def assert_same(found, expected, cases=CASES):
     ("backend", "cases"),
     [
         ("torch", list(CASES)),
-        ("jax", ["rnn"]),
+        pytest.param("jax", ["rnn"], marks=pytest.mark.slow),
         pytest.param("jax", ["bag", "first", "several"], marks=pytest.mark.slow),
     ],
 )

@@ -52,6 +52,7 @@ def one_epoch(short, tmp_path):
     return shutil.copytree(short, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_run_learns_and_keeps_the_best(data, tmp_path):
     settings = training(
         epochs=24, learning_rate=1e-2, tokens_per_batch=128, score_epochs=12, score_pairs=10
@@ -171,6 +172,7 @@ def test_the_default_average_suits_short_runs(data, tmp_path):
     assert ema_momentum(30 * 5) == pytest.approx(1 - 10 / 150)
 
 
+@pytest.mark.slow
 def test_of_equal_bleu_the_lower_loss_is_kept(data, tmp_path, monkeypatch, eager):
     """BLEU is 0 as long as no four words in a row are right, and for sides of fewer words."""
     monkeypatch.setattr(Translator, "translate", lambda self, texts, *_, **__: texts)

@@ -274,6 +274,7 @@ def test_saved_model_needs_tensorflow_alone(translator, tmp_path):
         translator.export(path)
 
 
+@pytest.mark.slow
 def test_mixed_precision_trains_and_translates(tokenizer, tmp_path, eager):
     keras.utils.set_random_seed(0)
     translator = Translator(tokenizer, CONFIG, dtype="mixed_bfloat16")

@@ -3,6 +3,7 @@
 import functools
 
 import keras
+from kept import kept
 
 from keras_attn.tasks import Translator
 from keras_attn.text import BytePairTokenizer
@@ -26,6 +27,10 @@ def tokenizer():
 @functools.cache
 def fitted():
     """A Transformer that has learned the pairs; nobody changes it."""
+    return kept(Translator, _train)
+
+
+def _train():
     keras.utils.set_random_seed(0)
     translator = Translator(tokenizer(), CONFIG, max_source_length=24)
     translator.fit(

@@ -251,6 +251,7 @@ def test_vocabulary_files(tmp_path):
         WordPieceTokenizer.from_vocabulary_file(path)
 
 
+@pytest.mark.slow
 def test_accents_are_a_setting_of_their_own():
     vocabulary = [*SPECIAL, "cafe", "café", "Cafe", "Café"]
     settings_of = {(True, None): 4, (True, False): 5, (False, True): 6, (False, None): 7}

@@ -404,6 +404,7 @@ def test_files_that_are_no_checkpoint(tmp_path, monkeypatch):
         load_training_state(tmp_path / "newer.npz", make_model())
 
 
+@pytest.mark.slow
 def test_half_precision_with_a_loss_scale(tmp_path):
     def make():
         keras.config.set_dtype_policy("mixed_float16")

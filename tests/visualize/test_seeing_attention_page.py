@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from keras_attn import visualize
 from keras_attn.tasks import TextClassifier, Translator
 from keras_attn.text import BytePairTokenizer
@@ -11,6 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "seeing_attention.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_code_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tokenizer = BytePairTokenizer.train(["a warm film", "ein Hund"], 259)
