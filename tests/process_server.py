@@ -10,6 +10,7 @@ import io
 import json
 import os
 import runpy
+import signal
 import sys
 import traceback
 import types
@@ -25,6 +26,8 @@ def run(request: dict[str, Any]) -> int:
     sys.stdin = io.StringIO(request["stdin"])
     sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
     sys.stderr = os.fdopen(os.dup(2), "w", encoding="utf-8", buffering=1)
+    # As where a shell starts it: with `&` or `nohup` the tests themselves would ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(request["environment"])
     os.chdir(request["cwd"])
     sys.path[:0] = request["path"]

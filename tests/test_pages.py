@@ -270,6 +270,13 @@ def served(names, folder, printed):
         place = next((k for k, word in MARKS.items() if word in said), "translate_de")
         found = ask(folder / place / "1", request)
         assert form(found) == form(answer), request
+    assert "eine Katze" in printed
+    (block,) = (b for _, b in blocks("serving.md", "sh") if b.startswith("saved_model_cli"))
+    for line in block.replace("\\\n", "").splitlines():
+        script = "from tensorflow.python.tools.saved_model_cli import main; main()"
+        _, *arguments = shlex.split(line)
+        shown = run_python("tensorflow", script, *arguments, cwd=folder).stdout
+    assert "b'eine Katze'" in shown
 
 
 MARKS = {"sentiment": "film", "writer": "prompt", "captions": "b64"}

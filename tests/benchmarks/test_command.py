@@ -165,7 +165,7 @@ def test_a_quick_run(tmp_path):
     assert "| keras_attn, TensorFlow |" in done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.by_hand
 @pytest.mark.parametrize("suite", SUITES)
 def test_all_suites_run(suite, tmp_path):
     found, done = quick(tmp_path, "--only", suite, "--backend", "tensorflow", "jax", "torch")

@@ -211,9 +211,10 @@ def test_a_frozen_encoder_reads_each_picture_once(place, tmp_path, monkeypatch):
     scores = captioner.evaluate(images_of(place, range(6)), 2, tokenization="plain")
     assert scores.cider == pytest.approx(found.best_score, rel=1e-3)
     # Another run takes the features from there.
-    monkeypatch.setattr(captioner._search.__class__, "regions", None)
     dev, model = images_of(place, range(6)), {**model, "num_layers": 2}
-    assert train(tmp_path / "b", *arguments[1:2], model, *arguments[3:], dev, **encoder)
+    with monkeypatch.context() as patch:
+        patch.setattr(captioner._search.__class__, "regions", None)
+        assert train(tmp_path / "b", *arguments[1:2], model, *arguments[3:], dev, **encoder)
     # And another encoder may not.
     monkeypatch.setattr(
         image_encoder_config, "applications_encoder", lambda *a: small("soft").encoder

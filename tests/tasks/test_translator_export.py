@@ -1,9 +1,7 @@
 """The n best translations, and the SavedModel's two signatures, on ordinary and hostile texts."""
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import keras
@@ -482,31 +480,3 @@ def test_the_examples_of_every_export_are_hostile_too(translator):
     assert {"", " \n\t "} <= set(texts)
     for odd in ("\x00", "\n", "\u200d", "\u0301", "\u05e9", "  ", "\u00a0"):
         assert any(odd in text for text in texts), odd
-
-
-@pytest.mark.slow
-def test_the_page_on_serving_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
-    names = {}
-    for block in page.split("```python\n")[1:]:
-        exec(block.split("```")[0], names)
-    shown = capsys.readouterr().out
-    assert "eine Katze" in shown
-    commands = [
-        line.removeprefix("saved_model_cli run ").removesuffix(" \\")
-        for line in page.splitlines()
-        if line.startswith("saved_model_cli run")
-    ]
-    assert len(commands) == 1
-    tool = "from tensorflow.python.tools.saved_model_cli import main; main()"
-    done = subprocess.run(
-        f"{sys.executable} -c '{tool}' run {commands[0]}",
-        shell=True,
-        cwd=tmp_path,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "b'eine Katze'" in done.stdout
