@@ -127,6 +127,7 @@ def test_n_best_and_their_alignments(translator):
         translator.align("one", layer=1)
 
 
+@pytest.mark.slow
 def test_without_attention_nothing_is_aligned(blind):
     with pytest.raises(ValueError, match="attention='none' aligns nothing"):
         blind.align("the one and two")

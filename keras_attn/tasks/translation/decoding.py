@@ -181,40 +181,19 @@ class TranslationSearch:
     # Tensors: for any backend, and for the export
 
     def search(
-        self, ids: Tensor, max_length: Any, beams: int, alpha: float, count: int = 1
-    ) -> Generation:
-        """Beam search from source ids `(B, S)`: the `count` best."""
-        return self._search(*self.layers.encode(ids), ids, max_length, beams, alpha, count)
-
-    def search_and_align(
         self,
         ids: Tensor,
         max_length: Any,
         beams: int,
         alpha: float,
-        count: int,
-        trim: bool = True,
-    ) -> tuple[Generation, Tensor]:
-        """As `search`, with the weights `(B, R, T, S)` of `SequenceDecoder.align_found`.
+        count: int = 1,
+        encoded: tuple[Tensor, Tensor] | None = None,
+    ) -> Generation:
+        """Beam search from source ids `(B, S)`: the `count` best.
 
-        With `trim`, which XLA does not know, T is the length of the longest that was found.
+        `encoded` is what `layers.encode(ids)` returns, if the caller has it.
         """
-        memory, mask = self.layers.encode(ids)
-        found = self._search(memory, mask, ids, max_length, beams, alpha, count)
-        if trim:
-            found = found._replace(tokens=found.tokens[:, :, : ops.max(found.lengths)])
-        return found, self.layers.align_found(memory, mask, found, self.target_tokenizer.start_id)
-
-    def _search(
-        self,
-        memory: Tensor,
-        mask: Tensor,
-        ids: Tensor,
-        max_length: Any,
-        beams: int,
-        alpha: float,
-        count: int,
-    ) -> Generation:
+        memory, mask = encoded or self.layers.encode(ids)
         tokenizer = self.target_tokenizer
         start = ops.zeros_like(ids[:, :1]) + ops.cast(tokenizer.start_id, ids.dtype)
         return beam_search(
@@ -232,6 +211,25 @@ class TranslationSearch:
             pad_id=tokenizer.pad_id,
             suppressed_ids=(tokenizer.pad_id, tokenizer.start_id),
         )
+
+    def search_and_align(
+        self,
+        ids: Tensor,
+        max_length: Any,
+        beams: int,
+        alpha: float,
+        count: int,
+        trim: bool = True,
+    ) -> tuple[Generation, Tensor]:
+        """As `search`, with the weights `(B, R, T, S)` of `SequenceDecoder.align_found`.
+
+        With `trim`, which XLA does not know, T is the length of the longest that was found.
+        """
+        memory, mask = self.layers.encode(ids)
+        found = self.search(ids, max_length, beams, alpha, count, (memory, mask))
+        if trim:
+            found = found._replace(tokens=found.tokens[:, :, : ops.max(found.lengths)])
+        return found, self.layers.align_found(memory, mask, found, self.target_tokenizer.start_id)
 
     def align(
         self, text: str, source: list[int], target: list[int] | None, layer: int
