@@ -132,7 +132,8 @@ def encoder_decoder(case: dict, jit: bool) -> Job:
 
 def _block(cls: type, case: dict):
     rate = case["dropout"]
-    return cls(case["heads"], case["intermediate"], dropout=rate, attention_dropout=rate)
+    settings = {"dropout": rate, "attention_dropout": rate}
+    return cls(case["heads"], intermediate_dim=case["intermediate"], **settings)
 
 
 def encoder_stack(case: dict, jit: bool) -> Job:

@@ -1,5 +1,6 @@
 """The command line: lists, refusals, and a quick run."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -163,6 +164,18 @@ def test_a_quick_run(tmp_path):
         assert row["values"]["flops"] == 3 * 2 * (24 * 8 * 16**2 + 4 * 8**2 * 16)
     assert found["command"].startswith("python -m benchmarks run --quick")
     assert "| keras_attn, TensorFlow |" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", SUITES.values(), ids=SUITES)
+def test_our_jobs_run(suite):
+    """What is ours in each case, at quick sizes; the test below runs all, in their processes."""
+    sizes = {**suite.sizes, **suite.quick}
+    for case in suite.cases(sizes):
+        for contender in contenders(case, ["TensorFlow"]):
+            if contender.ours:
+                peer = importlib.import_module(contender.family.module)
+                getattr(peer, case.job)({**sizes, **case.values}, **contender.settings).run()
 
 
 @pytest.mark.by_hand
