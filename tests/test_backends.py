@@ -137,7 +137,9 @@ def pooled():
 
 def bag():
     """A text classifier with pairs."""
-    config = models.BagClassifierConfig(11, 3, dim=D, dropout=0.0, pair_buckets=60)
+    config = models.BagClassifierConfig(
+        11, 3, dim=D, dropout=0.0, word_dropout=0.0, pair_buckets=60
+    )
     inputs = {"token_ids": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32")}
     model = config.build()
     return keras.Model({"token_ids": model.input}, model.output), inputs
