@@ -152,7 +152,7 @@ def test_errors_on_jax(jax_run):
             ("`devices`", "'0'"),
             ("4 devices", "1 x 3"),
             ("4 devices", "4 x 2"),
-            ("/self_attention/output/kernel' of shape (16, 16)", "16 is no multiple"),
+            ("/self_attention/output/kernel' of shape (16, 16)", "16 is not a multiple"),
             ("/embedding/embeddings' of shape (23, 16)", "shard_embeddings=False"),
             (),
             ("`model_parallel_dim_name`", "['batch']", "'model'"),
