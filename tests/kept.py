@@ -17,9 +17,9 @@ def kept(kind: type, train: Callable[[], Any]) -> Any:
 
     Args:
         kind: Class of the task.
-        train: Makes it; called in one process.
+        train: Makes it; called in one process. The file has its name.
     """
-    file = FOLDER / f"{kind.__name__}.task"
+    file = FOLDER / f"{train.__module__}.{train.__name__}.task"
     with open(file.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # waits for the one that trains
         if file.exists():
