@@ -17,12 +17,40 @@ TASKS = {
         ("evaluate", "export", "fit", "predict", "prepare", "quantize"),
     ),
     "text-generation": (
-        "Write texts: a language model of characters, trained on a text of your own.",
+        "Write texts: a language model, trained on a text of your own.",
         ("evaluate", "export", "fit", "predict", "quantize"),
     ),
     "text-classification": (
-        "Classify texts: films by their reviews, or any labelled texts of your own.",
+        "Classify texts, or pairs of texts: films by their reviews, or texts of your own.",
         ("evaluate", "explain", "export", "fit", "predict", "quantize"),
+    ),
+    "entailment": (
+        "Say whether a text follows from another one, and which words were compared.",
+        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
+    ),
+    "tagging": (
+        "Label the words of sentences: names of people and places, or parts of speech.",
+        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
+    ),
+    "question-answering": (
+        "Answer questions by a part of a text.",
+        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
+    ),
+    "pretraining": (
+        "Pretrain an encoder (BERT) on a text of your own: masked words, next sentences.",
+        ("evaluate", "explain", "export", "fit", "predict", "prepare", "quantize"),
+    ),
+    "similarity": (
+        "Score how similar two texts are, and make vectors of texts.",
+        ("embed", "evaluate", "explain", "export", "fit", "predict", "quantize"),
+    ),
+    "answer-selection": (
+        "Find the answers to questions among many: by words, by vectors, or by both.",
+        ("evaluate", "export", "fit", "index", "pairs", "predict", "quantize"),
+    ),
+    "conversation": (
+        "Answer the turns of a conversation: a model trained on your dialogues.",
+        ("chat", "evaluate", "export", "fit", "predict", "quantize"),
     ),
     "captioning": (
         "Caption pictures: emoji by their names, or any captioned pictures of your own.",

@@ -29,6 +29,7 @@ def export_text_functions(
     tolerance: float = 1e-4,
     overwrite: bool = False,
     requirements: Sequence[str] = ("tensorflow",),
+    taken: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Exports functions of strings, loads them again, and compares their outputs.
 
@@ -49,6 +50,7 @@ def export_text_functions(
         tolerance: Greatest difference allowed for floats.
         overwrite: Whether an existing SavedModel is replaced.
         requirements: Modules that a process must import to load the SavedModel.
+        taken: Names of the inputs of a signature, by its name; all inputs if it is not there.
 
     Raises:
         FileExistsError: If the folder exists and is not empty, unless it is a SavedModel and
@@ -91,7 +93,11 @@ def export_text_functions(
             name: tf.function(tracing_for(xla=False)(f), autograph=False)
             for name, f in functions.items()
         }
-        signatures = {name: f.get_concrete_function(**specs) for name, f in functions.items()}
+        taken = {name: (taken or {}).get(name, tuple(inputs)) for name in functions}
+        signatures = {
+            name: f.get_concrete_function(**{x: specs[x] for x in taken[name]})
+            for name, f in functions.items()
+        }
         tf.saved_model.save(module, str(folder), signatures=signatures)
         packages = [name.replace("_", "-") for name in requirements]
         lines = [f"{name}=={importlib.metadata.version(name)}\n" for name in packages]
@@ -99,7 +105,7 @@ def export_text_functions(
 
         loaded = tf.saved_model.load(str(folder)).signatures
         for name, outputs in expected.items():
-            received = loaded[name](**inputs)
+            received = loaded[name](**{x: inputs[x] for x in taken[name]})
             for output, values in outputs.items():
                 check_equal(f"{name}: {output}", received[output].numpy(), values, tolerance)
 

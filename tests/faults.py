@@ -85,6 +85,20 @@ def faults() -> list[Fault]:
     return found
 
 
+def stale(fault: Fault) -> str:
+    """Why a fault cannot be tried any more; empty if it can."""
+    path = HERE.parent / "keras_attn" / fault.file
+    count = path.read_text(encoding="utf-8").count(fault.old) if path.exists() else 0
+    if count != 1:
+        return f"{fault.name}: the old text is there {count} times"
+    for test in fault.tests:
+        file, *names = test.split("::")
+        text = (HERE / file).read_text(encoding="utf-8") if (HERE / file).exists() else ""
+        if not text or (names and f"def {names[-1].split('[')[0]}" not in text):
+            return f"{fault.name}: there is no {test}"
+    return ""
+
+
 def run(folder: Path, tests: list[str]) -> Run:
     """Runs tests in a fork: it has imported what is not ours, and nothing of `keras_attn`."""
     began = time.monotonic()

@@ -1,5 +1,6 @@
 """What TensorFlow saves gives its numbers on JAX and PyTorch, and trains there as here."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -216,6 +217,41 @@ def modern():
     return keras.Model(given, [y, heads, own[0], cross[0]]), inputs
 
 
+def bert():
+    """Masked words at places and next sentences, with segments by a separator; tags without."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    mask = keras.Input((None,), dtype="bool", name="mask")
+    places = keras.Input((2,), dtype="int32", name="places")
+    sizes = {"dim": D, "num_layers": 1, "num_heads": N, "intermediate_dim": F}
+    config = models.BertConfig(11, **sizes, sequence_length=9, dropout=0.0)
+    given = {"token_ids": ids, "padding_mask": mask}
+    heads = ("masked_words", "next_sentence")
+    found = models.with_heads(config, heads, at_positions=True)(
+        {**given, "segment_ids": layers.TokenSegments(4)(ids), "masked_positions": places}
+    )
+    bare = dataclasses.replace(config, num_segments=None, pooler_activation=None)
+    tags = models.with_heads(bare, ("tags",), 3, name="tagger")(given)
+    inputs = {
+        "ids": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]], "int32"),
+        "mask": np.arange(5) < [[5], [3]],
+        "places": np.array([[1, 4], [2, 0]], "int32"),
+    }
+    outputs = [found[head] for head in heads] + [tags["tags"]]
+    return keras.Model({x.name: x for x in (ids, mask, places)}, outputs), inputs
+
+
+def entailment():
+    """Two texts, one of them without a word in a row; word-by-word attention."""
+    config = models.EntailmentConfig(
+        11, num_classes=3, dim=D, units=6, projection_dim=5, dropout=0.0
+    )
+    inputs = {
+        "premise_ids": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0], [1, 2, 0, 0, 0]], "int32"),
+        "hypothesis_ids": np.array([[5, 3, 0, 0], [5, 8, 9, 7], [0, 0, 0, 0]], "int32"),
+    }
+    return config.build(), inputs
+
+
 MODELS = {
     "translator": translator,
     "modern": modern,
@@ -225,6 +261,8 @@ MODELS = {
     "bag": bag,
     "pictures": pictures,
     "captions": captions,
+    "bert": bert,
+    "entailment": entailment,
 }
 
 

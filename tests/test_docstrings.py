@@ -17,6 +17,7 @@ from keras_attn import (
     fields,
     generation,
     images,
+    interop,
     layers,
     metrics,
     models,
@@ -35,14 +36,14 @@ MODULES = sorted(
 ROOMS = (
     ops, layers, models, generation, text, records, images, corpora,
     batches, training, metrics, adapt, visualize, explain, settings,
-    fields, tasks,
+    fields, tasks, interop,
 )  # fmt: skip
 WITHOUT_EXAMPLE = {
     # What functions return, described field by field.
     "AttentionKey", "AttentionMaps", "Generation", "Decoder",
     "NBestTranslations", "TranslationScores", "TranslationSplits",
     # What docs/new_task.md shows.
-    "Task",
+    "Task", "EncoderTask",
     # What needs the network, and what it raises.
     "load_home_assistant", "DownloadError",
 }  # fmt: skip

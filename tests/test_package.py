@@ -7,6 +7,7 @@ import sys
 import venv
 from pathlib import Path
 
+import faults
 import pytest
 
 import keras_attn
@@ -16,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = [
     "version", "files", "white_space", "settings", "ops", "layers", "text", "fields", "records",
     "images", "corpora", "batches",
-    "training", "metrics", "adapt", "generation", "models", "export", "visualize",
+    "training", "metrics", "adapt", "generation", "models", "export", "interop", "visualize",
     "explain", "tasks", "cli", "__main__",
 ]  # fmt: skip
 
@@ -34,6 +35,11 @@ def test_rooms_import_downwards_only():
                 other = node.module.split(".")[1]
                 assert ROOMS.index(other) <= ROOMS.index(room), f"{path} imports {other}"
     assert seen == set(ROOMS)
+
+
+def test_deliberate_faults_can_be_made():
+    """Faults name code and tests that are there. `tests/faults.py` tries whether they are found."""
+    assert [why for fault in faults.faults() if (why := faults.stale(fault))] == []
 
 
 def test_five_layers_at_the_top():

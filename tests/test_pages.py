@@ -19,15 +19,32 @@ from keras_attn import tasks
 from keras_attn.batches import TokenBatches
 from keras_attn.cli.main import keras_attn_command
 from keras_attn.cli.task_command import merged
-from keras_attn.models import TransformerEncoderDecoderConfig, patch_encoder
+from keras_attn.models import (
+    BertConfig,
+    GptConfig,
+    TransformerEncoderDecoderConfig,
+    patch_encoder,
+)
 from keras_attn.settings import read_settings
-from keras_attn.text import BytePairTokenizer, CharacterTokenizer
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer, WordPieceTokenizer
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.name: path for path in [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]}
 NAMED = {
     task.name: task
-    for task in (tasks.Captioner, tasks.TextClassifier, tasks.TextGenerator, tasks.Translator)
+    for task in (
+        tasks.AnswerSelector,
+        tasks.Captioner,
+        tasks.EntailmentClassifier,
+        tasks.Pretrainer,
+        tasks.QuestionAnswerer,
+        tasks.SimilarityScorer,
+        tasks.Tagger,
+        tasks.Talker,
+        tasks.TextClassifier,
+        tasks.TextGenerator,
+        tasks.Translator,
+    )
 }
 TASKS = {"captioning.md": tasks.Captioner}
 """The tasks whose settings files stand on a page."""
@@ -40,8 +57,9 @@ ELSEWHERE = {
 }
 """Pages whose code cannot run here, with the reason or the test that runs it."""
 SLOW = {
-    "README.md", "captioning.md", "decoding.md", "sentiment.md", "serving.md", "speed.md",
-    "text_generation.md", "translation.md",
+    "README.md", "answer_selection.md", "bert.md", "captioning.md", "conversation.md",
+    "decoding.md", "entailment.md", "fine_tuning.md", "question_answering.md", "sentiment.md",
+    "serving.md", "similarity.md", "speed.md", "text_generation.md", "translation.md",
 }  # fmt: skip
 
 
@@ -129,11 +147,14 @@ def test_a_table_has_the_defaults_as_they_are():
     for line in PAGES["sentiment.md"].read_text(encoding="utf-8").splitlines():
         if line.startswith("| `--"):
             names, values = (re.sub(r"[|`]|^ ?--", "", x) for x in line.split(" | ")[:2])
-            for name, value in zip(names.split(", "), values.split(", "), strict=True):
+            names = names.split(", ")
+            # A default that depends on the model has commas of its own.
+            values = values.split(", ") if len(names) > 1 else [values]
+            for name, value in zip(names, values, strict=True):
                 default = defaults[name.strip("- ").replace("-", "_")]
                 assert value == ("none" if default in ("", None) else str(default)), name
                 found += 1
-    assert found == 21
+    assert found == 24
 
 
 def test_every_page_is_short_of_100_columns():
@@ -222,16 +243,76 @@ def serving(folder, _):
     tasks.TextGenerator(CharacterTokenizer.train(texts), {"units": 8, "dim": 8}).export(
         folder / "writer/1"
     )
+    sizes = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
+    tasks.Pretrainer.create([["a warm film"], ["dull"]], {"max_length": 16}, sizes).export(
+        folder / "words/1", top_k=2
+    )
+    tagger = tasks.Tagger.create([(["Ada", "codes"], ["B-PER", "O"])], {"max_length": 16}, sizes)
+    tagger.model.get_layer("tags").bias.assign([0.0, 99.0, 0.0])  # every word is a person
+    tagger.export(folder / "names/1")
+    answers = [("Where does Zoë live?", "Zoë lives in Oslo, not in Rome.", ["Oslo"])]
+    tasks.QuestionAnswerer.create(
+        answers, {"max_length": 64, "max_question_length": 24}, sizes
+    ).export(folder / "answers/1", n_best=2)
+    similar = [(("a hound", "a dog"), 5.0), (("a hound", "the sea"), 0.0)]
+    tasks.SimilarityScorer.create(similar, {"max_length": 16}, sizes).export(
+        folder / "similar/1", normalize=True
+    )
+    pairs = [("the dog runs .", "a cat runs .", "no"), ("the dog runs .", "a dog runs .", "yes")]
+    small = {"attention": "matching", "dim": 8, "units": 8, "projection_dim": 0}
+    tasks.EntailmentClassifier.create(pairs, {"train": ""}, small).export(folder / "entailment/1")
     encoder = patch_encoder((4, 8), 4, num_layers=1, dim=8, num_heads=2, intermediate_dim=8)
+    tasks.AnswerSelector.create(
+        [("a clock?", "the clock"), ("a dog?", "a dog")], {"max_length": 16}, sizes
+    ).export(folder / "search/1", top_k=2)
     tasks.Captioner(tokenizer, encoder, {"dim": 8, "units": 8}, 8).export(
         folder / "captions/1", beams=4, num_return_sequences=2
     )
     return {}
 
 
+def pretrained(folder, _):
+    """As many layers as MiniLM, of few weights."""
+    words = ["in", "spring", "a", "clock"]
+    tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words])
+    config = BertConfig(9, dim=8, num_layers=6, num_heads=2, intermediate_dim=8, sequence_length=16)
+    keras_attn.interop.save_pretrained(folder / "minilm", config.build(), config, tokenizer)
+    return gpt2(folder, _)
+
+
+def gpt2(folder, _):
+    """A GPT-2 of few weights."""
+    texts = ["In the beginning, once upon a time"]
+    tokenizer = BytePairTokenizer.train(texts, 260, normalize=False, pattern="gpt2")
+    config = GptConfig(260, dim=8, num_layers=1, num_heads=2, intermediate_dim=8)
+    keras_attn.interop.save_pretrained(folder / "gpt2", config.build(), config, tokenizer)
+    return {}
+
+
+def similarity(folder, _):
+    words = "a the dog hound runs is running clock in spring sea cold".split()
+    tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words])
+    config = BertConfig(16, dim=8, num_layers=1, num_heads=2, intermediate_dim=8)
+    keras_attn.interop.save_pretrained(folder / "minilm", config.build(), config, tokenizer)
+    return {}
+
+
+def bert(folder, _):
+    """Documents of two topics, each of two or three sentences."""
+    topics = [
+        ["the dog barks loudly", "it runs home", "it sleeps in the house"],
+        ["a fish swims deep", "the water is cold", "a ship sails on the sea"],
+    ]
+    documents = ["\n".join(topics[i % 2][: 2 + i % 3 % 2]) for i in range(200)]
+    (folder / "corpus.txt").write_text("\n\n".join(documents), encoding="utf-8")
+    return {}
+
+
 SETUPS = {
-    "README.md": readme, "captioning.md": captioning, "sentiment.md": sentiment,
-    "serving.md": serving, "speed.md": speed,
+    "README.md": readme, "answer_selection.md": similarity, "bert.md": bert,
+    "captioning.md": captioning, "pretrained.md": pretrained,
+    "sentiment.md": sentiment, "serving.md": serving, "similarity.md": similarity,
+    "speed.md": speed, "text_generation.md": gpt2,
 }  # fmt: skip
 
 
@@ -248,11 +329,12 @@ def sentiment_learnt(names, folder, printed):
 
 
 def text_generation_learnt(names, folder, printed):
-    score, text, texts, served = printed.rsplit("\n", 4)[:-1]
+    score, text, texts, streamed, served = printed.rsplit("\n", 5)[:-1]
     assert "bits per character of 258" in score
     assert names["generator"].evaluate(names["test"]).bits_per_character < 1
     assert text.startswith("to be")
     assert [text[:4] for text in eval(texts)] == ["to b", "that"]
+    assert f"to be{streamed}" == names["generator"].generate("to be", 60, stop="\n")
     assert eval(served) == names["generator"].generate(["to be", ""], 20, top_p=0.9, seed=[1, 2])
 
 
@@ -264,10 +346,10 @@ def served(names, folder, printed):
     """Each request gets an answer like the one after it, as TensorFlow Serving packs both."""
     text = PAGES["serving.md"].read_text(encoding="utf-8").split("## TensorFlow Serving")[1]
     exchanged = [json.loads(part.split("```")[0]) for part in text.split("```json\n")[1:]]
-    assert len(exchanged) == 14
+    assert len(exchanged) == 30
     for request, answer in zip(exchanged[::2], exchanged[1::2], strict=True):
         said = json.dumps(request)
-        place = next((k for k, word in MARKS.items() if word in said), "translate_de")
+        place = next((k for k, of in MARKS.items() if any(w in said for w in of)), "translate_de")
         found = ask(folder / place / "1", request)
         assert form(found) == form(answer), request
     assert "eine Katze" in printed
@@ -279,7 +361,17 @@ def served(names, folder, printed):
     assert "b'eine Katze'" in shown
 
 
-MARKS = {"sentiment": "film", "writer": "prompt", "captions": "b64"}
+MARKS = {
+    "answers": ("question",),
+    "similar": ("hound", "embed"),
+    "entailment": ("premise",),
+    "words": ("[MASK]", "second"),
+    "sentiment": ("film",),
+    "names": ("Ada",),
+    "search": ("clock",),
+    "writer": ("prompt",),
+    "captions": ("b64",),
+}
 
 
 def ask(folder, request):
@@ -319,7 +411,40 @@ def form(value):
     return str if isinstance(value, bytes) else type(value)
 
 
+def pretrained_reported(names, folder, printed):
+    (report,) = (block for _, block in blocks("pretrained.md", "text"))
+    assert printed.startswith(f"{report}['classes/kernel', 'classes/bias']\n")
+    assert "new and random: 2 tensors of head" in printed
+    assert keras_attn.interop.read_pretrained("reviews").labels == ["bad", "fair", "good"]
+
+
+def bert_learnt(names, folder, printed):
+    (report,) = (block for _, block in blocks("bert.md", "text") if block.startswith("loaded"))
+    assert f"{report}Prediction(" in printed
+    assert names["pretrainer"].evaluate(names["held_out"]).accuracy > 0.3
+    assert {path.name for path in folder.iterdir()} == {
+        "corpus.txt", "encoder.task", "heads.html", "saved_model",
+    }  # fmt: skip
+
+
+def tagging_learnt(names, folder, printed):
+    assert "PER Ada Lee 0 7\nLOC Rome 13 17\n" in printed
+    explanation = names["explanation"]
+    assert explanation.label == "B-LOC" and explanation.strongest(1)[0][1] > 0
+    assert "[[b'Ada Lee' b'Rome']] [[b'PER' b'LOC']]" in printed
+    assert "[[b'B-PER' b'O' b'B-LOC']]" in printed
+
+
+def answers_learnt(names, folder, printed):
+    assert "Oslo 13 17\n" in printed
+    assert names["explanation"].marked == (13, 17) and Path("why.html").exists()
+    assert "\nRome [b'Rome'" in printed
+
+
 CHECKS = {
-    "decoding.md": decoding_searched, "sentiment.md": sentiment_learnt, "serving.md": served,
+    "question_answering.md": answers_learnt,
+    "bert.md": bert_learnt, "fine_tuning.md": tagging_learnt,
+    "decoding.md": decoding_searched, "pretrained.md": pretrained_reported,
+    "sentiment.md": sentiment_learnt, "serving.md": served,
     "text_generation.md": text_generation_learnt, "translation.md": translation_prepared,
 }  # fmt: skip

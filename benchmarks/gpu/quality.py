@@ -59,6 +59,27 @@ def text_generation(settings: dict[str, Any], progress: Progress) -> Iterator[di
     }
 
 
+def pretraining(settings: dict[str, Any], progress: Progress) -> Iterator[dict[str, Any]]:
+    """An encoder of plain text: masked words and next sentences of the held-out documents."""
+    run = progress.folder / "runs" / f"pretraining-{settings['seed']}"
+    command = Command("pretraining", run, settings, progress)
+    prepared = ["--prepared", str(data_of(settings, "pretraining"))]
+    command.fit(*prepared, "--seed", str(settings["seed"]), *settings["options"])
+    log = command.log()
+    best = min(log, key=lambda row: float(row["val_perplexity"]))
+    yield {
+        "name": f"pretraining, seed {settings['seed']}",
+        **{
+            name.removeprefix("val_"): round(float(best[name]), 4)
+            for name in (
+                "val_perplexity", "val_masked_words_accuracy", "val_next_sentence_accuracy"
+            )
+        },
+        "epochs": len(log),
+        "minutes": command.minutes(),
+    }  # fmt: skip
+
+
 def data_of(settings: dict[str, Any], name: str) -> Path:
     """A file or folder of `--data`.
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from benchmarks.suite import Contender, Family
 from benchmarks.suites.families import (
+    BERT,
+    HUB_BERT,
     KERAS_ATTN,
     KERAS_HUB,
     MARIAN,
@@ -217,6 +219,28 @@ def measured(
     )
 
 
+MASKED_WORDS = {
+    "dim": 768, "layers": 12, "heads": 12, "intermediate": 3072, "vocabulary": 30522,
+    "batch": 64, "length": 128, "longest": 128, "steps": 8, "dropout": 0.1, "share": 0.15,
+}  # fmt: skip
+TINY_MASKED_WORDS = {
+    "dim": 16, "layers": 1, "heads": 2, "intermediate": 32, "vocabulary": 60, "batch": 4,
+    "length": 16, "longest": 16, "steps": 2,
+}  # fmt: skip
+
+
+def masked_words(family: Family, group: str, seconds: float) -> Step:
+    """Training steps of BERT-base on masked words."""
+    case = {
+        "name": "dropout 0.1",
+        "function": "masked_words",
+        "values": {"policy": "mixed_bfloat16"},
+        "unit": "tokens",
+    }
+    contender = Contender(family, group)
+    return measured("masked-words", contender, MASKED_WORDS, TINY_MASKED_WORDS, [case], seconds)
+
+
 def peak(framework: str) -> Step:
     """The rate of matrix products."""
     settings = {
@@ -319,6 +343,25 @@ def tiny_shakespeare(seed: int) -> Step:
     )
 
 
+def pretraining(seed: int) -> Step:
+    """An encoder on plain text: masked words and next sentences."""
+    large = ["--epochs", "20", "--batch-size", "256", "--learning-rate", "1e-3"]
+    large += ["--dim", "512", "--num-layers", "8", "--num-heads", "8"]
+    large += ["--intermediate-dim", "2048", "--precision", "mixed_bfloat16"]
+    small = ["--dim", "16", "--num-layers", "1", "--num-heads", "2", "--intermediate-dim", "16"]
+    small += ["--epochs", "1", "--batch-size", "256", "--max-length", "32"]
+    return Step(
+        f"good/pretraining-{seed}",
+        "benchmarks.gpu.quality:pretraining",
+        120,
+        {"seed": seed, "backend": "jax", "options": large},
+        {"options": small},
+        None,
+        requires=("jax", "keras", "click", "tokenizers"),
+        sliced=True,
+    )
+
+
 def steps() -> list[Step]:
     """All of them, most important first."""
     auto, plain, chunked, stock, sdpa = ATTENTION
@@ -352,6 +395,9 @@ def steps() -> list[Step]:
         memory(stock, "JAX", 60),
         *(multi30k(direction, seed) for seed in range(3) for direction in ("de-en", "en-de")),
         *(tiny_shakespeare(seed) for seed in range(1)),
+        masked_words(BERT, "JAX", 120),
+        masked_words(HUB_BERT, "JAX", 120),
+        *(pretraining(seed) for seed in range(1)),
         encoder(32, KERAS_ATTN, "TensorFlow XLA", 240),
         encoder(32, KERAS_HUB, "TensorFlow XLA", 200),
         encoder(32, STOCK, "TensorFlow XLA", 200),

@@ -5,7 +5,9 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
+from benchmarks import encoder
 from benchmarks.peers import Job
 
 
@@ -93,3 +95,58 @@ def long(layer: Callable[[Any], Any], case: dict, jit: bool) -> Job:
     model = keras.Model(x, layer(keras.layers.Dense(case["dim"])(x)))
     given = vectors(case, "length")[0].astype("float32")
     return training(model, "mse", [(given, given)], jit)
+
+
+class Held(keras.utils.PyDataset):
+    """Batches that are there."""
+
+    def __init__(self, batches: list):
+        super().__init__()
+        self.batches = batches
+
+    def __len__(self):
+        return len(self.batches)
+
+    def __getitem__(self, index):
+        return self.batches[index]
+
+
+def masked_words(model: keras.Model, loss: Any, names: dict, case: dict, jit: bool) -> Job:
+    """Steps of `model.fit` on masked words, from batches that are held; the amount is positions.
+
+    Args:
+        model: From ids, segments, mask and masked positions to logits.
+        loss: A loss of logits, labels and weights.
+        names: Names of the model's inputs where they are not those of `encoder.masked_rows`.
+        case: Sizes.
+        jit: Whether XLA compiles.
+    """
+    model.compile("adam", loss, jit_compile=jit)
+    inputs, labels, weights = encoder.masked_rows(case)
+    rows = {names.get(name, name): value for name, value in inputs.items()}, labels, weights
+    batches = [
+        keras.tree.map_structure(lambda x, i=i: x[i : i + case["batch"]], rows)
+        for i in range(0, len(labels), case["batch"])
+    ]
+    amount = case["steps"] * case["batch"] * case["length"]
+    return Job(lambda: model.fit(Held(batches), shuffle=False, verbose=0), amount)
+
+
+def mean_vectors(x: Any, mask: Any) -> Any:
+    """Means `(B, D)` of the vectors `(B, S, D)` of real tokens."""
+    weight = ops.cast(ops.expand_dims(mask, -1), x.dtype)
+    return ops.sum(x * weight, axis=1) / ops.sum(weight, axis=1)
+
+
+def compiles_shapes(jit: bool) -> bool:
+    """Whether each shape of a batch is compiled anew."""
+    return jit or keras.backend.backend() == "jax"
+
+
+def reading(read: Callable[[np.ndarray], np.ndarray], case: dict, jit: bool) -> Job:
+    """Vectors of texts, batch by batch; the amount is texts.
+
+    A compiler that compiles each shape gets lengths that are multiples of `multiple`.
+    """
+    batches = encoder.read_batches(case, case["multiple"] if compiles_shapes(jit) else 1)
+    return Job(lambda: [read(ids) for ids in batches], case["texts"])

@@ -186,7 +186,7 @@ def small_batches(case: dict, jit: bool, at_once: int) -> Job:
     model = keras.Model(x, block(x))
     model.compile("adam", "mse", jit_compile=jit, steps_per_execution=at_once)
     given = keras_jobs.vectors(case, "length")[0].astype("float32")
-    data = Held([(given, given)] * case["batches"])
+    data = keras_jobs.Held([(given, given)] * case["batches"])
     return Job(lambda: model.fit(data, shuffle=False, verbose=0), case["batches"])
 
 
@@ -254,19 +254,5 @@ def fitting(case: dict, jit: bool, held: bool) -> Job:
     made, amount = _pairs(case)
     model = make_translator(case)
     model.compile("adam", MaskedCrossEntropy(), jit_compile=jit)
-    data = Held([made[i] for i in range(len(made))]) if held else made
+    data = keras_jobs.Held([made[i] for i in range(len(made))]) if held else made
     return Job(lambda: model.fit(data, shuffle=False, verbose=0), amount)
-
-
-class Held(keras.utils.PyDataset):
-    """Batches that are there."""
-
-    def __init__(self, batches: list):
-        super().__init__()
-        self.batches = batches
-
-    def __len__(self):
-        return len(self.batches)
-
-    def __getitem__(self, index):
-        return self.batches[index]

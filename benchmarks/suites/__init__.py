@@ -4,8 +4,10 @@ from benchmarks.suite import Suite
 from benchmarks.suites import (
     compiling,
     decoding,
+    encoder_inference,
     input_pipeline,
     loss,
+    masked_words,
     memory,
     options,
     quantization,
@@ -17,7 +19,9 @@ SUITES: dict[str, Suite] = {
     module.SUITE.name: module.SUITE
     for module in (
         training,
+        masked_words,
         decoding,
+        encoder_inference,
         quantization,
         memory,
         loss,

@@ -4,6 +4,14 @@ from benchmarks.suite import OURS, Family
 
 KERAS_ATTN = Family(OURS, "benchmarks.peers.ours")
 KERAS_HUB = Family("keras_hub", "benchmarks.peers.hub", requires=("keras_hub",))
+BERT = Family(OURS, "benchmarks.peers.bert")
+HUB_BERT = Family("keras_hub", "benchmarks.peers.hub_bert", requires=("keras_hub",))
+TORCH_BERT = Family(
+    "Hugging Face BERT",
+    "benchmarks.peers.torch_bert",
+    keras=False,
+    requires=("torch", "transformers"),
+)
 STOCK = Family("stock Keras layers", "benchmarks.peers.stock")
 PRODUCTS = Family("matrix products alone", "benchmarks.peers.products")
 MARIAN = Family(

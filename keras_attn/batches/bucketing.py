@@ -237,6 +237,28 @@ def teacher_forcing(
     return inputs, labels, (labels != pad_id).astype("float32")
 
 
+def join_small(
+    groups: Sequence[tuple[tuple[int, ...], np.ndarray]], least: int
+) -> list[tuple[tuple[int, ...], np.ndarray]]:
+    """Join groups of `merge_buckets`, of one side, that have fewer than `least` examples.
+
+    They go to the next longer ones; the longest takes of the one before it.
+
+    >>> groups = [((8,), np.array([1])), ((16,), np.array([0, 4])), ((32,), np.array([2]))]
+    >>> [(widths, members.tolist()) for widths, members in join_small(groups, 2)]
+    [((32,), [0, 1, 2, 4])]
+    """
+    joined: list[tuple[tuple[int, ...], np.ndarray]] = []
+    for widths, members in groups:
+        if joined and len(joined[-1][1]) < least:
+            members = np.sort(np.concatenate([joined.pop()[1], members]))
+        joined.append((widths, members))
+    if len(joined) > 1 and len(joined[-1][1]) < least:
+        (widths, last), (_, before) = joined.pop(), joined.pop()
+        joined.append((widths, np.sort(np.concatenate([before, last]))))
+    return joined
+
+
 def merge_buckets(
     widths: np.ndarray, kept: np.ndarray, max_shapes: int, most_cells: int = 256
 ) -> list[tuple[tuple[int, ...], np.ndarray]]:

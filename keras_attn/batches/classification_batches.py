@@ -132,6 +132,8 @@ class TextBatches(BucketedBatches):
         max_length: Most ids of a row, start and end included; longer texts are shortened, and
             counted in `truncated` and `lost_share`. None: all is kept.
         truncation: How they are shortened: `"head"`, `"tail"` or `"head_tail"`, as in `truncate`.
+        given_lengths: Number of ids of each text before somebody else shortened it, for `truncated`
+            and `lost_share`. None: nobody did.
         start_id: Id put before each text, such as that of BERT's `[CLS]`. None: nothing.
         end_id: Id put after it. None: nothing.
         pad_id: Id of padding; it must not occur in the data.
@@ -164,6 +166,7 @@ class TextBatches(BucketedBatches):
         tokens_per_batch: int | None = None,
         max_length: int | None = None,
         truncation: str = "head",
+        given_lengths: Any = None,
         start_id: int | None = None,
         end_id: int | None = None,
         pad_id: int = 0,
@@ -190,11 +193,12 @@ class TextBatches(BucketedBatches):
             raise ValueError("Expected at least one text. Received: no ids.")
         self.pad_id = pad_id
         self._num_examples = len(ids)
-        self._labels = _checked_labels(labels, len(ids))
-        self._weights = _checked_weights(weights, len(ids), labels is not None)
+        self._labels = check_labels(labels, len(ids))
+        self._weights = check_weights(weights, len(ids), labels is not None)
 
         room = None if max_length is None else max_length - around
         given = np.fromiter((len(row) for row in ids), "int64", len(ids))
+        given = given if given_lengths is None else np.asarray(given_lengths, "int64")
         truncate([], room or 1, truncation)  # checks the strategy
         if room is not None:
             ids = [truncate(row, room, truncation) for row in ids]
@@ -223,10 +227,16 @@ class TextBatches(BucketedBatches):
         rows = bucket.batch(picked)
         if self._labels is None:
             return (rows["ids"],)
+        return rows["ids"], *self._targets(bucket, picked, rows["members"])
+
+    def _targets(
+        self, bucket: Bucket, picked: np.ndarray, members: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and weights of the rows of a batch; those that only fill it have weight 0."""
         more = np.float32(bucket.packing.rows / bucket.packing.examples)
-        weights = self._weights[rows["members"]] * more
+        weights = self._weights[members] * more
         weights[len(picked) :] = 0.0
-        return rows["ids"], self._labels[rows["members"]], weights
+        return self._labels[members], weights
 
     def restore(self, outputs: Any) -> np.ndarray:
         """Brings what `model.predict(batches)` gave into the order of the texts.
@@ -278,7 +288,7 @@ class TextBatches(BucketedBatches):
         return self._lost_share
 
 
-def _checked_labels(labels: Any, count: int) -> np.ndarray | None:
+def check_labels(labels: Any, count: int) -> np.ndarray | None:
     """Classes as int32 (N,), or 0 and 1 as float32 (N, C)."""
     if labels is None:
         return None
@@ -294,7 +304,8 @@ def _checked_labels(labels: Any, count: int) -> np.ndarray | None:
     )
 
 
-def _checked_weights(weights: Any, count: int, labelled: bool) -> np.ndarray:
+def check_weights(weights: Any, count: int, labelled: bool) -> np.ndarray:
+    """Weights as float32 (N,), 1 where there are none."""
     if weights is None:
         return np.ones(count, "float32")
     if not labelled:

@@ -34,7 +34,9 @@ def check_files(files: tuple[Path, ...]) -> None:
             raise FileNotFoundError(f"Expected a file. Received: {path}, which is none.")
 
 
-def read_chunks(files: tuple[Path, ...], clean: Callable[[str], str] = str) -> Iterator[list[str]]:
+def read_chunks(
+    files: tuple[Path, ...], clean: Callable[[str], str] = str, size: int = 0
+) -> Iterator[list[str]]:
     """Reads the lines of files, split at newlines alone, some at a time.
 
     Bytes that are no UTF-8 are read as U+FFFD, with a warning at the end.
@@ -42,6 +44,7 @@ def read_chunks(files: tuple[Path, ...], clean: Callable[[str], str] = str) -> I
     Args:
         files: Their paths; `-` or none: standard input, from a terminal line by line.
         clean: Called with each line.
+        size: Largest number of lines of a list; if 0, many, and one from a terminal.
 
     Yields:
         Lists of lines, without their ends.
@@ -55,8 +58,8 @@ def read_chunks(files: tuple[Path, ...], clean: Callable[[str], str] = str) -> I
     [['one', 'two']]
     """
     standard = sys.stdin is not None and (not files or Path("-") in files)
-    size = 1 if standard and sys.stdin.isatty() else _CHUNK  # who types wants an answer
-    yield from _chunks((clean(line) for line in _lines(files)), size)
+    one = standard and sys.stdin.isatty()  # who types wants an answer
+    yield from _chunks((clean(line) for line in _lines(files)), size or (1 if one else _CHUNK))
 
 
 def _lines(files: tuple[Path, ...]) -> Iterator[str]:
@@ -104,7 +107,56 @@ class Reader(NamedTuple):
     """Called with these options; gives lists of inputs."""
 
 
+def _pairs(files: tuple[Path, ...]) -> Iterator[list[Any]]:
+    """Lines, those with a tab as pairs of what stands before and after it."""
+    for lines in read_chunks(files):
+        parts = [line.partition("\t") for line in lines]
+        yield [(first, second) if tab else first for first, tab, second in parts]
+
+
+def _only_pairs(files: tuple[Path, ...]) -> Iterator[list[Any]]:
+    """Lines with a tab as pairs; a ValueError at one without a tab."""
+    before = 0
+    for pairs in _pairs(files):
+        for number, pair in enumerate(pairs, start=before + 1):
+            if isinstance(pair, str):
+                raise ValueError(
+                    "Expected two texts with a tab between them on each line. Received: no tab in "
+                    f"line {number}, {pair[:80]!r}."
+                )
+        before += len(pairs)
+        yield pairs
+
+
+def _turns(files: tuple[Path, ...]) -> Iterator[list[Any]]:
+    """Lines as tuples of what stands between their tabs."""
+    for lines in read_chunks(files):
+        yield [tuple(line.split("\t")) for line in lines]
+
+
 READERS = {
+    "pairs": Reader(
+        (files_argument,),
+        "FILES have one text on each line, or two with a tab between them; standard input is read "
+        "if there are none. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
+        lambda files: check_files(files),
+        lambda files: _pairs(files),
+    ),
+    "only_pairs": Reader(
+        (files_argument,),
+        "FILES have two texts on each line, with a tab between them; standard input is read if "
+        "there are none. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
+        lambda files: check_files(files),
+        lambda files: _only_pairs(files),
+    ),
+    "turns": Reader(
+        (files_argument,),
+        "FILES have the turns so far of a conversation on each line, with tabs between them; "
+        "standard input is read if there are none. Bytes that are not UTF-8 are read as U+FFFD, "
+        "with a warning.",
+        lambda files: check_files(files),
+        lambda files: _turns(files),
+    ),
     "lines": Reader(
         (files_argument,),
         "FILES have one text on each line; standard input is read if there are none. Lines end at "
@@ -119,10 +171,15 @@ READERS = {
                 "--count", type=click.IntRange(1), default=1, show_default=True,
                 help="number of texts for each prompt",
             ),
+            click.option(
+                "--stream/--no-stream", default=None,
+                help="show texts while they are written, one after the other  [default: yes for "
+                "one text in a terminal]",
+            ),
         ),
         "The same command writes the same texts. Several texts are parted by a line of `-----`.",
-        lambda prompt, count: None,
-        lambda prompt, count: [[p for p in prompt or ("",) for _ in range(count)]],
+        lambda prompt, count, stream=None: None,
+        lambda prompt, count, stream=None: [[p for p in prompt or ("",) for _ in range(count)]],
     ),
 }  # fmt: skip
 """What a task's `predict` can read, by the names that `Task.reads` has."""

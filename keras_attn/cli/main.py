@@ -10,11 +10,21 @@ from zipfile import BadZipFile
 
 import click
 
+from keras_attn.cli.answer_selection import answer_selection
 from keras_attn.cli.captioning import captioning
+from keras_attn.cli.conversation import conversation
+from keras_attn.cli.pretraining import pretraining
+from keras_attn.cli.similarity import similarity
 from keras_attn.cli.task_command import task_command
 from keras_attn.cli.translation import translation
 from keras_attn.settings import WrongUse
-from keras_attn.tasks import TextClassifier, TextGenerator
+from keras_attn.tasks import (
+    EntailmentClassifier,
+    QuestionAnswerer,
+    Tagger,
+    TextClassifier,
+    TextGenerator,
+)
 from keras_attn.version import __version__
 
 _EPILOG = (
@@ -57,9 +67,15 @@ def keras_attn_command(debug: bool) -> None:
 
 
 keras_attn_command.add_command(translation)
-for task in (TextGenerator, TextClassifier):
+for task in (
+    TextGenerator, TextClassifier, Tagger, QuestionAnswerer, EntailmentClassifier,
+):  # fmt: skip
     keras_attn_command.add_command(task_command(task))
 keras_attn_command.add_command(captioning)
+keras_attn_command.add_command(pretraining)
+keras_attn_command.add_command(similarity)
+keras_attn_command.add_command(answer_selection)
+keras_attn_command.add_command(conversation)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

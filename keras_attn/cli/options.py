@@ -54,11 +54,16 @@ def make_option(option: Option) -> Callable:
     name, shown = option.name.replace("_", "-"), option.default
     if isinstance(shown, bool):
         shown = "yes" if shown else "no"
-    elif shown in ("", None):
+    elif shown in ("", None, ()):
         shown = "none"
     text = option.help if option.required else f"{option.help}  [default: {shown}]"
     if option.kind is bool:
         return click.option(f"--{name}/--no-{name}", option.name, default=None, help=text)
+    if option.kind is tuple:
+        return click.option(
+            f"--{name}", option.name, multiple=True, default=None, help=text,
+            callback=lambda context, parameter, given: given or None,
+        )  # fmt: skip
     kind: Any = str if option.kind is object else option.kind
     if option.choices:
         kind = click.Choice(option.choices)

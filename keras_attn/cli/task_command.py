@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import click
 
-from keras_attn.cli.lines import READERS, check_files, files_argument, read_chunks
+from keras_attn.cli.lines import READERS, check_files, files_argument
 from keras_attn.cli.options import FILE, config_option, device_option, make_option, model_option
 from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
 from keras_attn.cli.quantizing import quantize_command
@@ -197,6 +198,8 @@ def _fit(task: type[Task]) -> click.Command:
                 f"Best on the development {what}: {score} {run.best_score:.4f}, "
                 f"epoch {run.best_epoch}{note}"
             )
+        elif run.note:
+            click.echo(run.note)
         click.echo(str(run.best))
 
     about = (
@@ -245,9 +248,21 @@ def _predict(task: type[Task]) -> click.Command:
             loaded = task.load(model_file)
             file = open_output(output, stack)
             between = ""
-            for inputs in reader.chunks(**given):
-                for result in loaded.predict(inputs, **values):
-                    file.write(between + task.readable(result))
+            for inputs in READERS[loaded.reads].chunks(**given):
+                stream = given.get("stream")
+                if stream is None and "stream" in given:
+                    alone = len(inputs) == 1 and values.get("beams") is None
+                    stream = alone and output is None and os.isatty(1)
+                if stream:
+                    found = loaded.streamed(inputs, **values)
+                else:
+                    found = ([task.readable(x)] for x in loaded.predict(inputs, **values))
+                for pieces in found:
+                    file.write(between)
+                    for piece in pieces:
+                        file.write(piece)
+                        if stream:
+                            file.flush()
                     between = task.separator
                 file.flush()
             file.write("\n" if between else "")
@@ -273,10 +288,12 @@ def _explain(task: type[Task]) -> click.Command:
         check_output(output)
         with compute_on(device):
             values = values_of(task, "explain", settings, task.explain)
-            read = itertools.chain.from_iterable(read_chunks(files))
+            loaded = task.load(model_file)
+            reads = loaded.reads if loaded.reads in ("pairs", "only_pairs") else "lines"
+            read = itertools.chain.from_iterable(READERS[reads].chunks(files))
             lines = list(itertools.islice(read, limit))
             more = next(read, None) is not None
-            found = task.load(model_file).explain(lines, **values)
+            found = loaded.explain(lines, **values)
         with contextlib.ExitStack() as stack:
             open_output(output, stack).write(task.page(found, title))
         if more:
@@ -285,10 +302,10 @@ def _explain(task: type[Task]) -> click.Command:
             )
         click.echo(str(output))
 
+    reader = READERS[task.reads if task.reads in ("pairs", "only_pairs") else "lines"]
     about = (
-        "Write a page that shows what decided.\n\n"
-        "FILES have one text on each line; standard input is read if there are none. No more than "
-        "--limit texts are read."
+        f"Write a page that shows what decided.\n\n{reader.help}\n\n"
+        "No more than --limit texts are read."
     )
     return step_command(
         task,

@@ -1,7 +1,21 @@
 """Which inputs decided: explanations, alignments, and how far to trust them."""
 
 from keras_attn.explain.alignment import Alignment
+from keras_attn.explain.encoder_study import EncoderStudy, study_encoder, study_texts
 from keras_attn.explain.explanation import Explanation
 from keras_attn.explain.faithfulness import DeletionCurve, deletion_curve
+from keras_attn.explain.head_divergence import head_divergence
+from keras_attn.explain.head_roles import HeadRoles, head_roles
 
-__all__ = ["Alignment", "DeletionCurve", "Explanation", "deletion_curve"]
+__all__ = [
+    "Alignment",
+    "DeletionCurve",
+    "EncoderStudy",
+    "Explanation",
+    "HeadRoles",
+    "deletion_curve",
+    "head_divergence",
+    "head_roles",
+    "study_encoder",
+    "study_texts",
+]

@@ -36,6 +36,7 @@ class Alignment:
             literal `▁` or `<0x41>` cannot be told from a space or a byte.
         target_text: The text of the target tokens.
         unit: `"token"`, or `"word"` if both sides are words already.
+        title: What it shows, for pictures and pages.
 
     Raises:
         ValueError: If the weights do not fit the tokens, or the tokens do not fit a text.
@@ -57,6 +58,7 @@ class Alignment:
     source_text: str | None = None
     target_text: str | None = None
     unit: str = "token"
+    title: str = ""
 
     def __post_init__(self) -> None:
         for name in ("source_tokens", "target_tokens"):
@@ -101,9 +103,8 @@ class Alignment:
         total = target[1].sum(axis=1, keepdims=True)
         mean = target[1] / np.where(total > 0, total, 1)
         weights = mean @ self.weights.astype("float64") @ source[1].T
-        return Alignment(
-            source[0], target[0], weights, self.source_text, self.target_text, unit="word"
-        )
+        texts = (self.source_text, self.target_text)
+        return Alignment(source[0], target[0], weights, *texts, unit="word", title=self.title)
 
     def word_links(self, threshold: float | None = None) -> list[tuple[int, int]]:
         """Links each target word to the source word that it attended to most.
@@ -154,7 +155,7 @@ class Alignment:
 
         Args:
             path: File to write, if any.
-            title: Text above the picture.
+            title: Text above the picture; that of the alignment if None.
 
         Returns:
             A `matplotlib.figure.Figure`, which notebooks show.
@@ -166,6 +167,7 @@ class Alignment:
         'Hund'
         """
         source, target = self._labels()
+        title = (self.title or None) if title is None else title
         return plot_attention(self.weights, source, target, path, title)
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""Token weights of a text classifier: its own attention, and gradients of its decision."""
+"""Token weights of models of texts: their own attention, and gradients of their decisions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -153,12 +153,7 @@ def gradient_function(
             logits = ops.cast(rest([*embedded, ids], training=False), "float32")
             best = ops.cast(ops.argmax(logits, axis=-1), "int32")
             chosen = ops.where(classes < 0, best, ops.cast(classes, "int32"))
-            picked = ops.one_hot(chosen, logits.shape[-1], dtype="float32")
-            odds = ops.sum(picked * logits, axis=1)
-            if not multi_label:
-                # A number that no logit comes near, in place of the class itself.
-                odds = odds - ops.logsumexp(ops.where(picked > 0, -1e9, logits), axis=1)
-            return ops.sum(odds), logits
+            return ops.sum(log_odds(logits, chosen, multi_label)), logits
 
         embedded = embed(ids)
         logits, gradients = _gradients(decide, embedded)
@@ -174,7 +169,89 @@ def gradient_function(
     return run
 
 
-def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+def log_odds(logits: Tensor, classes: Tensor, multi_label: bool = False) -> Tensor:
+    """Computes the log-odds of a class of each row, `log(p / (1 - p))`.
+
+    Args:
+        logits: `(B, C)`.
+        classes: int `(B,)`.
+        multi_label: Whether the logits are log-odds already.
+
+    Returns:
+        `(B,)`.
+
+    Example:
+
+    >>> [round(float(x), 4) for x in log_odds(ops.log([[0.2, 0.8]]), ops.array([1]))]
+    [1.3863]
+    """
+    picked = ops.one_hot(classes, logits.shape[-1], dtype="float32")
+    odds = ops.sum(picked * logits, axis=1)
+    if multi_label:
+        return odds
+    # A number that no logit comes near, in place of the class itself.
+    return odds - ops.logsumexp(ops.where(picked > 0, -1e9, logits), axis=1)
+
+
+def encoder_gradient_function(
+    model: keras.Model, pick: Callable[[dict[str, Tensor], Tensor], Tensor]
+) -> Callable[[dict[str, Tensor], Tensor], tuple[dict[str, Tensor], Tensor]]:
+    """Makes a function from the inputs of an encoder with heads to what each token added.
+
+    It computes gradient times input, with e[t] the sum of the embeddings of token t, its segment
+    and its position, after the norm:
+
+        weights[t] = e[t] . d pick(logits) / d e[t]
+
+    Args:
+        model: A model of `keras_attn.models.with_heads`, or a reloaded one.
+        pick: `pick(logits, index) -> (B,)`, what is explained of each row: a number made of the
+            float32 logits of the heads and of integers `(B, ...)`. It must not mix rows.
+
+    Returns:
+        `function(inputs, index) -> (logits, weights (B, T))`, for inference on every backend.
+
+    Raises:
+        ValueError: If the model has no layer `embedding`.
+
+    Example:
+
+    >>> from keras_attn.models import BertConfig, with_heads
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> model = with_heads(config, ("tags",), num_classes=3)
+    >>> ask = encoder_gradient_function(model, lambda logits, index: logits["tags"][:, 1, 0])
+    >>> ids = ops.array([[2, 9, 3]])
+    >>> inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
+    >>> logits, weights = ask(inputs)
+    >>> tuple(weights.shape)
+    (1, 3)
+    """
+    layers = {layer.name: layer for layer in model.layers}
+    if "embedding" not in layers:
+        raise ValueError(
+            f"Expected an encoder with a layer `embedding`. Received: {model.name!r} with "
+            f"{sorted(layers)}."
+        )
+    embedded = layers["embedding"].output
+    embed = keras.Model(model.input, embedded, name="embed")
+    rest = keras.Model([embedded, model.input["padding_mask"]], model.output, name="rest")
+
+    def run(inputs: dict[str, Tensor], index: Tensor = None) -> tuple[dict[str, Tensor], Tensor]:
+        def decide(embedded: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+            found = rest([*embedded, inputs["padding_mask"]], training=False)
+            logits = {name: ops.cast(x, "float32") for name, x in found.items()}
+            return ops.sum(pick(logits, index)), logits
+
+        # Without the implicit mask of the layer, which Keras would warn about.
+        embedded = ops.stop_gradient(embed(dict(inputs), training=False))
+        logits, (gradients,) = _gradients(decide, [embedded])
+        products = ops.cast(embedded, "float32") * ops.cast(gradients, "float32")
+        return logits, ops.sum(products, axis=-1)
+
+    return run
+
+
+def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Any, list[Tensor]]:
     """Returns aux and the scalar's gradients of a `function(inputs) -> (scalar, aux)`."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
@@ -196,5 +273,5 @@ def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Tensor, list[T
             inputs = [x.detach().requires_grad_(True) for x in inputs]
             value, aux = function(inputs)
             gradients = torch.autograd.grad(value, inputs)
-        return aux.detach(), list(gradients)
+        return keras.tree.map_structure(lambda x: x.detach(), aux), list(gradients)
     raise NotImplementedError(f"Gradients are not implemented for the {backend} backend.")

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from keras_attn.visualize import plot_text_weights, text_weights_fragment, text_weights_html
-from keras_attn.visualize.text_segments import strongest_pieces, text_segments
+from keras_attn.visualize.shaded_text import explained_pieces
+from keras_attn.visualize.text_segments import strongest_pieces
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -32,6 +33,11 @@ class Explanation:
         label: Name of the class that the weights explain.
         probabilities: The probability of each class, by its name.
         method: Name of the method for readers, such as `"attention"` or `"gradient x input"`.
+        second: The second text of a pair; None if there is one text.
+        segments: T numbers: 0 for tokens of `text`, and 1 for those of `second`, whose offsets are
+            ranges of characters of `second`. If empty, all are 0.
+        marked: A `(start, end)` range of characters of the last text that pages frame, such as the
+            answer to a question; None if there is none.
 
     Raises:
         ValueError: If the parts do not fit each other.
@@ -54,6 +60,9 @@ class Explanation:
     label: str | None = None
     probabilities: Mapping[str, float] = dataclasses.field(default_factory=dict)
     method: str = ""
+    second: str | None = None
+    segments: Sequence[int] = ()
+    marked: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, "float64")
@@ -65,12 +74,24 @@ class Explanation:
             )
         if not np.isfinite(weights).all():
             raise ValueError(f"Expected finite `weights`. Received: {weights}.")
-        for start, end in offsets:
-            if not 0 <= start <= end <= len(self.text):
+        segments = [int(number) for number in self.segments] or [0] * len(offsets)
+        texts = [self.text] if self.second is None else [self.text, self.second]
+        if len(segments) != len(offsets) or not all(0 <= n < len(texts) for n in segments):
+            raise ValueError(
+                f"Expected a segment for each of the {len(offsets)} tokens, below {len(texts)}. "
+                f"Received: {segments}."
+            )
+        for (start, end), number in zip(offsets, segments, strict=True):
+            if not 0 <= start <= end <= len(texts[number]):
                 raise ValueError(
-                    f"Expected offsets within the text, 0 to {len(self.text)}. Received: "
+                    f"Expected offsets within the text, 0 to {len(texts[number])}. Received: "
                     f"{(start, end)}."
                 )
+        if self.marked is not None and not 0 <= self.marked[0] < self.marked[1] <= len(texts[-1]):
+            raise ValueError(
+                f"Expected `marked` to be a range within the text, 0 to {len(texts[-1])}. "
+                f"Received: {self.marked}."
+            )
         probabilities = {name: float(p) for name, p in self.probabilities.items()}
         if not all(0 <= p <= 1 for p in probabilities.values()):
             raise ValueError(f"Expected probabilities from 0 to 1. Received: {probabilities}.")
@@ -83,6 +104,7 @@ class Explanation:
             ("tokens", tuple(self.tokens)),
             ("offsets", tuple(offsets)),
             ("weights", weights),
+            ("segments", tuple(segments)),
             ("probabilities", probabilities),
         ):
             object.__setattr__(self, name, value)
@@ -102,8 +124,8 @@ class Explanation:
         >>> Explanation("a cat", ["a", " cat"], [(0, 1), (1, 5)], [0.1, 0.9]).strongest(1)
         [('cat', 0.9)]
         """
-        segments = text_segments(self.text, self.tokens, self.offsets, self.weights)
-        return strongest_pieces(segments)[:count]
+        pieces = [piece for of_text in explained_pieces(self) for piece in of_text]
+        return strongest_pieces(pieces)[:count]
 
     def html(self, title: str | None = None) -> str:
         """Writes a page of HTML with `keras_attn.visualize.text_weights_html`.

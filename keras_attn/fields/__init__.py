@@ -1,6 +1,7 @@
 """Kinds of inputs and outputs of tasks: the same in Python and in a TensorFlow graph."""
 
+from keras_attn.fields.encoder_input import EncoderInput
 from keras_attn.fields.outputs import Label, Numbers
 from keras_attn.fields.text import ODD_TEXTS, TextInput, checked_texts
 
-__all__ = ["ODD_TEXTS", "Label", "Numbers", "TextInput", "checked_texts"]
+__all__ = ["ODD_TEXTS", "EncoderInput", "Label", "Numbers", "TextInput", "checked_texts"]

@@ -1,17 +1,23 @@
 """Greedy search, beam search and sampling with any decoder that has `prefill` and `step`."""
 
 from keras_attn.generation.compiled import CompiledFunction
+from keras_attn.generation.compiled_steps import CompiledSteps
 from keras_attn.generation.decoders import Decoder, RecomputeDecoder
 from keras_attn.generation.loops import Generation
 from keras_attn.generation.noise import row_seeds, uniform_noise
+from keras_attn.generation.sampled_steps import SampledSteps
 from keras_attn.generation.sampling import sample
 from keras_attn.generation.search import beam_search, greedy_search, length_penalty
+from keras_attn.generation.window_decoder import WindowDecoder
 
 __all__ = [
     "CompiledFunction",
+    "CompiledSteps",
     "Decoder",
     "Generation",
     "RecomputeDecoder",
+    "SampledSteps",
+    "WindowDecoder",
     "beam_search",
     "greedy_search",
     "length_penalty",

@@ -33,8 +33,8 @@ class CompiledFunction:
     without the batch size.
 
     Args:
-        function: `function(ids (B, S) int32, max_length, *numbers (B,) int32) -> nest of
-            batch-first tensors`.
+        function: `function(ids (B, S) int32, max_length, *numbers (B, ...)) -> nest of batch-first
+            tensors`.
         variables: The variables that it reads; on JAX others would keep their present values. Or
             the layer or model whose variables it reads; if these are replaced, as by `quantize` and
             `enable_lora`, the function is compiled again.
@@ -45,14 +45,15 @@ class CompiledFunction:
     Call arguments:
         ids: Integers `(B, S)`; or floats, or integers from 0 to 255, of the given rank.
         max_length: Positive integer for the function.
-        *numbers: Integers `(B,)`, such as seeds; each call must have the same number of them.
+        *numbers: Numbers `(B,)`, such as seeds, or `(B, ...)`, which become int32 or float32; each
+            call must have as many of them.
 
     Returns:
         The results of `function` as NumPy arrays.
 
     Raises:
         ValueError: If `dtype` or `rank` is invalid, ids have the wrong dtype or rank, `max_length`
-            is wrong, or numbers are not one integer for each row.
+            is wrong, or there are not numbers for each row.
 
     Example:
 
@@ -98,25 +99,26 @@ class CompiledFunction:
         ids = np.asarray(keras.ops.convert_to_numpy(ids))
         self._check(ids)
         max_length = integer("max_length", max_length, 1)
-        inputs = [ids, *(np.asarray(keras.ops.convert_to_numpy(n)) for n in numbers)]
-        for given in inputs[1:]:
-            if given.shape != ids.shape[:1] or not np.issubdtype(given.dtype, np.integer):
+        more = [np.asarray(keras.ops.convert_to_numpy(n)) for n in numbers]
+        for given in more:
+            if given.shape[:1] != ids.shape[:1] or given.dtype.kind not in "iuf":
                 raise ValueError(
-                    f"Expected an integer for each of the {len(ids)} rows. Received: dtype "
+                    f"Expected numbers for each of the {len(ids)} rows. Received: dtype "
                     f"{given.dtype}, shape {given.shape}."
                 )
         # One function for all lengths of ids; layers may need the shape of other inputs.
         known = (None,) * (self.rank - 1) if self.dtype == "int32" else ids.shape[1:]
-        if known not in self._compiled:
+        more = [x.astype("float32" if x.dtype.kind == "f" else "int32") for x in more]
+        shapes = (known, *((given.dtype.name, (None,) * (given.ndim - 1)) for given in more))
+        if shapes not in self._compiled:
             backend = keras.backend.backend()
             makers = {"tensorflow": self._tensorflow, "jax": self._jax}
-            self._compiled[known] = makers.get(backend, self._eager)(len(numbers), known)
+            self._compiled[shapes] = makers.get(backend, self._eager)(*shapes)
         # Not every backend can loop over no rows: run with one row and drop it.
         rows = len(ids)
         if rows == 0:
-            inputs = [np.zeros((1, *given.shape[1:])) for given in inputs]
-        more = [given.astype("int32") for given in inputs[1:]]
-        outputs = self._compiled[known](inputs[0].astype(self.dtype), max_length, *more)
+            ids, *more = (np.zeros((1, *given.shape[1:]), given.dtype) for given in (ids, *more))
+        outputs = self._compiled[shapes](ids.astype(self.dtype), max_length, *more)
         outputs = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
         return keras.tree.map_structure(lambda t: t[:0], outputs) if rows == 0 else outputs
 
@@ -137,13 +139,13 @@ class CompiledFunction:
             if least < 0 or most > 255:
                 raise ValueError(f"{expected} Received: integers from {least} to {most}.")
 
-    def _tensorflow(self, count: int, known: tuple) -> Callable:
+    def _tensorflow(self, known: tuple, *of_numbers: tuple) -> Callable:
         import tensorflow as tf
 
         ids = tf.TensorSpec([None, *known], self.dtype)
-        numbers = [tf.TensorSpec([None], tf.int32)]
+        numbers = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in of_numbers]
         if not self.jit_compile:
-            signature = [ids, tf.TensorSpec([], tf.int32), *numbers * count]
+            signature = [ids, tf.TensorSpec([], tf.int32), *numbers]
             function = tracing_for(xla=False)(self.function)
             compiled = tf.function(function, input_signature=signature, autograph=False)
             return lambda ids, length, *more: compiled(ids, tf.constant(length, tf.int32), *more)
@@ -156,7 +158,7 @@ class CompiledFunction:
 
             return tf.function(
                 function,
-                input_signature=[ids, *numbers * count],
+                input_signature=[ids, *numbers],
                 autograph=False,
                 jit_compile=True,
             )
@@ -165,7 +167,7 @@ class CompiledFunction:
             tf.constant(ids), *map(tf.constant, more)
         )
 
-    def _jax(self, count: int, known: tuple) -> Callable:
+    def _jax(self, *shapes: tuple) -> Callable:
         import jax
 
         def run(values, ids, max_length, *more):
@@ -178,7 +180,7 @@ class CompiledFunction:
             [v.value for v in self.variables], ids, length, *more
         )
 
-    def _eager(self, count: int, known: tuple) -> Callable:
+    def _eager(self, *shapes: tuple) -> Callable:
         import torch
 
         def run(ids, max_length, *more):

@@ -1,7 +1,7 @@
 """Sampling with filters of the distribution, as one loop in one graph."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from keras import ops
@@ -155,6 +155,48 @@ def draw(logits: Tensor, noise: Tensor) -> Tensor:
     return ops.minimum(first, last)
 
 
+def chooser(
+    allowed: Callable[[Tensor, Any], Tensor],
+    past: History,
+    seeds: Tensor,
+    lengths: Tensor,
+    filters: Mapping[str, Any],
+) -> Callable[[Any, Tensor, Any], tuple[Tensor, Tensor, Any]]:
+    """Returns the function `choose` of `decode_rows` that draws the tokens of `sample`.
+
+    Args:
+        allowed: What `token_rules` returned.
+        past: The penalties.
+        seeds: int32 `(B,)`.
+        lengths: int32 `(B,)`, the lengths of the prompts.
+        filters: Arguments of `filter_logits`.
+
+    Example:
+
+    >>> logits, mask = ops.log(ops.array([[0.2, 0.8]])), ops.ones((1, 1), "bool")
+    >>> past = History(ops.array([[0]]), mask, logits, 1.0, 0)
+    >>> choose = chooser(lambda z, step: z, past, ops.array([7]), ops.array([1]), {"top_k": 1})
+    >>> int(choose(0, logits, past.start(1))[0][0])
+    1
+    """
+
+    def choose(step, logits, history):
+        logits = ops.cast(logits, "float32")
+        logp = allowed(logits, step) - log_total(logits)
+        possible = logp > IMPOSSIBLE
+        z = ops.where(possible, past.penalized(logits, history), IMPOSSIBLE)
+        repeats = past.repeats(history, lengths + step)
+        if repeats is not None:
+            free = ops.logical_and(possible, ops.logical_not(repeats))
+            free = ops.where(ops.any(free, axis=-1, keepdims=True), free, possible)
+            z = ops.where(free, z, IMPOSSIBLE)
+        token = draw(filter_logits(z, **filters), uniform_noise(seeds, step))
+        logp = ops.take_along_axis(logp, ops.expand_dims(token, -1), axis=-1)[:, 0]
+        return token, logp, past.extended(history, token, lengths + step)
+
+    return choose
+
+
 def sample(
     decoder: Decoder,
     prompt: Tensor,
@@ -261,20 +303,13 @@ def sample(
         prompt, token_mask(prompt, prompt_mask), logits, repetition_penalty, no_repeat_ngram_size
     )
 
-    def choose(step, logits, history):
-        logits = ops.cast(logits, "float32")
-        logp = allowed(logits, step) - log_total(logits)
-        possible = logp > IMPOSSIBLE
-        z = ops.where(possible, past.penalized(logits, history), IMPOSSIBLE)
-        repeats = past.repeats(history, lengths + step)
-        if repeats is not None:
-            free = ops.logical_and(possible, ops.logical_not(repeats))
-            free = ops.where(ops.any(free, axis=-1, keepdims=True), free, possible)
-            z = ops.where(free, z, IMPOSSIBLE)
-        token = draw(filter_logits(z, temperature, top_k, top_p, min_p), uniform_noise(seeds, step))
-        logp = ops.take_along_axis(logp, ops.expand_dims(token, -1), axis=-1)[:, 0]
-        return token, logp, past.extended(history, token, lengths + step)
-
+    choose = chooser(
+        allowed,
+        past,
+        seeds,
+        lengths,
+        {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p},
+    )
     return decode_rows(
         decoder,
         logits,

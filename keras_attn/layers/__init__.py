@@ -36,9 +36,11 @@ from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.layers.spatial_attention import SpatialAttention
 from keras_attn.layers.token_embedding import TokenEmbedding
 from keras_attn.layers.token_pairs import HashedTokenPairs
+from keras_attn.layers.token_segments import TokenSegments
 from keras_attn.layers.token_weighting import TokenWeighting
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 from keras_attn.layers.transformer_stacks import TransformerDecoder, TransformerEncoder
+from keras_attn.layers.word_by_word_attention import WordByWordAttention
 
 __all__ = [
     "CBAM",
@@ -72,10 +74,12 @@ __all__ = [
     "SequenceAttention",
     "SpatialAttention",
     "TokenEmbedding",
+    "TokenSegments",
     "TokenWeighting",
     "TransformerDecoder",
     "TransformerEncoder",
     "TransformerEncoderBlock",
+    "WordByWordAttention",
     "attention_maps",
     "collect_attention",
 ]

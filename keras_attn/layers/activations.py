@@ -30,7 +30,49 @@ def gelu_tanh(x: Tensor) -> Tensor:
     return keras.ops.gelu(x, approximate=True)
 
 
-_OURS = {"gelu_tanh": gelu_tanh}
+@keras.saving.register_keras_serializable(package="keras_attn")
+def quick_gelu(x: Tensor) -> Tensor:
+    """GELU, approximated with a sigmoid (Hendrycks and Gimpel, 2016).
+
+        quick_gelu(x) = x sigmoid(1.702 x)
+
+    CLIP uses it.
+
+    Args:
+        x: A tensor.
+
+    Returns:
+        A tensor of the same shape.
+
+    Example:
+
+    >>> round(float(quick_gelu(ops.array(1.0))), 4)
+    0.8458
+    """
+    return x * keras.ops.sigmoid(1.702 * x)
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+def squared_relu(x: Tensor) -> Tensor:
+    """Squared ReLU (So et al., 2021).
+
+        squared_relu(x) = max(x, 0)^2
+
+    Args:
+        x: A tensor.
+
+    Returns:
+        A tensor of the same shape.
+
+    Example:
+
+    >>> float(squared_relu(ops.array(3.0)))
+    9.0
+    """
+    return keras.ops.square(keras.ops.relu(x))
+
+
+_OURS = {"gelu_tanh": gelu_tanh, "quick_gelu": quick_gelu, "squared_relu": squared_relu}
 
 
 def activation(name: Any) -> Callable[[Tensor], Tensor]:

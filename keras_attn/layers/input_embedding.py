@@ -53,6 +53,8 @@ class InputEmbedding(MaskedLayer):
         layer_norm_epsilon: Epsilon of the norm.
         dropout: Dropout rate of the output.
         embeddings_initializer: Initializer of all tables; normal with deviation 0.02 if None.
+        positions_initializer: Initializer of learned positions, if it differs.
+        output_bias: Whether logits have a bias `(V,)`, as those of masked words in BERT.
         seed: Seed of the dropout.
         **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -95,6 +97,8 @@ class InputEmbedding(MaskedLayer):
         layer_norm_epsilon: float = 1e-12,
         dropout: float = 0.0,
         embeddings_initializer: Any = None,
+        positions_initializer: Any = None,
+        output_bias: bool = False,
         seed: int | None = None,
         **kwargs,
     ):
@@ -118,6 +122,8 @@ class InputEmbedding(MaskedLayer):
         if embeddings_initializer is None:
             embeddings_initializer = keras.initializers.RandomNormal(stddev=0.02)
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
+        self.positions_initializer = keras.initializers.get(positions_initializer)
+        self.output_bias = output_bias
         self.seed = seed
 
     def build(self, x_shape=None, segment_ids_shape=None):
@@ -129,6 +135,7 @@ class InputEmbedding(MaskedLayer):
             scale=self.scale,
             mask_zero=self.mask_zero,
             embeddings_initializer=cloned(self.embeddings_initializer),
+            output_bias=self.output_bias,
             dtype=policy,
             name="tokens",
         )
@@ -146,7 +153,9 @@ class InputEmbedding(MaskedLayer):
         if self.positions == "learned":
             self.position_layer = LearnedPositionalEncoding(
                 self.sequence_length,
-                embeddings_initializer=cloned(self.embeddings_initializer),
+                embeddings_initializer=cloned(
+                    self.positions_initializer or self.embeddings_initializer
+                ),
                 dtype=policy,
                 name="positions",
             )
@@ -221,5 +230,7 @@ class InputEmbedding(MaskedLayer):
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "dropout": self.dropout,
             "embeddings_initializer": keras.initializers.serialize(self.embeddings_initializer),
+            "positions_initializer": keras.initializers.serialize(self.positions_initializer),
+            "output_bias": self.output_bias,
             "seed": self.seed,
         }

@@ -104,7 +104,7 @@ class RecurrentLoop(MaskedLayer):
             return ops.concatenate([output, *weights], axis=-1) if scored else output, states
 
         rnn = keras.layers.RNN(
-            _Step(step, [state.shape[-1] for state in states], self.compute_dtype),
+            StepCell(step, [state.shape[-1] for state in states], self.compute_dtype),
             return_sequences=True,
             return_state=True,
             zero_output_for_mask=True,  # else Keras outputs the first state on JAX
@@ -292,8 +292,20 @@ class RecurrentLoop(MaskedLayer):
         return {**state, "states": [ops.take(s, rows, axis=0) for s in state["states"]]}
 
 
-class _Step:
-    """A cell for `keras.layers.RNN` that lives for one call and owns no layers."""
+class StepCell:
+    """A cell for `keras.layers.RNN` that lives for one call and owns no layers.
+
+    Args:
+        step: Function of `x (B, D)` and the states that returns the output and the new states.
+        widths: Width of each state.
+        compute_dtype: Dtype of the layer that loops.
+
+    Example:
+
+    >>> double = StepCell(lambda x, states: (2 * x, states), [1], "float32")
+    >>> tuple(keras.layers.RNN(double)(ops.ones((1, 3, 1))).shape)
+    (1, 1)
+    """
 
     def __init__(self, step: Any, widths: list[int], compute_dtype: str):
         self.call = step
@@ -301,6 +313,7 @@ class _Step:
         self.compute_dtype = compute_dtype
 
     def __call__(self, x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Computes one step."""
         return self.call(x, states)
 
 

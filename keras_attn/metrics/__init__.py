@@ -1,5 +1,12 @@
-"""Scores of captions, of classes and of tokens, with intervals by resampling."""
+"""Scores of captions, of classes and of tokens, with intervals, and baselines by counting."""
 
+from keras_attn.metrics.answers import (
+    AnswerReport,
+    answer_f1,
+    common_words_answer,
+    normalized_answer,
+    score_answers,
+)
 from keras_attn.metrics.caption_tokens import tokenize_captions
 from keras_attn.metrics.captions import CaptionScores, ImageScores, caption_scores
 from keras_attn.metrics.classification import (
@@ -9,18 +16,78 @@ from keras_attn.metrics.classification import (
     evaluate_probabilities,
     fit_temperature,
 )
+from keras_attn.metrics.conversation import (
+    answer_scores,
+    answer_words,
+    commonest_share,
+    distinct,
+    embedding_average,
+    nearest_answers,
+    random_answers,
+)
+from keras_attn.metrics.correlation import (
+    CorrelationReport,
+    average_ranks,
+    evaluate_scores,
+    pearson,
+    spearman,
+)
+from keras_attn.metrics.entities import (
+    Entity,
+    TaggingReport,
+    entities_of,
+    is_bio,
+    repair_bio,
+    score_tags,
+)
+from keras_attn.metrics.masked_words import (
+    bigram_accuracy,
+    common_words_accuracy,
+    unigram_accuracy,
+)
+from keras_attn.metrics.ranking import RankingReport, ranks_of, score_ranking, score_ranks
 from keras_attn.metrics.tokens import MaskedAccuracy, Perplexity
 
 __all__ = [
+    "AnswerReport",
     "CaptionScores",
     "ClassScores",
     "ClassificationReport",
+    "CorrelationReport",
+    "Entity",
     "Estimate",
     "ImageScores",
     "MaskedAccuracy",
     "Perplexity",
+    "RankingReport",
+    "TaggingReport",
+    "answer_f1",
+    "answer_scores",
+    "answer_words",
+    "average_ranks",
+    "bigram_accuracy",
     "caption_scores",
+    "common_words_accuracy",
+    "common_words_answer",
+    "commonest_share",
+    "distinct",
+    "embedding_average",
+    "entities_of",
     "evaluate_probabilities",
+    "evaluate_scores",
     "fit_temperature",
+    "is_bio",
+    "nearest_answers",
+    "normalized_answer",
+    "pearson",
+    "random_answers",
+    "ranks_of",
+    "repair_bio",
+    "score_answers",
+    "score_ranking",
+    "score_ranks",
+    "score_tags",
+    "spearman",
     "tokenize_captions",
+    "unigram_accuracy",
 ]

@@ -9,7 +9,13 @@ import numpy as np
 
 from keras_attn.metrics.resampling import METRICS, ResampledMetrics
 
-_NAMES = {"auc": "AUC", "macro_f1": "macro F1", "log_loss": "log loss", "ece": "ECE"}
+_NAMES = {
+    "auc": "AUC",
+    "macro_f1": "macro F1",
+    "matthews": "Matthews",
+    "log_loss": "log loss",
+    "ece": "ECE",
+}
 _LARGEST_TABLE = 12
 _LOWEST, _HIGHEST = 0.01, 100.0
 
@@ -66,6 +72,8 @@ class ClassificationReport:
         accuracy: Share of the examples whose most probable class is right. With several labels per
             example, the share of examples whose decisions are all right.
         macro_f1: Unweighted mean of the F1 of the classes that occur in the labels or predictions.
+        matthews: Matthews correlation coefficient, from -1 to 1, of all classes together; 0 if one
+            class alone is true or predicted, NaN with several labels per example.
         auc: Area under the ROC curve, the probability that an example of the class gets a higher
             probability of it than an example of another class. It is the mean over the classes (one
             against the rest) that have examples of both kinds.
@@ -86,6 +94,7 @@ class ClassificationReport:
     num_examples: int
     accuracy: Estimate
     macro_f1: Estimate
+    matthews: Estimate
     auc: Estimate
     log_loss: Estimate
     ece: Estimate
@@ -212,6 +221,7 @@ def evaluate_probabilities(
                    value   95 % interval
     accuracy      0.8700   0.8200 to 0.9150
     macro F1      0.8689   0.8166 to 0.9134
+    Matthews      0.7386   0.6349 to 0.8274
     AUC           0.8706   0.8197 to 0.9132
     log loss      0.3910   0.2921 to 0.5009
     ECE           0.0300   0.0000 to 0.0800
@@ -236,7 +246,8 @@ def evaluate_probabilities(
     values, confusion = _scikit_learn(labels, probabilities)
     # A thousand samples of 25,000 examples take seconds; scikit-learn would take a minute.
     resampled = ResampledMetrics(labels, probabilities)
-    values["ece"] = resampled(np.ones(n))["ece"]
+    whole = resampled(np.ones(n))
+    values |= {name: whole[name] for name in ("matthews", "ece")}
     rng = np.random.default_rng(seed)
     samples = [
         resampled(np.bincount(rng.integers(n, size=n), minlength=n)) for _ in range(num_bootstrap)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-METRICS = ("accuracy", "macro_f1", "auc", "log_loss", "ece")
+METRICS = ("accuracy", "macro_f1", "matthews", "auc", "log_loss", "ece")
 _BINS = 15
 _EPSILON = np.finfo("float64").eps
 
@@ -38,6 +38,7 @@ class ResampledMetrics:
             self.true, self.predicted = np.nonzero(labels), np.nonzero(predicted)
             self.found = np.nonzero(labels & predicted)
             members = labels
+            self.single = False
         else:
             rows = np.arange(len(labels))
             predicted = probabilities.argmax(axis=1)
@@ -49,6 +50,7 @@ class ResampledMetrics:
             self.true, self.predicted = (rows, labels), (rows, predicted)
             self.found = tuple(axis[predicted == labels] for axis in self.true)
             members = labels[:, None] == np.arange(self.num_classes)
+            self.single = True
         # Bins are open on the left, and 0 is in the first.
         edges = np.arange(1, _BINS) / _BINS
         self.bins = np.searchsorted(edges, confidence, side="left")
@@ -74,16 +76,31 @@ class ResampledMetrics:
         return {
             "accuracy": float(counts @ self.correct / total),
             "macro_f1": self._macro_f1(counts),
+            "matthews": self._matthews(counts),
             "auc": float(np.mean(areas)) if areas else math.nan,
             "log_loss": float(counts @ self.losses / total),
             "ece": self._calibration_error(counts),
         }
 
-    def _macro_f1(self, counts: np.ndarray) -> float:
-        found, true, predicted = (
+    def _matthews(self, counts: np.ndarray) -> float:
+        if not self.single:
+            return math.nan
+        found, true, predicted = self._class_counts(counts)
+        total = counts.sum()
+        spread = (total**2 - predicted @ predicted) * (total**2 - true @ true)
+        if not spread > 0:  # one class alone is true, or predicted
+            return 0.0
+        return float((found.sum() * total - true @ predicted) / math.sqrt(spread))
+
+    def _class_counts(self, counts: np.ndarray) -> tuple[np.ndarray, ...]:
+        """How often each class is found, true and predicted."""
+        return tuple(
             np.bincount(classes, counts[rows], minlength=self.num_classes)
             for rows, classes in (self.found, self.true, self.predicted)
         )
+
+    def _macro_f1(self, counts: np.ndarray) -> float:
+        found, true, predicted = self._class_counts(counts)
         occurs = true + predicted > 0
         if not occurs.any():
             return math.nan

@@ -1,23 +1,31 @@
 """Functional Keras models composed of the layers."""
 
 from keras_attn.models.bag_classifier import BagClassifierConfig
+from keras_attn.models.bert import BertConfig
+from keras_attn.models.bert_classifier import BertClassifierConfig
 from keras_attn.models.captioner import CaptionDecoder, image_captioner
+from keras_attn.models.encoder_heads import HEADS, with_heads
+from keras_attn.models.entailment import EntailmentConfig
+from keras_attn.models.gpt import GptConfig
+from keras_attn.models.hidden_states import hidden_states
 from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.image_encoder_config import ImageEncoderConfig
 from keras_attn.models.image_encoders import applications_encoder, encoder_from_model
+from keras_attn.models.language_decoder import language_decoder
 from keras_attn.models.packed_transformer import packed_transformer
 from keras_attn.models.recurrent import RecurrentEncoderDecoderConfig
 from keras_attn.models.recurrent_classifier import RecurrentClassifierConfig
-from keras_attn.models.recurrent_language_model import (
-    RecurrentLanguageModelConfig,
-    language_decoder,
-)
+from keras_attn.models.recurrent_language_model import RecurrentLanguageModelConfig
 from keras_attn.models.roles import (
     CAPTIONERS,
+    CONVERSATION_MODELS,
     ENCODER_DECODERS,
+    ENCODERS,
     LANGUAGE_MODELS,
+    PAIR_CLASSIFIERS,
     TEXT_CLASSIFIERS,
 )
+from keras_attn.models.sentence_encoder import paired_encoder, sentence_encoder
 from keras_attn.models.sequence_decoder import SequenceDecoder
 from keras_attn.models.small_image_encoders import patch_encoder, small_cnn_encoder
 from keras_attn.models.soft_attention_captioner import SoftAttentionCaptionerConfig
@@ -29,11 +37,19 @@ from keras_attn.models.transformer_classifier import TransformerClassifierConfig
 
 __all__ = [
     "CAPTIONERS",
+    "CONVERSATION_MODELS",
+    "ENCODERS",
     "ENCODER_DECODERS",
+    "HEADS",
     "LANGUAGE_MODELS",
+    "PAIR_CLASSIFIERS",
     "TEXT_CLASSIFIERS",
     "BagClassifierConfig",
+    "BertClassifierConfig",
+    "BertConfig",
     "CaptionDecoder",
+    "EntailmentConfig",
+    "GptConfig",
     "ImageEncoder",
     "ImageEncoderConfig",
     "RecurrentClassifierConfig",
@@ -49,9 +65,13 @@ __all__ = [
     "classifier_kind",
     "embedding_and_rest",
     "encoder_from_model",
+    "hidden_states",
     "image_captioner",
     "language_decoder",
     "packed_transformer",
+    "paired_encoder",
     "patch_encoder",
+    "sentence_encoder",
     "small_cnn_encoder",
+    "with_heads",
 ]

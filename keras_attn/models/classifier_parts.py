@@ -44,7 +44,13 @@ class TextClassifierConfig(Settings):
     num_classes: int = size("number of classes")
 
     encoder: ClassVar[type | None] = None
-    """Class of the layer `encoder`, which identifies a model of this kind."""
+    """Class of the layer `encoder`. It and `first_layer` identify a model of this kind."""
+    first_layer: ClassVar[type] = TokenEmbedding
+    """Class of the layer `embedding`."""
+    special_tokens: ClassVar[bool] = False
+    """Whether the model reads a start token before a text, and an end token after it."""
+    has_positions: ClassVar[bool] = False
+    """Whether the model has `sequence_length` learned positions."""
     recurrent: ClassVar[bool] = False
     """Whether the model has loops over time."""
 

@@ -17,7 +17,7 @@ from keras_attn.layers import (
 from keras_attn.layers.attention_decoder import ORDERS
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.layers.sequence_attention import WINDOWS
-from keras_attn.models.roles import ENCODER_DECODERS
+from keras_attn.models.roles import CONVERSATION_MODELS, ENCODER_DECODERS
 from keras_attn.settings import Settings, setting, size
 
 Tensor = Any
@@ -33,6 +33,7 @@ ATTENTIONS = (
 )
 
 
+@CONVERSATION_MODELS.register("rnn")
 @ENCODER_DECODERS.register("rnn")
 @dataclass(frozen=True)
 class RecurrentEncoderDecoderConfig(Settings):

@@ -8,7 +8,6 @@ import keras
 from keras_attn.layers import AttentionDecoder, Dropout, TokenEmbedding
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models.roles import LANGUAGE_MODELS
-from keras_attn.models.token_decoder import TokenDecoder
 from keras_attn.settings import Settings, setting, size
 
 
@@ -102,34 +101,3 @@ class RecurrentLanguageModelConfig(Settings):
         else:
             logits = keras.layers.Dense(self.vocabulary_size, dtype=dtype, name="head")(x)
         return keras.Model(ids, logits, name=name)
-
-
-def language_decoder(model: keras.Model) -> TokenDecoder:
-    """Returns a decoder with the layers of a language model. It has no weights of its own.
-
-    Args:
-        model: A model of `RecurrentLanguageModelConfig`, or a reloaded one.
-
-    Returns:
-        A `TokenDecoder`, for `sample`, `greedy_search` and `beam_search`.
-
-    Raises:
-        ValueError: If the model lacks the layers.
-
-    Example:
-
-    >>> model = RecurrentLanguageModelConfig(50, dim=8, units=16).build()
-    >>> logits, state = language_decoder(model).prefill(keras.ops.array([[1, 5]]))
-    >>> tuple(logits.shape)
-    (1, 50)
-    """
-    layers = {layer.name: layer for layer in getattr(model, "layers", [])}
-    wanted = {"embedding": TokenEmbedding, "decoder": AttentionDecoder}
-    missing = [n for n, kind in wanted.items() if not isinstance(layers.get(n), kind)]
-    if missing:
-        raise ValueError(
-            "Expected a model of `RecurrentLanguageModelConfig`. Received: "
-            f"{getattr(model, 'name', model)!r} without its layers {missing}. For other models use "
-            "`keras_attn.generation.RecomputeDecoder`."
-        )
-    return TokenDecoder(layers["embedding"], None, layers["decoder"], layers.get("head"))

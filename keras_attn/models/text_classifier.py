@@ -18,7 +18,7 @@ def classifier_kind(model: keras.Model) -> str:
         model: A model of one of these kinds, or a reloaded one.
 
     Returns:
-        `"bag"`, `"rnn"` or `"transformer"`.
+        `"bag"`, `"bert"`, `"rnn"` or `"transformer"`.
 
     Raises:
         TypeError: If it is another model.
@@ -30,11 +30,14 @@ def classifier_kind(model: keras.Model) -> str:
     'bag'
     """
     layers = {layer.name: layer for layer in getattr(model, "layers", [])}
-    if isinstance(layers.get("embedding"), TokenEmbedding) and "head" in layers:
+    first, encoder = layers.get("embedding"), layers.get("encoder")
+    if "head" in layers:
         for name, kind in TEXT_CLASSIFIERS.items():
-            if kind.encoder is not None and isinstance(layers.get("encoder"), kind.encoder):
+            known = kind.encoder is not None and isinstance(encoder, kind.encoder)
+            if known and isinstance(first, kind.first_layer):
                 return name
-        if isinstance(layers.get("pooling"), MaskedAveragePooling) and "encoder" not in layers:
+        bag = isinstance(first, TokenEmbedding) and encoder is None
+        if bag and isinstance(layers.get("pooling"), MaskedAveragePooling):
             return "bag"
     raise TypeError(
         "Expected a text classifier, a model built by one of "

@@ -13,7 +13,7 @@ from keras_attn.layers import (
     TransformerEncoder,
 )
 from keras_attn.layers.block import NORMALIZATIONS
-from keras_attn.models.roles import ENCODER_DECODERS
+from keras_attn.models.roles import CONVERSATION_MODELS, ENCODER_DECODERS
 from keras_attn.ops.attention_kernels import KERNELS
 from keras_attn.settings import Settings, setting, size
 
@@ -22,6 +22,7 @@ Tensor = Any
 TRANSFORMER_POSITIONS = ("sinusoidal", "rotary", "alibi")
 
 
+@CONVERSATION_MODELS.register("transformer")
 @ENCODER_DECODERS.register("transformer")
 @dataclass(frozen=True)
 class TransformerEncoderDecoderConfig(Settings):

@@ -95,6 +95,11 @@ class TransformerClassifierConfig(TextClassifierConfig):
 
     encoder = TransformerEncoder
 
+    @property
+    def has_positions(self) -> bool:
+        """Whether the model has `sequence_length` learned positions."""
+        return self.positions == "learned"
+
     def __post_init__(self):
         super().__post_init__()
         if self.dim % self.num_heads:

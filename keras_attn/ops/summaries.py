@@ -48,11 +48,12 @@ def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tens
     if kind == "mean":
         share = is_token / ops.maximum(count, 1.0)
         return _weighted(x, share)
-    last = ops.cast(ops.logical_and(number == count, is_token > 0), dtype)
+    # Not `==`, which for the symbolic tensors of Keras means the same object.
+    last = ops.cast(ops.logical_and(ops.equal(number, count), is_token > 0), dtype)
     if kind == "last":
         return _weighted(x, last)
     half = x.shape[-1] // 2
-    first = ops.cast(number == 1.0, dtype)
+    first = ops.cast(ops.equal(number, 1.0), dtype)
     return ops.concatenate([_weighted(x[..., :half], last), _weighted(x[..., half:], first)], -1)
 
 

@@ -3,6 +3,17 @@
 Nothing here imports Keras.
 """
 
+from keras_attn.records.dialogues import (
+    Dialogues,
+    DialogueSplits,
+    Exchange,
+    Turn,
+    exchanges,
+    read_dialogues,
+    split_dialogues,
+    without,
+)
+from keras_attn.records.documents import Documents
 from keras_attn.records.labelled_readers import read_imdb, read_labelled, read_sst2
 from keras_attn.records.labelled_splits import (
     LabelledSplits,
@@ -12,6 +23,13 @@ from keras_attn.records.labelled_splits import (
 from keras_attn.records.labelled_texts import LabelledText, LabelledTexts
 from keras_attn.records.near_duplicates import duplicate_groups
 from keras_attn.records.parallel import LineProblem, ParallelText, TranslationPair
+from keras_attn.records.questions import (
+    AnsweredQuestion,
+    AnsweredQuestions,
+    TextAnswer,
+    read_questions,
+    split_questions,
+)
 from keras_attn.records.readers import (
     read_json_lines,
     read_multi30k,
@@ -20,32 +38,73 @@ from keras_attn.records.readers import (
     read_tatoeba,
     read_tsv,
 )
+from keras_attn.records.scored_pairs import (
+    ScoredPair,
+    ScoredPairs,
+    read_scored_pairs,
+    split_scored_pairs,
+)
+from keras_attn.records.selection_questions import (
+    SelectionQuestion,
+    SelectionQuestions,
+    read_candidates,
+    read_selection_questions,
+    split_selection_questions,
+)
 from keras_attn.records.splits import TranslationSplits, remove_overlap, split_pairs, template
+from keras_attn.records.tagged_texts import TaggedText, TaggedTexts, read_tagged, split_tagged
 from keras_attn.records.texts import read_text, split_text
 
 __all__ = [
+    "AnsweredQuestion",
+    "AnsweredQuestions",
+    "DialogueSplits",
+    "Dialogues",
+    "Documents",
+    "Exchange",
     "LabelledSplits",
     "LabelledText",
     "LabelledTexts",
     "LineProblem",
     "ParallelText",
+    "ScoredPair",
+    "ScoredPairs",
+    "SelectionQuestion",
+    "SelectionQuestions",
+    "TaggedText",
+    "TaggedTexts",
+    "TextAnswer",
     "TranslationPair",
     "TranslationSplits",
+    "Turn",
     "duplicate_groups",
+    "exchanges",
+    "read_candidates",
+    "read_dialogues",
     "read_imdb",
     "read_json_lines",
     "read_labelled",
     "read_multi30k",
     "read_pairs",
     "read_parallel",
+    "read_questions",
+    "read_scored_pairs",
+    "read_selection_questions",
     "read_sst2",
+    "read_tagged",
     "read_tatoeba",
     "read_text",
     "read_tsv",
     "remove_labelled_overlap",
     "remove_overlap",
+    "split_dialogues",
     "split_labelled",
     "split_pairs",
+    "split_questions",
+    "split_scored_pairs",
+    "split_selection_questions",
+    "split_tagged",
     "split_text",
     "template",
+    "without",
 ]

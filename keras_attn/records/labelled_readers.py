@@ -39,6 +39,7 @@ def read_labelled(
     label: Column = "label",
     format: str = "auto",
     *,
+    text_pair: Column | None = None,
     group: Column | None = None,
     header: bool | None = None,
     delimiter: str | None = None,
@@ -66,6 +67,8 @@ def read_labelled(
         text: Name of the text's column, or its number (from 0); key of the JSON object.
         label: Name or number of the label's column, in the same way.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
+        text_pair: Name or number of the column of the second texts, if pairs of texts are to be
+            classified. None: there are single texts.
         group: Name or number of a column that says where a text is from. None: there is none.
         header: Whether the first row names the columns. Default: True where a column is given by
             its name.
@@ -104,12 +107,14 @@ def read_labelled(
     ...     _ = file.write('text,label\n"Good, really.",pos\nDull.,neg\n,neg\n')
     >>> texts = read_labelled(path, on_error="skip")
     >>> texts[0]
-    LabelledText(text='Good, really.', label='pos', group='')
+    LabelledText(text='Good, really.', label='pos', group='', second=None)
     >>> texts.label_counts, texts.problems
     ({'neg': 1, 'pos': 1}, [LineProblem(line=4, kind='empty', what='the text is empty')])
     """
     reading = LabelledReading(os.fspath(path), **checks)
-    columns = {"text": text, "label": label} | ({} if group is None else {"group": group})
+    columns = {"text": text, "label": label}
+    columns |= {} if text_pair is None else {"text_pair": text_pair}
+    columns |= {} if group is None else {"group": group}
     if format == "auto":
         format = _guess_format(path)
     check_format(format, _FORMATS)
@@ -169,7 +174,7 @@ def read_imdb(
     ...     with open(path, "w", encoding="utf-8") as file:
     ...         _ = file.write(text)
     >>> read_imdb(folder, "test").examples[1]
-    LabelledText(text='A <b>gem</b>.', label='positive', group='')
+    LabelledText(text='A <b>gem</b>.', label='positive', group='', second=None)
     """
     _check_split(split, ("train", "test"))
     base = Path(folder)

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from keras_attn.records.labelled_texts import (
     LABELLED_PROBLEMS,
+    Input,
     Label,
     LabelledText,
     LabelledTexts,
@@ -49,20 +50,37 @@ class LabelledReading(LineReading):
         self.unique = unique
         self.separator = label_separator
         self.names = None if label_names is None else dict(label_names)
+        self.pairs = False
+        """Whether each line has two texts."""
         self.examples: list[LabelledText] = []
 
-    def add(self, number: int, text: str | None, label: Any, group: str | None = "") -> None:
-        """A line's text, label and group; None where that has its problem already."""
+    def add(
+        self,
+        number: int,
+        text: str | None,
+        label: Any,
+        group: str | None = "",
+        second: str | None = "",
+    ) -> None:
+        """A line's text, label, group and second text; None where that has its problem already.
+
+        The second text counts if the reading is one of pairs.
+        """
         before = len(self.problems)
-        if text is not None:
-            text = text.strip()
-            if is_blank(text):
-                self.problem(number, "empty", "the text is empty")
+        texts = []
+        for name, given in (("text", text), ("second text", second))[: 1 + self.pairs]:
+            if given is None:
+                continue
+            texts.append(given.strip())
+            if is_blank(texts[-1]):
+                self.problem(number, "empty", f"the {name} is empty")
         if label is not None:
             label = self._label(number, label)
-        there = text is not None and label is not None and group is not None
+        there = len(texts) == 1 + self.pairs and label is not None and group is not None
         if there and len(self.problems) == before:
-            self.examples.append(LabelledText(text, label, group.strip()))
+            self.examples.append(
+                LabelledText(texts[0], label, group.strip(), *(texts[1:] if self.pairs else []))
+            )
 
     def _label(self, number: int, label: Any) -> Label | None:
         """The names in a cell or a JSON value, or None and a problem."""
@@ -99,18 +117,24 @@ class LabelledReading(LineReading):
         return tuple(sorted(set(names))) if several else names[0]
 
     def read_table(self, lines: Iterator[bytes], table: Table) -> None:
-        """Add the rows of a table, whose columns are "text", "label" and perhaps "group"."""
+        """Add the rows of a table: "text", "label" and perhaps "group" and "text_pair"."""
+        self.pairs = "text_pair" in table.columns
         for number, cells in table.cells(self, lines):
-            self.add(number, cells["text"], cells["label"], cells.get("group", ""))
+            more = cells.get("group", ""), cells.get("text_pair", "")
+            self.add(number, cells["text"], cells["label"], *more)
 
     def read_records(self, lines: Iterator[bytes], keys: dict[str, str]) -> None:
-        """Add the JSON objects of lines. `keys` says where "text", "label" and "group" are."""
+        """Add the JSON objects of lines. `keys` says where "text", "label" and others are."""
+        self.pairs = "text_pair" in keys
         for number, record in self.records(lines):
             missing = [key for key in keys.values() if key not in record]
             if missing:
                 self.no_key(number, record, missing[0])
                 continue
             text = self.string(number, record[keys["text"]], keys["text"])
+            second: str | None = ""
+            if self.pairs:
+                second = self.string(number, record[keys["text_pair"]], keys["text_pair"])
             group = record[keys["group"]] if "group" in keys else ""
             if is_integer(group, 0):
                 group = str(group)
@@ -120,16 +144,16 @@ class LabelledReading(LineReading):
                 self.problem(number, "label", "the label is null")
             if isinstance(label, str):
                 label = self.string(number, label, keys["label"])
-            self.add(number, text, label, group)
+            self.add(number, text, label, group, second)
 
     def finish(self) -> LabelledTexts:
         """What was read, or the error about all problems."""
         self.refuse(len(self.examples), "a text and its label on each line", "labelled text")
         labels = defaultdict(set)
-        once: dict[tuple[str, Label], LabelledText] = {}
+        once: dict[tuple[Input, Label], LabelledText] = {}
         for example in self.examples:
-            labels[example.text].add(example.label)
-            once.setdefault((example.text, example.label), example)
+            labels[example.input].add(example.label)
+            once.setdefault((example.input, example.label), example)
         return LabelledTexts(
             list(once.values()) if self.unique else self.examples,
             self.where,

@@ -81,10 +81,14 @@ def split_labelled(
     more than one) are never drawn, they stay in the training set; so does the last component of
     a label that has only that one.
 
+    Pairs of texts make a component if both texts are nearly the same, in either order. Pairs that
+    share one of their texts may be on two sides.
+
     The result depends on the texts and on `seed`, not on the order of the texts.
 
     Args:
-        examples: `LabelledText`s, or tuples (text, label) or (text, label, group).
+        examples: `LabelledText`s, or tuples (text, label) or (text, label, group), where a text may
+            be a pair of texts.
         dev: Number of texts of the dev side, or (a float below 1) their share. Exact, unless no
             components fill it exactly. 0: none.
         test: Number or share of the texts of the test side, in the same way.
@@ -111,7 +115,8 @@ def split_labelled(
     """
     # Sorted first: the order in which they came must not matter.
     given = sorted(
-        map(as_labelled, examples), key=lambda x: (x.text, label_names(x.label), x.group)
+        map(as_labelled, examples),
+        key=lambda x: (x.text, x.second or "", label_names(x.label), x.group),
     )
     sizes = {name: as_count(name, n, len(given)) for name, n in (("dev", dev), ("test", test))}
     total = sum(sizes.values())
@@ -169,22 +174,37 @@ def remove_labelled_overlap(
 
     >>> train = [("Great film!", "pos"), ("Awful.", "neg")]
     >>> remove_labelled_overlap(train, [("great film", "pos")])
-    ([LabelledText(text='Awful.', label='neg', group='')], 1)
+    ([LabelledText(text='Awful.', label='neg', group='', second=None)], 1)
     """
     given = [as_labelled(example) for example in train]
     others = [as_labelled(x) for side in (held_out, *more_held_out) for x in side]
-    groups = duplicate_groups([x.text for x in [*others, *given]], shared).tolist()
+    groups = _alike([*others, *given], shared)
     taken = set(groups[: len(others)])
     ours = groups[len(others) :]
     kept = [x for x, group in zip(given, ours, strict=True) if group not in taken]
     return kept, len(given) - len(kept)
 
 
+def _alike(examples: Sequence[LabelledText], shared: float) -> list[tuple[int, ...]]:
+    """What examples that are nearly the same have in common: the group of each text, sorted.
+
+    A pair of texts and the same pair turned around are the same.
+    """
+    firsts = [example.text for example in examples]
+    seconds = [example.second for example in examples if example.second is not None]
+    groups = duplicate_groups([*firsts, *seconds], shared).tolist()
+    later = iter(groups[len(firsts) :])
+    return [
+        (group,) if example.second is None else tuple(sorted((group, next(later))))
+        for example, group in zip(examples, groups[: len(firsts)], strict=True)
+    ]
+
+
 def _components(
     examples: Sequence[LabelledText], shared: float, keep_groups: bool
 ) -> list[Component]:
     """Sets of texts that stay together, in the order of their first texts."""
-    numbers = duplicate_groups([example.text for example in examples], shared).tolist()
+    numbers = _alike(examples, shared)
     parts = together(
         list(zip(numbers, examples, strict=True)),
         lambda x: [x[0], x[1].group] if keep_groups and x[1].group else [x[0]],

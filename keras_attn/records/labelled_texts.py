@@ -17,6 +17,7 @@ from keras_attn.records.parallel import (
 )
 
 Label = str | tuple[str, ...]
+Input = str | tuple[str, str]
 
 LABELLED_PROBLEMS = {
     **PROBLEMS,
@@ -26,38 +27,54 @@ LABELLED_PROBLEMS = {
 
 
 class LabelledText(NamedTuple):
-    """A text and what it is to be classified as.
+    """A text, or a pair of texts, and what it is to be classified as.
 
     Args:
-        text: The text.
+        text: The text, or the first of two.
         label: Name of its class; for texts with several labels a tuple of names, sorted, which
             may be empty.
         group: Where it is from (a film, an author, a source); empty where the data do not say.
+        second: The second text of a pair; None if there is one text.
 
     Example:
 
     >>> example = LabelledText("A film to remember.", "positive")
-    >>> example.label, example.group
-    ('positive', '')
+    >>> example.label, example.group, example.input
+    ('positive', '', 'A film to remember.')
+    >>> LabelledText("A dog runs.", "entailment", second="An animal moves.").input
+    ('A dog runs.', 'An animal moves.')
     """
 
     text: str
     label: Label
     group: str = ""
+    second: str | None = None
+
+    @property
+    def input(self) -> Input:
+        """What is classified: the text, or both texts of a pair."""
+        return self.text if self.second is None else (self.text, self.second)
 
 
 def as_labelled(example: Any) -> LabelledText:
-    """A `LabelledText` of a tuple (text, label) or (text, label, group), checked."""
+    """A `LabelledText` of a tuple (text, label) or (text, label, group), checked.
+
+    A text may be a pair of texts.
+    """
     fields = tuple(example) if isinstance(example, tuple | list) else ()
-    if len(fields) in (2, 3) and isinstance(fields[0], str):
-        label = tuple(fields[1]) if isinstance(fields[1], list) else fields[1]
+    if 2 <= len(fields) <= 4:
+        text, label, group, second = (*fields, *("", None)[len(fields) - 2 :])
+        if isinstance(text, tuple | list) and len(text) == 2 and second is None:
+            text, second = text
+        label = tuple(label) if isinstance(label, list) else label
         names = label if isinstance(label, tuple) else (label,)
-        if all(isinstance(name, str) for name in (*names, *fields[2:])):
-            return LabelledText(fields[0], label, *fields[2:])
+        strings = (text, *names, group, *([] if second is None else [second]))
+        if all(isinstance(string, str) for string in strings):
+            return LabelledText(text, label, group, second)
     shown = repr(example)
     raise ValueError(
-        "Expected (text, label) pairs: a string, and the name of its class or a tuple of names. "
-        f"Received: {shown[:100]}{'...' * (len(shown) > 100)}."
+        "Expected (text, label) pairs: a string or a pair of strings, and the name of its class "
+        f"or a tuple of names. Received: {shown[:100]}{'...' * (len(shown) > 100)}."
     )
 
 
@@ -107,9 +124,9 @@ class LabelledTexts(Items[LabelledText]):
     problems: list[LineProblem] = field(default_factory=list)
 
     @property
-    def texts(self) -> list[str]:
-        """The texts alone."""
-        return [example.text for example in self.examples]
+    def texts(self) -> list[Input]:
+        """The texts alone, or the pairs of them."""
+        return [example.input for example in self.examples]
 
     @property
     def labels(self) -> list[Label]:
@@ -140,13 +157,14 @@ class LabelledTexts(Items[LabelledText]):
     def summary(self) -> str:
         """The counts in words, with the numbers of the first bad lines."""
         labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts.items())
-        text = f"{self.where}: {many(len(self.examples), 'text')} of {many(self.lines, 'line')}."
+        what = "pair" if any(example.second is not None for example in self.examples) else "text"
+        text = f"{self.where}: {many(len(self.examples), what)} of {many(self.lines, 'line')}."
         text += f" Labels: {labels or 'none'}."
         if self.problems:
             text += f" Left out: {describe_problems(self.problems, kinds=LABELLED_PROBLEMS)}."
         if self.repeated:
-            what = "left out" if self.unique else "kept"
-            text += f" Repeated: {many(self.repeated, 'text')}, {what}."
+            fate = "left out" if self.unique else "kept"
+            text += f" Repeated: {many(self.repeated, what)}, {fate}."
         if self.contradicting:
-            text += f" With more than one label: {many(self.contradicting, 'text')}, kept."
+            text += f" With more than one label: {many(self.contradicting, what)}, kept."
         return text

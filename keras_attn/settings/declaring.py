@@ -29,7 +29,8 @@ def setting(
     Args:
         default: The default value. Its type is the expected type.
         help: What the setting does, for the command, TOML files and the documentation.
-        kind: Expected type where the default is None; None stays allowed.
+        kind: Expected type where the default is None; None stays allowed. Settings of type `tuple`
+            are lists in files, may be given as one string, and are options that can be repeated.
         choices: The values that are allowed.
         at_least: Smallest allowed value.
         below: Values must be smaller than this.
@@ -69,13 +70,16 @@ def setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def size(help: str, default: Any = dataclasses.MISSING, kind: type = int) -> Any:
+def size(
+    help: str, default: Any = dataclasses.MISSING, kind: type = int, optional: bool = False
+) -> Any:
     """A field that is not set by users but follows from their data, such as a vocabulary size.
 
     Args:
         help: What it is the size of.
         default: The default value; the field is required without one.
         kind: Its type.
+        optional: Whether it may be None; a default of None makes it optional too.
 
     Returns:
         A dataclass field.
@@ -91,7 +95,7 @@ def size(help: str, default: Any = dataclasses.MISSING, kind: type = int) -> Any
     """
     least = 1 if kind is int else None
     metadata = setting(None, help, kind=kind, at_least=least).metadata
-    optional = default is None
+    optional = optional or default is None
     return dataclasses.field(
         default=default, metadata={**metadata, "optional": optional, "size": True}
     )
@@ -167,6 +171,9 @@ class Settings:
             value = getattr(self, field.name)
             if field.metadata["kind"] is float and type(value) is int:
                 object.__setattr__(self, field.name, float(value))
+            if field.metadata["kind"] is tuple and isinstance(value, list | str):
+                one = isinstance(value, str)
+                object.__setattr__(self, field.name, (value,) if one else tuple(value))
             if field.metadata["kind"] is str and isinstance(value, os.PathLike):
                 object.__setattr__(self, field.name, os.fspath(value))
             check_value(field.name, getattr(self, field.name), field.metadata)

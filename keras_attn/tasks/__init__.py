@@ -1,11 +1,26 @@
 """Strings in, strings out: a model with its text processing and its decoding."""
 
-from keras_attn.explain import Alignment, DeletionCurve, Explanation, deletion_curve
+from keras_attn.explain import (
+    Alignment,
+    DeletionCurve,
+    EncoderStudy,
+    Explanation,
+    deletion_curve,
+)
+from keras_attn.models.tensors import LoadReport
+from keras_attn.tasks.answer_selection.predictions import FoundAnswer
+from keras_attn.tasks.answer_selection.selector import AnswerSelector
+from keras_attn.tasks.answer_selection.settings import (
+    AnswerSelectionData,
+    AnswerSelectionTest,
+    AnswerSelectionUse,
+)
 from keras_attn.tasks.attention_views import (
     caption_view,
     classification_view,
     translation_view,
 )
+from keras_attn.tasks.backbones import Backbone, read_backbone
 from keras_attn.tasks.captioning.captioner import Captioner
 from keras_attn.tasks.captioning.decoding import Caption
 from keras_attn.tasks.captioning.settings import (
@@ -14,9 +29,57 @@ from keras_attn.tasks.captioning.settings import (
     CaptioningTraining,
     CaptioningUse,
 )
+from keras_attn.tasks.conversation.predictions import ConversationScores
+from keras_attn.tasks.conversation.settings import (
+    ConversationData,
+    ConversationTest,
+    ConversationTraining,
+    ConversationUse,
+)
+from keras_attn.tasks.conversation.talker import Talker
+from keras_attn.tasks.encoder_task import EncoderData, EncoderTask
+from keras_attn.tasks.entailment.classifier import EntailmentClassifier
+from keras_attn.tasks.entailment.data import LabelledPair, LabelledPairs, read_labelled_pairs
+from keras_attn.tasks.entailment.settings import (
+    EntailmentData,
+    EntailmentTest,
+    EntailmentTraining,
+    EntailmentUse,
+)
+from keras_attn.tasks.fine_tuning import EncoderTraining, FineTuning
+from keras_attn.tasks.pretraining.data import SentenceIds
+from keras_attn.tasks.pretraining.predictions import Guess, PretrainingReport
+from keras_attn.tasks.pretraining.pretrainer import Pretrainer
+from keras_attn.tasks.pretraining.settings import (
+    PretrainingData,
+    PretrainingTest,
+    PretrainingTraining,
+    PretrainingUse,
+)
+from keras_attn.tasks.question_answering.answerer import QuestionAnswerer
+from keras_attn.tasks.question_answering.predictions import Answer, AnswerSpan
+from keras_attn.tasks.question_answering.settings import (
+    QuestionAnsweringData,
+    QuestionAnsweringTest,
+    QuestionAnsweringTraining,
+    QuestionAnsweringUse,
+)
+from keras_attn.tasks.similarity.scorer import SimilarityScorer
+from keras_attn.tasks.similarity.settings import (
+    SimilarityData,
+    SimilarityTest,
+    SimilarityUse,
+)
+from keras_attn.tasks.tagging.predictions import EntityPlace, TaggedWords
+from keras_attn.tasks.tagging.settings import (
+    TaggingData,
+    TaggingTest,
+    TaggingTraining,
+    TaggingUse,
+)
+from keras_attn.tasks.tagging.tagger import Tagger
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored, TrainingRun
-from keras_attn.tasks.tensors import LoadReport
 from keras_attn.tasks.text_classification.classifier import TextClassifier
 from keras_attn.tasks.text_classification.predictions import Prediction
 from keras_attn.tasks.text_classification.settings import (
@@ -26,7 +89,7 @@ from keras_attn.tasks.text_classification.settings import (
     TextClassificationUse,
 )
 from keras_attn.tasks.text_generation.generator import TextGenerator
-from keras_attn.tasks.text_generation.predictions import TextScore
+from keras_attn.tasks.text_generation.scores import TextScore
 from keras_attn.tasks.text_generation.settings import (
     TextGenerationData,
     TextGenerationTest,
@@ -47,20 +110,70 @@ from keras_attn.tasks.translation.translator import Translator
 
 __all__ = [
     "Alignment",
+    "Answer",
+    "AnswerSelectionData",
+    "AnswerSelectionTest",
+    "AnswerSelectionUse",
+    "AnswerSelector",
+    "AnswerSpan",
+    "Backbone",
     "Caption",
     "Captioner",
     "CaptioningData",
     "CaptioningTest",
     "CaptioningTraining",
     "CaptioningUse",
+    "ConversationData",
+    "ConversationScores",
+    "ConversationTest",
+    "ConversationTraining",
+    "ConversationUse",
     "DeletionCurve",
+    "EncoderData",
+    "EncoderStudy",
+    "EncoderTask",
+    "EncoderTraining",
+    "EntailmentClassifier",
+    "EntailmentData",
+    "EntailmentTest",
+    "EntailmentTraining",
+    "EntailmentUse",
+    "EntityPlace",
     "Examples",
     "Explanation",
+    "FineTuning",
+    "FoundAnswer",
+    "Guess",
+    "LabelledPair",
+    "LabelledPairs",
     "LoadReport",
     "NBestTranslations",
     "Prediction",
     "PreparedTranslation",
+    "Pretrainer",
+    "PretrainingData",
+    "PretrainingReport",
+    "PretrainingTest",
+    "PretrainingTraining",
+    "PretrainingUse",
+    "QuestionAnswerer",
+    "QuestionAnsweringData",
+    "QuestionAnsweringTest",
+    "QuestionAnsweringTraining",
+    "QuestionAnsweringUse",
     "Scored",
+    "SentenceIds",
+    "SimilarityData",
+    "SimilarityScorer",
+    "SimilarityTest",
+    "SimilarityUse",
+    "TaggedWords",
+    "Tagger",
+    "TaggingData",
+    "TaggingTest",
+    "TaggingTraining",
+    "TaggingUse",
+    "Talker",
     "Task",
     "TextClassificationData",
     "TextClassificationTest",
@@ -84,5 +197,7 @@ __all__ = [
     "caption_view",
     "classification_view",
     "deletion_curve",
+    "read_backbone",
+    "read_labelled_pairs",
     "translation_view",
 ]

@@ -101,11 +101,13 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
     """
     (text,) = checked_texts([text])
     (ids,) = classifier.tokenizer.encode([text])
-    start = [] if classifier.start_id is None else [classifier.start_id]
-    read = truncate(ids, classifier.max_length - len(start), classifier.truncation)
-    tokens = classifier.tokenizer.tokens([*start, *read])
+    start, end = (
+        [] if mark is None else [mark] for mark in (classifier.start_id, classifier.end_id)
+    )
+    read = truncate(ids, classifier.room, classifier.truncation)
+    tokens = classifier.tokenizer.tokens([*start, *read, *end])
     pooled = has_attention(classifier.model)
-    layered = classifier_kind(classifier.model) == "transformer"
+    layered = classifier_kind(classifier.model) in ("transformer", "bert")
     if not pooled and not layered:
         raise ValueError(_NO_ATTENTION.format("it pools without weights", classifier.model.name))
     if not tokens:
@@ -115,7 +117,8 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
         _, (weights,) = classifier.explain_ids([ids], "attention")
         answer = [_answer(classifier.predict(text))]
         name = "attention of the answer"
-        parts.append(AttentionPart(name, answer, tokens, [weights[None]], "answer", "text"))
+        own = classifier.tokenizer.tokens(read)
+        parts.append(AttentionPart(name, answer, own, [weights[None]], "answer", "text"))
     if layered:
         ((rows,),) = classifier.id_batches([ids], batch_size=1, shuffle=False)
         maps = attention_maps(classifier.model, np.asarray(rows))

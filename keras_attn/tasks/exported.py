@@ -27,6 +27,8 @@ class Exported:
     model: keras.Model
     spare_row: Mapping[str, Any] = {}
     """Inputs of the row that an empty batch gets in the SavedModel; zeros and `""` if not here."""
+    signature_inputs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Names of the inputs of a signature, by its name; all inputs if it is not here."""
 
     # Inputs and outputs, for tasks that predict by one call of their model
 
@@ -162,6 +164,7 @@ class Exported:
             tolerance=self.export_tolerance,
             overwrite=overwrite,
             requirements=self.exported_with(),
+            taken=self.signature_inputs,
         )
 
     def exported_with(self) -> Sequence[str]:

@@ -20,10 +20,11 @@ from keras_attn.tasks.compiling import (
     make_adam,
     make_schedule,
 )
+from keras_attn.tasks.fine_tuning import FineTuning, choose_weights, merge_chosen_lora
 from keras_attn.tasks.run_folder import BEST, tidy_run
 from keras_attn.tasks.task_run import TrainingRun, run_training
 from keras_attn.tasks.training_settings import COMPILED, TrainingSettings
-from keras_attn.training import compute_on, seed_everything
+from keras_attn.training import compute_on, scale_learning_rate, seed_everything
 
 Log = Callable[[str], Any]
 _OF_KERAS = (
@@ -67,6 +68,16 @@ class Fitted:
         return made(cls.Data, data)
 
     @classmethod
+    def model_of(cls, data: Any, model: Any) -> Choice:
+        """Returns the settings of the model of a run.
+
+        Args:
+            data: Settings `Data`.
+            model: What the user chose, see `train`.
+        """
+        return cls.kinds.made({} if model is None else model)
+
+    @classmethod
     def sections(cls) -> dict[str, Any]:
         """Returns the sections of settings by their names in TOML files."""
         return {
@@ -101,6 +112,7 @@ class Fitted:
         if warmup is None:
             share, most = self.warmup
             warmup = min(most, int(updates * share))
+        factors = choose_weights(self.model, training) if isinstance(training, FineTuning) else {}
         optimizer = make_adam(
             make_schedule(updates, training.learning_rate, warmup),
             self.policy,
@@ -110,6 +122,8 @@ class Fitted:
             accumulation,
             **self.adam,
         )
+        if factors:
+            scale_learning_rate(optimizer, factors)
         settings = {
             "optimizer": optimizer,
             "jit_compile": jit_compile(recurrent=getattr(self.config, "recurrent", False)),
@@ -156,7 +170,7 @@ class Fitted:
         Args:
             examples: Training examples.
             dev: Development examples. They are scored after each epoch, and at the end this object
-                has the weights that scored best. Without them it has those of the last epoch.
+                has the weights that scored best. Without any it has those of the last epoch.
             run_dir: Folder of the run.
             log: Called with a line about each step.
             verbose: As in `keras.Model.fit`; None shows a progress bar in a terminal and a line for
@@ -227,7 +241,7 @@ class Fitted:
         """
         training = made(cls.Training, training)
         data = cls.data_of(examples, data)
-        model = cls.kinds.made({} if model is None else model)
+        model = cls.model_of(data, model)
         for name, kind in cls.parts.items():
             if isinstance(parts.setdefault(name, {}), Mapping):
                 parts[name] = made(kind, parts[name])
@@ -264,6 +278,12 @@ class Fitted:
         examples = list(examples) if isinstance(examples, Iterator) else examples
         dev = list(dev) if isinstance(dev, Iterator) else dev
         score = None if dev is None else self.scorer(dev, training)
+        if dev is not None and not len(dev):
+            raise ValueError(
+                f"Expected development {self.examples_are}, by which the best weights are chosen, "
+                "or None, which keeps the last ones. Received: none. Bring more examples, or a "
+                "file of development examples."
+            )
         batches = self.batches(examples, training)
         ours = self.model.compiled and self.model.optimizer is self._optimizer
         if compiles or ours or not self.model.compiled:
@@ -282,12 +302,24 @@ class Fitted:
             verbose,
             callbacks,
         )
+        if run.complete:
+            merge_chosen_lora(self.model)
         if dev is not None and run.complete:
             note = self.finish(dev, training)
             if note and run_dir is not None:
                 self.save(run_dir / BEST)
             run = run._replace(note=note)
-        return run
+        doubt = self.doubt(batches, run) if run.complete else ""
+        return run._replace(note="; ".join(filter(None, [run.note, doubt])))
+
+    def doubt(self, batches: Any, run: TrainingRun) -> str:
+        """Returns what makes a training look as if nothing was learned; empty if nothing does.
+
+        Args:
+            batches: Training batches.
+            run: The run, which is at its end.
+        """
+        return ""
 
     def _choice(self) -> Choice:
         own = {field.name for field in declared_fields(type(self.config))}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import keras
 
 from keras_attn.layers.quantization import float_policy
+from keras_attn.models.tensors import LoadReport, load_tensors
+from keras_attn.tasks.backbones import read_backbone
 from keras_attn.tasks.task_file import load_weights, read_config, read_tensors, save_task
-from keras_attn.tasks.tensors import LoadReport, load_tensors
 
 
 class Saved:
@@ -79,7 +79,8 @@ class Saved:
         never loaded.
 
         Args:
-            path: A file written by `save` of any task.
+            path: A file written by `save` of any task; or a folder of Hugging Face weights, or
+                their name on the hub, as `keras_attn.interop.read_pretrained` reads them.
 
         Returns:
             A `LoadReport`: what was loaded, what is new and random, and what the file had besides.
@@ -95,9 +96,30 @@ class Saved:
         >>> generator = TextGenerator(CharacterTokenizer.train(["abc"]), {"units": 8}, 8)
         >>> generator.save(tempfile.mkdtemp() + "/first.task")
         """
+        if not Path(path).expanduser().is_file():
+            return self.load_weights_of(read_backbone(path), str(path))
         config = read_config(path, None)
-        tensors, own = read_tensors(path), self.vocabularies()
-        theirs = config.get("vocabularies", {})
+        return self._load_some(read_tensors(path), config.get("vocabularies", {}), str(path))
+
+    def load_weights_of(self, backbone: Any, place: str) -> LoadReport:
+        """Starts from the weights of an encoder that was read before; see `load_backbone`.
+
+        Args:
+            backbone: What `keras_attn.tasks.backbones.read_backbone` returned.
+            place: Where it was read, for messages.
+
+        Returns:
+            A `LoadReport`.
+
+        Raises:
+            ValueError: If nothing in it fits.
+        """
+        return self._load_some(backbone.tensors, backbone.vocabularies, place)
+
+    def _load_some(
+        self, tensors: Mapping[str, Any], theirs: Mapping[str, str], place: str
+    ) -> LoadReport:
+        own = self.vocabularies()
         starts = {name: (name, *others) for name, others in self.backbone.items()}
         for name, vocabulary in own.items():
             starts[name] = tuple(n for n in starts.get(name, ()) if theirs.get(n) == vocabulary)
@@ -108,23 +130,7 @@ class Saved:
         if not used:
             raise ValueError(
                 f"Expected weights for {', '.join(self.backbone) or 'no layer'} of "
-                f"{type(self).__name__}. Received: {path}, in which none has the same name, shapes "
-                "and vocabulary."
+                f"{type(self).__name__}. Received: {place}, in which none has the same name, "
+                "shapes and vocabulary."
             )
         return report._replace(left_over=[name for name in tensors if name not in used])
-
-
-def vocabulary_digest(tokenizer: Any) -> str:
-    """Returns hexadecimal digits that name a tokenizer's vocabulary.
-
-    Args:
-        tokenizer: Has `get_config`.
-
-    Example:
-
-    >>> tokenizers = [CharacterTokenizer.train([text]) for text in ("ab", "ab", "abc")]
-    >>> len(set(map(vocabulary_digest, tokenizers)))
-    2
-    """
-    text = json.dumps(tokenizer.get_config(), sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

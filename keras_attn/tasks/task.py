@@ -83,8 +83,13 @@ class Task(Fitted, Saved, Exported, Quantizable):
     """Steps of the command that have the settings of a section, unless a setting names others."""
     examples_are: ClassVar[str] = "examples"
     """What the examples are, for messages: `"texts"`."""
-    reads: ClassVar[str] = "lines"
-    """What `predict` of the command reads: `"lines"` of files, or `"prompts"`."""
+    rows_are: ClassVar[str] = ""
+    """What batches have of examples, if it is something else: `"rows"` of long texts."""
+    reads: str = "lines"
+    """What `predict` of the command reads: `"lines"` of files; `"pairs"`, lines of one text or two
+    with a tab between them; `"only_pairs"`, lines of two; `"turns"`, lines of any number;
+    `"prompts"`. An object may say of itself what it reads, if not all of its class read the
+    same."""
     separator: ClassVar[str] = "\n"
     """What stands between the results of `predict` of the command."""
 
@@ -230,8 +235,9 @@ class Task(Fitted, Saved, Exported, Quantizable):
         Args:
             batches: Training batches.
         """
+        rows = self.rows_are or self.examples_are
         return [
-            f"{batches.num_examples:,} {self.examples_are}, {self.model.count_params():,} weights, "
+            f"{batches.num_examples:,} {rows}, {self.model.count_params():,} weights, "
             f"{len(batches):,} batches an epoch, {batches.padded_share:.0%} padding, "
             f"{keras.backend.backend()}"
         ]

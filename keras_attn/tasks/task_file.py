@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_attn.files import atomic_write, check_format, whole
 from keras_attn.layers.quantization import quantize_sublayers, quantized_sublayers
-from keras_attn.tasks.tensors import from_bytes, load_tensors, model_tensors, to_bytes
+from keras_attn.models.tensors import from_bytes, load_tensors, model_tensors, to_bytes
 from keras_attn.version import __version__
 
 FORMAT_VERSION = 3

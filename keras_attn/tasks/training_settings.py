@@ -11,7 +11,8 @@ from keras_attn.training.devices import check_devices
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 COMPILED = (
     "learning_rate", "warmup_steps", "weight_decay", "clip_norm", "ema_momentum",
-    "steps_per_execution", "gradient_accumulation", "label_smoothing",
+    "steps_per_execution", "gradient_accumulation", "label_smoothing", "layer_decay",
+    "frozen_layers", "lora_rank",
 )  # fmt: skip
 """The settings that `Task.compile` reads."""
 

@@ -44,8 +44,8 @@ class ProgressLines(keras.callbacks.Callback):
         if now - self._last < self.seconds:
             return
         self._last, done, steps = now, batch + 1, self.params.get("steps") or 0
-        loss = (logs or {}).get("loss")
-        told = f", loss {float(loss):.4f}" if loss is not None else ""
+        losses = [name for name in logs or {} if name == "loss" or name.endswith("_loss")]
+        told = "".join(f", {n.replace('_', ' ')} {float(logs[n]):.4f}" for n in losses)
         left = ""
         if steps > done:
             left = f", {(now - self._began) / done * (steps - done):.0f} s left in the epoch"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from keras_attn.text.assets import read_assets, write_assets
-from keras_attn.text.bytes_of_text import BYTE_ALPHABET, SPLIT_PATTERN
+from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
+from keras_attn.text.bytes_of_text import BYTE_ALPHABET
 from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
 from keras_attn.text.normalization import normalize_text, normalize_with_offsets
 from keras_attn.text.offsets import byte_offsets, original_offsets
@@ -24,6 +25,12 @@ SPECIAL_TOKENS = ("<pad>", "<start>", "<end>")
 ASSETS_FILE = "byte_pair.json"
 ASSETS_FORMAT = "keras_attn.byte_pair"
 
+# Arguments that most tokenizers leave as they are.
+_UNUSUAL = {
+    "pattern": "keras_attn",
+    "special_tokens": list(SPECIAL_TOKENS),
+    "ignore_merges": False,
+}
 _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
 
 
@@ -32,14 +39,14 @@ class BytePairTokenizer:
     """Tokenizer by byte-level byte-pair encoding.
 
     A text is read as its UTF-8 bytes. It is cut into pre-tokens (a word, a number or a run of
-    symbols, each with the space before it; see `SPLIT_PATTERN`). In each pre-token the neighbours
+    symbols, each with the space before it; see `pattern`). In each pre-token the neighbours
     `(a, b)` that come first in the list of merges become one token `ab`, until no pair of the list
     is left. The list has the pairs that were most frequent in the training texts, in their order.
 
     All 256 bytes are tokens, so there is no unknown token. Before that, texts are normalised: see
     `normalize`. Without it, `decode` restores every text with its spaces, line breaks and control
-    characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and `<end>`. These words in a text are not
-    read as special tokens.
+    characters. Ids 0, 1 and 2 are `<pad>`, `<start>` and `<end>` unless other `special_tokens` are
+    given. These words in a text are not read as special tokens.
 
     References:
         - [Sennrich et al., 2016](https://arxiv.org/abs/1508.07909): byte-pair encoding of words.
@@ -48,7 +55,8 @@ class BytePairTokenizer:
 
     Args:
         vocabulary: The tokens in the order of their ids, written in GPT-2's byte alphabet (a
-            space is `Ġ`): the three special tokens, then all 256 bytes and the merged tokens.
+            space is `Ġ`): the special tokens, all 256 bytes and the merged tokens. The three
+            special tokens of this package come first, others may be anywhere.
         merges: Pairs of tokens, the most frequent first. Both tokens and their concatenation
             are in `vocabulary`.
         normalize: Whether texts are normalised before they are encoded, in Python and in a graph,
@@ -56,9 +64,18 @@ class BytePairTokenizer:
             space, white space at both ends is not read, and a letter with a combining mark is read
             as one character, as in NFC. If False, every byte of a text is kept, as programs, poems
             and other texts with lines need it.
+        pattern: How texts are cut into pre-tokens. `"keras_attn"`: pre-tokens of bounded length,
+            the same in every version of Unicode. `"gpt2"` and `"llama3"`: as in these models. In a
+            graph their classes of letters, numbers and blanks are those of the `tokenizers`
+            library with which the graph was made.
+        special_tokens: The tokens that stand for no text: padding, start and end, which may be
+            one token, then others that are never made of a text.
+        ignore_merges: Whether a pre-token that is in the vocabulary is one token, whatever the
+            merges, as in Llama 3.
 
     Raises:
-        ValueError: If the vocabulary or the merges are not of this kind.
+        ValueError: If the vocabulary, the merges, the pattern or the special tokens are not of this
+            kind.
 
     Example:
 
@@ -76,9 +93,6 @@ class BytePairTokenizer:
 
     exported_with = ("tensorflow",)
     """Modules to import before a SavedModel with this tokenizer is loaded."""
-    pad_id = 0
-    start_id = 1
-    end_id = 2
     # Every byte is a token, so there is no unknown token.
     unknown_id = None
 
@@ -87,14 +101,26 @@ class BytePairTokenizer:
         vocabulary: Sequence[str],
         merges: Sequence[tuple[str, str] | list[str]],
         normalize: bool = True,
+        pattern: str = "keras_attn",
+        special_tokens: Sequence[str] = SPECIAL_TOKENS,
+        ignore_merges: bool = False,
     ) -> None:
-        self.vocabulary = _checked_vocabulary(vocabulary)
-        self.merges = _checked_merges(merges, set(self.vocabulary))
+        if pattern not in PATTERNS:
+            raise ValueError(f"`pattern` must be one of {list(PATTERNS)}. Received: {pattern!r}.")
+        self.special_tokens = _checked_special_tokens(special_tokens)
+        self.vocabulary = _checked_vocabulary(vocabulary, self.special_tokens)
+        ordinary = set(self.vocabulary) - set(self.special_tokens)
+        self.merges = _checked_merges(merges, ordinary)
         self.normalize = bool(normalize)
-        special = len(SPECIAL_TOKENS)
+        self.pattern = pattern
+        self.ignore_merges = bool(ignore_merges)
+        self.pad_id, self.start_id, self.end_id = map(
+            self.vocabulary.index, self.special_tokens[: len(SPECIAL_TOKENS)]
+        )
         # The bytes of each id; special tokens have none.
-        self.token_bytes = [b""] * special + [
-            bytes(_BYTE_OF[character] for character in token) for token in self.vocabulary[special:]
+        self.token_bytes = [
+            bytes(_BYTE_OF[character] for character in token) if token in ordinary else b""
+            for token in self.vocabulary
         ]
         self._encoder: Any = None
 
@@ -106,6 +132,7 @@ class BytePairTokenizer:
         min_frequency: int = 2,
         allow_fewer: bool = False,
         normalize: bool = True,
+        pattern: str = "keras_attn",
     ) -> BytePairTokenizer:
         """Learns the merges from texts. The same texts give the same tokenizer.
 
@@ -116,6 +143,7 @@ class BytePairTokenizer:
             allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
                 give more.
             normalize: See the class; the training texts are normalised too.
+            pattern: See the class.
 
         Returns:
             A `BytePairTokenizer`.
@@ -152,7 +180,9 @@ class BytePairTokenizer:
                 "`texts` must hold at least one string that is not empty. Received none. Check the "
                 "data; a generator that was read before is empty."
             )
-        engine = _engine({}, [])
+        if pattern not in PATTERNS:
+            raise ValueError(f"`pattern` must be one of {list(PATTERNS)}. Received: {pattern!r}.")
+        engine = _engine({}, [], pattern)
         trainer = trainers.BpeTrainer(
             vocab_size=vocabulary_size,
             min_frequency=min_frequency,
@@ -169,7 +199,7 @@ class BytePairTokenizer:
                 f"vocabulary_size={vocabulary_size}, min_frequency={min_frequency}. Use "
                 f"vocabulary_size={len(vocabulary)} or less, more text, or a smaller min_frequency."
             )
-        return cls(vocabulary, model["merges"], normalize)
+        return cls(vocabulary, model["merges"], normalize, pattern)
 
     @property
     def vocabulary_size(self) -> int:
@@ -203,8 +233,12 @@ class BytePairTokenizer:
         single = isinstance(texts, str)
         batch = [self.normalized(text) for text in ([texts] if single else texts)]
         if self._encoder is None:
-            ids_of = {token: index for index, token in enumerate(self.vocabulary)}
-            self._encoder = _engine(ids_of, self.merges)
+            ids_of = {
+                token: index
+                for index, token in enumerate(self.vocabulary)
+                if self.token_bytes[index]
+            }
+            self._encoder = _engine(ids_of, self.merges, self.pattern, self.ignore_merges)
         start = [self.start_id] if add_start else []
         end = [self.end_id] if add_end else []
         encodings = self._encoder.encode_batch_fast(batch, add_special_tokens=False)
@@ -345,7 +379,14 @@ class BytePairTokenizer:
             "vocabulary": list(self.vocabulary),
             "merges": [list(m) for m in self.merges],
             "normalize": self.normalize,
+            **self._unusual(),
         }
+
+    def _unusual(self) -> dict[str, Any]:
+        """The arguments that most tokenizers leave as they are, where they differ."""
+        values = (self.pattern, list(self.special_tokens), self.ignore_merges)
+        given = zip(_UNUSUAL.items(), values, strict=True)
+        return {name: value for (name, usual), value in given if value != usual}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> BytePairTokenizer:
@@ -388,7 +429,12 @@ class BytePairTokenizer:
             pathlib.Path(directory) / ASSETS_FILE,
             ASSETS_FORMAT,
             "BytePairTokenizer.save_assets",
-            lambda content: cls(content["vocabulary"], content["merges"], content["normalize"]),
+            lambda content: cls(
+                content["vocabulary"],
+                content["merges"],
+                content["normalize"],
+                **{name: content[name] for name in _UNUSUAL if name in content},
+            ),
         )
 
     def __repr__(self) -> str:
@@ -405,17 +451,17 @@ class BytePairTokenizer:
         ]
 
 
-def _engine(ids_of: dict[str, int], merges: Sequence[tuple[str, str]]) -> Any:
-    """The encoder and trainer of the `tokenizers` library, with the pre-tokens of this module."""
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+def _engine(
+    ids_of: dict[str, int],
+    merges: Sequence[tuple[str, str]],
+    pattern: str,
+    ignore_merges: bool = False,
+) -> Any:
+    """The encoder and trainer of the `tokenizers` library."""
+    from tokenizers import Tokenizer, models
 
-    engine = Tokenizer(models.BPE(ids_of, list(merges)))
-    engine.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(SPLIT_PATTERN), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    engine = Tokenizer(models.BPE(ids_of, list(merges), ignore_merges=ignore_merges))
+    engine.pre_tokenizer = pre_tokenizer(pattern)
     return engine
 
 
@@ -424,21 +470,34 @@ def _read(text: str, normalize: bool) -> str:
     return normalize_text(text) if normalize else text
 
 
-def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
+def _checked_special_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
+    found = () if isinstance(tokens, str) else tuple(tokens)
+    if len(found) < len(SPECIAL_TOKENS) or not all(isinstance(t, str) and t for t in found):
+        raise ValueError(
+            "`special_tokens` must be strings: the tokens for padding, the start and the end, which"
+            f" may be the same, and perhaps others. Received: {str(tokens)[:80]}."
+        )
+    return found
+
+
+def _checked_vocabulary(vocabulary: Sequence[str], special: tuple[str, ...]) -> tuple[str, ...]:
     tokens = tuple(vocabulary)
-    expected = f"`vocabulary` must be {list(SPECIAL_TOKENS)}, all 256 bytes and merged tokens."
+    expected = f"`vocabulary` must be {list(special[:3])}, all 256 bytes and merged tokens."
     train = "Make one with `BytePairTokenizer.train`."
-    if tokens[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
+    if special == SPECIAL_TOKENS and tokens[: len(SPECIAL_TOKENS)] != SPECIAL_TOKENS:
         received = list(tokens[: len(SPECIAL_TOKENS)])
         raise ValueError(f"{expected} Received one that begins with {received}. {train}")
-    ordinary = tokens[len(SPECIAL_TOKENS) :]
+    known, aside = set(tokens), set(special)
+    if not aside <= known:
+        raise ValueError(f"{expected} Received one without {sorted(aside - known)[:5]}. {train}")
+    ordinary = [token for token in tokens if token not in aside]
     for token in ordinary:
         if not isinstance(token, str) or not token or not _BYTE_OF.keys() >= set(token):
             raise ValueError(
                 f"{expected} Received the token {token!r}, which is not written in the byte "
                 f"alphabet of GPT-2 (a space is 'Ġ'). {train}"
             )
-    if len(set(tokens)) < len(tokens):
+    if len(known) < len(tokens):
         twice = next(token for index, token in enumerate(tokens) if token in tokens[:index])
         raise ValueError(f"{expected} Received the token {twice!r} twice. {train}")
     missing = set(BYTE_ALPHABET) - set(ordinary)
@@ -451,10 +510,9 @@ def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
 
 
 def _checked_merges(
-    merges: Sequence[tuple[str, str] | list[str]], tokens: set[str]
+    merges: Sequence[tuple[str, str] | list[str]], ordinary: set[str]
 ) -> tuple[tuple[str, str], ...]:
     expected = "`merges` must be pairs of tokens (left, right)"
-    ordinary = tokens - set(SPECIAL_TOKENS)
     seen: set[tuple[str, str]] = set()
     for merge in merges:
         if isinstance(merge, str) or len(merge) != 2:

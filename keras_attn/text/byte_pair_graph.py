@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.text.bytes_of_text import BYTE_ALPHABET, SPLIT_PATTERN
+from keras_attn.text.byte_pair_patterns import graph_pattern
+from keras_attn.text.bytes_of_text import BYTE_ALPHABET
 from keras_attn.text.normalization import normalize_text_in_graph
 
 # UTF-8 never contains this byte, so it can separate the pre-tokens of any text.
@@ -51,9 +51,7 @@ class GraphBytePair(tf.Module):
         self.start_id = tokenizer.start_id
         self.end_id = tokenizer.end_id
         self._normalize = tokenizer.normalize
-        self._pattern = SPLIT_PATTERN
-        # Maximum length of a pre-token: a space and the longest match of a branch of the pattern.
-        self._longest = 1 + max(int(most) for most in re.findall(r"{1,(\d+)}", SPLIT_PATTERN))
+        self._pattern = graph_pattern(tokenizer.pattern)
         # The separator has the id after the last one, which is in no merge.
         byte_ids = [ids_of[character] for character in BYTE_ALPHABET]
         byte_ids[ord(_SEPARATOR)] = size
@@ -97,8 +95,10 @@ class GraphBytePair(tf.Module):
             A ragged int32 tensor of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
-            # A character has at most four bytes; one that is cut comes after the last needed one.
-            text = tf.strings.substr(self._read(text), 0, 4 * (self._longest * count + 1))
+            text = self._read(text)
+            if self._pattern.longest is not None:
+                # A character has at most four bytes; one that is cut comes after the last needed.
+                text = tf.strings.substr(text, 0, 4 * (self._pattern.longest * count + 1))
             return self._ids(self._words_of(text)[:, :count])[:, :count]
 
     @tf.function(reduce_retracing=True, autograph=False)
@@ -132,10 +132,15 @@ class GraphBytePair(tf.Module):
         return normalize_text_in_graph(tf, text) if self._normalize else text
 
     def _words_of(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The pre-tokens of each text, followed by an empty one, which has no ids."""
+        """The pre-tokens of each text, perhaps followed by an empty one, which has no ids."""
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
-        text = tf.strings.regex_replace(text, self._pattern, rb"\0" + _SEPARATOR)
-        return tf.strings.split(text, _SEPARATOR)  # (B, None)
+        mark, match = self._pattern.mark, self._pattern.match
+        if mark is not None:
+            text = tf.strings.regex_replace(text, mark, rb"\1" + _SEPARATOR + rb"\2")
+        text = tf.strings.regex_replace(text, match, rb"\0" + _SEPARATOR)
+        words = tf.strings.split(text, _SEPARATOR)  # (B, None)
+        # A marked place has two separators.
+        return words if mark is None else tf.ragged.boolean_mask(words, words != "")
 
     def _ids(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
         ids, lengths = self._encode_words(words.flat_values)
@@ -207,11 +212,13 @@ def _single_tokens(tokenizer: Any, pieces: list[bytes]) -> dict[bytes, int]:
     """The texts that the tokenizer encodes as one token, with its id."""
     texts = {}
     for index, piece in enumerate(pieces):
+        if not piece:  # a special token
+            continue
         try:
             texts[piece.decode("utf-8")] = index
         except UnicodeDecodeError:  # a part of a character
             continue
-    exact = type(tokenizer)(tokenizer.vocabulary, tokenizer.merges, normalize=False)
+    exact = type(tokenizer).from_config({**tokenizer.get_config(), "normalize": False})
     encoded = zip(texts.items(), exact.encode(list(texts)), strict=True)
     return {text.encode("utf-8"): index for (text, index), ids in encoded if ids == [index]}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 # Code points that are punctuation, symbols or controls. They are listed, because `\p{...}` and `\s`
 # follow the Unicode version of the engine: two engines, or two releases of one, would disagree.
 # Code points in no range below that are neither blanks nor 0-9 count as letters.
-_SYMBOL_RANGES = (
+SYMBOL_RANGES = (
     (0x00, 0x08), (0x0E, 0x1F),  # controls, without \t \n \v \f \r
     (0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E),  # ASCII
     (0x7F, 0xA9), (0xAB, 0xB4), (0xB6, 0xB9), (0xBB, 0xBF), (0xD7, 0xD7), (0xF7, 0xF7),  # Latin-1
@@ -25,9 +25,9 @@ _SYMBOL_RANGES = (
     (0x1D000, 0x1D24F), (0x1F000, 0x1FBFF), (0xE0000, 0xE007F),  # music, emoji, tags of flags
 )  # fmt: skip
 # Zero-width joiners and variation selectors go with letters (Persian, Hindi) and with emoji.
-_JOINER_RANGES = ((0x200C, 0x200D), (0xFE00, 0xFE0F))
+JOINER_RANGES = ((0x200C, 0x200D), (0xFE00, 0xFE0F))
 # Scripts written without spaces. Their runs are not words, and are cut sooner.
-_UNSPACED_RANGES = (
+UNSPACED_RANGES = (
     (0xE00, 0xE3E), (0xE40, 0xF03), (0xF15, 0xF39), (0xF3E, 0x1049), (0x1050, 0x109F),
     (0x1780, 0x17D3), (0x17DC, 0x17FF), (0x1950, 0x19FF), (0x1A20, 0x1AAF),  # Thai to Khmer
     (0x3005, 0x3007), (0x3021, 0x302F), (0x3031, 0x303C), (0x3040, 0x30FA), (0x30FC, 0x312F),
@@ -46,8 +46,8 @@ def _split_pattern() -> str:
     branch is bounded, which bounds the work for a pre-token. Without look-around and Unicode
     classes, RE2 (TensorFlow) and Oniguruma (`tokenizers`) give the same matches.
     """
-    symbols, joiners, breaks = _class(_SYMBOL_RANGES), _class(_JOINER_RANGES), r"\x{9}-\x{D}"
-    unspaced = _class(_UNSPACED_RANGES)
+    symbols, joiners, breaks = _class(SYMBOL_RANGES), _class(JOINER_RANGES), r"\x{9}-\x{D}"
+    unspaced = _class(UNSPACED_RANGES)
     return "|".join(
         (
             rf" ?[^ 0-9{breaks}{symbols}{unspaced}]{{1,64}}",

@@ -1,10 +1,19 @@
-"""Tokenizers by name."""
+"""Tokenizers by name, and names of their vocabularies."""
+
+import hashlib
+import json
+from typing import Any
 
 from keras_attn.text.byte_pair import BytePairTokenizer
 from keras_attn.text.word_piece import WordPieceTokenizer
+from keras_attn.text.words import WordTokenizer
 
-TOKENIZERS = {"byte_pair": BytePairTokenizer, "word_piece": WordPieceTokenizer}
-"""The tokenizers of words that a task can choose by name."""
+TOKENIZERS = {
+    "byte_pair": BytePairTokenizer,
+    "word_piece": WordPieceTokenizer,
+    "words": WordTokenizer,
+}
+"""The tokenizers of words, or parts of them, that a task can choose by name."""
 
 
 def tokenizer_name(tokenizer: object) -> str:
@@ -29,3 +38,19 @@ def tokenizer_name(tokenizer: object) -> str:
             return name
     known = " or ".join(kind.__name__ for kind in TOKENIZERS.values())
     raise TypeError(f"`tokenizer` must be a {known}. Received: {type(tokenizer).__name__}.")
+
+
+def vocabulary_digest(tokenizer: Any) -> str:
+    """Returns hexadecimal digits that name a tokenizer's vocabulary.
+
+    Args:
+        tokenizer: Has `get_config`.
+
+    Example:
+
+    >>> tokenizers = [CharacterTokenizer.train([text]) for text in ("ab", "ab", "abc")]
+    >>> len(set(map(vocabulary_digest, tokenizers)))
+    2
+    """
+    text = json.dumps(tokenizer.get_config(), sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]

@@ -45,8 +45,9 @@ class WordPieceTokenizer:
     BERT's vocabularies, and for short ids of tidy text. If accents are kept, `é` and `e` with a
     combining accent have different ids, as they have in BERT's own tokenizer. Special tokens come
     only from `add_start` and `add_end`; "[SEP]" in a text is not a special token, as it is for
-    BERT's own tokenizer. Otherwise the ids are those of Hugging Face's `BertTokenizer`. Its older
-    Python version differs for characters that are newer than the Unicode tables of one of the two.
+    BERT's own tokenizer. With `mask_in_text`, "[MASK]" in a text is one. Otherwise
+    the ids are those of Hugging Face's `BertTokenizer`. Its older Python version differs for
+    characters that are newer than the Unicode tables of one of the two.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
@@ -58,9 +59,10 @@ class WordPieceTokenizer:
             `[CLS]` and `[SEP]` must be anywhere; `[MASK]` is optional.
         lowercase: Whether letters are lower-cased; False for cased vocabularies.
         strip_accents: Whether accents are removed (`é` becomes `e`); `lowercase` if None.
+        mask_in_text: Whether "[MASK]" in a text is the token `[MASK]`, a word to guess.
 
     Raises:
-        ValueError: If the vocabulary is not of this kind.
+        ValueError: If the vocabulary is not of this kind, or lacks `[MASK]` with `mask_in_text`.
 
     Example:
 
@@ -80,9 +82,14 @@ class WordPieceTokenizer:
     max_word_length = MAX_WORD_LENGTH
 
     def __init__(
-        self, vocabulary: Sequence[str], lowercase: bool = True, strip_accents: bool | None = None
+        self,
+        vocabulary: Sequence[str],
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        mask_in_text: bool = False,
     ) -> None:
         self.vocabulary = _checked_vocabulary(vocabulary)
+        self.mask_in_text = bool(mask_in_text)
         self.lowercase = bool(lowercase)
         self.strip_accents = strip_accents if strip_accents is None else bool(strip_accents)
         ids_of = {token: index for index, token in enumerate(self.vocabulary)}
@@ -91,6 +98,11 @@ class WordPieceTokenizer:
         self.end_id: int = ids_of["[SEP]"]
         self.mask_id: int | None = ids_of.get("[MASK]")
         """Id of `[MASK]`, or None."""
+        if self.mask_in_text and self.mask_id is None:
+            raise ValueError(
+                "`mask_in_text` needs a vocabulary with [MASK]. Received: one of "
+                f"{len(self.vocabulary)} tokens without it."
+            )
         # The text of each id; words have a space before them.
         self.token_texts = [
             "" if index in (self.pad_id, self.start_id, self.end_id) else _written(token)
@@ -107,6 +119,7 @@ class WordPieceTokenizer:
         strip_accents: bool | None = None,
         min_frequency: int = 2,
         allow_fewer: bool = False,
+        mask_in_text: bool = False,
     ) -> WordPieceTokenizer:
         """Learns a vocabulary from texts. The same texts give the same tokenizer.
 
@@ -123,6 +136,7 @@ class WordPieceTokenizer:
             min_frequency: Minimum number of occurrences of a pair that is merged.
             allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
                 give more.
+            mask_in_text: See the class.
 
         Returns:
             A `WordPieceTokenizer`.
@@ -186,7 +200,8 @@ class WordPieceTokenizer:
             )
         characters = {*SPECIAL_TOKENS, *alphabet, *within}
         merged = sorted(ids_of.keys() - characters, key=ids_of.__getitem__)
-        return cls([*SPECIAL_TOKENS, *alphabet, *within, *merged], lowercase, strip_accents)
+        vocabulary = [*SPECIAL_TOKENS, *alphabet, *within, *merged]
+        return cls(vocabulary, lowercase, strip_accents, mask_in_text)
 
     @classmethod
     def from_vocabulary_file(
@@ -194,6 +209,7 @@ class WordPieceTokenizer:
         path: str | os.PathLike[str],
         lowercase: bool = True,
         strip_accents: bool | None = None,
+        mask_in_text: bool = False,
     ) -> WordPieceTokenizer:
         r"""Reads a `vocab.txt` of BERT, with a token on each line.
 
@@ -202,6 +218,7 @@ class WordPieceTokenizer:
             lowercase: True for "uncased" vocabularies, False for "cased" ones; the file does not
                 say it.
             strip_accents: See the class.
+            mask_in_text: See the class.
 
         Returns:
             A `WordPieceTokenizer`, whose ids are the line numbers from 0.
@@ -226,7 +243,7 @@ class WordPieceTokenizer:
             raise ValueError(f"Expected UTF-8. Received: {os.fspath(path)}: {error}.") from error
         lines = text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n").split("\n")
         try:
-            return cls(lines, lowercase, strip_accents)
+            return cls(lines, lowercase, strip_accents, mask_in_text)
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from error
 
@@ -380,6 +397,7 @@ class WordPieceTokenizer:
             "vocabulary": list(self.vocabulary),
             "lowercase": self.lowercase,
             "strip_accents": self.strip_accents,
+            "mask_in_text": self.mask_in_text,
         }
 
     @classmethod
@@ -424,7 +442,10 @@ class WordPieceTokenizer:
             ASSETS_FORMAT,
             "WordPieceTokenizer.save_assets",
             lambda content: cls(
-                content["vocabulary"], content["lowercase"], content["strip_accents"]
+                content["vocabulary"],
+                content["lowercase"],
+                content["strip_accents"],
+                content["mask_in_text"],
             ),
         )
 
@@ -437,7 +458,8 @@ class WordPieceTokenizer:
     def _engine(self) -> Any:
         if self._encoder is None:
             ids_of = {token: index for index, token in enumerate(self.vocabulary)}
-            self._encoder = make_engine(ids_of, self.lowercase, self.strip_accents)
+            whole = ["[MASK]"] if self.mask_in_text else []
+            self._encoder = make_engine(ids_of, self.lowercase, self.strip_accents, whole)
         return self._encoder
 
     def _text(self, ids: list[Any]) -> str:

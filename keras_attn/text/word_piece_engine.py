@@ -1,6 +1,7 @@
 """WordPiece encoder of the `tokenizers` library with BERT's settings."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 CONTINUATION = "##"
@@ -28,9 +29,21 @@ def without_long_words(text: str) -> str:
     return _LONG.sub(" ", text)
 
 
-def make_engine(ids_of: dict[str, int], lowercase: bool, strip_accents: bool | None) -> Any:
-    """The encoder and trainer of the `tokenizers` library, with BERT's cleaning and words."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+def make_engine(
+    ids_of: dict[str, int],
+    lowercase: bool,
+    strip_accents: bool | None,
+    whole: Sequence[str] = (),
+) -> Any:
+    """Makes an encoder and trainer of the `tokenizers` library, with BERT's cleaning and words.
+
+    Args:
+        ids_of: The vocabulary.
+        lowercase: Whether letters are lower-cased.
+        strip_accents: Whether accents are removed.
+        whole: Tokens that texts are split around, before anything else.
+    """
+    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
     engine = Tokenizer(
         models.WordPiece(
@@ -47,6 +60,7 @@ def make_engine(ids_of: dict[str, int], lowercase: bool, strip_accents: bool | N
         lowercase=lowercase,
     )
     engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    engine.add_special_tokens([AddedToken(token, normalized=False) for token in whole])
     return engine
 
 

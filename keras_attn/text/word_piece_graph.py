@@ -11,6 +11,9 @@ import tensorflow as tf
 from keras_attn.text.word_piece_engine import CONTINUATION, make_engine
 
 _KEPT, _REMOVED, _ALONE, _FOLDED = range(4)
+_MASK = "\x01"
+"""What stands for `[MASK]` in a text, while it is cut into words."""
+_MASK_SPACED = " \x01    "  # as many bytes as [MASK] has
 
 
 class GraphWordPiece(tf.Module):
@@ -58,6 +61,9 @@ class GraphWordPiece(tf.Module):
         starts, kinds, folded = _characters(tokenizer.lowercase, tokenizer.strip_accents)
         # A longer word is unknown even if the vocabulary has it.
         words = {t: i for i, t in enumerate(tokenizer.vocabulary) if len(t) <= self._most + 2}
+        self._mask = tokenizer.mask_in_text
+        if self._mask:
+            words[_MASK] = tokenizer.mask_id
         self._longest = max(len(token.removeprefix(CONTINUATION)) for token in words)
         with tf.device("CPU:0"):
             self._starts = tf.constant(starts, tf.int32)
@@ -80,7 +86,33 @@ class GraphWordPiece(tf.Module):
             A ragged int32 tensor of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
-            return self._ids(self._words_of(text))
+            return self._ids(self._words_of(text)[0])[0]
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def encode_with_offsets(
+        self, text: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Turns strings into ids, with the bytes of the strings that each id stands for.
+
+        An id stands for `tf.strings.substr(text, start, end - start)`. Places of characters are
+        converted by `keras_attn.text.character_places_graph`. In text that is not UTF-8, each bad
+        byte is a character of its own. Where accents are stripped beside marks that BERT keeps, the
+        Python object reorders the marks, and its places are those of the new order.
+
+        Args:
+            text: Strings of shape `(B,)`.
+
+        Returns:
+            The ids of `encode`, and where each begins and ends: ragged int32 `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            words, owners, begins, ends = self._words_of(text, offsets=True)
+            ids, sizes = self._ids(words)
+            first = tf.cumsum(sizes.flat_values, exclusive=True)
+            last = first + sizes.flat_values - 1
+            start = tf.gather(begins, tf.gather(owners, first))
+            end = tf.gather(ends, tf.gather(owners, last))
+            return ids, ids.with_flat_values(start), ids.with_flat_values(end)
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
         """Turns the start of strings into ids, like `encode(text)[:, :count]`.
@@ -95,7 +127,7 @@ class GraphWordPiece(tf.Module):
             A ragged int32 tensor of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
-            return self._ids(self._words_of(text)[:, :count])[:, :count]
+            return self._ids(self._words_of(text)[0][:, :count])[0][:, :count]
 
     @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
@@ -124,9 +156,19 @@ class GraphWordPiece(tf.Module):
         with tf.device("CPU:0"):
             return tf.gather(self._tokens, ids)
 
-    def _words_of(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """The cleaned words of each text (B, None)."""
-        codes = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
+    def _words_of(self, text: tf.Tensor, offsets: bool = False) -> tuple[Any, ...]:
+        """The cleaned words of each text (B, None).
+
+        With `offsets` also, for each character of all words, the number of the character that it
+        is made of, and the first byte of each of these in its text and the byte behind it.
+        """
+        if self._mask:  # cleaning removes control characters, so one of them is free for it
+            text = tf.strings.regex_replace(text, _MASK, "\x02")
+            text = tf.strings.regex_replace(text, r"\[MASK\]", _MASK_SPACED)
+        if offsets:
+            codes, begins = tf.strings.unicode_decode_with_offsets(text, "UTF-8", errors="replace")
+        else:
+            codes = tf.strings.unicode_decode(text, "UTF-8", errors="replace")  # (B, None)
         unique, index = tf.unique(codes.flat_values)
         characters = tf.strings.unicode_encode(unique[:, None], "UTF-8")
         kinds = tf.gather(self._kinds, tf.searchsorted(self._starts, unique, side="right") - 1)
@@ -134,28 +176,45 @@ class GraphWordPiece(tf.Module):
         cleaned = tf.where(kinds == _REMOVED, "", characters)
         cleaned = tf.where(kinds == _ALONE, " " + characters + " ", cleaned)
         cleaned = tf.where(kinds == _FOLDED, folded, cleaned)
+        if self._mask:
+            cleaned = tf.where(unique == ord(_MASK), _MASK, cleaned)
         joined = tf.strings.reduce_join(codes.with_flat_values(tf.gather(cleaned, index)), axis=-1)
-        return tf.strings.split(joined)
+        words = tf.strings.split(joined)
+        if not offsets:
+            return (words,)
+        # The characters of all words, one after the other, are those of the text but the spaces.
+        seen = tf.strings.length(tf.strings.regex_replace(cleaned, " ", ""), "UTF8_CHAR")
+        owners = tf.repeat(tf.range(tf.size(index)), tf.gather(seen, index))
+        begins = tf.cast(begins, tf.int32)
+        behind = tf.concat([begins, tf.strings.length(text)[:, None]], axis=1)[:, 1:]
+        starts, ends = begins.flat_values, behind.flat_values
+        if self._mask:
+            masks = codes.flat_values == ord(_MASK)
+            starts = tf.where(masks, starts - 1, starts)
+            ends = tf.where(masks, starts + len("[MASK]"), ends)
+        return words, owners, starts, ends
 
-    def _ids(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+    def _ids(self, words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """The ids of each text, and of how many characters each is."""
         unique, index = tf.unique(words.flat_values, tf.int64)
-        pieces = self._split(unique)  # (U, None)
+        pieces, sizes = self._split(unique)  # (U, None)
         ids = tf.gather(pieces, index)  # (W, None)
         splits = tf.gather(ids.row_splits, words.row_splits)
-        return tf.RaggedTensor.from_row_splits(
-            tf.cast(ids.flat_values, tf.int32), splits, validate=False
+        return tuple(
+            tf.RaggedTensor.from_row_splits(tf.cast(values, tf.int32), splits, validate=False)
+            for values in (ids.flat_values, tf.gather(sizes, index).flat_values)
         )
 
-    def _split(self, words: tf.Tensor) -> tf.RaggedTensor:
-        """The pieces of the words (U,): ragged ids (U, None)."""
+    def _split(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """The pieces of the words (U,): ids, and numbers of characters, ragged (U, None)."""
         count = tf.size(words, tf.int64)
         known = self._words.lookup(words)  # (U,), -1 if it is not one token
-        long = tf.strings.length(words, "UTF8_CHAR") > self._most
-        known = tf.where(long, tf.cast(self.unknown_id, tf.int64), known)
+        length = tf.strings.length(words, "UTF8_CHAR")
+        known = tf.where(length > self._most, tf.cast(self.unknown_id, tf.int64), known)
         at = tf.where(known < 0)[:, 0]  # the words that are not cut to their end yet
         lengths = tf.range(1, self._longest + 1)
 
-        def one_round(at, rest, prefix, rows, ids, failed):
+        def one_round(at, rest, prefix, rows, ids, sizes, failed):
             # All prefixes of the rest of each word; the longest one in the vocabulary is taken.
             starts = tf.strings.substr(
                 tf.repeat(rest[:, None], self._longest, axis=1),
@@ -170,18 +229,21 @@ class GraphWordPiece(tf.Module):
             piece = tf.gather(starts, best, batch_dims=1)
             rest = tf.strings.substr(rest, tf.strings.length(piece), tf.fill(tf.shape(at), 1 << 30))
             rows, ids = tf.concat([rows, at], 0), tf.concat([ids, chosen], 0)
+            sizes = tf.concat([sizes, tf.strings.length(piece, "UTF8_CHAR")], 0)
             failed = tf.concat([failed, tf.gather(at, tf.where(chosen < 0)[:, 0])], 0)
             left = tf.where((chosen >= 0) & (rest != ""))[:, 0]
-            return tf.gather(at, left), tf.gather(rest, left), CONTINUATION, rows, ids, failed
+            at, rest = tf.gather(at, left), tf.gather(rest, left)
+            return at, rest, CONTINUATION, rows, ids, sizes, failed
 
         whole = tf.where(known >= 0)[:, 0]
         none = tf.zeros([0], tf.int64)
         vector = tf.TensorShape([None])
-        *_, rows, ids, failed = tf.while_loop(
+        sizes = tf.gather(length, whole)
+        *_, rows, ids, sizes, failed = tf.while_loop(
             lambda at, *_: tf.size(at) > 0,
             one_round,
-            (at, tf.gather(words, at), "", whole, tf.gather(known, whole), none),
-            shape_invariants=(vector, vector, tf.TensorShape([]), vector, vector, vector),
+            (at, tf.gather(words, at), "", whole, tf.gather(known, whole), sizes, none),
+            shape_invariants=(vector, vector, tf.TensorShape([]), *[vector] * 4),
             parallel_iterations=1,
         )
         # A word that cannot be cut to its end is unknown as a whole.
@@ -189,9 +251,13 @@ class GraphWordPiece(tf.Module):
         kept = tf.where(~tf.gather(is_failed, rows))[:, 0]
         rows = tf.concat([tf.gather(rows, kept), failed], 0)
         ids = tf.concat([tf.gather(ids, kept), tf.fill(tf.shape(failed), self._unknown())], 0)
+        sizes = tf.concat([tf.gather(sizes, kept), tf.gather(length, failed)], 0)
         order = tf.argsort(rows, stable=True)
-        return tf.RaggedTensor.from_value_rowids(
-            tf.gather(ids, order), tf.gather(rows, order), count, validate=False
+        return tuple(
+            tf.RaggedTensor.from_value_rowids(
+                tf.gather(values, order), tf.gather(rows, order), count, validate=False
+            )
+            for values in (ids, sizes)
         )
 
     def _unknown(self) -> tf.Tensor:

@@ -6,10 +6,13 @@ from keras_attn.training.chunked_loss import linear_cross_entropy
 from keras_attn.training.chunked_loss_model import ChunkedLossModel
 from keras_attn.training.devices import compute_on, num_data_shards
 from keras_attn.training.distribution import ProcessBatches, get_layout_map, model_parallel
+from keras_attn.training.in_batch_loss import InBatchCrossEntropy
+from keras_attn.training.learning_rates import scale_learning_rate
 from keras_attn.training.logs import TrainingLog
 from keras_attn.training.losses import MaskedCrossEntropy
 from keras_attn.training.schedules import InverseSquareRootSchedule, WarmupCosineSchedule
 from keras_attn.training.seeding import seed_everything
+from keras_attn.training.span_loss import SpanCrossEntropy
 from keras_attn.training.state import (
     load_training_state,
     read_training_notes,
@@ -18,9 +21,11 @@ from keras_attn.training.state import (
 
 __all__ = [
     "ChunkedLossModel",
+    "InBatchCrossEntropy",
     "InverseSquareRootSchedule",
     "MaskedCrossEntropy",
     "ProcessBatches",
+    "SpanCrossEntropy",
     "TrainingCheckpoint",
     "TrainingLog",
     "WarmupCosineSchedule",
@@ -34,5 +39,6 @@ __all__ = [
     "num_data_shards",
     "read_training_notes",
     "save_training_state",
+    "scale_learning_rate",
     "seed_everything",
 ]

@@ -2,18 +2,34 @@
 
 from keras_attn.visualize.attention_view import AttentionPart, AttentionView
 from keras_attn.visualize.caption_picture import plot_caption
+from keras_attn.visualize.coloured_tokens import (
+    coloured_tokens_fragment,
+    coloured_tokens_html,
+    coloured_tokens_text,
+)
+from keras_attn.visualize.encoder_page import encoder_page
 from keras_attn.visualize.head_maps import plot_attention_heads
+from keras_attn.visualize.head_tables import head_roles_fragment, head_roles_html
 from keras_attn.visualize.heat_map import plot_attention
 from keras_attn.visualize.html_map import attention_html
+from keras_attn.visualize.lecture_sentences import LECTURE_SENTENCES, LectureSentence
 from keras_attn.visualize.text_picture import plot_text_weights
 from keras_attn.visualize.text_weights import text_weights_fragment, text_weights_html
 from keras_attn.visualize.viewer_page import attention_viewer
 
 __all__ = [
+    "LECTURE_SENTENCES",
     "AttentionPart",
     "AttentionView",
+    "LectureSentence",
     "attention_html",
     "attention_viewer",
+    "coloured_tokens_fragment",
+    "coloured_tokens_html",
+    "coloured_tokens_text",
+    "encoder_page",
+    "head_roles_fragment",
+    "head_roles_html",
     "plot_attention",
     "plot_attention_heads",
     "plot_caption",

@@ -1,12 +1,12 @@
 """Texts with the weights of their tokens as colours."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from keras_attn.visualize.display import drawable, percent
-from keras_attn.visualize.text_segments import text_segments
+from keras_attn.visualize.text_segments import TextSegment, text_segments
 
 _FOR = (253, 141, 60)
 _AGAINST = (107, 174, 214)
@@ -14,6 +14,8 @@ _AGAINST = (107, 174, 214)
 
 class TextWeights(Protocol):
     """What is drawn: an `Explanation`, or any object with the same fields.
+
+    Of pairs of texts it has the fields `second` and `segments` too.
 
     Example:
 
@@ -32,6 +34,39 @@ class TextWeights(Protocol):
     method: str
 
 
+def explained_pieces(
+    explanation: TextWeights, prepare: Callable[[str], str] = str
+) -> list[list[TextSegment]]:
+    """Cuts the text of an explanation, or both of a pair, at the borders of the tokens.
+
+    Args:
+        explanation: An `Explanation`.
+        prepare: Called with each text; it keeps the places of the characters.
+
+    Returns:
+        The pieces of each text.
+
+    Example:
+
+    >>> from keras_attn.explain import Explanation
+    >>> explanation = Explanation(
+    ...     "so", ["so", "bad"], [(0, 2), (0, 3)], [0.1, 0.9], second="bad", segments=[0, 1]
+    ... )
+    >>> [[piece.text for piece in pieces] for pieces in explained_pieces(explanation)]
+    [['so'], ['bad']]
+    """
+    second = getattr(explanation, "second", None)
+    texts = [explanation.text] if second is None else [explanation.text, second]
+    segments = getattr(explanation, "segments", None) or [0] * len(explanation.tokens)
+    found = []
+    for number, text in enumerate(texts):
+        own = [i for i, segment in enumerate(segments) if segment == number]
+        columns = (explanation.tokens, explanation.offsets, explanation.weights)
+        tokens, offsets, weights = ([column[i] for i in own] for column in columns)
+        found.append(text_segments(prepare(text), tokens, offsets, weights))
+    return found
+
+
 class ShadedText:
     """The pieces of an explanation's text and their colours.
 
@@ -48,9 +83,10 @@ class ShadedText:
     """
 
     def __init__(self, explanation: TextWeights):
-        self.segments = text_segments(
-            drawable(explanation.text), explanation.tokens, explanation.offsets, explanation.weights
-        )
+        self.texts = explained_pieces(explanation, drawable)
+        """The pieces of the text; and, of a pair, those of the second text."""
+        self.segments = [piece for of_text in self.texts for piece in of_text]
+        """All pieces."""
         weights = [segment.weight for segment in self.segments if segment.weight is not None]
         self.largest = max((abs(weight) for weight in weights), default=0.0)
         """Largest weight of a piece, without its sign."""

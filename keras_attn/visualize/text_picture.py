@@ -55,7 +55,7 @@ def plot_text_weights(
     from matplotlib.patches import Rectangle
 
     shaded = ShadedText(explanation)
-    lines = _wrapped(shaded.segments)
+    lines = [line for pieces in shaded.texts for line in _wrapped(pieces)]
     if len(lines) > max_lines:
         lines = [*lines[:max_lines], [(0, "…", None)]]
     width, text = _COLUMNS * _COLUMN + 0.4, len(lines) * _LINE

@@ -21,7 +21,8 @@ def text_weights_html(
     The page is one file, has no scripts and fetches nothing, so it can be mailed and opened
     offline. Texts and labels are escaped. The deepest colour is the text's largest weight; the
     scale gives its value. A piece shows its weight when the pointer or the tab key reaches it. The
-    strongest pieces are listed. Weights below zero speak against the class. They are blue with a
+    strongest pieces are listed. What an explanation marks, such as the answer to a question, has a
+    frame. Weights below zero speak against the class. They are blue with a
     dotted line. Text that no token covers, because it was cut off, is grey.
 
     Args:
@@ -70,12 +71,27 @@ def _card(explanation: TextWeights) -> str:
     head = f'<bdi class="label">{escaped(shaded.title)}</bdi>' if shaded.title else ""
     if explanation.method:
         head += f'<span class="method">{escaped(explanation.method)}</span>'
-    pieces = "".join(_piece(segment, shaded) for segment in shaded.segments)
+    marks = [None] * (len(shaded.texts) - 1) + [getattr(explanation, "marked", None)]
+    texts = [
+        f'<div class="text" dir="auto">{_pieces(pieces, shaded, mark)}</div>'
+        for pieces, mark in zip(shaded.texts, marks, strict=True)
+    ]
     return (
         f'<div class="ka" dir="ltr">{f"<div class=head>{head}</div>" if head else ""}'
-        f'<div class="text" dir="auto">{pieces}</div>'
-        f"{_scale(shaded)}{_classes(explanation)}{_strongest(shaded)}</div>"
+        f"{''.join(texts)}{_scale(shaded)}{_classes(explanation)}{_strongest(shaded)}</div>"
     )
+
+
+def _pieces(pieces: list[TextSegment], shaded: ShadedText, mark: tuple[int, int] | None) -> str:
+    """The pieces of a text, those within the mark in a frame."""
+    parts, inside = [], False
+    for piece in pieces:
+        marked = mark is not None and piece.start < mark[1] and piece.end > mark[0]
+        if marked != inside:
+            parts.append("<mark>" if marked else "</mark>")
+        parts.append(_piece(piece, shaded))
+        inside = marked
+    return "".join([*parts, *["</mark>"] * inside])
 
 
 def _piece(segment: TextSegment, shaded: ShadedText) -> str:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,15 +44,50 @@ def attention_viewer(views: Any, title: str = "Where it looked") -> str:
     >>> page.count("</script>"), "\\\\u003c/script\\\\u003e" in page
     (2, True)
     """
+    return page_with_viewer(views, title)
+
+
+def page_with_viewer(
+    views: Any,
+    title: str,
+    *,
+    above: str = "",
+    below: str = "",
+    styles: Sequence[str] = (),
+    scripts: Sequence[str] = (),
+) -> str:
+    """Writes the viewer with something above and below it.
+
+    Args:
+        views: An `AttentionView`, or several.
+        title: Heading of the page.
+        above: HTML above the viewer. It has no inline styles and scripts: the page's policy
+            forbids them.
+        below: HTML below it.
+        styles: Names of further style sheets in the folder `page`.
+        scripts: Names of further scripts there. They share the names of the viewer's.
+
+    Returns:
+        The page as a string of HTML, to be written as UTF-8.
+
+    Raises:
+        ValueError: If there is no view.
+
+    Example:
+
+    >>> view = AttentionView([AttentionPart("cross", ["a"], ["ein"], [np.ones((1, 1, 1))])])
+    >>> "<p>Point at a word.</p>" in page_with_viewer(view, "", above="<p>Point at a word.</p>")
+    True
+    """
     views = [views] if hasattr(views, "parts") else list(views)
     if not views:
         raise ValueError("Expected at least one `AttentionView`. Received: none.")
-    style = page_files("viewer.css")
-    code = page_files("viewer_showing.js", "viewer_choosing.js")
+    style = page_files("viewer.css", *styles)
+    code = page_files("viewer_showing.js", "viewer_choosing.js", *scripts)
     script = f'(() => {{\n"use strict";{code}}})();\n'
     return web_page(
         title,
-        page_files("viewer.html")[1:],
+        above + page_files("viewer.html")[1:] + below,
         style,
         f"img-src data:; style-src {_hash(style)}; script-src {_hash(script)}",
         f'\n<script type="application/json" id="data">{_json(views)}</script>\n'

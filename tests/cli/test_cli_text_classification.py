@@ -389,3 +389,44 @@ def test_wrong_use(arguments, code, message, tmp_path, monkeypatch):
     received, _, err = command(*arguments)
     assert received == code
     assert message in err
+
+
+def test_pairs(place, run, tmp_path, capfd):
+    """A column of second texts; lines with a tab, and what a line without one is told."""
+    rows = [(f"the {a}", f"a {b}", "xy"[a == b]) for a in NOUNS for b in NOUNS]
+    with open(tmp_path / "train.tsv", "w", encoding="utf-8") as file:
+        file.writelines("\t".join(row) + "\n" for row in [("#1 String", "#2", "stars"), *rows])
+    (tmp_path / "lines.txt").write_text("the film\ta book\nthe song\ta\tsong\n")
+    (tmp_path / "single.txt").write_text("the film\ta book\n\nthe film\n")
+    columns = ("--text", "#1 String", "--text-pair", "#2")
+    best = tmp_path / "run/best.task"
+    code, out, err = command(
+        "fit", "--config", place / "settings.toml", "--train", tmp_path / "train.tsv", *columns,
+        "--epochs", 1, "--run-dir", tmp_path / "run",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "64 pairs of 65 lines" in out
+    code, out, err = command(
+        "evaluate", "--model", best, "--config", place / "settings.toml", "--num-bootstrap", 0,
+        "--data", tmp_path / "train.tsv", *columns,
+    )  # fmt: skip
+    assert code == 0, err
+    capfd.readouterr()
+    code, _, err = command("predict", "--model", best, tmp_path / "lines.txt")
+    assert code == 0, err
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    expected = TextClassifier.load(best).predict([("the film", "a book"), ("the song", "a\tsong")])
+    for row, prediction in zip(found, expected, strict=True):
+        assert row["probabilities"] == pytest.approx(prediction.probabilities, abs=1e-6)
+    explain = ("explain", "--model", best, "--to", tmp_path / "page.html")
+    assert command(*explain, tmp_path / "lines.txt")[0] == 0
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").count('class="text"') == 4
+    for step in (("predict", "--model", best), explain):
+        code, _, err = command(*step, tmp_path / "single.txt")
+        assert (code, "a tab between them" in err, "line 2, ''" in err) == (1, True, True)
+    # A classifier of single texts takes a line whole, with its tabs.
+    code, _, err = command("predict", "--model", run / "best.task", tmp_path / "lines.txt")
+    assert code == 0, err
+    found = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    (whole, _) = TextClassifier.load(run / "best.task").predict(["the film\ta book", ""])
+    assert found[0]["probabilities"] == pytest.approx(whole.probabilities, abs=1e-6)

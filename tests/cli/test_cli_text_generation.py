@@ -179,6 +179,32 @@ def test_predict(place, run, generator, loaded, tmp_path, capfd):
     assert written == "\n-----\n".join(expected) + "\n"
 
 
+def test_predict_shows_texts_while_they_are_written(run, generator, loaded, capfd, monkeypatch):
+    loaded()
+    arguments = ("predict", "--model", run / "best.task", "--num-characters", 20)
+    streams = []
+    stream = generator.stream
+    monkeypatch.setattr(
+        generator, "stream", lambda *a, **k: (streams.append(a), stream(*a, **k))[1]
+    )
+    stops = ("--stop", "o", "--stop", "be")
+    prompts = ("--prompt", "to", "--prompt", "é")
+    code, _, err = command(*arguments, *prompts, "--seed", 3, "--stream", *stops)
+    assert code == 0, err
+    expected = generator.generate(["to", "é"], 20, seed=3, stop=["o", "be"])
+    assert capfd.readouterr().out == "\n-----\n".join(expected) + "\n"
+    assert len(streams) == 2
+    # One text in a terminal is shown so, and nothing else is.
+    monkeypatch.setattr("os.isatty", lambda place: place == 1)
+    for more, times in ((("--seed", 3, *stops), 3), (prompts, 3), (("--no-stream",), 3)):
+        code, _, err = command(*arguments, *more)
+        assert code == 0, err
+        assert len(streams) == times
+    assert capfd.readouterr().out.startswith(
+        generator.generate("", 20, seed=3, stop=["o", "be"]) + "\n"
+    )
+
+
 def test_export(run, generator, tmp_path):
     code, _, err = command(
         "export", "--model", run / "best.task", "--to", tmp_path / "m", "--top-p", 0.9
@@ -230,6 +256,7 @@ def test_jax_needs_no_tensorflow(place, tmp_path):
         (["fit", "--run-dir", "r", "--units", "0"], 2, "--units must be at least 1"),
         (["predict", "--model", "m", "--temperature", "0"], 2, "--temperature"),
         (["predict", "--model", "m", "--top-p", "1.5"], 2, "--top-p"),
+        (["predict", "--model", "m", "--stop", ""], 2, "--stop must not have an empty string"),
         (["predict", "--model", "m", "--num-characters", "0"], 2, "--num-characters"),
         (["evaluate", "--model", "m", "--split", "train"], 2, "--split"),
     ],

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from keras_attn.corpora import DownloadError, load_movie_reviews, movie_reviews
+from keras_attn.records import LabelledText
 
 CSV = (
     "text,label,source\n"
@@ -14,8 +15,8 @@ CSV = (
     '"no wit , only labored gags .",0,rotten_tomatoes\n'
 )
 REVIEWS = [
-    ('It is "good",\nreally.<br />', "positive", "imdb"),
-    ("no wit , only labored gags .", "negative", "rotten_tomatoes"),
+    LabelledText('It is "good",\nreally.<br />', "positive", "imdb"),
+    LabelledText("no wit , only labored gags .", "negative", "rotten_tomatoes"),
 ]
 
 

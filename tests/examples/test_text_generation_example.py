@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 from processes import run_python
 
 from keras_attn.tasks import TextGenerationUse, TextGenerator
+from keras_attn.tasks.text_generation.settings import SEQUENCE_LENGTH
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,16 +62,26 @@ def test_without_network_it_names_the_other_choices(tmp_path):
 def test_the_page_has_the_settings_as_they_are():
     lines = (ROOT / "docs/text_generation.md").read_text(encoding="utf-8").splitlines()
     sections = TextGenerator.sections()
-    declared = [o for name in ("data", "model", "training") for o in sections[name].declared()]
-    defaults = {option.name: option.default for option in declared}
+    of = ("data", "model", "training", "use")
+    declared = [o for name in of for o in sections[name].declared()]
+    # The page has those of the default model, where they depend on it: "rnn: 1, gpt: 4".
+    defaults = {
+        option.name: re.sub(r"^rnn: ([\w.]+),.*", r"\1", option.default)
+        if isinstance(option.default, str)
+        else option.default
+        for option in declared
+    }
     found = {}
     for cells in (line.split(" | ") for line in lines if line.startswith("| `--")):
         names = [name.strip("| `").removeprefix("--") for name in cells[0].split(", ")]
         for name, value in zip(names, cells[1].split(", "), strict=False):
             found[name.replace("-", "_")] = value.strip("`")
-    assert len(found) == 11
+    assert len(found) == 16
     assert found.pop("vocabulary_size") == "all characters"
-    assert defaults["vocabulary_size"] is None
+    assert found.pop("sequence_length") == f"{SEQUENCE_LENGTH} or the backbone's"
+    assert defaults["vocabulary_size"] is defaults["sequence_length"] is None
+    assert found.pop("stop") == found.pop("beams") == "none"
+    assert not defaults["stop"] and defaults["beams"] is None
     for name, value in found.items():
         assert type(defaults[name])(value) == defaults[name]
     names = [line.split("`")[1] for line in lines if line.startswith("| `") and "--" not in line]

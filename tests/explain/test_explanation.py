@@ -1,5 +1,7 @@
 """Explanations: what they check, and what they show."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,23 @@ def test_strongest():
         ("not", -0.9), ("🙂", pytest.approx(0.7)), ("good", 0.5), ("[CLS]", 0.1)
     ]  # fmt: skip
     assert len(explanation.strongest()) == 5
+
+
+def test_marks_a_part_of_the_last_text():
+    tokens = "Who", "<Ada", "Lee>", "codes"
+    explanation = Explanation(
+        "Who", tokens, [(0, 3), (0, 4), (5, 9), (10, 15)], [0, 1, 2, 3],
+        second="<Ada Lee> codes", segments=[0, 1, 1, 1], marked=(0, 9),
+    )  # fmt: skip
+    question, text = explanation.html().split('<div class="text"')[1:]
+    assert "<mark>" not in question and text.count("<mark>") == text.count("</mark>") == 1
+    inside = text.split("<mark>")[1].split("</mark>")[0]
+    assert "&lt;Ada" in inside and "Lee&gt;" in inside and "codes" not in inside
+    plain = dataclasses.replace(explanation, marked=None)
+    assert "<mark>" not in plain.html()
+    for wrong in ((0, 16), (3, 3), (-1, 2)):
+        with pytest.raises(ValueError, match="`marked` to be a range within the text, 0 to 15"):
+            dataclasses.replace(explanation, marked=wrong)
 
 
 def test_shows_itself(tmp_path):
@@ -64,3 +83,21 @@ def test_errors(change, error):
     }  # fmt: skip
     with pytest.raises(ValueError, match=error):
         Explanation(**{**arguments, **change})
+
+
+def test_pairs_of_texts():
+    explanation = Explanation(
+        "a dog", ["dog", "[SEP]", "cats", "dog"], [(2, 5), (5, 5), (0, 4), (9, 12)],
+        [0.1, 0.2, -0.9, 0.3], second="cats, no dog", segments=[0, 0, 1, 1],
+    )  # fmt: skip
+    assert explanation.strongest(2) == [("cats", -0.9), ("dog", 0.3)]
+    page = explanation.html()
+    first, second = page.split('<div class="text" dir="auto">')[1:]
+    assert "a " in first
+    assert "[SEP]" in first
+    assert ">cats</span>" not in first
+    assert ">cats</span>" in second.split('<p class="top">')[0]
+    assert "no" in second
+    for change in ({"segments": [0, 0, 1]}, {"segments": [0, 0, 1, 2]}, {"second": "cats"}):
+        with pytest.raises(ValueError, match="Expected"):
+            dataclasses.replace(explanation, **change)

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from keras_attn import attention_maps
-from keras_attn.layers import InputEmbedding, TransformerEncoder
+from keras_attn.layers import InputEmbedding, PositionalEncoding, TransformerEncoder
+from keras_attn.layers.sinusoidal_initializer import SinusoidalInitializer
 
 IDS = np.array([[3, 1, 4, 0], [5, 9, 2, 6]])
 SEGMENTS = np.array([[0, 0, 1, 0], [0, 1, 1, 1]])
@@ -36,6 +37,20 @@ def test_by_hand():
     np.testing.assert_allclose(plain(IDS, SEGMENTS, positions=places), expected, atol=1e-6)
     x = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
     np.testing.assert_allclose(made(x, reverse=True), x @ tokens.T, atol=1e-5)
+
+
+def test_positions_may_begin_as_sinusoids():
+    made = layer(positions_initializer=SinusoidalInitializer(0.05))
+    table = made.position_layer.embedding.embeddings
+    expected = PositionalEncoding()(np.zeros((1, 6, 8), "float32"))[0]
+    np.testing.assert_allclose(table, 0.05 * 2**0.5 * expected, atol=1e-7)
+    assert table.trainable
+    again = InputEmbedding.from_config(made.get_config())
+    again(IDS)
+    np.testing.assert_array_equal(again.position_layer.embedding.embeddings, table)
+    assert np.std(made.token_embedding.embedding.embeddings) < 0.03  # as without
+    with pytest.raises(ValueError, match=r"above 0. Received: 0"):
+        SinusoidalInitializer(0)
 
 
 def test_an_explicit_mask_wins_and_dropout_is_of_training():

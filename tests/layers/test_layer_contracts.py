@@ -130,6 +130,18 @@ def recurrent_encoder(**settings):
     )
 
 
+def word_by_word(**settings):
+    return LayerCase(
+        make(layers.WordByWordAttention, units=7, **settings),
+        TWO,
+        masks={"query": "query_mask", "value": "value_mask"},
+        hides=("query", "value"),
+        scores=(("query", "value", 0),),
+        causal={},
+        loops=True,
+    )
+
+
 def gru_cell(dtype):
     return keras.layers.GRUCell(6, dropout=0.1, recurrent_dropout=0.1, seed=1, dtype=dtype)
 
@@ -269,6 +281,7 @@ CASES = {
         causal={},
         loops=True,
     ),
+    "word_by_word": word_by_word(),
     "positions": plain(layers.PositionalEncoding),
     "positions_odd": plain(layers.PositionalEncoding, {"x": ("T", 7)}, max_wavelength=100.0),
     "learned_positions": plain(layers.LearnedPositionalEncoding, sequence_length=9),
@@ -322,6 +335,14 @@ CASES = {
     ),
     "token_pairs": LayerCase(
         make(layers.HashedTokenPairs, num_buckets=50, seed=2),
+        {"token_ids": ("T",)},
+        masks={"token_ids": "mask"},
+        hides=("token_ids",),
+        keeps_mask=False,
+        output_dtype="int32",
+    ),
+    "token_segments": LayerCase(
+        make(layers.TokenSegments, separator_id=7),
         {"token_ids": ("T",)},
         masks={"token_ids": "mask"},
         hides=("token_ids",),

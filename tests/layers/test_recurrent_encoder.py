@@ -111,3 +111,13 @@ def test_errors():
             RecurrentEncoder(**{"units": 4, **settings})
     with pytest.raises(ValueError, match=r"shape \(B, S, D\)"):
         RecurrentEncoder(4).call(X[0])
+
+
+@pytest.mark.parametrize("kind", ["mean", "last", "ends"])
+def test_symbolic_summaries(kind):
+    """`==` of Keras' symbolic tensors asks whether they are one object."""
+    x, mask = keras.Input((6, 3)), keras.Input((6,), dtype="bool")
+    found = keras.Model([x, mask], summarize(x, mask, kind))([X, MASK])
+    expected = summarize(ops.convert_to_tensor(X), ops.convert_to_tensor(MASK), kind)
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_allclose(found, expected, atol=1e-6)

@@ -35,6 +35,7 @@ def case(kind, n=60, seed=0):
 def by_scikit_learn(labels, probabilities, weights=None):
     """The four metrics that it has, in its own way of calling them."""
     several = labels.ndim == 2
+    given = labels, probabilities, weights
     predicted = (probabilities >= 0.5) if several else probabilities.argmax(axis=1)
     if several:
         loss = np.mean(
@@ -58,7 +59,13 @@ def by_scikit_learn(labels, probabilities, weights=None):
         "macro_f1": metrics.f1_score(labels, predicted, average="macro", sample_weight=weights),
         "auc": auc,
         "log_loss": loss,
+        **({} if several else {"matthews": _matthews(*given)}),
     }
+
+
+def _matthews(labels, probabilities, weights):
+    predicted = probabilities.argmax(axis=1)
+    return metrics.matthews_corrcoef(labels, predicted, sample_weight=weights)
 
 
 def test_two_classes_by_hand():
@@ -68,6 +75,8 @@ def test_two_classes_by_hand():
     assert report.accuracy.value == 0.75
     # no: precision 1, recall 2/3, F1 0.8; yes: precision 1/2, recall 1, F1 2/3
     assert report.macro_f1.value == pytest.approx((0.8 + 2 / 3) / 2)
+    # (2 * 1 - 1 * 0) / sqrt(2 * 1 * 3 * 2)
+    assert report.matthews.value == pytest.approx(2 / math.sqrt(12))
     assert report.auc.value == pytest.approx(2 / 3)  # 0.6 is above two of 0.1, 0.2, 0.7
     loss = -(math.log(0.9) + math.log(0.8) + math.log(0.3) + math.log(0.6)) / 4
     assert report.log_loss.value == pytest.approx(loss)
@@ -112,6 +121,7 @@ def test_several_labels_by_hand():
     assert report.accuracy.value == pytest.approx(1 / 3)  # only the first row is all right
     # a: one found, one missed; b: one found, one too many
     assert report.macro_f1.value == pytest.approx(2 / 3)
+    assert math.isnan(report.matthews.value)
     assert report.auc.value == pytest.approx((1 + 0.5) / 2)
     right = [0.9, 0.8, 0.4, 0.6, 0.9, 0.3]
     assert report.log_loss.value == pytest.approx(-np.log(right).mean())
@@ -141,7 +151,7 @@ def test_samples_are_measured_as_scikit_learn_does(kind):
         assert {name: found[name] for name in expected} == pytest.approx(expected)
         rows = np.repeat(np.arange(60), counts)
         repeated = ResampledMetrics(np.asarray(labels)[rows], probabilities[rows])
-        assert found == pytest.approx(repeated(np.ones(len(rows))))
+        assert found == pytest.approx(repeated(np.ones(len(rows))), nan_ok=True)
 
 
 def test_interval_of_the_accuracy_is_that_of_the_binomial_distribution():

@@ -14,6 +14,7 @@ from keras_attn import attention_maps
 from keras_attn.models import (
     TEXT_CLASSIFIERS,
     BagClassifierConfig,
+    BertClassifierConfig,
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
     classifier_kind,
@@ -45,6 +46,8 @@ CONFIGS = {
         **TRANSFORMER, pooling="max", normalize_first=False
     ),
     "transformer, first": TransformerClassifierConfig(**TRANSFORMER, pooling="first"),
+    "bert": BertClassifierConfig(**TRANSFORMER, sequence_length=20),
+    "bert, average": BertClassifierConfig(**TRANSFORMER, pooling="average", sequence_length=20),
 }
 IDS = np.array([[5, 3, 9, 3, 1, 12], [7, 7, 2, 0, 0, 0], [4, 0, 0, 0, 0, 0], [0] * 6], "int32")
 
@@ -70,9 +73,10 @@ EACH = each(
         "rnn, last",
         "transformer, average",
         "transformer, first",
+        "bert",
     )
 )
-ONE_A_CLASS = each(("bag, all", "rnn", "transformer, average"))
+ONE_A_CLASS = each(("bag, all", "rnn", "transformer, average", "bert"))
 
 
 @functools.cache
@@ -111,13 +115,17 @@ def test_padding_changes_nothing(config):
 @EACH
 def test_left_padding_and_no_token(config):
     model, forward = toy(config)
-    if TEXT_CLASSIFIERS.name_of(config) != "transformer":  # whose positions count from the left
+    # Positions of these count from the left.
+    if TEXT_CLASSIFIERS.name_of(config) not in ("transformer", "bert"):
         left = np.array([[0, 0, 0, 5, 3, 9, 3, 1, 12]], "int32")
         np.testing.assert_allclose(numpy(forward(left))[0], numpy(forward(IDS))[0], atol=1e-5)
     head = model.get_layer("head")
     width = head.kernel.shape[0]
     if "hidden" not in [layer.name for layer in model.layers]:
-        nothing = numpy(head(np.zeros((1, width), "float32")))
+        nothing = np.zeros((1, width), "float32")
+        if "pooler" in [layer.name for layer in model.layers]:
+            nothing = numpy(model.get_layer("pooler")(nothing))
+        nothing = numpy(head(nothing))
         np.testing.assert_allclose(numpy(forward(IDS))[3:], nothing, atol=1e-6)
 
 

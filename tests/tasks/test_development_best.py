@@ -123,3 +123,13 @@ def test_a_run_is_not_made_longer(tmp_path):
     generator.fit(TEXT, run_dir=tmp_path, epochs=1, **settings)
     with pytest.raises(ValueError, match=r"epochs is 1 there, 2 here.*cannot be made longer"):
         generator.fit(TEXT, run_dir=tmp_path, epochs=2, **settings)
+
+
+def test_development_examples_that_are_none_are_an_error(tmp_path):
+    generator = make()
+    before = generator.model.get_weights()
+    with pytest.raises(ValueError, match=r"Expected development characters.*Received: none"):
+        generator.fit(TEXT, "", run_dir=tmp_path / "run", epochs=1, batch_size=8, verbose=0)
+    assert not (tmp_path / "run/best.task").exists()
+    for mine, old in zip(generator.model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(mine, old)

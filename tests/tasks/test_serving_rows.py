@@ -2,6 +2,7 @@
 
 import captioning_toys
 import numpy as np
+import pretraining_toys
 import pytest
 import tensorflow as tf
 import text_classification_toys
@@ -42,7 +43,12 @@ def captioner():
     return captioning_toys.small(max_length=5), {"beams": 2}, {"image": files}
 
 
-@pytest.mark.parametrize("make", [translator, classifier, generator, captioner])
+def pretrainer():
+    given = {"text": [*TEXTS[:2], "[MASK] [MASK]"], "second": TEXTS}
+    return pretraining_toys.make(), {}, given
+
+
+@pytest.mark.parametrize("make", [translator, classifier, generator, captioner, pretrainer])
 def test_each_output_has_a_row_for_each_input(make, unsaved, eager, monkeypatch, tmp_path):
     # What has learned nothing decodes to the end, step by step.
     for module in (decoding, graph):
@@ -50,11 +56,12 @@ def test_each_output_has_a_row_for_each_input(make, unsaved, eager, monkeypatch,
     task, use, given = make()
     task.export(tmp_path / "model", **use)
     (functions,) = unsaved
-    for function in functions.values():
+    for signature, function in functions.items():
         for count in (3, 0):
             inputs = {
                 name: tf.constant(x[:count] if isinstance(x, list) else x, _dtype(x))
                 for name, x in given.items()
+                if name in task.signature_inputs.get(signature, given)
             }
             outputs = function(**inputs)
             rows = rows_of({name: tf.constant(np.asarray(x)) for name, x in outputs.items()}, count)

@@ -347,7 +347,7 @@ def test_training_texts(tmp_path):
     texts = training_texts(TextClassificationData(train=path, dev_share=0.25))
     assert (len(texts.train), len(texts.dev)) == (36, 12)
     assert {*texts.train, *texts.dev} == {LabelledText(*example) for example in EXAMPLES}
-    assert sum(label == "good" for _, label, _ in texts.dev) == 6
+    assert sum(x.label == "good" for x in texts.dev) == 6
     assert "48 texts" in texts.summary
     # A limit draws at random, the same ones for the same seed.
     some = [

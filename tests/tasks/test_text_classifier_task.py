@@ -1,5 +1,6 @@
 """The text classifier: learning, figures, explanations, files, the SavedModel, backends."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -582,6 +583,8 @@ def test_sizes_come_from_the_arguments(eager):
     # An object and a dict give the same, and stay as they are.
     for name, kind in TEXT_CLASSIFIERS.items():
         config = kind(tokenizer.vocabulary_size, 2, dim=16)
+        if name == "bert":
+            config = dataclasses.replace(config, sequence_length=256)  # `max_length`
         given = {"model": name, **config.to_dict()}
         for form in (config, given):
             assert TextClassifier(tokenizer, ["a", "b"], form).config == config

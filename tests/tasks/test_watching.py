@@ -28,6 +28,15 @@ def test_lines_of_a_training():
     assert quiet == []
 
 
+def test_all_losses_are_told():
+    told = []
+    progress = ProgressLines(told.append, seconds=0)
+    progress.set_params({"epochs": 1})
+    progress.on_epoch_begin(0)
+    progress.on_train_batch_end(0, {"loss": 3.0, "words_loss": 2.0, "accuracy": 0.5, "b_loss": 1.0})
+    assert told == ["epoch 1 of 1, batch 1, loss 3.0000, words loss 2.0000, b loss 1.0000"]
+
+
 @pytest.mark.parametrize("folder", [False, True])
 def test_a_loss_that_explodes_ends_the_training(folder, tmp_path):
     classifier = small()

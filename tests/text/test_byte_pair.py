@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from processes import answer
 
 from keras_attn.text import BytePairTokenizer
-from keras_attn.text.byte_pair import BYTE_ALPHABET, SPLIT_PATTERN
+from keras_attn.text.bytes_of_text import BYTE_ALPHABET, SPLIT_PATTERN
 
 SPECIAL = ["<pad>", "<start>", "<end>"]
 TEXTS = [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from processes import run_python
 
 import keras_attn.text
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
 from keras_attn.text.word_piece_engine import without_long_words
 
 ROOT = pathlib.Path(keras_attn.text.__file__).parents[2]
@@ -98,6 +98,36 @@ def test_special_tokens_in_a_text_are_text(tokenizer):
     assert not marks & set(tokenizer.encode("[CLS] a [SEP] [PAD] [MASK]"))
     assert (tokenizer.pad_id, tokenizer.unknown_id) == (0, 1)
     assert (tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id) == (2, 3, 4)
+
+
+def test_a_mask_in_a_text(tokenizer):
+    """One id wherever it stands, in Python and in the graph; else the ids do not change."""
+    masking = WordPieceTokenizer(
+        tokenizer.vocabulary, tokenizer.lowercase, tokenizer.strip_accents, mask_in_text=True
+    )
+    graph, mask = masking.to_graph(), masking.mask_id
+    girl, house = masking.encode("girl"), masking.encode("house")
+    by_hand = {
+        "[MASK]": [mask],
+        "girl [MASK] house": [*girl, mask, *house],
+        "girl[MASK][MASK]house": [*girl, mask, mask, *house],
+        "[mask]": tokenizer.encode("[mask]"),
+        "[[MASK]]": [*masking.encode("["), mask, *masking.encode("]")],
+    }
+    for text, ids in by_hand.items():
+        assert masking.encode(text) == ids
+    texts = [*by_hand, *TEXTS, *ODD_TEXTS, *(f"{text}[MASK]{text}" for text in ODD_TEXTS)]
+    texts.append("a\x01b [MA\x01SK]")
+    ids = masking.encode(texts)
+    assert graph.encode(tf.constant(texts)).to_list() == ids
+    others = [text for text in texts if "[MASK]" not in text]
+    assert masking.encode(others) == tokenizer.encode(others)
+    assert masking.encode_with_offsets("girl [MASK].")[1][len(girl)] == (5, 11)
+    assert mask not in tokenizer.encode("[MASK]")
+    again = WordPieceTokenizer.from_config(json.loads(json.dumps(masking.get_config())))
+    assert again.mask_in_text and again.encode("[MASK]") == [mask]
+    with pytest.raises(ValueError, match=r"`mask_in_text` needs a vocabulary with \[MASK\]"):
+        WordPieceTokenizer(SPECIAL, mask_in_text=True)
 
 
 def test_graph_gives_the_same_ids(tokenizer, graph):
@@ -296,7 +326,11 @@ def test_a_saved_model_needs_tensorflow_alone(tokenizer, graph, tmp_path):
 
 
 def test_tokenizers_by_name():
-    names = {"byte_pair": BytePairTokenizer, "word_piece": WordPieceTokenizer}
+    names = {
+        "byte_pair": BytePairTokenizer,
+        "word_piece": WordPieceTokenizer,
+        "words": WordTokenizer,
+    }
     assert names == keras_attn.text.TOKENIZERS
 
 

@@ -28,7 +28,7 @@ def test_the_code_runs(tmp_path, monkeypatch):
         (tmp_path / folder).mkdir()
         task.save(tmp_path / folder / "best.task")
     blocks = [text.split("```")[0] for text in PAGE.split("```python\n")[1:]]
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     views = []
     for block in blocks:
         names = {}
@@ -38,8 +38,10 @@ def test_the_code_runs(tmp_path, monkeypatch):
         *[["cross-attention", "encoder self-attention", "decoder self-attention"]] * 2,
         ["attention of the answer", "self-attention"],
         ["self-attention"],
+        *[["self-attention"]] * 4,
         ["cross-attention"],
     ]
+    assert "Show “bank”" in (tmp_path / "encoder.html").read_text(encoding="utf-8")
     assert "Where it looked" in (tmp_path / "viewer.html").read_text(encoding="utf-8")
     for name in ("heads.png", "caption.png"):
         assert (tmp_path / name).stat().st_size > 1000
@@ -48,6 +50,6 @@ def test_the_code_runs(tmp_path, monkeypatch):
 def test_what_it_names_is_there():
     table = PAGE.split("| | shows")[1].split("\n\n")[0]
     names = re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in table.splitlines()[1:]))
-    assert len(names) == 7 and set(names) <= set(visualize.__all__)
+    assert len(names) == 11 and set(names) <= set(visualize.__all__)
     picture = (DOCS / "viewer.png").read_bytes()
     assert picture[:4] == b"\x89PNG" and len(picture) < 200_000

@@ -36,10 +36,10 @@ from keras_attn.tasks.captioning.settings import (
 from keras_attn.tasks.captioning.sources import TestPictures, test_pictures, training_pictures
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
-from keras_attn.tasks.saved import vocabulary_digest
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
+from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 _DIFFERENT = 2  # pictures that CIDEr weighs words by

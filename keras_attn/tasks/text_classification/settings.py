@@ -12,7 +12,8 @@ from keras_attn.batches.classification_batches import TRUNCATIONS
 from keras_attn.explain.methods import METHODS
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, setting, with_defaults
-from keras_attn.tasks.training_settings import TrainingSettings
+from keras_attn.tasks.fine_tuning import FineTuning
+from keras_attn.tasks.word_vectors import check_vector_settings
 from keras_attn.text import TOKENIZERS
 
 FORMATS = ("auto", "csv", "tsv", "json_lines", "imdb", "sst2", "movie_reviews")
@@ -39,6 +40,9 @@ class TextClassificationData(Settings):
     )  # fmt: skip
     format: str = setting("auto", "format of the files", choices=FORMATS, steps=_FILES)
     text: str = setting("text", "column, or JSON key, of the texts", steps=_FILES)
+    text_pair: str = setting(
+        "", "column, or JSON key, of a second text, to classify pairs of texts", steps=_FILES
+    )
     label: str = setting("label", "column, or JSON key, of the labels", steps=_FILES)
     delimiter: str = setting(
         "", "csv, tsv: character between columns; if empty, a comma (tab in *.tsv)",
@@ -69,8 +73,30 @@ class TextClassificationData(Settings):
     vocabulary_file: str = setting(
         "", "vocab.txt of BERT, to take instead of making a vocabulary", shapes_result=False
     )
+    word_vectors: str = setting(
+        "", "words: file of word vectors that the embedding starts from: GloVe, word2vec or NumPy"
+    )
+    freeze_word_vectors: bool = setting(False, "keep the embedding as it started")
+    vector_words: int = setting(
+        0, "first words of --word-vectors that join the vocabulary besides", at_least=0
+    )
+    backbone: str = setting(
+        "", "task with an encoder, such as pretraining, or folder of Hugging Face weights, to "
+        "start from: its sizes, vocabulary and weights",
+    )  # fmt: skip
+    backbone_weights: bool = setting(
+        True, "take the weights of --backbone too; if not, the encoder starts at random"
+    )
     max_length: int = setting(256, "largest number of tokens of a text", at_least=2)
-    truncation: str = setting("head_tail", "which part of a long text is kept", choices=TRUNCATIONS)
+    truncation: str | None = setting(
+        None, "which part of a long text is kept; if none, head_tail. Long pairs lose the end of "
+        "the longer text",
+        kind=str, choices=TRUNCATIONS,
+    )  # fmt: skip
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_vector_settings(self)
 
 
 def check_class_weight(value: Any) -> None:
@@ -86,8 +112,8 @@ def check_class_weight(value: Any) -> None:
 
 
 @dataclass(frozen=True)
-@with_defaults(TrainingSettings, epochs=4, learning_rate=3e-3)
-class TextClassificationTraining(TrainingSettings):
+@with_defaults(FineTuning, epochs=4, learning_rate=3e-3)
+class TextClassificationTraining(FineTuning):
     """How a text classifier is trained. The help texts say what each setting does.
 
     Example:

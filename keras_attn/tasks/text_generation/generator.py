@@ -12,22 +12,30 @@ import numpy as np
 from keras_attn.batches import TextWindows
 from keras_attn.corpora import load_shakespeare
 from keras_attn.fields import ODD_TEXTS, checked_texts
-from keras_attn.generation import CompiledFunction
+from keras_attn.generation import WindowDecoder
 from keras_attn.models import LANGUAGE_MODELS, language_decoder
+from keras_attn.models.tensors import LoadReport, load_tensors
 from keras_attn.records import read_text, split_text
+from keras_attn.settings import Choice
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
-from keras_attn.tasks.saved import vocabulary_digest
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
-from keras_attn.tasks.text_generation.predictions import TextGenerationPredictions
+from keras_attn.tasks.text_generation.scores import TextGenerationScores
 from keras_attn.tasks.text_generation.settings import (
+    BYTE_PAIRS,
+    SEQUENCE_LENGTH,
+    TOKENIZERS,
     TextGenerationData,
     TextGenerationTest,
     TextGenerationTraining,
     TextGenerationUse,
 )
-from keras_attn.text import CharacterTokenizer
+from keras_attn.tasks.text_generation.starting import Start, read_start, windows_of
+from keras_attn.tasks.text_generation.writing import TextGenerationWriting
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer
+from keras_attn.text.pieces import stop_pattern
+from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 Tensor = Any
@@ -47,20 +55,23 @@ class Text(str):
         return f"{len(self):,} characters"
 
 
-class TextGenerator(TextGenerationPredictions, Task):
-    """A recurrent language model of characters with its tokenizer and its sampling.
+class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
+    """A language model of characters or byte pairs with its tokenizer and its sampling.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(text)` what its `fit` takes.
     Whatever is read, a window of training, a text to score or a prompt, begins with the start
     token, which so means "somewhere in a text". The examples of `fit` are a text, a string.
 
     Args:
-        tokenizer: A `CharacterTokenizer`.
-        config: Settings of the model: a `RecurrentLanguageModelConfig`, a dict of its settings, or
-            None for its defaults. The vocabulary size is taken from the tokenizer.
-        sequence_length: Characters of a window in training; of a prompt the last
-            `sequence_length - 1` are read.
+        tokenizer: A `CharacterTokenizer` or `BytePairTokenizer`.
+        config: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
+            its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
+            first. The sizes are taken from the tokenizer and `sequence_length`.
+        sequence_length: Tokens of a window in training, and of what a GPT reads at a time; see
+            `longest_prompt`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+        ends: Whether the model knows where texts end: then its end token ends them. What is trained
+            on one long text does not.
 
     Raises:
         TypeError: If the tokenizer is of another class.
@@ -76,7 +87,7 @@ class TextGenerator(TextGenerationPredictions, Task):
     """
 
     name = "text-generation"
-    summary = "Write texts: a language model of characters, trained on a text of your own."
+    summary = "Write texts: a language model, trained on a text of your own."
     kinds = LANGUAGE_MODELS
     Data = TextGenerationData
     Training = TextGenerationTraining
@@ -89,34 +100,44 @@ class TextGenerator(TextGenerationPredictions, Task):
 
     def __init__(
         self,
-        tokenizer: CharacterTokenizer,
+        tokenizer: CharacterTokenizer | BytePairTokenizer,
         config: Any = None,
-        sequence_length: int = TextGenerationData.sequence_length,
+        sequence_length: int = SEQUENCE_LENGTH,
         dtype: Any = None,
+        ends: bool = False,
     ):
-        if not isinstance(tokenizer, CharacterTokenizer):
+        if not isinstance(tokenizer, tuple(TOKENIZERS.values())):
             raise TypeError(
-                f"`tokenizer` must be a CharacterTokenizer. Received: {type(tokenizer).__name__}. "
-                "Make one with CharacterTokenizer.train(texts)."
+                "`tokenizer` must be a CharacterTokenizer or BytePairTokenizer. Received: "
+                f"{type(tokenizer).__name__}. Make one with CharacterTokenizer.train(texts)."
             )
         if not is_count(sequence_length, 2):
             raise ValueError(
                 "`sequence_length` must be an integer of at least 2. "
                 f"Received: {sequence_length!r}."
             )
-        self.config = self.kinds.make(config, vocabulary_size=tokenizer.vocabulary_size)
+        sizes = {
+            "vocabulary_size": tokenizer.vocabulary_size,
+            "sequence_length": sequence_length,
+        }
+        self.config = self.kinds.make(config, **sizes)
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
+        self.ends = bool(ends)
+        self.loaded: LoadReport | None = None
+        """What the weights that it began with were, or None."""
         self.model = self.config.build(dtype)
         self._decoder = language_decoder(self.model)
-        self._compiled: dict[Any, CompiledFunction] = {}
+        if hasattr(self.config, "sequence_length"):  # it reads so many tokens at a time
+            self._decoder = WindowDecoder(self._decoder, sequence_length, tokenizer.start_id)
+        self._compiled: dict[Any, Any] = {}
 
     def facts(self) -> list[str]:
         """What tells this generator from others, for its `repr`."""
         return [
             self.kinds.name_of(self.config),
             f"{self.tokenizer.vocabulary_size} ids",
-            f"windows of {self.sequence_length} characters",
+            f"windows of {self.sequence_length} tokens",
         ]
 
     # Data and training
@@ -149,11 +170,12 @@ class TextGenerator(TextGenerationPredictions, Task):
         model: Any = None,
         dtype: Any = None,
     ) -> Self:
-        """Makes an untrained generator for a text, whose characters are the vocabulary.
+        """Makes a generator for a text, whose characters or byte pairs it knows.
 
         Args:
             examples: A text.
-            data: Settings of the vocabulary and the windows.
+            data: Settings of the vocabulary and the windows. With a `backbone` the generator has
+                its tokenizer, its sizes and its weights, and `.loaded` says which.
             model: As `config` of the constructor.
             dtype: As in the constructor.
 
@@ -166,10 +188,64 @@ class TextGenerator(TextGenerationPredictions, Task):
         4
         """
         data = made(cls.Data, data)
-        tokenizer = CharacterTokenizer.train(checked_texts([examples]), data.vocabulary_size)
-        generator = cls(tokenizer, model, data.sequence_length, dtype)
+        texts = checked_texts([examples])
+        if data.backbone:
+            generator = cls._started(read_start(data.backbone), data, model, dtype)
+            generator._data = data
+            return generator
+        if data.tokenizer == "characters":
+            tokenizer = CharacterTokenizer.train(texts, data.vocabulary_size)
+        else:
+            most = data.vocabulary_size or BYTE_PAIRS
+            tokenizer = BytePairTokenizer.train(texts, most, allow_fewer=True, normalize=False)
+        generator = cls(tokenizer, model, windows_of(data), dtype)
         generator._data = data
         return generator
+
+    @classmethod
+    def model_of(cls, data: TextGenerationData, model: Any) -> Choice:
+        """Returns the settings of the model of a run: those of `data.backbone` if there is one."""
+        if data.backbone:
+            return read_start(data.backbone).declared(model)
+        return super().model_of(data, model)
+
+    @classmethod
+    def _started(cls, start: Start, data: TextGenerationData, model: Any, dtype: Any) -> Self:
+        length = start.windows(data)
+        tokenizer = start.backbone.tokenizer
+        generator = cls(tokenizer, start.choice(model), length, dtype, start.ends)
+        loaded = load_tensors(generator.model, start.tensors(length))
+        generator.loaded = loaded._replace(left_over=start.unused)
+        return generator
+
+    @classmethod
+    def from_pretrained(cls, place: Any, dtype: Any = None) -> Self:
+        """Makes a generator of a pretrained decoder with byte pairs, such as GPT-2.
+
+        Args:
+            place: As for `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face.
+            dtype: As in the constructor.
+
+        Returns:
+            A `TextGenerator`. Logits of ids that the tokenizer does not have are left out.
+
+        Raises:
+            FileNotFoundError: See `read_pretrained`.
+            ImportError: See `read_pretrained`.
+            OSError: See `read_pretrained`.
+            ValueError: See `read_pretrained`; or if it is not a decoder, or has no tokenizer.
+
+        Example:
+
+        >>> import tempfile
+        >>> tokenizer = BytePairTokenizer.train(["to be or not to be"], 262, normalize=False)
+        >>> config = GptConfig(262, dim=8, num_layers=1, num_heads=2, sequence_length=8)
+        >>> folder = tempfile.mkdtemp()
+        >>> save_pretrained(folder, config.build(), config, tokenizer)
+        >>> TextGenerator.from_pretrained(folder).generate("to be", 5).startswith("to be")
+        True
+        """
+        return cls._started(read_start(place), cls.Data(), None, dtype)
 
     def dataset(self, text: str, **settings: Any) -> TextWindows:
         """Cuts a text into batches for `model.fit`.
@@ -190,7 +266,7 @@ class TextGenerator(TextGenerationPredictions, Task):
             **settings,
         }
         ids = self._encode(text)
-        unknown = int((ids == self.tokenizer.unknown_id).sum())
+        unknown = ids.tolist().count(self.tokenizer.unknown_id)
         if unknown:
             warnings.warn(
                 f"{unknown} of {len(ids)} characters are not in the tokenizer's vocabulary and are "
@@ -211,7 +287,7 @@ class TextGenerator(TextGenerationPredictions, Task):
         return np.array(self.tokenizer.encode(*checked_texts([text])), "int32")
 
     def objective(self, training: TextGenerationTraining) -> dict[str, Any]:
-        """Cross-entropy of the next character."""
+        """Cross-entropy of the next token."""
         return {"loss": MaskedCrossEntropy()}
 
     def scored_by(self, training: TextGenerationTraining) -> tuple[str, int]:
@@ -228,11 +304,12 @@ class TextGenerator(TextGenerationPredictions, Task):
         return score
 
     def describe(self, batches: TextWindows) -> list[str]:
-        """Says what is trained."""
+        """Says what is trained, and what became of the weights of the backbone."""
         return [
+            *([] if self.loaded is None else str(self.loaded).split("\n")),
             f"{self.tokenizer.vocabulary_size} ids, {self.model.count_params():,} weights, "
             f"{batches.num_examples:,} windows, {len(batches):,} batches an epoch, "
-            f"{keras.backend.backend()}"
+            f"{keras.backend.backend()}",
         ]
 
     # Generation
@@ -244,7 +321,7 @@ class TextGenerator(TextGenerationPredictions, Task):
 
     # Files and export
 
-    backbone: ClassVar = {"embedding": (), "decoder": ()}
+    backbone: ClassVar = {"embedding": (), "positions": (), "decoder": ()}
 
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of the embedding."""
@@ -254,15 +331,18 @@ class TextGenerator(TextGenerationPredictions, Task):
         """Returns JSON-safe values of which `from_config` makes the generator again."""
         return {
             "config": self.kinds.describe(self.config),
+            "kind": next(n for n, k in TOKENIZERS.items() if isinstance(self.tokenizer, k)),
             "tokenizer": self.tokenizer.get_config(),
             "sequence_length": self.sequence_length,
+            "ends": self.ends,
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
         """Makes an untrained generator of what `get_config` returned."""
-        tokenizer = CharacterTokenizer.from_config(config["tokenizer"])
-        return cls(tokenizer, config["config"], config["sequence_length"], dtype)
+        tokenizer = TOKENIZERS[config.get("kind", "characters")].from_config(config["tokenizer"])
+        ends = config.get("ends", False)
+        return cls(tokenizer, config["config"], config["sequence_length"], dtype, ends)
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd prompts and seeds beside ordinary ones."""
@@ -274,7 +354,7 @@ class TextGenerator(TextGenerationPredictions, Task):
     ) -> dict[str, dict[str, Any]]:
         """Returns what this object gives, as the SavedModel is to give it."""
         prompts, seeds, count = (examples[n] for n in ("prompt", "seed", "num_characters"))
-        texts = self.generate(prompts, count, seed=seeds, **use.sampling())
+        texts = self.generate(prompts, count, seed=seeds, **use.writing())
         return {"serving_default": {"text": texts}}
 
     def serve(self, tf: Any, use: TextGenerationUse) -> tuple[dict[str, Callable], list[Any]]:
@@ -282,10 +362,10 @@ class TextGenerator(TextGenerationPredictions, Task):
 
         It takes `prompt: string (B,)`, `seed: int32 (B,)` and `num_characters: int32 ()`, and gives
         `text: string (B,)`, equal to `generate(prompt, num_characters, ..., seed=[...])` with the
-        settings of the export.
+        settings of the export, stop strings and end token too.
         """
         tokenizer = self.tokenizer.to_graph()
-        most = self.sequence_length - 1
+        most = self.longest_prompt
 
         def serve(prompt, seed, num_characters):
             same = tf.debugging.assert_equal(
@@ -299,8 +379,13 @@ class TextGenerator(TextGenerationPredictions, Task):
             ids = tokenizer.encode(text)[:, -most:]
             start = tf.fill([tf.size(text), 1], tokenizer.start_id)
             ids = tf.concat([start, ids], axis=1).to_tensor(tokenizer.pad_id)
-            found = self.continue_ids(ids, num_characters, seed, **use.sampling())
-            return {"text": tf.strings.join([text, tokenizer.decode(found.tokens)])}
+            found = self.continue_ids(
+                ids, num_characters, seed, use.end_token, use.beams, **use.sampling()
+            )
+            new = tokenizer.decode(found.tokens)
+            if use.stop:
+                new = tf.strings.regex_replace(new, stop_pattern(use.stop), "")
+            return {"text": tf.strings.join([text, new])}
 
         return {"serving_default": serve}, [tokenizer]
 

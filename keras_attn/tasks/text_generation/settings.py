@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from keras_attn.generation.sampling import check_sampling
 from keras_attn.settings import Settings, setting, with_defaults
-from keras_attn.tasks.training_settings import TrainingSettings
+from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.fine_tuning import FineTuning
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer
+from keras_attn.text.pieces import checked_stops
 
+TOKENIZERS = {"characters": CharacterTokenizer, "byte_pair": BytePairTokenizer}
+"""The tokenizers of a text generator by their names."""
+BYTE_PAIRS = 2000
+"""How many byte pairs there are at most if nothing is said."""
+SEQUENCE_LENGTH = 256
+"""Tokens of a window if nothing is said."""
 _TEXT = ("fit", "evaluate")
 _SAMPLING = ("predict", "export")
 
@@ -36,16 +47,28 @@ class TextGenerationData(Settings):
         0.1, "share at the end of the text that is left for the test", at_least=0, below=1,
         steps=_TEXT,
     )  # fmt: skip
-    vocabulary_size: int | None = setting(
-        None, "largest number of characters, the commonest, with 4 special ones", kind=int,
-        at_least=5,
+    backbone: str = setting(
+        "", "text generator, or folder of Hugging Face weights, to start from: its sizes, "
+        "tokenizer and weights",
     )  # fmt: skip
-    sequence_length: int = setting(256, "characters of a window", at_least=2)
+    tokenizer: str = setting(
+        "characters", "what a token is, without --backbone: a character, or a byte pair",
+        choices=tuple(TOKENIZERS),
+    )  # fmt: skip
+    vocabulary_size: int | None = setting(
+        None,
+        f"largest number of tokens: the commonest characters, with 4 special ones, all if not "
+        f"given; or byte pairs, {BYTE_PAIRS} if not given", kind=int, at_least=5,
+    )  # fmt: skip
+    sequence_length: int | None = setting(
+        None, f"tokens of a window; if not given, those of --backbone, or {SEQUENCE_LENGTH}",
+        kind=int, at_least=2,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
-@with_defaults(TrainingSettings, learning_rate=2e-3, checkpoint_steps=200)
-class TextGenerationTraining(TrainingSettings):
+@with_defaults(FineTuning, learning_rate=2e-3, checkpoint_steps=200)
+class TextGenerationTraining(FineTuning):
     """How a text generator is trained. The help texts say what each setting does.
 
     Example:
@@ -68,17 +91,20 @@ class TextGenerationUse(Settings):
     """
 
     num_characters: int = setting(
-        500, "number of new characters of each text", at_least=1, steps=("predict",)
+        500,
+        "number of new tokens, such as characters, of each text",
+        at_least=1,
+        steps=("predict",),
     )
     temperature: float = setting(
         0.8, "temperature: below 1 more sober, above 1 wilder", above=0, steps=_SAMPLING
     )
     top_k: int | None = setting(
-        None, "number of most probable characters that may come", kind=int, at_least=1,
+        None, "number of most probable tokens that may come", kind=int, at_least=1,
         steps=_SAMPLING,
     )  # fmt: skip
     top_p: float | None = setting(
-        None, "total probability of the characters that may come", kind=float, above=0,
+        None, "total probability of the tokens that may come", kind=float, above=0,
         steps=_SAMPLING,
     )  # fmt: skip
     min_p: float | None = setting(
@@ -86,11 +112,23 @@ class TextGenerationUse(Settings):
         at_least=0, below=1, steps=_SAMPLING,
     )  # fmt: skip
     repetition_penalty: float = setting(
-        1.0, "above 1, characters that were there come less often", above=0, steps=_SAMPLING
+        1.0, "above 1, tokens that were there come less often", above=0, steps=_SAMPLING
     )
     no_repeat_ngram_size: int = setting(
-        0, "length of a sequence of characters that never comes twice; 0 allows all", at_least=0,
+        0, "length of a sequence of tokens that never comes twice; 0 allows all", at_least=0,
         steps=_SAMPLING,
+    )  # fmt: skip
+    stop: tuple[str, ...] = setting(
+        (), "text at which a text ends, which is not written; may be repeated", kind=tuple,
+        steps=_SAMPLING,
+    )  # fmt: skip
+    end_token: bool = setting(
+        True, "end a text at the end token, if the model knows one, as GPT-2 does",
+        steps=_SAMPLING,
+    )  # fmt: skip
+    beams: int | None = setting(
+        None, "width of a beam search for the most probable text, instead of a sample", kind=int,
+        at_least=1, steps=_SAMPLING,
     )  # fmt: skip
     seed: int = setting(0, "seed of the samples", at_least=0, steps=("predict",))
     batch_size: int = setting(
@@ -99,7 +137,9 @@ class TextGenerationUse(Settings):
 
     def __post_init__(self):
         super().__post_init__()
+        object.__setattr__(self, "stop", checked_stops(self.stop))
         check_sampling(**self.sampling())
+        check_beams(self.beams, self.sampling())
 
     def sampling(self) -> dict[str, float | None]:
         """Returns the arguments of `keras_attn.generation.sample`."""
@@ -107,6 +147,40 @@ class TextGenerationUse(Settings):
             "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "no_repeat_ngram_size"
         )  # fmt: skip
         return {name: getattr(self, name) for name in names}
+
+    def writing(self) -> dict[str, Any]:
+        """Returns the arguments of `TextGenerator.generate` that an export has."""
+        names = ("stop", "end_token", "beams")
+        return {**self.sampling(), **{name: getattr(self, name) for name in names}}
+
+
+def check_beams(beams: Any, sampling: Mapping[str, Any]) -> None:
+    """Refuses a beam search with settings of a sample.
+
+    Args:
+        beams: Width of the beam search, or None.
+        sampling: Arguments of `keras_attn.generation.sample`.
+
+    Raises:
+        ValueError: If the width is not a positive integer, or a setting is not its default.
+
+    Example:
+
+    >>> check_beams(4, {"temperature": 0.8, "top_k": 5})
+    Traceback (most recent call last):
+        ...
+    ValueError: `beams` searches for the most probable text, without a sample. Received: top_k=5. \
+Leave one of them out.
+    """
+    if beams is None:
+        return
+    check_count("beams", beams)
+    given = [f"{n}={x!r}" for n, x in sampling.items() if x != getattr(TextGenerationUse, n)]
+    if given:
+        raise ValueError(
+            "`beams` searches for the most probable text, without a sample. Received: "
+            f"{', '.join(given)}. Leave one of them out."
+        )
 
 
 @dataclass(frozen=True)

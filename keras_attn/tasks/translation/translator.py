@@ -19,7 +19,6 @@ from keras_attn.tasks.checks import (
     checked_pairs,
 )
 from keras_attn.tasks.compiling import trained_form
-from keras_attn.tasks.saved import vocabulary_digest
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.translation.data import PreparedTranslation, columns, make_tokenizers
@@ -34,6 +33,7 @@ from keras_attn.tasks.translation.settings import (
     TranslationUse,
 )
 from keras_attn.text import BytePairTokenizer
+from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 

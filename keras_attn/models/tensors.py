@@ -202,7 +202,7 @@ def from_bytes(data: bytes, where: str = "The file") -> dict[str, np.ndarray]:
     except (safetensors.SafetensorError, json.JSONDecodeError) as error:
         raise ValueError(f"{where} has no whole safetensors file: {error}.") from error
     found = {}
-    for name, entry in entries:
+    for name, entry in sorted(entries, key=lambda entry: entry[0]):
         if entry["dtype"] not in _DTYPES:
             raise ValueError(
                 f"{where}: {name} has dtype {entry['dtype']}, which is not known here."

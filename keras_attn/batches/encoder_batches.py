@@ -1,0 +1,226 @@
+"""Batches of one text or two as an encoder reads them, with targets of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.batches.bucketing import (
+    Bucket,
+    BucketedBatches,
+    ceil,
+    flatten,
+    merge_buckets,
+    pack,
+    padded,
+)
+from keras_attn.batches.epochs import check_least
+
+Row = tuple[Sequence[int], int]
+"""Ids with their special tokens, and where the second segment begins (their number: nowhere)."""
+
+
+class EncoderBatches(BucketedBatches):
+    """Batches of rows of ids for an encoder, bucketed by length.
+
+    Each batch is `(inputs, labels, sample_weight)`, or `(inputs,)` if there are no labels:
+
+        inputs         {"token_ids", "segment_ids", "padding_mask"}, each (B, T)
+        labels         {head: (B, ...)}, or (B, T) for labels of each token
+        sample_weight  {head: (B,)}, or (B, T); 0 in rows that only fill a batch, and for tokens
+                       without a label
+
+    Rows of like lengths form a bucket, and all batches of a bucket have one shape, as in
+    `TextBatches`; orders and epochs are those of `TextBatches` too. **Give `shuffle=False` to
+    `fit`.**
+
+    Args:
+        rows: The ids of each row, with their special tokens, and where its second segment begins.
+        labels: For each head an array with an entry for each row; or, for labels of tokens, a list
+            with a sequence for each row that is as long as its ids, where -1 stands for no label.
+        weights: Weight of each row, at least 0; 1 if None.
+        token_labels: Names of the heads whose labels are of tokens.
+        label_weights: For such heads the weight of each label, if not all are 1.
+        batch_size: Largest number of rows of a batch.
+        segments: Whether there are `segment_ids`.
+        pad_id: Id of padding.
+        multiple: Lengths are padded to multiples of this, the longest to `max_length` at most.
+        max_length: Largest number of ids that a row may have; None if any.
+        max_shapes: Largest number of shapes of batches.
+        rows_multiple_of: The rows of each batch are a multiple of this.
+        shuffle: Whether each epoch has another order.
+        seed: Seed of the orders.
+
+    Raises:
+        ValueError: If there are no rows, labels are not as many as rows or tokens, or a row is
+            longer than `max_length`.
+
+    Example:
+
+    >>> rows = [([2, 7, 3], 3), ([2, 8, 3, 9, 3], 3)]
+    >>> batches = EncoderBatches(rows, {"classes": [0, 1]}, multiple=8, shuffle=False)
+    >>> inputs, labels, weights = batches[0]
+    >>> inputs["segment_ids"].tolist()
+    [[0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 0, 0, 0]]
+    >>> labels["classes"].tolist(), weights["classes"].tolist()
+    ([0, 1], [1.0, 1.0])
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        labels: Mapping[str, Any] | None = None,
+        weights: Any = None,
+        *,
+        token_labels: Sequence[str] = (),
+        label_weights: Mapping[str, np.ndarray] | None = None,
+        batch_size: int = 32,
+        segments: bool = True,
+        pad_id: int = 0,
+        multiple: int = 16,
+        max_length: int | None = None,
+        max_shapes: int = 12,
+        rows_multiple_of: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
+    ):
+        super().__init__(shuffle, seed)
+        check_least(
+            batch_size=(batch_size, 1),
+            multiple=(multiple, 1),
+            max_length=(max_length, 1),
+            max_shapes=(max_shapes, 1),
+            rows_multiple_of=(rows_multiple_of, 1),
+        )
+        if not len(rows):
+            raise ValueError("Expected at least one row. Received: none.")
+        self.segments = segments
+        self.pad_id = pad_id
+        flat, lengths = flatten([ids for ids, _ in rows], "rows", pad_id)
+        if max_length is not None and lengths.max() > max_length:
+            raise ValueError(
+                f"Expected rows of at most max_length={max_length} ids. Received: row "
+                f"{int(lengths.argmax())} of {int(lengths.max())}."
+            )
+        starts = np.fromiter((second for _, second in rows), "int32", len(rows))
+        weights = np.ones(len(rows)) if weights is None else np.asarray(weights)
+        if weights.shape != (len(rows),) or not (weights >= 0).all():
+            raise ValueError(
+                f"Expected `weights` to be {len(rows)} numbers of at least 0. Received: values of "
+                f"shape {weights.shape}."
+            )
+        self._labels: dict[str, np.ndarray] = {}
+        self._of_tokens = tuple(token_labels)
+        self._label_weights = dict(label_weights or {})
+        tokens: dict[str, np.ndarray] = {}
+        for name, given in (labels or {}).items():
+            if len(given) != len(rows):
+                raise ValueError(
+                    f"Expected labels {name!r} for {len(rows)} rows. Received: {len(given)}."
+                )
+            if name in self._of_tokens:
+                tokens[name] = _of_tokens(name, given, lengths)
+            else:
+                array = np.asarray(given)
+                wide = {"f": "float32", "i": "int32", "u": "int32", "b": "int32"}
+                self._labels[name] = array.astype(wide.get(array.dtype.kind, array.dtype))
+        self._num_examples = len(rows)
+        self._real_tokens = int(lengths.sum())
+        widths = np.maximum(1, ceil(lengths, multiple)) * multiple
+        self._buckets = []
+        everything = np.ones(len(rows), "bool")
+        for (width,), members in merge_buckets(widths[:, None], everything, max_shapes):
+            if max_length is not None:  # which need not be a multiple
+                width = min(width, max_length)
+            arrays = {
+                "ids": padded(flat, lengths, members, width, pad_id),
+                "members": members,
+                "lengths": lengths[members],
+                "starts": starts[members],
+                "weights": weights[members].astype("float32"),
+            }
+            for name, values in tokens.items():
+                arrays[name] = padded(values, lengths, members, width, -1)
+            packing = pack(len(members), batch_size, rows_multiple_of)
+            self._buckets.append(Bucket(arrays, (width,), packing))
+        self._ready()
+
+    def __getitem__(self, index: int) -> tuple[dict[str, np.ndarray], ...]:
+        bucket, picked = self._take(index)
+        arrays = bucket.batch(picked)
+        (width,) = bucket.lengths
+        places = np.arange(width, dtype="int32")[None]
+        real = places < arrays["lengths"][:, None]
+        inputs = {
+            "token_ids": arrays["ids"],
+            "segment_ids": ((places >= arrays["starts"][:, None]) & real).astype("int32"),
+            "padding_mask": real,
+        }
+        if not self.segments:
+            del inputs["segment_ids"]
+        if not self._labels and not self._of_tokens:
+            return (inputs,)
+        weights = arrays["weights"] * np.float32(bucket.packing.rows / bucket.packing.examples)
+        weights[len(picked) :] = 0.0
+        labels = {name: values[arrays["members"]] for name, values in self._labels.items()}
+        of_heads = dict.fromkeys(labels, weights)
+        for name in self._of_tokens:
+            labels[name] = np.maximum(arrays[name], 0)
+            of_heads[name] = (arrays[name] >= 0) * weights[:, None]
+            if name in self._label_weights:
+                of_heads[name] *= self._label_weights[name][labels[name]]
+        return inputs, labels, of_heads
+
+    def members(self, index: int) -> np.ndarray:
+        """Returns which rows the batch `index` of this epoch has, without those that fill it."""
+        orders, batches, _ = self._plan
+        number, part = self._batches[batches[index]]
+        bucket = self._buckets[number]
+        most = bucket.packing.examples
+        return bucket.arrays["members"][orders[number][part * most : (part + 1) * most]]
+
+    def guessing_loss(self) -> float | None:
+        """Returns the cross-entropy of the best guess that is the same for all rows.
+
+            -sum_c share_c log share_c      added up over the heads
+
+        Returns:
+            Nats; None if a head has no integer labels of rows or of tokens.
+        """
+        total = 0.0
+        for name in (*self._labels, *self._of_tokens):
+            shares = np.zeros(0)
+            for bucket in self._buckets:
+                arrays = bucket.arrays
+                labels = arrays.get(name)
+                weights = arrays["weights"]
+                if labels is None:
+                    labels = self._labels[name][arrays["members"]]
+                else:
+                    weights = np.broadcast_to(weights[:, None], labels.shape)
+                if labels.dtype.kind != "i" or labels.shape != weights.shape:
+                    return None
+                some = labels >= 0
+                counts = np.bincount(labels[some], weights[some])
+                most = max(len(counts), len(shares))
+                shares = np.pad(shares, (0, most - len(shares)))
+                shares += np.pad(counts, (0, most - len(counts)))
+            if name in self._label_weights:
+                shares = shares * np.asarray(self._label_weights[name])[: len(shares)]
+            shares = shares[shares > 0] / shares.sum()
+            total -= float((shares * np.log(shares)).sum())
+        return total if self._labels or self._of_tokens else None
+
+
+def _of_tokens(name: str, given: Sequence[Any], lengths: np.ndarray) -> np.ndarray:
+    """The labels of all tokens in one vector."""
+    sizes = np.fromiter(map(len, given), "int64", len(given))
+    if (sizes != lengths).any():
+        row = int(np.argmax(sizes != lengths))
+        raise ValueError(
+            f"Expected a label {name!r} for each token, -1 for none. Received: {sizes[row]} for "
+            f"the {lengths[row]} tokens of row {row}."
+        )
+    return np.concatenate([np.asarray(row, "int32") for row in given])

@@ -1,0 +1,98 @@
+"""Masked words: which words a model has to guess, and what it reads in their place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+MASKED, REPLACED = 0.8, 0.1
+"""Share of the words to guess that are read as `[MASK]`, and as a word drawn at random."""
+
+
+class Masks(NamedTuple):
+    """Rows with masked words.
+
+    Example:
+
+    >>> Masks(np.array([[2, 4, 3]]), np.array([[1]]), np.array([[9]]), np.ones((1, 1))).labels
+    array([[9]])
+    """
+
+    ids: np.ndarray
+    """`(B, T)`: what the model reads."""
+    positions: np.ndarray
+    """`(B, M)`: places of the words to guess; 0 where a row has fewer."""
+    labels: np.ndarray
+    """`(B, M)`: the ids of these words; 0 where a row has fewer."""
+    weights: np.ndarray
+    """`(B, M)` float32: 1, or 0 where a row has fewer."""
+
+
+def draw_masks(
+    ids: np.ndarray,
+    maskable: np.ndarray,
+    draws: np.ndarray,
+    replacements: np.ndarray,
+    mask_id: int,
+    share: float = 0.15,
+    continues: np.ndarray | None = None,
+) -> Masks:
+    """Draws the words that a model has to guess (Devlin et al., 2019).
+
+    Of the `n` maskable tokens of a row `max(1, round(share n))` are drawn. 80 % of them are read as
+    `[MASK]`, 10 % as a random token, 10 % as they are.
+
+    Args:
+        ids: `(B, T)`.
+        maskable: `(B, T)` bool: tokens that may be drawn.
+        draws: Numbers `(2, B, T + 1)`, uniform in [0, 1): by the first the tokens are drawn, by the
+            second what is read in their place.
+        replacements: Random tokens `(B, T)`.
+        mask_id: Id of `[MASK]`.
+        share: Share of the tokens to guess.
+        continues: For each id whether it continues a word. Then words are drawn whole: as many as
+            fit into the number above, or one that fits into M.
+
+    Returns:
+        `Masks` with `M = ceil(share T)`.
+
+    Example:
+
+    >>> draws = np.zeros((2, 1, 5))
+    >>> draws[0, 0, :4] = [0.9, 0.2, 0.1, 0.8]
+    >>> masks = draw_masks(np.array([[5, 6, 7, 8]]), np.array([[1, 1, 0, 1]], bool), draws,
+    ...     np.array([[9, 9, 9, 9]]), mask_id=4)
+    >>> masks.ids.tolist(), masks.positions.tolist(), masks.labels.tolist()
+    ([[5, 4, 7, 8]], [[1]], [[6]])
+    """
+    width = ids.shape[1]
+    most = int(np.ceil(share * width))
+    counts = maskable.sum(axis=1)
+    wanted = np.clip(np.round(share * counts), 1, most).astype("int64")
+    wanted = np.minimum(wanted, counts)[:, None]
+    keys = draws[0]
+    if continues is None:
+        order = np.argsort(np.where(maskable, keys[:, :width], 2.0), axis=1, kind="stable")
+        picked = np.arange(width) < wanted
+    else:
+        before = np.pad(maskable[:, :-1], ((0, 0), (1, 0)))
+        begins = maskable & ~(continues[ids] & before)
+        words = np.cumsum(begins, axis=1)  # (B, T), from 1; pieces of a word have one number
+        of_word = np.where(maskable, np.take_along_axis(keys, words, axis=1), 2.0)
+        order = np.argsort(of_word, axis=1, kind="stable")
+        words = np.take_along_axis(np.where(maskable, words, 0), order, axis=1)
+        ends = np.where(words != np.pad(words[:, 1:], ((0, 0), (0, 1))), np.arange(width), width)
+        ends = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]  # last piece of each word
+        allowed = np.clip(np.maximum(wanted, ends[:, :1] + 1), 0, most)
+        picked = (ends < allowed) & (words > 0)
+    order, picked = order[:, :most], picked[:, :most]
+    positions = np.where(picked, order, 0).astype("int32")
+    labels = np.where(picked, np.take_along_axis(ids, positions, axis=1), 0).astype("int32")
+    kind = np.take_along_axis(draws[1], positions, axis=1)
+    random = np.take_along_axis(replacements, positions, axis=1)
+    read = np.where(kind < MASKED, mask_id, np.where(kind < MASKED + REPLACED, random, labels))
+    masked = ids.copy()
+    row, column = np.nonzero(picked)
+    masked[row, positions[row, column]] = read[row, column]
+    return Masks(masked, positions, labels, picked.astype("float32"))

@@ -1,0 +1,128 @@
+"""Batches of two texts with a label, for classifiers of pairs on any backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from keras_attn.batches.bucketing import (
+    Bucket,
+    Ids,
+    ceil,
+    flatten,
+    merge_buckets,
+    pack,
+    padded,
+)
+from keras_attn.batches.classification_batches import TextBatches, check_labels, check_weights
+from keras_attn.batches.epochs import EpochBatches, check_least
+
+SIDES = ("premise_ids", "hypothesis_ids")
+
+
+class PairBatches(TextBatches):
+    """Batches of pairs of tokenised texts with their labels, bucketed by both lengths.
+
+    Each batch is `({"premise_ids", "hypothesis_ids"}, labels, sample_weight)`, or
+    `({"premise_ids", "hypothesis_ids"},)` without labels:
+
+        premise_ids     (B, S) int32      the ids of the first text, then padding
+        hypothesis_ids  (B, T) int32      those of the second one
+        labels          (B,) int32        the class of the pair
+        sample_weight   (B,) float32      its weight; 0 in rows that only fill a batch
+
+    All else is as in `TextBatches`: few shapes, an order that follows from `seed` and the epoch,
+    and `restore` for predictions.
+
+    Args:
+        premises: Token ids of the first texts.
+        hypotheses: Token ids of the second texts.
+        labels: The class of each pair, integers from 0. None: there are none.
+        weights: Weight of each pair, at least 0. None: 1.
+        batch_size: Largest number of pairs of a batch.
+        max_length: Largest number of ids of a text; the rest is cut off, and counted in `truncated`
+            and `lost_share`. None: all is kept.
+        pad_id: Id of padding; it must not occur in the data.
+        multiple: Lengths are padded to multiples of this (the longest one to `max_length` at most).
+        max_shapes: Largest number of shapes of batches.
+        rows_multiple_of: Rows of each batch are filled up to a multiple of this.
+        shuffle: False: always the same order.
+        seed: Any integer >= 0.
+
+    Raises:
+        ValueError: If there are no pairs, the numbers of texts, labels and weights differ, ids are
+            not integers, or a setting is out of range.
+
+    Example:
+
+    >>> batches = PairBatches([[5, 6], [7]], [[8], [9]], [1, 0], multiple=2, shuffle=False)
+    >>> inputs, labels, weight = batches[0]
+    >>> inputs["premise_ids"].tolist(), inputs["hypothesis_ids"].tolist(), labels.tolist()
+    ([[5, 6], [7, 0]], [[8, 0], [9, 0]], [1, 0])
+    """
+
+    def __init__(
+        self,
+        premises: Ids,
+        hypotheses: Ids,
+        labels: Any = None,
+        weights: Any = None,
+        *,
+        batch_size: int = 32,
+        max_length: int | None = None,
+        pad_id: int = 0,
+        multiple: int = 8,
+        max_shapes: int = 8,
+        rows_multiple_of: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
+    ):
+        EpochBatches.__init__(self, shuffle, seed)
+        check_least(
+            batch_size=(batch_size, 1),
+            max_length=(max_length, 1),
+            multiple=(multiple, 1),
+            max_shapes=(max_shapes, 1),
+            rows_multiple_of=(rows_multiple_of, 1),
+        )
+        count = len(premises)
+        if not count or len(hypotheses) != count:
+            raise ValueError(
+                "Expected as many premises as hypotheses, and at least one. Received: "
+                f"{count} premises and {len(hypotheses)} hypotheses."
+            )
+        self.pad_id = pad_id
+        self._num_examples = count
+        self._labels = check_labels(labels, count)
+        self._weights = check_weights(weights, count, labels is not None)
+        sides, given, cut = [], 0, np.zeros(count, "bool")
+        for name, rows in zip(SIDES, (premises, hypotheses), strict=True):
+            given += sum(map(len, rows))
+            if max_length is not None:
+                cut |= np.fromiter((len(row) > max_length for row in rows), "bool", count)
+                rows = [row[:max_length] for row in rows]
+            sides.append(flatten(rows, name, pad_id))
+        self._real_tokens = int(sum(lengths.sum() for _, lengths in sides))
+        self._truncated = int(cut.sum())
+        self._lost_share = float(1.0 - self._real_tokens / max(1, given))
+        lengths = np.stack([lengths for _, lengths in sides], axis=1)
+        widths = np.maximum(1, ceil(lengths, multiple)) * multiple
+        self._buckets = []
+        for shape, members in merge_buckets(widths, np.ones(count, "bool"), max_shapes):
+            shape = [width if max_length is None else min(width, max_length) for width in shape]
+            arrays = {
+                name: padded(*side, members, width, pad_id)
+                for name, side, width in zip(SIDES, sides, shape, strict=True)
+            }
+            packing = pack(len(members), batch_size, rows_multiple_of)
+            self._buckets.append(Bucket({**arrays, "members": members}, tuple(shape), packing))
+        self._ready()
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        bucket, picked = self._take(index)
+        rows = bucket.batch(picked)
+        inputs = {name: rows[name] for name in SIDES}
+        if self._labels is None:
+            return (inputs,)
+        return inputs, *self._targets(bucket, picked, rows["members"])

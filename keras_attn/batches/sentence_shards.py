@@ -1,0 +1,206 @@
+"""Ids of the sentences of documents, in files that are mapped into memory and not loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+_PARTS = ("ids", "sentences", "documents")
+
+
+class Shard(NamedTuple):
+    """Ids of some documents, one after the other.
+
+    Example:
+
+    >>> shard = make_shard([[[5, 6], [7]], [[8]]])
+    >>> shard.ids.tolist(), shard.sentences.tolist(), shard.documents.tolist()
+    ([5, 6, 7, 8], [0, 2, 3, 4], [0, 2, 3])
+    """
+
+    ids: np.ndarray
+    """All ids, of the smallest unsigned integers that hold them."""
+    sentences: np.ndarray
+    """Where each sentence begins in `ids`; at the end their number."""
+    documents: np.ndarray
+    """The first sentence of each document; at the end the number of sentences."""
+
+
+def make_shard(documents: Sequence[Sequence[Sequence[int]]], dtype: str = "int32") -> Shard:
+    """Makes a shard in memory.
+
+    Args:
+        documents: The ids of each sentence of each document.
+        dtype: Dtype of the ids.
+
+    Returns:
+        A `Shard`, without sentences that have no ids and documents that have no sentences.
+
+    Raises:
+        ValueError: If there is no id.
+
+    Example:
+
+    >>> make_shard([[[5, 6], []], [[]]]).documents.tolist()
+    [0, 1]
+    """
+    parts = [part for part in (_flat(rows, dtype) for rows in documents) if len(part[0])]
+    if not parts:
+        raise ValueError("Expected documents with at least one token. Received: none.")
+    return _joined(parts)
+
+
+def _flat(document: Sequence[Sequence[int]], dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of a document, and the sizes of its sentences that have any."""
+    sizes = np.array([len(row) for row in document if len(row)], "int64")
+    return np.fromiter(chain.from_iterable(document), dtype, int(sizes.sum())), sizes
+
+
+def _joined(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> Shard:
+    sizes = np.concatenate([sizes for _, sizes in parts])
+    counts = np.array([len(sizes) for _, sizes in parts], "int64")
+    return Shard(
+        np.concatenate([ids for ids, _ in parts]),
+        np.concatenate([[0], np.cumsum(sizes)]),
+        np.concatenate([[0], np.cumsum(counts)]),
+    )
+
+
+class ShardWriter:
+    """Collects the ids of documents in shards, in memory or in files.
+
+    Args:
+        vocabulary_size: Number of ids of the vocabulary.
+        folder: Folder of the files, which is created; None: the shards stay in memory.
+        shard_tokens: Number of tokens after which a new shard begins.
+
+    Attributes:
+        counts: Numbers of `documents`, `sentences`, `tokens` and `shards` so far.
+
+    Example:
+
+    >>> import tempfile
+    >>> writer = ShardWriter(vocabulary_size=10, folder=tempfile.mkdtemp())
+    >>> writer.add([[5, 6], [7]])
+    >>> writer.add([[8]])
+    >>> [shard.ids.tolist() for shard in writer.close()], writer.counts["sentences"]
+    ([[5, 6, 7, 8]], 3)
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        folder: str | os.PathLike | None = None,
+        shard_tokens: int = 1 << 24,
+    ):
+        self.folder = None if folder is None else Path(folder)
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self.shard_tokens = shard_tokens
+        self.counts = dict.fromkeys(("documents", "sentences", "tokens", "shards"), 0)
+        self._dtype = "uint16" if vocabulary_size <= 1 << 16 else "uint32"
+        self._digest = hashlib.sha256()
+        self._waiting: list[tuple[np.ndarray, np.ndarray]] = []
+        self._tokens = 0
+        self._shards: list[Shard] = []
+
+    def add(self, document: Sequence[Sequence[int]]) -> None:
+        """Adds a document.
+
+        Args:
+            document: The ids of each sentence; sentences without ids are left out.
+        """
+        part = _flat(document, self._dtype)
+        if not len(part[0]):
+            return
+        self._waiting.append(part)
+        self._tokens += len(part[0])
+        if self._tokens >= self.shard_tokens:
+            self._write()
+
+    def _write(self) -> None:
+        shard = _joined(self._waiting)
+        for name, array in zip(_PARTS, shard, strict=True):
+            self._digest.update(array.tobytes())
+            if self.folder is not None:
+                np.save(self.folder / f"{self.counts['shards']:05d}.{name}.npy", array)
+        if self.folder is None:
+            self._shards.append(shard)
+        self.counts["documents"] += len(shard.documents) - 1
+        self.counts["sentences"] += len(shard.sentences) - 1
+        self.counts["tokens"] += len(shard.ids)
+        self.counts["shards"] += 1
+        self._waiting, self._tokens = [], 0
+
+    def close(self) -> list[Shard]:
+        """Writes what is left.
+
+        Returns:
+            The shards; those in files are mapped into memory. None if there was no id.
+        """
+        if self._waiting:
+            self._write()
+        if self.folder is None or not self.counts["shards"]:
+            return self._shards
+        return open_shards(self.folder)
+
+    @property
+    def digest(self) -> str:
+        """Hexadecimal digits that name the ids so far."""
+        return self._digest.hexdigest()[:32]
+
+
+def open_shards(folder: str | os.PathLike) -> list[Shard]:
+    """Opens the files of a `ShardWriter`, mapped into memory.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The shards. Their arrays take no memory of the process until they are read, and what was
+        read can be dropped by the system at any time.
+
+    Raises:
+        FileNotFoundError: If there is no shard.
+        ValueError: If a file is damaged, or the files do not belong together.
+
+    Example:
+
+    >>> import tempfile
+    >>> writer = ShardWriter(vocabulary_size=10, folder=tempfile.mkdtemp())
+    >>> writer.add([[5, 6], [7]])
+    >>> _ = writer.close()
+    >>> [shard.ids.tolist() for shard in open_shards(writer.folder)]
+    [[5, 6, 7]]
+    """
+    folder = Path(folder)
+    names = sorted(file.name.split(".")[0] for file in folder.glob("*.ids.npy"))
+    if not names:
+        raise FileNotFoundError(f"Expected shards of ids, *.ids.npy, in {folder}. There are none.")
+    return [_open(folder, name) for name in names]
+
+
+def _open(folder: Path, name: str) -> Shard:
+    arrays = []
+    for part in _PARTS:
+        path = folder / f"{name}.{part}.npy"
+        try:
+            arrays.append(np.load(path, mmap_mode="r", allow_pickle=False))
+        except (ValueError, EOFError) as error:
+            raise ValueError(
+                f"Expected a whole file of ids at {path}. Received: {error}."
+            ) from error
+    shard = Shard(*arrays)
+    ends = int(shard.sentences[-1]), int(shard.documents[-1])
+    if ends != (len(shard.ids), len(shard.sentences) - 1):
+        raise ValueError(
+            f"Expected files of one shard in {folder}. Received: {name}, with {len(shard.ids):,} "
+            f"ids for {ends[0]:,}, and {len(shard.sentences) - 1:,} sentences for {ends[1]:,}."
+        )
+    return shard

@@ -1,0 +1,100 @@
+"""Chunks of documents that fill a row, from the ids of their sentences."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attn.batches.sentence_shards import Shard
+
+
+class Chunks(NamedTuple):
+    """Consecutive sentences of one document that fit into a row.
+
+    Example:
+
+    >>> shard = make_shard([[[5, 6], [7], [8, 9]]])
+    >>> chunk_sentences(shard, room=3, least=1).ends.tolist()
+    [2, 3]
+    """
+
+    units: np.ndarray
+    """Where each unit begins in the ids: a sentence, or a piece of a long one."""
+    starts: np.ndarray
+    """The first unit of each chunk."""
+    ends: np.ndarray
+    """The unit behind each chunk."""
+    documents: np.ndarray
+    """The document of each chunk."""
+    left_out: int
+    """Number of ids in no chunk."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of ids of each chunk."""
+        return self.units[self.ends] - self.units[self.starts]
+
+
+def chunk_sentences(shard: Shard, room: int, least: int) -> Chunks:
+    """Cuts documents into chunks of as many whole sentences as fit.
+
+    A sentence of more than `room // least` ids is cut into pieces of that length, so that `least`
+    of them fit. If the last chunk of a document would have fewer units than `least`, it takes some
+    from the chunk before it, if that can spare them and they fit.
+
+    Args:
+        shard: The ids.
+        room: Largest number of ids of a chunk.
+        least: Smallest number of units of a chunk, 1 or 2; a chunk of fewer is left out.
+
+    Returns:
+        The `Chunks`.
+
+    Example:
+
+    >>> shard = make_shard([[[5, 6], [7], [8], [9]], [[5]]])
+    >>> chunks = chunk_sentences(shard, room=4, least=2)
+    >>> chunks.starts.tolist(), chunks.ends.tolist(), chunks.left_out
+    ([0, 2], [2, 4], 1)
+    """
+    units, first = _units(shard, room // least)
+    # All documents at once: in each round the next chunk of those that are not at their end.
+    start, last = first[:-1], first[1:]
+    number = np.arange(len(start))
+    found = []
+    while len(start):
+        end = np.searchsorted(units, units[start] + room, side="right") - 1
+        end = np.minimum(end, last)
+        found.append(np.stack([start, end, number]))
+        going = end < last
+        start, last, number = end[going], last[going], number[going]
+    starts, ends, documents = np.concatenate(found, axis=1)
+    order = np.argsort(starts, kind="stable")
+    starts, ends, documents = starts[order], ends[order], documents[order]
+    if least > 1:
+        short = np.flatnonzero(ends - starts < least)
+        short = short[short > 0]
+        before = short - 1
+        spares = (documents[before] == documents[short]) & (ends[before] - starts[before] > least)
+        fits = units[ends[short]] - units[starts[short] - 1] <= room
+        moved = short[spares & fits]
+        starts[moved] -= 1
+        ends[moved - 1] -= 1
+        kept = ends - starts >= least
+        starts, ends, documents = starts[kept], ends[kept], documents[kept]
+    used = int((units[ends] - units[starts]).sum())
+    return Chunks(units, starts, ends, documents, len(shard.ids) - used)
+
+
+def _units(shard: Shard, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where units begin, with the end; and the first unit of each document, with the number."""
+    sentences = np.asarray(shard.sentences)
+    sizes = np.diff(sentences)
+    pieces = -(-sizes // longest)
+    starts = np.repeat(sentences[:-1], pieces)
+    before = np.cumsum(pieces) - pieces  # units before each sentence
+    within = np.arange(len(starts)) - np.repeat(before, pieces)
+    units = np.append(starts + within * longest, sentences[-1])
+    first = np.append(before, len(starts))[np.asarray(shard.documents)]
+    return units, first

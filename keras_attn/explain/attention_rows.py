@@ -1,0 +1,120 @@
+"""The self-attention of a batch, text by text, without padding."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_attn.ops.masks import check_padding_mask
+
+_MOST_ON_PADDING = 1e-3
+
+
+class TextAttention(NamedTuple):
+    """The self-attention of one text: n tokens, specials included.
+
+    Example:
+
+    >>> text = TextAttention([np.eye(2)[None]], np.array([False, True]))
+    >>> int(text.words.sum())
+    1
+    """
+
+    layers: list[np.ndarray]
+    """For each layer float64 `(N, n, n)`, whose rows sum to 1 (or are zero)."""
+    special: np.ndarray
+    """Boolean `(n,)`: which tokens are special ones."""
+
+    @property
+    def words(self) -> np.ndarray:
+        """Boolean `(n,)`: which tokens are none of the special ones."""
+        return ~self.special
+
+
+def attention_of_texts(
+    maps: Any, padding_mask: Any = None, special_mask: Any = None
+) -> Iterator[TextAttention]:
+    """Cuts the maps of a batch into those of its texts.
+
+    Args:
+        maps: What `attention_maps(model, inputs)` returns, of which self-attention is used, or for
+            each layer an array `(B, N, T, T)`.
+        padding_mask: `(B, T)`, True for tokens. If None, there is no padding.
+        special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
+            are none.
+
+    Yields:
+        A `TextAttention` for each row of the batch, without its padding.
+
+    Raises:
+        ValueError: If the maps or masks do not fit each other, or tokens look at padding.
+
+    Example:
+
+    >>> maps = [np.full((1, 2, 3, 3), [0.5, 0.5, 0.0])]
+    >>> (text,) = attention_of_texts(maps, np.array([[1, 1, 0]]))
+    >>> text.layers[0].shape
+    (2, 2, 2)
+    """
+    layers = maps.select("self") if isinstance(maps, Mapping) else list(maps)
+    layers = [np.asarray(layer) for layer in layers]
+    if not layers:
+        raise ValueError("Expected self-attention of at least one layer. Received: none.")
+    shape = layers[0].shape
+    for i, layer in enumerate(layers):
+        if layer.shape != shape or layer.ndim != 4 or shape[2] != shape[3] or 0 in shape:
+            raise ValueError(
+                "Expected self-attention (batch, heads, T, T), of one shape in all layers. "
+                f"Received: shape {layer.shape} of layer {i}, {shape} of layer 0."
+            )
+    batch, length = shape[0], shape[2]
+    real = np.ones((batch, length), bool)
+    if padding_mask is not None:
+        real = _mask(padding_mask, batch, length, "padding_mask")
+    special = np.zeros((batch, length), bool)
+    if special_mask is not None:
+        special = _mask(special_mask, batch, length, "special_mask")
+    for row in range(batch):
+        places = np.flatnonzero(real[row])
+        kept = [_without_padding(layer[row], places) for layer in layers]
+        yield TextAttention(kept, special[row, places])
+
+
+def _mask(mask: Any, batch: int, length: int, name: str) -> np.ndarray:
+    mask = check_padding_mask(np.asarray(mask), batch, length, name)
+    return keras.ops.convert_to_numpy(mask).astype(bool)
+
+
+def _without_padding(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
+    rows = weights[:, places].astype("float64")
+    kept = rows[:, :, places]
+    total = rows.sum(axis=2, keepdims=True)
+    lost = (total[..., 0] - kept.sum(axis=2)).max(initial=0)
+    if not np.isfinite(total).all() or (rows < 0).any() or lost > _MOST_ON_PADDING:
+        raise ValueError(
+            "Expected finite weights of 0 or more, and none on padding. Received: weights from "
+            f"{rows.min()} to {rows.max()}, up to {lost:.3f} of a token's weight on padding. Was "
+            "the model called with the same padding mask?"
+        )
+    total = kept.sum(axis=2, keepdims=True)
+    return kept / np.where(total > 0, total, 1)
+
+
+def row_entropy(weights: np.ndarray) -> np.ndarray:
+    """Computes the entropy of each row, `-sum_k w[k] log w[k]`, in nats.
+
+    Args:
+        weights: `(..., S)`, not below 0.
+
+    Returns:
+        `(...)`.
+
+    Example:
+
+    >>> row_entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3).tolist()
+    [0.0, 0.693]
+    """
+    # The smallest normal number instead of 0: its logarithm is finite, and 0 times it is 0.
+    logarithm = np.log(np.maximum(weights, np.finfo(weights.dtype).tiny))
+    return np.abs(np.einsum("...k,...k->...", weights, logarithm))

@@ -1,0 +1,185 @@
+"""All attention of an encoder for some texts: views, roles of the heads, and pairs of heads."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attn.explain.head_divergence import head_divergence
+from keras_attn.explain.head_roles import HeadRoles, head_roles
+from keras_attn.fields import EncoderInput
+from keras_attn.layers import attention_maps
+from keras_attn.visualize import AttentionView, encoder_page
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class EncoderStudy:
+    """What an encoder looked at in some texts. `study_encoder` makes it.
+
+    Args:
+        views: An `AttentionView` for each text.
+        roles: The `HeadRoles` over all texts.
+        divergence: How far the heads differ, as `head_divergence` returns it.
+        ids: The ids of each text's tokens.
+
+    Example:
+
+    >>> model = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32).build()
+    >>> ids = np.array([[2, 9, 3]])
+    >>> inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": ids > 0}
+    >>> study_encoder(model, inputs, [["[CLS]", "it", "[SEP]"]], ids < 4)
+    <EncoderStudy of 1 text: 1 x 2 heads>
+    """
+
+    views: Sequence[AttentionView]
+    roles: HeadRoles
+    divergence: np.ndarray
+    ids: Sequence[Sequence[int]]
+
+    def html(self, notes: Any = None, title: str = "What the encoder looks at") -> str:
+        """Writes a page of HTML with `keras_attn.visualize.encoder_page`.
+
+        Args:
+            notes: For each text a `LectureSentence`, or anything with a `query` and a `note`, or
+                None.
+            title: Heading of the page.
+
+        Returns:
+            The page as a string of HTML, to be written as UTF-8.
+
+        Raises:
+            ValueError: If the notes do not fit the texts.
+
+        Example:
+
+        >>> part = AttentionPart("self", ["it"], ["it"], [np.ones((1, 1, 1))])
+        >>> roles = HeadRoles([[[0, 0, 1, 0, 0]]], tokens=1)
+        >>> study = EncoderStudy([AttentionView([part])], roles, np.zeros((1, 1)), [[9]])
+        >>> "it, id 9" in study.html()
+        True
+        """
+        return encoder_page(
+            self.views, self.roles, self.divergence, ids=self.ids, notes=notes, title=title
+        )
+
+    def __repr__(self) -> str:
+        count = len(self.views)
+        layers, heads, _ = self.roles.values.shape
+        texts = f"{count} text{'' if count == 1 else 's'}"
+        return f"<EncoderStudy of {texts}: {layers} x {heads} heads>"
+
+
+def study_encoder(
+    model: keras.Model,
+    inputs: dict[str, Any],
+    tokens: Sequence[Sequence[str]],
+    special_mask: Any = None,
+    titles: Sequence[str] | None = None,
+) -> EncoderStudy:
+    """Calls an encoder and collects what its heads looked at.
+
+    Args:
+        model: A model of `BertConfig`, with heads or without, or another that reads `token_ids` and
+            has self-attention.
+        inputs: `token_ids`, `padding_mask`, and what else the model reads, `(B, T)`. The texts are
+            padded on the right.
+        tokens: For each row its readable tokens without padding.
+        special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
+            are none.
+        titles: Names of the texts. If None, their tokens.
+
+    Returns:
+        An `EncoderStudy`. The roles of the heads and their divergence are over all texts.
+
+    Raises:
+        ValueError: If the tokens, masks or titles do not fit the inputs, or there is no word.
+
+    Example:
+
+    >>> model = BertConfig(50, dim=16, num_layers=2, num_heads=2, intermediate_dim=32).build()
+    >>> ids = np.array([[2, 9, 3, 0], [2, 9, 8, 3]])
+    >>> inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": ids > 0}
+    >>> tokens = [["[CLS]", "it", "[SEP]"], ["[CLS]", "it", "was", "[SEP]"]]
+    >>> study = study_encoder(model, inputs, tokens, ids < 4)
+    >>> study.roles.tokens, study.divergence.shape
+    (3, (4, 4))
+    """
+    ids = np.asarray(keras.ops.convert_to_numpy(inputs["token_ids"]))
+    mask = inputs.get("padding_mask")
+    real = np.ones(ids.shape, bool)
+    if mask is not None:
+        real = np.asarray(keras.ops.convert_to_numpy(mask)).astype(bool)
+    lengths = real.sum(axis=1).tolist()
+    if [len(row) for row in tokens] != lengths or (real[:, 1:] & ~real[:, :-1]).any():
+        raise ValueError(
+            "Expected a token for each id that is not padding, and padding on the right. "
+            f"Received: {[len(row) for row in tokens]} tokens, {lengths} ids."
+        )
+    if titles is None:
+        titles = [""] * len(ids)
+    elif len(titles) != len(ids):
+        raise ValueError(
+            f"Expected a title for each of the {len(ids)} texts. Received: {len(titles)}."
+        )
+    maps = attention_maps(model, inputs)
+    views = [
+        AttentionView.from_maps(maps, row, row=i, title=title)
+        for i, (row, title) in enumerate(zip(tokens, titles, strict=True))
+    ]
+    return EncoderStudy(
+        views,
+        head_roles(maps, real, special_mask),
+        head_divergence(maps, real, special_mask),
+        [row[:length].tolist() for row, length in zip(ids, lengths, strict=True)],
+    )
+
+
+def study_texts(
+    model: keras.Model, field: EncoderInput, texts: Sequence[str | tuple[str, str]]
+) -> EncoderStudy:
+    """Calls an encoder on texts and collects what its heads looked at.
+
+    Args:
+        model: A model of `BertConfig`, with heads or without.
+        field: How it reads texts.
+        texts: Strings, or pairs of strings.
+
+    Returns:
+        An `EncoderStudy`.
+
+    Raises:
+        TypeError: If an input is neither a string nor a pair of strings.
+        ValueError: If there is no text, or no word in them.
+
+    Example:
+
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "it", "was"])
+    >>> model = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32).build()
+    >>> study_texts(model, EncoderInput(tokenizer, 16), ["it was", ("it", "was")])
+    <EncoderStudy of 2 texts: 1 x 2 heads>
+    """
+    rows, segments, titles = [], [], []
+    for text in texts:
+        pair = (text,) if isinstance(text, str) else tuple(text)
+        ids, of = field.encode(*([part] for part in pair))
+        rows.append(ids[0])
+        segments.append(of[0])
+        titles.append(" / ".join(pair))
+    if not rows:
+        raise ValueError("Expected at least one text. Received: none.")
+    width, tokenizer = max(map(len, rows)), field.tokenizer
+    ids = np.array([np.pad(r, (0, width - len(r))) for r in rows], "int32")
+    real = np.arange(width) < np.array([[len(row)] for row in rows])
+    inputs = {
+        "token_ids": ids,
+        "segment_ids": np.array([np.pad(s, (0, width - len(s))) for s in segments], "int32"),
+        "padding_mask": real,
+        "masked_positions": ids[:, :1] * 0,
+    }
+    special = (ids == tokenizer.start_id) | (ids == tokenizer.end_id)
+    tokens = [tokenizer.tokens(row) for row in rows]
+    read = {name: inputs[name] for name in model.input}
+    return study_encoder(model, read, tokens, special & real, titles)

@@ -1,0 +1,254 @@
+"""What each attention head looks at: neighbours, special tokens, or all over the text."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from keras_attn.explain.attention_rows import TextAttention, attention_of_texts, row_entropy
+from keras_attn.visualize import head_roles_fragment, head_roles_html
+
+MIXED = "mixed"
+SPREAD = "spread"
+SHARES = ("previous", "next", "same", "special")
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class HeadRoles:
+    """What each head of each layer looks at. `head_roles` makes it.
+
+    `print(roles)` writes a table. Notebooks show it as a coloured one.
+
+    Args:
+        values: `(layers, heads, 5)`, numbers from 0 to 1 in the order of `measures`.
+        tokens: Number of tokens that the values are means over.
+        texts: Number of texts that these tokens are of.
+
+    Raises:
+        ValueError: If the values do not have this shape, or are out of range.
+
+    Example:
+
+    >>> roles = HeadRoles([[[0.9, 0.0, 0.1, 0.0, 0.2], [0.1, 0.3, 0.1, 0.2, 0.7]]], tokens=4)
+    >>> roles.role_of(0, 0), roles.role_of(0, 1), roles.role_of(0, 1, threshold=0.3)
+    ('previous', 'mixed', 'next')
+    >>> print(roles)
+    layer  head  previous  next  same  special  other  spread  role
+        0     0      0.90  0.00  0.10     0.00   0.00    0.20  previous
+        0     1      0.10  0.30  0.10     0.20   0.30    0.70  mixed
+    """
+
+    measures = (*SHARES, SPREAD)
+    """Names of the values: four shares of attention, and how evenly it is spread."""
+
+    values: np.ndarray
+    """float64 `(layers, heads, 5)`."""
+    tokens: int
+    texts: int = 1
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values, "float64")
+        if values.ndim != 3 or values.shape[2] != len(self.measures) or 0 in values.shape:
+            raise ValueError(
+                f"Expected `values` (layers, heads, {len(self.measures)}). Received: shape "
+                f"{values.shape}."
+            )
+        if not ((values >= 0) & (values <= 1)).all():
+            raise ValueError(
+                f"Expected `values` from 0 to 1. Received: {values.min()} to {values.max()}."
+            )
+        object.__setattr__(self, "values", values)
+
+    @property
+    def other(self) -> np.ndarray:
+        """The share of other words, `(layers, heads)`: what the four shares leave of 1."""
+        return np.clip(1 - self.values[..., : len(SHARES)].sum(axis=2), 0, 1)
+
+    def role_of(
+        self, layer: int, head: int, threshold: float = 0.5, spread_threshold: float = 0.9
+    ) -> str:
+        """Names what a head looks at most.
+
+        Args:
+            layer: Number of the layer, from 0.
+            head: Number of the head, from 0.
+            threshold: Least share of attention that makes a role.
+            spread_threshold: Least spread of a head that looks all over the text.
+
+        Returns:
+            The greatest of the four shares, `"previous"`, `"next"`, `"same"` or `"special"`, if it
+            is `threshold` or more. Otherwise `"spread"` if the spread is `spread_threshold` or
+            more, and `"mixed"` if not.
+
+        Example:
+
+        >>> HeadRoles([[[0.1, 0.1, 0.1, 0.1, 0.95]]], tokens=4).role_of(0, 0)
+        'spread'
+        """
+        *shares, spread = self.values[layer, head]
+        most = int(np.argmax(shares))
+        if shares[most] >= threshold:
+            return SHARES[most]
+        return SPREAD if spread >= spread_threshold else MIXED
+
+    def strongest(self, measure: str, count: int = 5) -> list[tuple[int, int, float]]:
+        """Lists the heads with the greatest values.
+
+        Args:
+            measure: One of `measures`.
+            count: Most heads to list.
+
+        Returns:
+            (layer, head, value), the greatest first.
+
+        Raises:
+            ValueError: If there is no such measure.
+
+        Example:
+
+        >>> values = [[[0.9, 0.0, 0.1, 0.0, 0.2], [0.1, 0.3, 0.1, 0.2, 0.7]]]
+        >>> HeadRoles(values, tokens=4).strongest("next", 1)
+        [(0, 1, 0.3)]
+        """
+        if measure not in self.measures:
+            raise ValueError(f"`measure` must be one of {self.measures}. Received: {measure!r}.")
+        table = self.values[..., self.measures.index(measure)]
+        order = np.argsort(-table, axis=None, kind="stable")[:count]
+        places = [divmod(int(place), table.shape[1]) for place in order]
+        return [(layer, head, float(table[layer, head])) for layer, head in places]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all of it for JSON.
+
+        Returns:
+            `tokens`, `texts` and `heads`: for each head its layer, number, values and role.
+
+        Example:
+
+        >>> HeadRoles([[[0.5, 0.0, 0.5, 0.0, 0.4]]], tokens=4).to_dict()["heads"][0]["role"]
+        'previous'
+        """
+        layers, heads, _ = self.values.shape
+        return {
+            "tokens": self.tokens,
+            "texts": self.texts,
+            "heads": [
+                {
+                    "layer": layer,
+                    "head": head,
+                    **dict(zip(self.measures, self.values[layer, head].tolist(), strict=True)),
+                    "other": float(self.other[layer, head]),
+                    "role": self.role_of(layer, head),
+                }
+                for layer in range(layers)
+                for head in range(heads)
+            ],
+        }
+
+    def html(self, title: str = "What the heads look at") -> str:
+        """Writes a page of HTML with `keras_attn.visualize.head_roles_html`.
+
+        Args:
+            title: Heading of the page.
+
+        Returns:
+            The page as a string of HTML, to be written as UTF-8.
+
+        Example:
+
+        >>> "previous" in HeadRoles([[[0.5, 0.0, 0.5, 0.0, 0.4]]], tokens=4).html()
+        True
+        """
+        return head_roles_html(self, title=title)
+
+    def _repr_html_(self) -> str:
+        return head_roles_fragment(self)
+
+    def __str__(self) -> str:
+        names = (*SHARES, "other", SPREAD)
+        lines = ["layer  head  " + "  ".join(names) + "  role"]
+        for row in self.to_dict()["heads"]:
+            numbers = "  ".join(f"{row[name]:{len(name)}.2f}" for name in names)
+            lines.append(f"{row['layer']:5}  {row['head']:4}  {numbers}  {row['role']}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        layers, heads, _ = self.values.shape
+        return f"<HeadRoles of {layers} x {heads} heads, {self.tokens} tokens>"
+
+
+def head_roles(maps: Any, padding_mask: Any = None, special_mask: Any = None) -> HeadRoles:
+    """Measures what each head of an encoder looks at, in one text or many.
+
+    For a word q, a token that is neither padding nor special, with the attention weights w of one
+    head over the n tokens of its text:
+
+        special  = sum of w[k] over the special tokens k
+        same     = w[q]
+        previous = w[q - 1], or 0 if that token is special or there is none
+        next     = w[q + 1], or 0 if that token is special or there is none
+        spread   = -sum_k w[k] log w[k] / log n, or 0 if n = 1
+
+    So no attention is counted twice, and what the four shares leave of 1 is on other words. The
+    spread is 1 if a head looks at all n tokens alike, and 0 if it looks at one alone. Each number
+    is the mean over the words of all texts: a long text counts for more than a short one.
+
+    Clark et al. (2019) found heads of BERT that look at the previous token, the next one or at
+    `[SEP]`, and heads that spread their attention widely; Kovaleva et al. (2019) found the same
+    kinds. Attention says where a head looks. It does not prove what the model needs the head for.
+
+    References:
+        - [Clark et al., 2019](https://arxiv.org/abs/1906.04341): What Does BERT Look At?
+        - [Kovaleva et al., 2019](https://arxiv.org/abs/1908.08593): Revealing the Dark Secrets of
+          BERT.
+
+    Args:
+        maps: What `attention_maps(model, inputs)` returns, of which self-attention is used, or for
+            each layer an array `(B, N, T, T)`.
+        padding_mask: `(B, T)`, True for tokens. If None, there is no padding.
+        special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
+            are none.
+
+    Returns:
+        `HeadRoles`.
+
+    Raises:
+        ValueError: If the maps or masks do not fit each other, or there is no word.
+
+    Example:
+
+    >>> looks_back = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> roles = head_roles([looks_back[None, None]])
+    >>> roles.values[0, 0].round(2).tolist()
+    [0.67, 0.0, 0.33, 0.0, 0.0]
+    """
+    total: Any = 0
+    tokens = texts = 0
+    for text in attention_of_texts(maps, padding_mask, special_mask):
+        if text.words.any():
+            total = total + np.stack([_sums(layer, text) for layer in text.layers])
+            tokens += int(text.words.sum())
+            texts += 1
+    if not tokens:
+        raise ValueError(
+            "Expected at least one token that is neither padding nor special. Received: none."
+        )
+    return HeadRoles(np.clip(total / tokens, 0, 1), tokens, texts)
+
+
+def _sums(weights: np.ndarray, text: TextAttention) -> np.ndarray:
+    """The measures of one layer, summed over the words of a text: `(N, 5)`."""
+    words = text.words
+    count = len(words)
+    both = words[1:] & words[:-1]
+    spread = row_entropy(weights[:, words]) / (np.log(count) if count > 1 else 1)
+    sums = {
+        "previous": np.diagonal(weights, -1, 1, 2)[:, both],
+        "next": np.diagonal(weights, 1, 1, 2)[:, both],
+        "same": np.diagonal(weights, 0, 1, 2)[:, words],
+        "special": weights[:, words][:, :, text.special].sum(axis=2),
+        SPREAD: spread,
+    }
+    return np.stack([sums[name].sum(axis=1) for name in HeadRoles.measures], axis=1)

@@ -1,0 +1,50 @@
+"""Weights of words, from those of their pieces."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attn.text import split_words
+
+
+class WeightedWord(NamedTuple):
+    """A word, or a part of one, with its weight."""
+
+    text: str
+    place: tuple[int, int]
+    """Where it begins and ends, in characters."""
+    weight: float
+
+
+def weighted_words(
+    text: str,
+    places: Sequence[tuple[int, int]],
+    weights: Sequence[float] | np.ndarray,
+    marked: tuple[int, int] | None = None,
+) -> list[WeightedWord]:
+    """Adds the weights of the pieces of each word.
+
+    Args:
+        text: A text.
+        places: Where the pieces that were read begin and end in it, in their order.
+        weights: A weight for each of them; there may be more.
+        marked: A range of the text; the parts of a word inside and outside of it stay apart.
+
+    Returns:
+        The words that have pieces.
+
+    Example:
+
+    >>> weighted_words("unseen sea", [(0, 2), (2, 6), (7, 10)], [0.25, 0.5, -1.0])[0]
+    WeightedWord(text='unseen', place=(0, 6), weight=0.75)
+    """
+    starts = [word.start for word in split_words(text)]
+    parts: dict[tuple[int, bool], list] = {}
+    for (start, end), weight in zip(places, weights, strict=False):
+        inside = marked is not None and start < marked[1] and end > marked[0]
+        key = int(np.searchsorted(starts, start, side="right")), inside
+        part = parts.setdefault(key, [start, end, 0.0])
+        part[1] = max(part[1], end)
+        part[2] += float(weight)
+    return [WeightedWord(text[a:b], (a, b), weight) for a, b, weight in parts.values()]

@@ -1,0 +1,132 @@
+"""Compilation of generation in parts, whose state stays where it was computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attn.ops.compilers import tracing_for
+
+Tensor = Any
+
+
+class CompiledSteps:
+    """Compiles `begin(ids, max_length, *numbers) -> state` and `go_on(state) -> found, state`.
+
+    The state stays a nest of tensors of the backend, so that a call costs what its steps cost.
+    TensorFlow traces each function once. JAX compiles `begin` once for each shape and `max_length`,
+    and `go_on` for each shape of the state. PyTorch runs without gradients and does not compile.
+    Every call uses the current values of the variables.
+
+    Args:
+        begin: Function of ids int32 `(B, S)`, an integer, and int32 `(B,)`, to a nest of
+            batch-first tensors.
+        go_on: Function of such a nest to a nest of results and the next state.
+        model: Layer or model whose variables both read; if these are replaced, as by `quantize` and
+            `enable_lora`, the functions are compiled again.
+
+    Example:
+
+    >>> add = CompiledSteps(
+    ...     lambda ids, n: {"sum": ids[:, 0]},
+    ...     lambda state: (state["sum"], {"sum": state["sum"] + 1}),
+    ...     keras.Sequential(),
+    ... )
+    >>> state = add.begin([[3], [5]], 1)
+    >>> first, state = add.go_on(state)
+    >>> second, state = add.go_on(state)
+    >>> first.tolist(), second.tolist()
+    ([3, 5], [4, 6])
+    """
+
+    def __init__(self, begin: Callable, go_on: Callable, model: keras.layers.Layer):
+        self._functions = begin, go_on
+        self._model = model
+        self._variables: list[Any] = []
+        self._begin: Callable | None = None
+        self._go_on: Callable | None = None
+
+    def begin(self, ids: Any, max_length: int, *numbers: Any) -> Any:
+        """Computes the first state.
+
+        Args:
+            ids: Integers `(B, S)`.
+            max_length: Positive integer.
+            *numbers: Integers `(B,)`; each call must have the same number of them.
+
+        Returns:
+            The state.
+        """
+        variables = list(self._model.variables)
+        if self._begin is None or list(map(id, variables)) != list(map(id, self._variables)):
+            self._variables = variables
+            makers = {"tensorflow": self._tensorflow, "jax": self._jax}
+            make = makers.get(keras.backend.backend(), self._eager)
+            self._begin, self._go_on = make(len(numbers))
+        inputs = [np.asarray(given, "int32") for given in (ids, *numbers)]
+        return self._begin(inputs[0], max_length, *inputs[1:])
+
+    def go_on(self, state: Any) -> tuple[Any, Any]:
+        """Computes results and the next state.
+
+        Args:
+            state: State from `begin` or the last `go_on`.
+
+        Returns:
+            `(found, state)`, the results as NumPy arrays.
+        """
+        found, state = self._go_on(state)
+        return keras.tree.map_structure(keras.ops.convert_to_numpy, found), state
+
+    def _tensorflow(self, count: int) -> tuple[Callable, Callable]:
+        import tensorflow as tf
+
+        first, further = map(tracing_for(xla=False), self._functions)
+        numbers = [tf.TensorSpec([None], tf.int32)] * count
+        signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32), *numbers]
+        begin = tf.function(first, input_signature=signature, autograph=False)
+        state = begin.get_concrete_function().structured_outputs
+        state = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), state)
+        go_on = tf.function(further, input_signature=[state], autograph=False)
+        return lambda ids, length, *more: begin(ids, tf.constant(length, tf.int32), *more), go_on
+
+    def _jax(self, count: int) -> tuple[Callable, Callable]:
+        import jax
+
+        def stateless(function):
+            def run(values, first, *more):
+                mapping = list(zip(self._variables, values, strict=True))
+                with keras.StatelessScope(state_mapping=mapping):
+                    return function(first, *more)
+
+            return run
+
+        begin = jax.jit(stateless(self._functions[0]), static_argnums=2)
+        go_on = jax.jit(stateless(self._functions[1]))
+
+        def now():
+            return [v.value for v in self._variables]
+
+        return (
+            lambda ids, length, *more: begin(now(), ids, length, *more),
+            lambda state: go_on(now(), state),
+        )
+
+    def _eager(self, count: int) -> tuple[Callable, Callable]:
+        import torch
+
+        first, further = self._functions
+
+        def begin(ids, length, *more):
+            with torch.no_grad():
+                ids, *more = map(keras.ops.convert_to_tensor, (ids, *more))
+                return first(ids, length, *more)
+
+        def go_on(state):
+            with torch.no_grad():
+                return further(state)
+
+        return begin, go_on

@@ -1,0 +1,169 @@
+"""Sampling in parts: some tokens at a time, with a state that goes from call to call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from keras import ops
+
+from keras_attn.generation.decoders import Decoder, laid_out
+from keras_attn.generation.loops import prefilled, token_rules
+from keras_attn.generation.repetition import History
+from keras_attn.generation.sampling import check_sampling, chooser
+from keras_attn.ops.masks import token_mask
+
+Tensor = Any
+State = Any
+
+
+class SampledSteps:
+    """The tokens of `sample`, some in each call.
+
+        state         = begin(prompt, ...)
+        tokens, state = go_on(state, count);  tokens, state = go_on(state, count);  ...
+
+    All calls together draw the tokens that `sample` draws with the same settings and seeds. A state
+    is a nest of batch-first tensors. It has the size of the decoder's own state, so both functions
+    can be compiled once; see `CompiledSteps`.
+
+    Args:
+        decoder: Any object with `prefill` and `step`.
+        end_id: Id of the token that ends a sequence, or None.
+        pad_id: Id of the padding after the end; it may be `end_id`.
+        suppressed_ids: Ids of tokens that are never generated.
+        temperature: As in `sample`.
+        top_k: As in `sample`.
+        top_p: As in `sample`.
+        min_p: As in `sample`.
+        repetition_penalty: As in `sample`.
+        no_repeat_ngram_size: As in `sample`.
+
+    Raises:
+        ValueError: If a setting is out of range.
+
+    Example:
+
+    >>> model = RecurrentLanguageModelConfig(9, dim=4, units=8).build()
+    >>> steps = SampledSteps(language_decoder(model), end_id=None)
+    >>> prompt, seeds = ops.array([[1, 5]]), ops.array([7])
+    >>> state = steps.begin(prompt, None, seeds, max_length=6)
+    >>> first, state = steps.go_on(state, 4)
+    >>> second, state = steps.go_on(state, 4)
+    >>> found = [int(i) for i in [*first["tokens"][0], *second["tokens"][0][:2]]]
+    >>> whole = sample(language_decoder(model), prompt, max_length=6, end_id=None, seed=seeds)
+    >>> found == [int(i) for i in whole.tokens[0]], int(second["lengths"][0])
+    (True, 2)
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        *,
+        end_id: int | None,
+        pad_id: int = 0,
+        suppressed_ids: Sequence[int] = (),
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        repetition_penalty: float = 1.0,
+        no_repeat_ngram_size: int = 0,
+    ):
+        check_sampling(temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size)
+        self.decoder = decoder
+        self.end_id, self.pad_id = end_id, pad_id
+        self.suppressed_ids = suppressed_ids
+        self.filters = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+        self.penalties = repetition_penalty, no_repeat_ngram_size
+
+    def begin(
+        self,
+        prompt: Tensor,
+        prompt_mask: Tensor | None,
+        seeds: Tensor,
+        limits: Tensor | None = None,
+        *,
+        max_length: Any,
+    ) -> State:
+        """Reads prompts.
+
+        Args:
+            prompt: Ids `(B, P)`.
+            prompt_mask: `(B, P)`, True for tokens, at least one per row; all if None.
+            seeds: int32 `(B,)`, the seeds of the rows.
+            limits: int32 `(B,)`, the number of new tokens of each row, at most `max_length`, which
+                it is if None.
+            max_length: Number of new tokens that there is room for.
+
+        Returns:
+            The state.
+        """
+        _, logits, state, lengths = prefilled(
+            self.decoder, prompt, prompt_mask, None, None, max_length
+        )
+        prompt = ops.convert_to_tensor(prompt)
+        past = History(prompt, token_mask(prompt, prompt_mask), logits, *self.penalties)
+        zeros = ops.zeros_like(lengths)
+        return {
+            "logits": logits,
+            "decoder": state,
+            "history": past.start(max_length),
+            "seeds": ops.cast(seeds, "int32"),
+            "prompt_lengths": lengths,
+            "limits": zeros + (max_length if limits is None else ops.cast(limits, "int32")),
+            "steps": zeros,
+            "finished": ops.cast(zeros, "bool"),
+        }
+
+    def go_on(self, state: State, count: int) -> tuple[dict[str, Tensor], State]:
+        """Draws tokens.
+
+        Args:
+            state: State from `begin` or the last `go_on`.
+            count: Largest number of tokens.
+
+        Returns:
+            `(found, state)`. `found` has `tokens`, int32 `(B, count)`, with padding after the last
+            one; their number `lengths`, int32 `(B,)`; and `finished`, bool `(B,)`, whether the row
+            has its end token.
+        """
+        logits, before = state["logits"], ops.max(state["steps"])
+        lengths, limits = state["prompt_lengths"], state["limits"]
+        decoder = laid_out(self.decoder, logits)
+        nothing = ops.expand_dims(ops.zeros_like(lengths), 1)
+        past = History(nothing, ops.equal(nothing, 0), logits, *self.penalties)
+        allowed = token_rules(logits.shape[-1], self.end_id, self.pad_id, 0, self.suppressed_ids)
+        choose = chooser(allowed, past, state["seeds"], lengths, self.filters)
+        slots = ops.expand_dims(ops.arange(count, dtype="int32"), 0)
+        pad = ops.cast(self.pad_id, "int32")
+
+        def is_open(step, finished):
+            return ops.logical_and(ops.logical_not(finished), before + step < limits)
+
+        def body(step, tokens, written, finished, logits, history, inner):
+            open_ = is_open(step, finished)
+            token, _, history = choose(before + step, logits, history)
+            token = ops.where(open_, ops.cast(token, "int32"), pad)
+            tokens = ops.where(ops.equal(slots, step), ops.expand_dims(token, 1), tokens)
+            if self.end_id is not None:
+                ends = ops.logical_and(open_, ops.equal(token, self.end_id))
+                finished = ops.logical_or(finished, ends)
+            written = written + ops.cast(open_, "int32")
+            logits, inner = decoder.step(token, lengths + before + step, inner)
+            return step + 1, tokens, written, finished, logits, history, inner
+
+        def going(step, tokens, written, finished, logits, history, inner):
+            return ops.logical_and(step < count, ops.any(is_open(step, finished)))
+
+        first = ops.convert_to_tensor(0, "int32")
+        start = (
+            first, nothing + ops.zeros_like(slots) + pad, ops.zeros_like(lengths),
+            state["finished"], logits, state["history"], state["decoder"],
+        )  # fmt: skip
+        step, tokens, written, finished, logits, history, inner = ops.while_loop(going, body, start)
+        found = {"tokens": tokens, "lengths": written, "finished": finished}
+        return found, {
+            **state, "logits": logits, "decoder": inner, "history": history,
+            "steps": state["steps"] + step, "finished": finished,
+        }  # fmt: skip

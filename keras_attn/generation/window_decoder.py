@@ -1,0 +1,170 @@
+"""Decoding without end by a model that reads a limited number of tokens."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from keras import ops
+
+from keras_attn.generation.decoders import Decoder, integer, reorder, repeat, repeat_rows
+from keras_attn.ops.masks import static_shape, token_mask
+
+Tensor = Any
+State = Any
+
+
+class WindowDecoder:
+    """Decodes texts of any length with a model of at most `sequence_length` tokens.
+
+    Its steps are those of the decoder until `sequence_length // 4` tokens were added. Then the last
+    tokens are read anew as a prompt, after the start token, and the steps go on from there. So a
+    token is predicted from at least the last three quarters of a window, where there are so many
+    tokens. When that happens depends on the number of steps alone: what a row gives does not depend
+    on its batch, nor on how many tokens are still to come.
+
+    Args:
+        decoder: Any object with `prefill` and `step`, without a memory.
+        sequence_length: Largest number of tokens T that it can read.
+        start_id: Id of the token that begins each prompt, and each window.
+
+    Raises:
+        ValueError: If `sequence_length` is not an integer of at least 2.
+
+    Example:
+
+    >>> model = GptConfig(9, dim=8, num_heads=2, num_layers=1, sequence_length=8).build()
+    >>> decoder = WindowDecoder(language_decoder(model), sequence_length=8, start_id=1)
+    >>> found = greedy_search(decoder, ops.array([[1, 5]]), max_length=20, end_id=None)
+    >>> tuple(found.tokens.shape), decoder.longest_prompt
+    ((1, 20), 6)
+    """
+
+    def __init__(self, decoder: Decoder, sequence_length: int, start_id: int):
+        self.decoder = decoder
+        self.sequence_length = integer("sequence_length", sequence_length, 2)
+        self.start_id = start_id
+        self._steps = self.sequence_length // 4
+        self.longest_prompt = self.sequence_length - self._steps
+        """Largest number of tokens of a prompt, with the start token."""
+
+    def prefill(
+        self,
+        prompt: Tensor,
+        prompt_mask: Tensor | None = None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        max_length: Any = None,
+    ) -> tuple[Tensor, State]:
+        """Reads a prompt.
+
+        Args:
+            prompt: Ids `(B, P)`: in each row the start token and at most `longest_prompt - 1`
+                others.
+            prompt_mask: `(B, P)`, True for tokens, with padding on either side; all if None.
+            memory: None.
+            memory_mask: None.
+            max_length: Not needed: the state has the size of a window.
+
+        Returns:
+            The logits `(B, V)` after the last token of each row, and the state.
+
+        Raises:
+            ValueError: If the prompt is too long, or there is a memory.
+        """
+        if memory is not None or memory_mask is not None:
+            raise ValueError("WindowDecoder has no use for a memory. Received: one.")
+        prompt = ops.cast(ops.convert_to_tensor(prompt), "int32")
+        width, longest = static_shape(prompt)[1], self.longest_prompt
+        if width is not None and width > longest:
+            raise ValueError(
+                f"A prompt may have at most {longest} tokens, three quarters of a window. "
+                f"Received: shape {tuple(prompt.shape)}."
+            )
+        mask = token_mask(prompt, prompt_mask)
+        logits, inner = self.decoder.prefill(prompt, mask, max_length=self.sequence_length)
+        count = ops.sum(ops.cast(mask, "int32"), axis=1)
+        index = ops.cumsum(ops.ones_like(prompt), axis=1) - 1
+        order = ops.argsort(ops.where(mask, index, index + ops.shape(prompt)[1]), axis=1)
+        tokens = ops.take_along_axis(prompt, order, axis=1)  # those of each row first
+        # The last ones of each row, at the right, without the start token.
+        places = ops.expand_dims(count, 1) - ops.flip(self._columns(longest - 1) + 1, axis=1)
+        recent = ops.take_along_axis(tokens, ops.maximum(places, 0), axis=1)
+        state = {
+            "inner": inner,
+            "recent": recent,
+            "seen": places > 0,
+            "length": count,
+            "steps": ops.zeros_like(count),
+        }
+        return logits, state
+
+    def step(
+        self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
+    ) -> tuple[Tensor, State]:
+        """Reads one token for each row; there are no scores.
+
+        Args:
+            tokens: Ids `(B,)`.
+            positions: Not needed: positions are those in the window.
+            state: State from `prefill` or the last `step`.
+            return_scores: False.
+
+        Returns:
+            `(logits (B, V), state)`.
+
+        Raises:
+            ValueError: If scores are asked for.
+        """
+        if return_scores:
+            raise ValueError(
+                "WindowDecoder has no attention scores, since its windows change. Received: "
+                "return_scores=True."
+            )
+        tokens = ops.cast(tokens, "int32")
+        new = ops.expand_dims(tokens, 1)
+        recent = ops.concatenate([state["recent"][:, 1:], new], axis=1)
+        seen = ops.concatenate([state["seen"][:, 1:], ops.ones_like(new, dtype="bool")], axis=1)
+
+        def further():
+            logits, inner = self.decoder.step(tokens, state["length"], state["inner"])
+            return logits, inner, state["length"] + 1, state["steps"] + 1
+
+        def again():
+            count = ops.sum(ops.cast(seen, "int32"), axis=1)
+            first = ops.expand_dims(self.longest_prompt - 1 - count, 1)
+            columns = self._columns(self.longest_prompt)
+            ids = ops.concatenate([new * 0, recent], axis=1)
+            ids = ops.where(columns == first, ops.cast(self.start_id, "int32"), ids)
+            logits, inner = self.decoder.prefill(
+                ids, columns >= first, max_length=self.sequence_length
+            )
+            return logits, inner, count + 1, state["steps"] * 0
+
+        full = ops.max(state["steps"]) >= self._steps
+        logits, inner, length, steps = ops.cond(full, again, further)
+        return logits, {
+            "inner": inner, "recent": recent, "seen": seen, "length": length, "steps": steps,
+        }  # fmt: skip
+
+    @staticmethod
+    def _columns(count: int) -> Tensor:
+        return ops.expand_dims(ops.arange(count, dtype="int32"), 0)
+
+    def laid_out(self) -> WindowDecoder:
+        """Returns an equal decoder that may be faster for one search with more than one row."""
+        if not hasattr(self.decoder, "laid_out"):
+            return self
+        other = copy.copy(self)
+        other.decoder = self.decoder.laid_out()
+        return other
+
+    def reorder(self, state: State, rows: Tensor) -> State:
+        """Selects rows within sentences."""
+        taken = {n: ops.take(t, rows, axis=0) for n, t in state.items() if n != "inner"}
+        return {**taken, "inner": reorder(self.decoder, state["inner"], rows)}
+
+    def repeat(self, state: State, times: int) -> State:
+        """Repeats rows."""
+        repeated = {n: repeat_rows(t, times) for n, t in state.items() if n != "inner"}
+        return {**repeated, "inner": repeat(self.decoder, state["inner"], times)}

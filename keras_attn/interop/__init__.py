@@ -1,0 +1,24 @@
+"""Weights of other libraries, read and written: transformers, KerasHub, GloVe and word2vec."""
+
+from keras_attn.interop.keras_hub_backbones import to_keras_hub
+from keras_attn.interop.pretrained import load_pretrained, read_pretrained
+from keras_attn.interop.pretrained_model import Pretrained
+from keras_attn.interop.saving import save_pretrained
+from keras_attn.interop.word_vectors import (
+    WordVectors,
+    read_word_vectors,
+    word_vector_width,
+    write_word_vectors,
+)
+
+__all__ = [
+    "Pretrained",
+    "WordVectors",
+    "load_pretrained",
+    "read_pretrained",
+    "read_word_vectors",
+    "save_pretrained",
+    "to_keras_hub",
+    "word_vector_width",
+    "write_word_vectors",
+]

@@ -1,0 +1,170 @@
+"""The `config.json` of BERT and DistilBERT, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from keras_attn.interop.activations import checked_activation, theirs_of
+from keras_attn.models import BertConfig
+
+DISTILBERT_EPSILON = 1e-12
+"""Epsilon of the norms of DistilBERT, which is not a setting there."""
+# Our settings, theirs and what theirs are if they are not in the file.
+_SETTINGS = {
+    "bert": {
+        "vocabulary_size": ("vocab_size", 30522),
+        "dim": ("hidden_size", 768),
+        "num_layers": ("num_hidden_layers", 12),
+        "num_heads": ("num_attention_heads", 12),
+        "intermediate_dim": ("intermediate_size", 3072),
+        "activation": ("hidden_act", "gelu"),
+        "dropout": ("hidden_dropout_prob", 0.1),
+        "attention_dropout": ("attention_probs_dropout_prob", 0.1),
+        "layer_norm_epsilon": ("layer_norm_eps", 1e-12),
+        "sequence_length": ("max_position_embeddings", 512),
+        "num_segments": ("type_vocab_size", 2),
+    },
+    "distilbert": {
+        "vocabulary_size": ("vocab_size", 30522),
+        "dim": ("dim", 768),
+        "num_layers": ("n_layers", 6),
+        "num_heads": ("n_heads", 12),
+        "intermediate_dim": ("hidden_dim", 3072),
+        "activation": ("activation", "gelu"),
+        "dropout": ("dropout", 0.1),
+        "attention_dropout": ("attention_dropout", 0.1),
+        "sequence_length": ("max_position_embeddings", 512),
+    },
+}
+KINDS = tuple(_SETTINGS)
+"""The kinds of encoders that can be read."""
+# Settings that change what a model computes, with the values that are computed here.
+_ONLY = {
+    "is_decoder": (False, None),
+    "add_cross_attention": (False, None),
+    "is_encoder_decoder": (False, None),
+    "position_embedding_type": ("absolute", None),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+}
+
+
+def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertConfig]:
+    """Reads the settings of a model from its `config.json`.
+
+    Args:
+        settings: The JSON object.
+        where: What to call the file in messages.
+
+    Returns:
+        `(kind, config)`: `"bert"` or `"distilbert"`, and the settings of an encoder without pooler.
+
+    Raises:
+        ValueError: If it is another kind of model, or has a setting that is not supported.
+
+    Example:
+
+    >>> kind, config = read_bert_config({"model_type": "bert", "hidden_act": "gelu_new"}, "here")
+    >>> kind, config.num_layers, config.activation
+    ('bert', 12, 'gelu_tanh')
+    """
+    kind = settings.get("model_type", "bert")
+    if not isinstance(kind, str) or kind not in _SETTINGS:
+        raise ValueError(
+            f"{where}: `model_type` must be one of {list(_SETTINGS)}. Received: {kind!r}. Other "
+            "models cannot be loaded."
+        )
+    for name, supported in _ONLY.items():
+        if name in settings and settings[name] not in supported:
+            raise ValueError(
+                f"{where}: `{name}` must be {supported[0]!r}. Received: {settings[name]!r}. Such "
+                "models cannot be loaded."
+            )
+    found = {
+        ours: settings.get(theirs, default) for ours, (theirs, default) in _SETTINGS[kind].items()
+    }
+    name = _SETTINGS[kind]["activation"][0]
+    found["activation"] = checked_activation(found["activation"], f"{where}: `{name}`")
+    for ours in ("dropout", "attention_dropout", "layer_norm_epsilon"):
+        if type(found.get(ours)) is int:
+            found[ours] = float(found[ours])
+    if kind == "distilbert":
+        found |= {"num_segments": None, "layer_norm_epsilon": DISTILBERT_EPSILON}
+    elif found["num_segments"] is None:
+        raise ValueError(f"{where}: `type_vocab_size` must be a number. Received: None.")
+    try:
+        return kind, BertConfig(**found, pooler_activation=None)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def bert_config_file(
+    config: BertConfig, kind: str, architecture: str, labels: Sequence[str] | None
+) -> dict[str, Any]:
+    """Returns the `config.json` of a model.
+
+    Args:
+        config: Settings of the encoder.
+        kind: `"bert"` or `"distilbert"`.
+        architecture: The class of transformers.
+        labels: Names of the classes, None without such a head.
+
+    Returns:
+        A JSON object.
+
+    Raises:
+        ValueError: If transformers has no such activation.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, activation="gelu_tanh")
+    >>> bert_config_file(config, "bert", "BertModel", None)["hidden_act"]
+    'gelu_new'
+    """
+    values = {theirs: getattr(config, ours) for ours, (theirs, _) in _SETTINGS[kind].items()}
+    values[_SETTINGS[kind]["activation"][0]] = theirs_of(config.activation)
+    if kind == "distilbert":  # the dropout of its heads
+        values |= {"seq_classif_dropout": config.dropout, "qa_dropout": 0.0}
+    if labels is not None:
+        values["id2label"] = {str(number): label for number, label in enumerate(labels)}
+        values["label2id"] = {label: number for number, label in enumerate(labels)}
+    return {
+        "architectures": [architecture],
+        "model_type": kind,
+        **values,
+        "pad_token_id": 0,
+        "tie_word_embeddings": True,
+        "dtype": "float32",
+        "torch_dtype": "float32",
+    }
+
+
+def read_labels(settings: dict[str, Any], where: str) -> list[str] | None:
+    """Reads the names of the classes from a `config.json`.
+
+    Args:
+        settings: The JSON object.
+        where: What to call the file in messages.
+
+    Returns:
+        The names in the order of their numbers, or None.
+
+    Raises:
+        ValueError: If they are not numbered from 0.
+
+    Example:
+
+    >>> read_labels({"id2label": {"1": "good", "0": "bad"}}, "here")
+    ['bad', 'good']
+    """
+    labels = settings.get("id2label")
+    if labels is None:
+        return None
+    numbers = [str(number) for number in range(len(labels))] if isinstance(labels, dict) else []
+    if not numbers or set(labels) != set(numbers):
+        raise ValueError(
+            f"{where}: `id2label` must have the names of the classes under 0, 1, 2 and so on. "
+            f"Received: {str(labels)[:80]}."
+        )
+    return [str(labels[number]) for number in numbers]

@@ -1,0 +1,179 @@
+"""The weights of BERT and DistilBERT: our names beside those of Hugging Face."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from keras_attn.interop.weights import Weight
+from keras_attn.models import BertConfig
+
+TOKENS = "embedding/tokens/embedding/embeddings"
+OUTPUT_BIAS = "embedding/tokens/bias"
+
+
+class Names(NamedTuple):
+    """What Hugging Face calls the layers of a kind of model.
+
+    Example:
+
+    >>> NAMES["distilbert"].prefix
+    'distilbert.'
+    """
+
+    prefix: str
+    """What the names of the encoder begin with in a model with a head."""
+    block: str
+    """What the names of a block begin with."""
+    dense: dict[str, tuple[str, ...]]
+    """The dense layers of a block."""
+    norms: dict[str, str]
+    """The norms of a block."""
+    parts: dict[str, str]
+    """The layers after the blocks."""
+    bias: str
+    """The bias of the logits of tokens."""
+    decoder: str
+    """The layer of these logits; its matrix is that of the embeddings."""
+
+
+_HEADS = {"classes": "classifier", "tags": "classifier", "spans": "qa_outputs"}
+NAMES = {
+    "bert": Names(
+        "bert.",
+        "encoder.layer.{}.",
+        {
+            "self_attention/qkv": (
+                "attention.self.query", "attention.self.key", "attention.self.value",
+            ),
+            "self_attention/output": ("attention.output.dense",),
+            "feed_forward/hidden": ("intermediate.dense",),
+            "feed_forward/output": ("output.dense",),
+        },
+        {
+            "self_attention_norm": "attention.output.LayerNorm",
+            "feed_forward_norm": "output.LayerNorm",
+        },
+        {
+            "pooler": "pooler.dense",
+            "masked_words": "cls.predictions.transform.dense",
+            "masked_words_norm": "cls.predictions.transform.LayerNorm",
+            "next_sentence": "cls.seq_relationship",
+            **_HEADS,
+        },
+        "cls.predictions.bias",
+        "cls.predictions.decoder",
+    ),
+    "distilbert": Names(
+        "distilbert.",
+        "transformer.layer.{}.",
+        {
+            "self_attention/qkv": ("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+            "self_attention/output": ("attention.out_lin",),
+            "feed_forward/hidden": ("ffn.lin1",),
+            "feed_forward/output": ("ffn.lin2",),
+        },
+        {"self_attention_norm": "sa_layer_norm", "feed_forward_norm": "output_layer_norm"},
+        {
+            "pooler": "pre_classifier",
+            "masked_words": "vocab_transform",
+            "masked_words_norm": "vocab_layer_norm",
+            **_HEADS,
+        },
+        "vocab_projector.bias",
+        "vocab_projector",
+    ),
+}  # fmt: skip
+"""The names of each kind of model."""
+IGNORED = "embeddings.position_ids"
+
+
+def plain_name(kind: str, name: str) -> str:
+    """Returns a name of a file without the prefix of the encoder, and with the newer words.
+
+    Args:
+        kind: One of `NAMES`.
+        name: The name.
+
+    Example:
+
+    >>> plain_name("bert", "bert.embeddings.LayerNorm.gamma")
+    'embeddings.LayerNorm.weight'
+    """
+    name = name.removeprefix(NAMES[kind].prefix)
+    for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
+def encoder_weights(config: BertConfig, kind: str) -> Iterator[Weight]:
+    """Yields the weights of the embeddings and blocks, one after the other.
+
+    Args:
+        config: Settings of the encoder.
+        kind: One of `NAMES`.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> next(encoder_weights(config, "bert")).theirs
+    ('embeddings.word_embeddings.weight',)
+    """
+    names, dim = NAMES[kind], config.dim
+    yield Weight(TOKENS, ("embeddings.word_embeddings.weight",), (config.vocabulary_size, dim))
+    if kind == "bert":
+        theirs = ("embeddings.token_type_embeddings.weight",)
+        yield Weight("embedding/segments/embeddings", theirs, (config.num_segments, dim))
+    theirs = ("embeddings.position_embeddings.weight",)
+    yield Weight("embedding/positions/embedding/embeddings", theirs, (config.sequence_length, dim))
+    yield from _norm("embedding/norm", "embeddings.LayerNorm", dim)
+    widths = {
+        "feed_forward/hidden": (config.intermediate_dim, dim),
+        "feed_forward/output": (dim, config.intermediate_dim),
+    }
+    for number in range(config.num_layers):
+        start = names.block.format(number)
+        ours = f"encoder/block_{number}"
+        for part, layers in names.dense.items():
+            theirs = tuple(f"{start}{layer}" for layer in layers)
+            yield from _dense(f"{ours}/{part}", theirs, *widths.get(part, (dim, dim)))
+        for part, layer in names.norms.items():
+            yield from _norm(f"{ours}/{part}", f"{start}{layer}", dim)
+
+
+def part_weights(
+    config: BertConfig, kind: str, part: str, num_classes: int | None = None
+) -> list[Weight]:
+    """Returns the weights of the pooler or a head.
+
+    Args:
+        config: Settings of the encoder.
+        kind: One of `NAMES`.
+        part: `"pooler"` or the name of a head.
+        num_classes: Number of classes, for `"classes"` and `"tags"`.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> [weight.ours for weight in part_weights(config, "bert", "classes", 3)]
+    ['classes/kernel', 'classes/bias']
+    """
+    names, dim = NAMES[kind], config.dim
+    units = {"pooler": dim, "masked_words": dim, "next_sentence": 2, "spans": 2}
+    found = list(_dense(part, (names.parts[part],), units.get(part, num_classes), dim))
+    if part == "masked_words":
+        found += _norm("masked_words_norm", names.parts["masked_words_norm"], dim)
+        found.append(Weight(OUTPUT_BIAS, (names.bias,), (config.vocabulary_size,)))
+    return found
+
+
+def _dense(ours: str, theirs: tuple[str, ...], units: Any, inputs: int) -> Iterator[Weight]:
+    weights = tuple(f"{name}.weight" for name in theirs)
+    yield Weight(f"{ours}/kernel", weights, (units, inputs), turned=True)
+    yield Weight(f"{ours}/bias", tuple(f"{name}.bias" for name in theirs), (units,))
+
+
+def _norm(ours: str, theirs: str, dim: int) -> Iterator[Weight]:
+    yield Weight(f"{ours}/gamma", (f"{theirs}.weight",), (dim,))
+    yield Weight(f"{ours}/beta", (f"{theirs}.bias",), (dim,))

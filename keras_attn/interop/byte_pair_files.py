@@ -1,0 +1,237 @@
+"""The files of byte-pair tokenizers, of GPT-2 and Llama 3, read and written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from keras_attn.interop.json_files import read_object
+from keras_attn.text import BytePairTokenizer
+from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
+
+VOCABULARY, MERGES = "vocab.json", "merges.txt"
+FAST = "tokenizer.json"
+SETTINGS = "tokenizer_config.json"
+SENTENCE_PIECE = "tokenizer.model"
+GPT2_END = "<|endoftext|>"
+_LEAVE_OUT = "Load the model from a folder without the files of its tokenizer, and use your own."
+# What changes ids, with the values that are supported.
+_MODEL = {
+    "type": ("BPE",),
+    "byte_fallback": (False, None),
+    "dropout": (None,),
+    "continuing_subword_prefix": ("", None),
+    "end_of_word_suffix": ("", None),
+}
+_CUT = {"add_prefix_space": (False,), "use_regex": (True, None)}
+
+
+def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer | None:
+    """Reads the tokenizer of a folder.
+
+    Args:
+        folder: A folder with `tokenizer.json`, or with `vocab.json` and `merges.txt`, and perhaps
+            `tokenizer_config.json`.
+        settings: The `config.json` of the model.
+
+    Returns:
+        A `BytePairTokenizer`, or None if the folder has no tokenizer. Special tokens in a text are
+        ordinary characters to it.
+
+    Raises:
+        ValueError: If the files contradict each other, or ask for what is not supported.
+    """
+    fast, vocabulary, merges = (folder / name for name in (FAST, VOCABULARY, MERGES))
+    if not fast.is_file() and not vocabulary.is_file():
+        if (folder / SENTENCE_PIECE).is_file():
+            raise ValueError(
+                f"{folder / SENTENCE_PIECE}: SentencePiece is not supported. {_LEAVE_OUT}"
+            )
+        return None
+    own = read_object(folder / SETTINGS) if (folder / SETTINGS).is_file() else {}
+    if own.get("add_prefix_space") not in (False, None):
+        raise ValueError(f"{folder / SETTINGS}: `add_prefix_space` must be False. {_LEAVE_OUT}")
+    if fast.is_file():
+        found = _read_fast(fast)
+    else:
+        kind = own.get("tokenizer_class")
+        if kind not in ("GPT2Tokenizer", "GPT2TokenizerFast", None):
+            raise ValueError(
+                f"{folder / SETTINGS}: a {VOCABULARY} must be of a 'GPT2Tokenizer'. Received: "
+                f"{kind!r}. {_LEAVE_OUT}"
+            )
+        ids_of, pairs = read_object(vocabulary), _read_merges(merges)
+        found = {"pattern": "gpt2", "vocabulary": ids_of, "merges": pairs, "special": []}
+    tokens = _in_order(found["vocabulary"], folder)
+    end = _named(own, "eos_token") or _numbered(settings.get("eos_token_id"), tokens) or GPT2_END
+    start = _named(own, "bos_token") or _numbered(settings.get("bos_token_id"), tokens) or end
+    pad = _named(own, "pad_token") or _numbered(settings.get("pad_token_id"), tokens) or end
+    others = [*found["special"], *filter(None, [_named(own, "unk_token")])]
+    special = [pad, start, end, *dict.fromkeys(t for t in others if t not in (pad, start, end))]
+    try:
+        return BytePairTokenizer(
+            tokens,
+            found["merges"],
+            normalize=False,
+            pattern=found["pattern"],
+            special_tokens=special,
+            ignore_merges=found.get("ignore_merges", False),
+        )
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from error
+
+
+def write_byte_pairs(folder: Path, tokenizer: BytePairTokenizer, sequence_length: int) -> None:
+    """Writes the tokenizer to a folder, for transformers.
+
+    Args:
+        folder: The folder.
+        tokenizer: The tokenizer.
+        sequence_length: Largest number of tokens of a text.
+
+    Raises:
+        ValueError: If transformers cannot read texts as the tokenizer does.
+    """
+    if tokenizer.normalize:
+        raise ValueError(
+            "transformers has no normalisation as that of this tokenizer. Received: a "
+            "BytePairTokenizer with normalize=True. Train one with normalize=False."
+        )
+    from tokenizers import AddedToken, Tokenizer, decoders, models
+
+    ids_of = {token: index for index, token in enumerate(tokenizer.vocabulary)}
+    pairs = list(tokenizer.merges)
+    engine = Tokenizer(models.BPE(ids_of, pairs, ignore_merges=tokenizer.ignore_merges))
+    engine.pre_tokenizer = pre_tokenizer(tokenizer.pattern)
+    engine.decoder = decoders.ByteLevel()
+    special = dict.fromkeys(tokenizer.special_tokens)
+    engine.add_special_tokens([AddedToken(token, normalized=False) for token in special])
+    engine.save(str(folder / FAST))
+    pad, start, end = tokenizer.special_tokens[:3]
+    of_gpt2 = tokenizer.pattern == "gpt2" and not tokenizer.ignore_merges
+    settings = {
+        "tokenizer_class": "GPT2Tokenizer" if of_gpt2 else "PreTrainedTokenizerFast",
+        "bos_token": start,
+        "eos_token": end,
+        "unk_token": end,
+        **({} if pad == end else {"pad_token": pad}),
+        "add_prefix_space": False,
+        "model_max_length": sequence_length,
+    }
+    _write_json(folder / SETTINGS, settings)
+    if of_gpt2:
+        _write_json(folder / VOCABULARY, ids_of, indent=None)
+        lines = "".join(f"{left} {right}\n" for left, right in pairs)
+        (folder / MERGES).write_text(f"#version: 0.2\n{lines}", encoding="utf-8", newline="\n")
+
+
+def _read_merges(path: Path) -> list[list[str]]:
+    """The pairs of a `merges.txt`."""
+    if not path.is_file():
+        raise ValueError(f"{path.parent / VOCABULARY} needs a {path.name} beside it. {_LEAVE_OUT}")
+    pairs = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if not line.strip() or (number == 1 and line.startswith("#version")):
+            continue
+        pair = line.rstrip("\r").split(" ")
+        if len(pair) != 2:
+            raise ValueError(
+                f"{path}, line {number}: expected two tokens with a space between them. Received: "
+                f"{line[:60]!r}."
+            )
+        pairs.append(pair)
+    return pairs
+
+
+def _read_fast(path: Path) -> dict[str, Any]:
+    """The vocabulary, merges, pattern and special tokens of a `tokenizer.json`."""
+    content = read_object(path)
+    model = content.get("model")
+    _check(model, _MODEL, "model", path)
+    if content.get("normalizer") is not None:
+        raise ValueError(f"{path}: a `normalizer` is not supported. {_LEAVE_OUT}")
+    added = content.get("added_tokens") or []
+    if not isinstance(added, list) or not all(isinstance(token, dict) for token in added):
+        raise ValueError(f"{path}: `added_tokens` must be a list of objects. {_LEAVE_OUT}")
+    whole = [token.get("content") for token in added if not token.get("special")]
+    if whole:
+        raise ValueError(
+            f"{path}: tokens that are whole in a text and not special are not supported. Received: "
+            f"{whole[:5]}. {_LEAVE_OUT}"
+        )
+    ids_of, merges = model.get("vocab"), model.get("merges")
+    if not isinstance(ids_of, dict) or not isinstance(merges, list):
+        raise ValueError(f"{path}: the model must have a `vocab` and `merges`. {_LEAVE_OUT}")
+    special = {token.get("content"): token.get("id") for token in added}
+    for token, index in special.items():
+        if not isinstance(token, str) or ids_of.get(token, index) != index:
+            raise ValueError(f"{path}: the added token {token!r} has another id in the vocabulary.")
+    return {
+        "pattern": _pattern(content.get("pre_tokenizer"), path),
+        "vocabulary": {**ids_of, **special},
+        "merges": [pair.split(" ") if isinstance(pair, str) else pair for pair in merges],
+        "special": list(special),
+        "ignore_merges": model.get("ignore_merges") is True,
+    }
+
+
+def _pattern(cut: Any, path: Path) -> str:
+    """The name of the pattern by which a `tokenizer.json` cuts texts."""
+    parts = cut.get("pretokenizers") if isinstance(cut, dict) else None
+    if parts is None:
+        _check(cut, {"type": ("ByteLevel",), **_CUT}, "pre_tokenizer", path)
+        return "gpt2"
+    names = {pattern: name for name, pattern in PATTERNS.items()}
+    split, level = parts if isinstance(parts, list) and len(parts) == 2 else (None, None)
+    received = split.get("pattern", {}) if isinstance(split, dict) else None
+    received = received.get("Regex") if isinstance(received, dict) else None
+    if received not in names:
+        raise ValueError(
+            f"{path}: `pre_tokenizer` must be that of GPT-2, or cut texts by the pattern of Llama 3"
+            f". Received: {str(received or cut)[:200]!r}. {_LEAVE_OUT}"
+        )
+    split = {**split, "behavior": str(split.get("behavior")).lower()}
+    _check(split, {"behavior": ("isolated",), "invert": (False, None)}, "pre_tokenizer", path)
+    only = {"type": ("ByteLevel",), "add_prefix_space": (False,), "use_regex": (False,)}
+    _check(level, only, "pre_tokenizer", path)
+    return names[received]
+
+
+def _check(part: Any, supported: dict[str, tuple[Any, ...]], name: str, path: Path) -> None:
+    for key, values in supported.items():
+        value = part.get(key) if isinstance(part, dict) else part
+        if not isinstance(part, dict) or value not in values:
+            raise ValueError(
+                f"{path}: `{key}` of `{name}` must be {values[0]!r}. Received: {str(value)[:80]!r}."
+                f" {_LEAVE_OUT}"
+            )
+
+
+def _in_order(ids_of: dict[str, Any], folder: Path) -> list[str]:
+    """The tokens in the order of their ids."""
+    numbers = list(ids_of.values())
+    if not all(type(n) is int for n in numbers) or sorted(numbers) != list(range(len(numbers))):
+        raise ValueError(
+            f"{folder}: the ids of the tokenizer's vocabulary must be 0, 1, 2 and so on, each once."
+            f" {_LEAVE_OUT}"
+        )
+    return sorted(ids_of, key=ids_of.__getitem__)
+
+
+def _named(settings: dict[str, Any], name: str) -> str | None:
+    """A special token of a `tokenizer_config.json`."""
+    value = settings.get(name)
+    value = value.get("content") if isinstance(value, dict) else value
+    return value if isinstance(value, str) and value else None
+
+
+def _numbered(number: Any, tokens: list[str]) -> str | None:
+    """A special token by its id in a `config.json`, which may be a list of several."""
+    number = number[0] if isinstance(number, list) and number else number
+    return tokens[number] if type(number) is int and 0 <= number < len(tokens) else None
+
+
+def _write_json(path: Path, content: Any, indent: int | None = 2) -> None:
+    text = json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8")

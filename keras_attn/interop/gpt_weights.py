@@ -1,0 +1,138 @@
+"""The weights of GPT-2 and Llama: our names beside those of Hugging Face."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from keras_attn.interop.weights import Weight
+from keras_attn.models import GptConfig
+
+TOKENS = "embedding/embedding/embeddings"
+PREFIXES = {"gpt2": "transformer.", "llama": "model."}
+"""What the names of the decoder begin with in a model with logits."""
+EMBEDDINGS = {"gpt2": "wte.weight", "llama": "embed_tokens.weight"}
+"""The table of the tokens."""
+HEAD = "lm_head.weight"
+"""The matrix of the logits."""
+_MASKS = re.compile(
+    r"h\.\d+\.attn\.(bias|masked_bias)|layers\.\d+\.self_attn\.rotary_emb\.inv_freq"
+)
+
+
+def plain_name(kind: str, name: str) -> str:
+    """Returns a name of a file without the prefix of the decoder.
+
+    Args:
+        kind: `"gpt2"` or `"llama"`.
+        name: The name.
+
+    Example:
+
+    >>> plain_name("gpt2", "transformer.ln_f.bias")
+    'ln_f.bias'
+    """
+    return name.removeprefix(PREFIXES[kind])
+
+
+def is_ignored(name: str) -> bool:
+    """Whether a tensor of a file is no weight but a constant, such as a causal mask.
+
+    Args:
+        name: Its name, without the prefix.
+
+    Example:
+
+    >>> is_ignored("h.0.attn.bias"), is_ignored("h.0.attn.c_attn.bias")
+    (True, False)
+    """
+    return _MASKS.fullmatch(name) is not None
+
+
+def head_weight(config: GptConfig) -> Weight:
+    """Returns the weight of the logits of a decoder whose output is not tied.
+
+    Args:
+        config: Settings of the decoder.
+
+    Example:
+
+    >>> head_weight(GptConfig(50, dim=16, tie_embeddings=False)).our_shape
+    (16, 50)
+    """
+    return Weight("head/kernel", (HEAD,), (config.vocabulary_size, config.dim), turned=True)
+
+
+def decoder_weights(config: GptConfig, kind: str) -> Iterator[Weight]:
+    """Yields the weights of the embeddings and blocks, one after the other.
+
+    Args:
+        config: Settings of the decoder.
+        kind: `"gpt2"` or `"llama"`.
+
+    Example:
+
+    >>> next(decoder_weights(GptConfig(50, dim=16), "gpt2")).theirs
+    ('wte.weight',)
+    """
+    yield Weight(TOKENS, (EMBEDDINGS[kind],), (config.vocabulary_size, config.dim))
+    blocks = _gpt2_block if kind == "gpt2" else _llama_block
+    if kind == "gpt2":
+        shape = (config.sequence_length, config.dim)
+        yield Weight("positions/embedding/embeddings", ("wpe.weight",), shape)
+    for number in range(config.num_layers):
+        yield from blocks(config, number)
+    if kind == "gpt2":
+        yield from _norm("decoder/norm", "ln_f", config.dim)
+    else:
+        yield Weight("decoder/norm/scale", ("norm.weight",), (config.dim,))
+
+
+def _gpt2_block(config: GptConfig, number: int) -> Iterator[Weight]:
+    """The matrices of GPT-2 are `(inputs, outputs)`, as ours."""
+    ours, theirs, dim = f"decoder/block_{number}", f"h.{number}", config.dim
+    dense = {
+        "self_attention/qkv": ("attn.c_attn", dim, 3 * dim),
+        "self_attention/output": ("attn.c_proj", dim, dim),
+        "feed_forward/hidden": ("mlp.c_fc", dim, config.intermediate_dim),
+        "feed_forward/output": ("mlp.c_proj", config.intermediate_dim, dim),
+    }
+    for part, (layer, inputs, units) in dense.items():
+        yield Weight(f"{ours}/{part}/kernel", (f"{theirs}.{layer}.weight",), (inputs, units))
+        yield Weight(f"{ours}/{part}/bias", (f"{theirs}.{layer}.bias",), (units,))
+    yield from _norm(f"{ours}/self_attention_norm", f"{theirs}.ln_1", dim)
+    yield from _norm(f"{ours}/feed_forward_norm", f"{theirs}.ln_2", dim)
+
+
+def _llama_block(config: GptConfig, number: int) -> Iterator[Weight]:
+    ours, theirs, dim = f"decoder/block_{number}", f"layers.{number}", config.dim
+    width = config.head_width
+    heads, kv_heads = config.num_heads * width, (config.num_kv_heads or config.num_heads) * width
+    hidden = config.intermediate_dim
+    dense = {
+        "self_attention/qkv": (
+            ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+            dim,
+            (heads, kv_heads, kv_heads),
+        ),
+        "self_attention/output": (("self_attn.o_proj",), heads, (dim,)),
+        "feed_forward/hidden": (("mlp.gate_proj", "mlp.up_proj"), dim, (hidden, hidden)),
+        "feed_forward/output": (("mlp.down_proj",), hidden, (dim,)),
+    }
+    for part, (layers, inputs, rows) in dense.items():
+        kernels, biases = (
+            tuple(f"{theirs}.{layer}.{name}" for layer in layers) for name in ("weight", "bias")
+        )
+        yield Weight(f"{ours}/{part}/kernel", kernels, (rows[0], inputs), turned=True, rows=rows)
+        if config.use_bias:
+            yield Weight(f"{ours}/{part}/bias", biases, (rows[0],), rows=rows)
+    for part, layer in (
+        ("self_attention_norm", "input_layernorm"),
+        ("feed_forward_norm", "post_attention_layernorm"),
+    ):
+        yield Weight(f"{ours}/{part}/scale", (f"{theirs}.{layer}.weight",), (dim,))
+
+
+def _norm(ours: str, theirs: str, dim: int) -> Iterator[Weight]:
+    yield Weight(f"{ours}/gamma", (f"{theirs}.weight",), (dim,))
+    yield Weight(f"{ours}/beta", (f"{theirs}.bias",), (dim,))

@@ -1,0 +1,58 @@
+"""JSON files that other libraries wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def parse_object(text: bytes, where: str) -> dict[str, Any]:
+    """Parses a JSON object.
+
+    Args:
+        text: The JSON, in UTF-8.
+        where: What to call it in messages.
+
+    Returns:
+        The object.
+
+    Raises:
+        ValueError: If it is not JSON, has a key twice, or is not an object.
+
+    Example:
+
+    >>> parse_object(b'{"vocab_size": 5}', "config.json")
+    {'vocab_size': 5}
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise ValueError(f"the key {twice!r} is there twice")
+        return found
+
+    try:
+        found = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"Expected JSON. Received: {where}: {error}.") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"Expected a JSON object. Received: {where}: a {type(found).__name__}.")
+    return found
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Reads a JSON object from a file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The object.
+
+    Raises:
+        ValueError: If it is not JSON, has a key twice, or is not an object.
+    """
+    return parse_object(path.read_bytes(), str(path))

@@ -1,0 +1,106 @@
+"""Checks that a model has the settings that are said to be its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+
+from keras_attn.models import BertClassifierConfig, BertConfig, GptConfig
+from keras_attn.models.tensors import model_tensors
+
+# What changes neither the function of a layer nor its training.
+_FREE = {"dtype", "trainable", "seed", "output_bias", "rematerialize", "attention_kernel"}
+
+
+def decoder_tensors(model: keras.Model, config: GptConfig) -> dict[str, np.ndarray]:
+    """Returns the weights of a decoder as float32.
+
+    Args:
+        model: A model of `config.build`.
+        config: Its settings.
+
+    Returns:
+        Arrays by our names.
+
+    Raises:
+        TypeError: If it is not a model, or these are not settings of GPT.
+        ValueError: If a layer of the model has other settings.
+
+    Example:
+
+    >>> config = GptConfig(50, dim=16, num_layers=1, num_heads=2, sequence_length=8)
+    >>> decoder_tensors(config.build(), config)["positions/embedding/embeddings"].shape
+    (8, 16)
+    """
+    if not isinstance(model, keras.Model) or not isinstance(config, GptConfig):
+        raise TypeError(
+            "Expected a Keras model and a `GptConfig`. Received: "
+            f"{type(model).__name__} and {type(config).__name__}."
+        )
+    _check_layers(model, GptConfig.layers(config))
+    return {name: np.asarray(a, np.float32) for name, a in model_tensors(model).items()}
+
+
+def encoder_tensors(model: keras.Model, config: BertConfig) -> dict[str, np.ndarray]:
+    """Returns the weights of a model as float32, with the names of `with_heads`.
+
+    Args:
+        model: A model of `config.build`, `keras_attn.models.with_heads` or
+            `keras_attn.models.BertClassifierConfig`.
+        config: Its settings.
+
+    Returns:
+        Arrays by our names. The head of a classifier is `classes`.
+
+    Raises:
+        TypeError: If it is not a model, or these are not settings of BERT.
+        ValueError: If a layer of the model has other settings, or the pooling of a classifier is
+            not that of BERT.
+
+    Example:
+
+    >>> config = BertClassifierConfig(50, 2, dim=16, num_layers=1, num_heads=2, sequence_length=8)
+    >>> encoder_tensors(config.build(), config)["classes/kernel"].shape
+    (16, 2)
+    """
+    if not isinstance(model, keras.Model) or not isinstance(config, BertConfig):
+        raise TypeError(
+            "Expected a Keras model and a `BertConfig`. Received: "
+            f"{type(model).__name__} and {type(config).__name__}."
+        )
+    _check_layers(model, BertConfig.layers(config), optional=("pooler",))
+    own = {layer.name for layer in model.layers}
+    if "pooler" in own and config.pooler_activation is None:
+        raise ValueError(
+            "`config` has pooler_activation=None, but the model has a pooler. Give the settings "
+            "that it was built with: `dataclasses.replace(config, pooler_activation=...)`."
+        )
+    tensors = {name: np.asarray(a, np.float32) for name, a in model_tensors(model).items()}
+    if not isinstance(config, BertClassifierConfig):
+        return tensors
+    if config.pooling != "first":
+        raise ValueError(
+            "BERT's classifier pools the first token. Received: a classifier with "
+            f"pooling={config.pooling!r}, which only keras_attn can express."
+        )
+    return {name.replace("head/", "classes/"): array for name, array in tensors.items()}
+
+
+def _check_layers(
+    model: keras.Model, layers: Sequence[keras.layers.Layer], optional: tuple[str, ...] = ()
+) -> None:
+    """Refuses a model whose layers have other settings than these."""
+    own = {layer.name: layer for layer in model.layers}
+    for layer in layers:
+        if layer.name not in own and layer.name in optional:
+            continue
+        theirs = own[layer.name].get_config() if layer.name in own else {}
+        for name, value in layer.get_config().items():
+            free = name in _FREE or name.endswith("initializer")
+            if not free and theirs.get(name) != value:
+                raise ValueError(
+                    f"The layer `{layer.name}` of the model must have {name}={value!r} by "
+                    f"`config`. Received: {theirs.get(name)!r}."
+                )

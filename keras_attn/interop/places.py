@@ -1,0 +1,57 @@
+"""Where a pretrained model is: a folder, or a name on Hugging Face's hub."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+_FILES = [
+    "config.json", "model*.safetensors", "model.safetensors.index.json", "vocab.txt",
+    "tokenizer.json", "tokenizer_config.json", "added_tokens.json", "vocab.json", "merges.txt",
+]  # fmt: skip
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+
+
+def find_folder(place: str | os.PathLike[str]) -> Path:
+    """Returns the folder of a model, which is downloaded if `place` is a name on the hub.
+
+    Args:
+        place: A folder, or a name such as `"google/bert_uncased_L-2_H-128_A-2"`. A folder that
+            exists comes first.
+
+    Returns:
+        The folder. The files of a name are in the cache of `huggingface_hub`.
+
+    Raises:
+        FileNotFoundError: If there is no such folder, and it cannot be a name.
+        ImportError: If it is a name, and `huggingface_hub` is not installed.
+        OSError: If the files cannot be downloaded.
+    """
+    folder = Path(place).expanduser()
+    if folder.is_dir():
+        return folder
+    if not isinstance(place, str) or folder.exists() or not _NAME.fullmatch(place):
+        raise FileNotFoundError(
+            "Expected a folder with a config.json, or a name on Hugging Face's hub such as "
+            f"'google/bert_uncased_L-2_H-128_A-2'. Received: {os.fspath(place)!r}, which is "
+            f"{'a file' if folder.exists() else 'neither'}."
+        )
+    way = (
+        "Download its config.json, model.safetensors, the files of its tokenizer and "
+        "tokenizer_config.json on a machine with network, and give the folder."
+    )
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise ImportError(
+            f"There is no folder {place!r}, and a name on Hugging Face's hub needs "
+            f"huggingface_hub: `pip install keras_attn[hub]`. {way}"
+        ) from error
+    try:
+        return Path(snapshot_download(place, allow_patterns=_FILES))
+    except Exception as error:  # of several libraries: no network, no such name, no permission
+        raise OSError(
+            f"There is no folder {place!r}, and the name could not be fetched from Hugging Face's "
+            f"hub: {type(error).__name__}: {str(error)[:300]}. {way}"
+        ) from error

@@ -1,0 +1,149 @@
+"""Pretrained models of Hugging Face and KerasHub, loaded into ours."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import keras
+
+from keras_attn.interop import bert_settings, gpt_settings
+from keras_attn.interop.decoder_folders import read_decoder
+from keras_attn.interop.encoder_folders import POOLERS, read_encoder
+from keras_attn.interop.json_files import read_object
+from keras_attn.interop.keras_hub_backbones import read_backbone, read_preset
+from keras_attn.interop.places import find_folder
+from keras_attn.interop.pretrained_model import Pretrained
+from keras_attn.models import GptConfig, with_heads
+from keras_attn.models.tensors import LoadReport, load_tensors
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+
+KERAS_HUB = "keras_hub:"
+"""What the name of a preset of KerasHub begins with."""
+
+
+def read_pretrained(place: Any) -> Pretrained:
+    """Reads a pretrained encoder or decoder: settings, tokenizer and weights.
+
+    The files are data: JSON and safetensors, nothing in them is run. Names, shapes, dtypes and
+    places of the tensors are checked against the settings before a tensor is read. Weights of
+    float16, bfloat16 and float64 become float32. BERT, DistilBERT, GPT-2 and Llama can be read;
+    whatever would compute something else here is refused by name.
+
+    Args:
+        place: A folder with `config.json`, `model.safetensors` (or several files with
+            `model.safetensors.index.json`) and, for the tokenizer, `vocab.txt`, `vocab.json` with
+            `merges.txt`, or `tokenizer.json`, and `tokenizer_config.json`; or a name on Hugging
+            Face's hub, such as `"google/bert_uncased_L-2_H-128_A-2"`; or `"keras_hub:"` and the
+            name or folder of a preset of KerasHub, such as `"keras_hub:bert_tiny_en_uncased"`; or a
+            `keras_hub.models.BertBackbone` or `GPT2Backbone`.
+
+    Returns:
+        A `Pretrained`.
+
+    Raises:
+        FileNotFoundError: If there is no such folder, or it has no weights that can be read.
+        ImportError: If a package is missing that a name needs.
+        OSError: If a name cannot be fetched.
+        ValueError: If a file is damaged or contradicts another, or the model is not supported.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "model"
+    >>> save_pretrained(folder, with_heads(config, ("spans",)), config)
+    >>> found = read_pretrained(folder)
+    >>> found.heads, found.tensors["spans/kernel"].shape
+    (('spans',), (16, 2))
+    """
+    if isinstance(place, str) and place.startswith(KERAS_HUB):
+        config, tensors, tokenizer = read_preset(place.removeprefix(KERAS_HUB))
+        return Pretrained(config, tokenizer, tensors, (), None, [])
+    if not isinstance(place, str | os.PathLike):
+        config, tensors = read_backbone(place)
+        return Pretrained(config, None, tensors, (), None, [])
+    folder = find_folder(place)
+    path = folder / "config.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected a folder with a config.json. Received: {folder}.")
+    settings = read_object(path)
+    kind = settings.get("model_type", "bert")
+    kinds = (*bert_settings.KINDS, *gpt_settings.KINDS)
+    if kind not in kinds:
+        raise ValueError(
+            f"{path}: `model_type` must be one of {list(kinds)}. Received: {kind!r}. Other models "
+            "cannot be loaded."
+        )
+    read = read_decoder if kind in gpt_settings.KINDS else read_encoder
+    return read(folder, settings)
+
+
+def load_pretrained(
+    place: Any,
+    heads: tuple[str, ...] = (),
+    num_classes: int | None = None,
+    dtype: Any = None,
+) -> tuple[keras.Model, WordPieceTokenizer | BytePairTokenizer | None, LoadReport]:
+    """Loads a pretrained encoder, alone or with heads, or a decoder.
+
+    Args:
+        place: See `read_pretrained`.
+        heads: Some of `keras_attn.models.HEADS`. A head that the file lacks is new and random. A
+            pooler is added if a head needs one and the file has none; it is new and random too. A
+            decoder has none of them.
+        num_classes: Number of classes, for `"classes"` and `"tags"`; that of the file if None.
+        dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
+
+    Returns:
+        `(model, tokenizer, report)`: the model of `BertConfig.build`, `GptConfig.build` or
+        `keras_attn.models.with_heads`, the tokenizer or None, and what was loaded, what is new and
+        random, and what was left over. What no layer of ours has is left over under its own name.
+
+    Raises:
+        FileNotFoundError: See `read_pretrained`.
+        ImportError: See `read_pretrained`.
+        OSError: See `read_pretrained`.
+        ValueError: See `read_pretrained`; or if `heads` or `num_classes` are wrong, see
+            `keras_attn.models.with_heads`; or if the head for masked words of the file is not tied
+            to its embeddings.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "model"
+    >>> save_pretrained(folder, with_heads(config, ("spans",)), config)
+    >>> model, tokenizer, report = load_pretrained(folder, ("tags",), num_classes=5)
+    >>> print(report)
+    loaded: 17 tensors of embedding, encoder
+    new and random: 2 tensors of tags
+    left over in the file: 2 tensors of spans
+    """
+    heads = tuple(heads)
+    found = read_pretrained(place)
+    config = found.config
+    if isinstance(config, GptConfig) and (heads or num_classes is not None):
+        raise ValueError(
+            f"{place}: a decoder has no heads but that of the next token. Received: "
+            f"heads={list(heads)}, num_classes={num_classes}. Leave them out."
+        )
+    if {"classes", "next_sentence"} & set(heads) and config.pooler_activation is None:
+        kind = "distilbert" if config.num_segments is None else "bert"
+        config = dataclasses.replace(config, pooler_activation=POOLERS[kind])
+    if num_classes is None:
+        for head in {"classes", "tags"} & set(heads) & set(found.heads):
+            num_classes = found.tensors[f"{head}/bias"].shape[0]
+    if "masked_words" in heads and "masked_words" not in found.heads:
+        untied = [
+            n for n in found.unused if n.endswith(("predictions.bias", "vocab_projector.bias"))
+        ]
+        if untied:
+            raise ValueError(
+                f"{place}: the head for masked words must be tied to the embeddings of the tokens. "
+                "Received: one with a matrix of its own. Load the model without this head."
+            )
+    model = with_heads(config, heads, num_classes, dtype=dtype) if heads else config.build(dtype)
+    loaded, new, left_over = load_tensors(model, found.tensors, strict=False)
+    return model, found.tokenizer, LoadReport(loaded, new, [*left_over, *found.unused])

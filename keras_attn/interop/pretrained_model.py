@@ -1,0 +1,38 @@
+"""A pretrained model as it was read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attn.models import BertConfig, GptConfig
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+
+
+class Pretrained(NamedTuple):
+    """A pretrained encoder or decoder as it was read, for models of your own.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "model"
+    >>> save_pretrained(folder, config.build(), config)
+    >>> found = read_pretrained(folder)
+    >>> found.config == config, found.heads, found.tokenizer, len(found.tensors)
+    (True, (), None, 19)
+    """
+
+    config: BertConfig | GptConfig
+    """Settings of the encoder or decoder."""
+    tokenizer: WordPieceTokenizer | BytePairTokenizer | None
+    """The tokenizer, None if there is none."""
+    tensors: dict[str, np.ndarray]
+    """The weights by our names, as `keras_attn.models.tensors.load_tensors` takes them."""
+    heads: tuple[str, ...]
+    """The heads, of `keras_attn.models.HEADS`, whose weights are there."""
+    labels: list[str] | None
+    """Names of the classes of the head, None if there are none."""
+    unused: list[str]
+    """Tensors of the file that no layer of ours has."""

@@ -1,0 +1,205 @@
+"""Models of ours written as folders that `transformers` loads."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attn.files import atomic_folder
+from keras_attn.interop.bert_settings import DISTILBERT_EPSILON, bert_config_file
+from keras_attn.interop.bert_weights import NAMES, encoder_weights, part_weights
+from keras_attn.interop.byte_pair_files import write_byte_pairs
+from keras_attn.interop.gpt_settings import gpt_config_file, gpt_kind
+from keras_attn.interop.gpt_weights import HEAD, PREFIXES, decoder_weights, head_weight
+from keras_attn.interop.matching import decoder_tensors, encoder_tensors
+from keras_attn.interop.tensor_files import WEIGHTS
+from keras_attn.interop.tokenizer_files import write_tokenizer
+from keras_attn.interop.weights import check_shapes
+from keras_attn.models import HEADS, BertConfig, GptConfig
+from keras_attn.models.tensors import to_bytes
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+
+_ENDS = {
+    (): "Model",
+    ("classes",): "ForSequenceClassification",
+    ("tags",): "ForTokenClassification",
+    ("spans",): "ForQuestionAnswering",
+    ("masked_words",): "ForMaskedLM",
+    ("next_sentence",): "ForNextSentencePrediction",
+    ("masked_words", "next_sentence"): "ForPreTraining",
+}
+_STARTS = {"bert": "Bert", "distilbert": "DistilBert"}
+
+
+def save_pretrained(
+    folder: str | os.PathLike[str],
+    model: keras.Model,
+    config: BertConfig | GptConfig,
+    tokenizer: WordPieceTokenizer | BytePairTokenizer | None = None,
+    labels: Sequence[str] | None = None,
+) -> None:
+    """Writes a model to a folder, for `from_pretrained` of transformers and `load_pretrained`.
+
+    The class of transformers follows from the heads: `BertModel` without one,
+    `BertForSequenceClassification`, `BertForTokenClassification`, `BertForQuestionAnswering`,
+    `BertForMaskedLM`, `BertForNextSentencePrediction`, or `BertForPreTraining` for masked words and
+    next sentences. An encoder without segments becomes a DistilBERT. A decoder with learned
+    positions becomes a `GPT2LMHeadModel`, one with rotary positions a `LlamaForCausalLM`. Weights
+    are written as float32. The folder is written whole or not at all.
+
+    Args:
+        folder: The folder; it must not exist, or be empty.
+        model: A model of `config.build`, `keras_attn.models.with_heads` or
+            `keras_attn.models.BertClassifierConfig` with pooling `"first"`.
+        config: Its settings.
+        tokenizer: Its tokenizer.
+        labels: Names of the classes of its head; `LABEL_0` and so on if None.
+
+    Raises:
+        FileExistsError: If there is something in the folder.
+        TypeError: If `config` is not a `BertConfig` or `GptConfig`, or `tokenizer` not of the class
+            that belongs to it.
+        ValueError: If transformers has no class for the model, the model does not have these
+            settings, or the labels or the tokenizer do not fit.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> model = with_heads(config, ("classes",), num_classes=2)
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "model"
+    >>> save_pretrained(folder, model, config, labels=["bad", "good"])
+    >>> sorted(file.name for file in folder.iterdir()), read_pretrained(folder).labels
+    (['config.json', 'model.safetensors'], ['bad', 'good'])
+    """
+    written = _decoder if isinstance(config, GptConfig) else _encoder
+    settings, tensors = written(model, config, tokenizer, labels)
+    with atomic_folder(folder) as partial:
+        text = json.dumps(settings, indent=2) + "\n"
+        (partial / "config.json").write_text(text, encoding="utf-8")
+        (partial / WEIGHTS).write_bytes(to_bytes(tensors, format="pt"))
+        if isinstance(tokenizer, WordPieceTokenizer):
+            kind = settings["model_type"]
+            write_tokenizer(partial, tokenizer, kind, config.sequence_length)
+        elif tokenizer is not None:
+            write_byte_pairs(partial, tokenizer, config.sequence_length)
+
+
+def _encoder(
+    model: keras.Model,
+    config: BertConfig,
+    tokenizer: WordPieceTokenizer | None,
+    labels: Sequence[str] | None,
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the `config.json` of an encoder and its tensors."""
+    tensors = encoder_tensors(model, config)
+    kind = "distilbert" if config.num_segments is None else "bert"
+    heads = tuple(head for head in HEADS if f"{head}/kernel" in tensors)
+    pooler = "pooler/kernel" in tensors
+    _check(config, kind, heads, pooler)
+    classifier = next((head for head in heads if head in ("classes", "tags")), None)
+    num_classes = tensors[f"{classifier}/bias"].shape[0] if classifier else None
+    labels = _checked_labels(labels, num_classes)
+    _check_tokenizer(tokenizer, config, WordPieceTokenizer)
+    weights = list(encoder_weights(config, kind))
+    for part in (*(["pooler"] if pooler else []), *heads):
+        weights += part_weights(config, kind, part, num_classes)
+    check_shapes(weights, tensors, f"{_STARTS[kind]}{_ENDS[heads]}")
+    prefix = NAMES[kind].prefix if heads else ""
+    encoder = ("embedding/", "encoder/", *(["pooler/"] if kind == "bert" else []))
+    written = {}
+    for weight in weights:
+        inside = weight.ours.startswith(encoder) and weight.theirs[0] != NAMES[kind].bias
+        for name, array in zip(weight.theirs, weight.split(tensors[weight.ours]), strict=True):
+            written[f"{prefix if inside else ''}{name}"] = array
+    settings = bert_config_file(config, kind, f"{_STARTS[kind]}{_ENDS[heads]}", labels)
+    return settings, written
+
+
+def _decoder(
+    model: keras.Model,
+    config: GptConfig,
+    tokenizer: BytePairTokenizer | None,
+    labels: Sequence[str] | None,
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the `config.json` of a decoder and its tensors."""
+    kind = gpt_kind(config)
+    tensors = decoder_tensors(model, config)
+    if labels is not None:
+        raise ValueError("`labels` belong to the heads 'classes' and 'tags'. A decoder has none.")
+    _check_tokenizer(tokenizer, config, BytePairTokenizer)
+    ids = () if tokenizer is None else (tokenizer.start_id, tokenizer.end_id)
+    settings = gpt_config_file(config, *ids)
+    weights = list(decoder_weights(config, kind))
+    if not config.tie_embeddings:
+        weights.append(head_weight(config))
+    check_shapes(weights, tensors, settings["architectures"][0])
+    written = {}
+    for weight in weights:
+        for name, array in zip(weight.theirs, weight.split(tensors[weight.ours]), strict=True):
+            written[name if name == HEAD else f"{PREFIXES[kind]}{name}"] = array
+    return settings, written
+
+
+def _check(config: BertConfig, kind: str, heads: tuple[str, ...], pooler: bool) -> None:
+    """Refuses what transformers has no class for."""
+    if heads not in _ENDS or (kind == "distilbert" and "next_sentence" in heads):
+        raise ValueError(
+            f"transformers has no {_STARTS[kind]} with these heads. Received: {list(heads)}. "
+            f"Expected one of {[list(known) for known in _ENDS]}"
+            + (", without 'next_sentence'." if kind == "distilbert" else ".")
+        )
+    if kind == "bert" and pooler and config.pooler_activation != "tanh":
+        raise ValueError(
+            "BERT's pooler has the activation 'tanh'. Received: "
+            f"pooler_activation={config.pooler_activation!r}."
+        )
+    if kind == "bert":
+        if "classes" in heads and not pooler:
+            raise ValueError("BERT's classifier has a pooler. Received: a model without one.")
+        return
+    if config.layer_norm_epsilon != DISTILBERT_EPSILON:
+        raise ValueError(
+            f"The norms of a DistilBERT, an encoder without segments, have epsilon "
+            f"{DISTILBERT_EPSILON}. Received: {config.layer_norm_epsilon}."
+        )
+    wanted = "relu" if "classes" in heads else None
+    received = config.pooler_activation if pooler else None
+    if received != wanted:
+        raise ValueError(
+            "A DistilBERT, an encoder without segments, has a pooler only under the head 'classes',"
+            f" and its activation is 'relu'. Received: pooler_activation={received!r} with heads="
+            f"{list(heads)}. Build the model with pooler_activation={wanted!r}."
+        )
+
+
+def _checked_labels(labels: Sequence[str] | None, num_classes: int | None) -> list[str] | None:
+    if num_classes is None:
+        if labels is not None:
+            raise ValueError("`labels` belong to the heads 'classes' and 'tags'. There are none.")
+        return None
+    found = [f"LABEL_{number}" for number in range(num_classes)] if labels is None else list(labels)
+    if len(set(found)) != num_classes or not all(isinstance(label, str) for label in found):
+        raise ValueError(
+            f"`labels` must be {num_classes} different strings. Received: {str(labels)[:80]}."
+        )
+    return found
+
+
+def _check_tokenizer(tokenizer: Any, config: BertConfig | GptConfig, kind: type) -> None:
+    if tokenizer is None:
+        return
+    if not isinstance(tokenizer, kind):
+        raise TypeError(
+            f"`tokenizer` must be a {kind.__name__}. Received: {type(tokenizer).__name__}."
+        )
+    if tokenizer.vocabulary_size > config.vocabulary_size:
+        raise ValueError(
+            f"The tokenizer must not have more tokens than the model. Received: "
+            f"{tokenizer.vocabulary_size} and {config.vocabulary_size}."
+        )

@@ -1,0 +1,116 @@
+"""A weight of ours beside the tensors of another library that make it up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attn.interop.tensor_files import StoredTensor
+
+
+class Weight(NamedTuple):
+    """A weight of ours and the tensors of Hugging Face that make it up.
+
+    Example:
+
+    >>> weight = Weight("pooler/kernel", ("pooler.dense.weight",), (2, 3), turned=True)
+    >>> weight.join([np.zeros((2, 3))]).shape
+    (3, 2)
+    """
+
+    ours: str
+    """Our name."""
+    theirs: tuple[str, ...]
+    """Their names, without the prefix of the encoder or decoder."""
+    shape: tuple[int, ...]
+    """The shape of each of theirs."""
+    turned: bool = False
+    """Whether they are matrices of `(outputs, inputs)`."""
+    rows: tuple[int, ...] | None = None
+    """The first size of each of theirs, if they differ."""
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of theirs."""
+        rows = self.rows or (self.shape[0],) * len(self.theirs)
+        return [(row, *self.shape[1:]) for row in rows]
+
+    def join(self, tensors: Sequence[np.ndarray]) -> np.ndarray:
+        """Makes our weight of their tensors."""
+        joined = np.concatenate(tensors) if len(tensors) > 1 else tensors[0]
+        return np.ascontiguousarray(joined.T) if self.turned else joined
+
+    def split(self, weight: np.ndarray) -> list[np.ndarray]:
+        """Makes their tensors of our weight."""
+        ends = list(accumulate(shape[0] for shape in self.shapes))
+        return np.split(weight.T if self.turned else weight, ends[:-1])
+
+    @property
+    def our_shape(self) -> tuple[int, ...]:
+        """The shape of our weight."""
+        whole = (sum(shape[0] for shape in self.shapes), *self.shape[1:])
+        return whole[::-1] if self.turned else whole
+
+
+def check_stored(weight: Weight, stored: Mapping[str, StoredTensor], folder: Path) -> None:
+    """Refuses a tensor that is missing or has another shape or dtype than the settings say.
+
+    Args:
+        weight: The weight.
+        stored: The tensors of the folder by their names, without prefixes.
+        folder: The folder.
+
+    Raises:
+        ValueError: If a tensor is missing or wrong.
+    """
+    for name, shape in zip(weight.theirs, weight.shapes, strict=True):
+        if name not in stored:
+            raise ValueError(
+                f"{folder}: its config.json asks for a tensor {name}, which is not in the file."
+            )
+        if stored[name].shape != shape:
+            raise ValueError(
+                f"{stored[name].file}: {stored[name].name} must have the shape {shape} by its "
+                f"config.json. Received: {stored[name].shape}."
+            )
+        stored[name].check_dtype()
+
+
+def read_weights(
+    weights: Iterable[Weight], stored: Mapping[str, StoredTensor]
+) -> dict[str, np.ndarray]:
+    """Reads tensors that were checked.
+
+    Args:
+        weights: The weights.
+        stored: As in `check_stored`.
+
+    Returns:
+        Arrays by our names.
+    """
+    return {w.ours: w.join([stored[name].read() for name in w.theirs]) for w in weights}
+
+
+def check_shapes(weights: Iterable[Weight], tensors: Mapping[str, np.ndarray], kind: str) -> None:
+    """Refuses a model whose weights are not those of its settings.
+
+    Args:
+        weights: The weights by its settings.
+        tensors: The weights of the model, by our names.
+        kind: What the model is to be, for the message.
+
+    Raises:
+        ValueError: If they differ.
+    """
+    expected = {weight.ours: weight.our_shape for weight in weights}
+    received = {name: tuple(array.shape) for name, array in tensors.items()}
+    if expected != received:
+        names = sorted(n for n in {*expected, *received} if expected.get(n) != received.get(n))
+        raise ValueError(
+            f"Expected the weights of a {kind}. Received: a model that differs in {names[:5]}. "
+            "Adapters are merged, and int8 weights turned back, first."
+        )

@@ -1,0 +1,206 @@
+"""Vectors of words in files of NumPy, with their words in text or Parquet."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from keras_attn.files import whole
+
+
+def read_vector_array(path: Path) -> np.ndarray:
+    """Maps the vectors of a `.npy` file into memory; rows are read when they are used.
+
+    Args:
+        path: The file.
+
+    Returns:
+        An array `(N, D)` of floats.
+
+    Raises:
+        ValueError: If the file is cut off, or holds something else.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "vectors.npy"
+    >>> np.save(path, np.ones((3, 2), "float16"))
+    >>> read_vector_array(path).shape
+    (3, 2)
+    """
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(
+            f"{path}: expected an array of NumPy. Received: one that is cut off, or another file "
+            f"({error})."
+        ) from error
+    return _checked(found, path)
+
+
+def read_npz(path: Path) -> tuple[list[str], np.ndarray]:
+    """Reads words and vectors from a `.npz` archive.
+
+    Args:
+        path: The file, with `words` (strings, or UTF-8 bytes with a newline between two words) and
+            `vectors`.
+
+    Returns:
+        The words and an array `(N, D)` of floats.
+
+    Raises:
+        ValueError: If the file is damaged, or has not these arrays.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "vectors.npz"
+    >>> np.savez(path, words=np.array(["a", "b"]), vectors=np.ones((2, 3)))
+    >>> words, vectors = read_npz(path)
+    >>> words, vectors.shape
+    (['a', 'b'], (2, 3))
+    """
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path}: expected an archive of NumPy. Received: another file.")
+    with whole(path), zipfile.ZipFile(path) as archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+        missing = [name for name in ("words.npy", "vectors.npy") if name not in sizes]
+        if missing:
+            raise ValueError(
+                f"{path}: expected the arrays `words` and `vectors`. Received: {sorted(sizes)}."
+            )
+        words, vectors = (
+            _member(archive, name, sizes[name], path) for name in ("words.npy", "vectors.npy")
+        )
+    if words.dtype == np.uint8:
+        text = _text(words.tobytes(), path)
+        return text.split("\n") if text else [], _checked(vectors, path)
+    if words.ndim != 1 or words.dtype.kind not in "US":
+        raise ValueError(
+            f"{path}: expected `words` to be strings. Received: {words.dtype} values of shape "
+            f"{words.shape}."
+        )
+    found = words.tolist()
+    if words.dtype.kind == "S":
+        found = [_text(word, path) for word in found]
+    return found, _checked(vectors, path)
+
+
+def words_beside(path: Path, words: str | os.PathLike[str] | None) -> list[str]:
+    """Reads the words of an array from a file.
+
+    Args:
+        path: The file of the array.
+        words: The file of the words; if None, the one beside the array.
+
+    Returns:
+        The words.
+
+    Raises:
+        FileNotFoundError: If there is no such file, or there are several beside the array.
+        ImportError: If it is a Parquet file, and pyarrow is not installed.
+        ValueError: If the file is not one of words.
+
+    Example:
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "vectors.txt").write_text("cat\\ndog\\n")
+    >>> words_beside(folder / "vectors.npy", None)
+    ['cat', 'dog']
+    """
+    place = _beside(path) if words is None else Path(words).expanduser()
+    if not place.is_file():
+        raise FileNotFoundError(f"Expected a file of words at {place}. There is none.")
+    if place.suffix.lower() == ".parquet":
+        return _parquet(place)
+    lines = _text(place.read_bytes(), place).removeprefix("\ufeff").replace("\r\n", "\n")
+    return lines.removesuffix("\n").split("\n")
+
+
+def _beside(path: Path) -> Path:
+    for suffix in (".txt", ".parquet"):
+        if path.with_suffix(suffix).is_file():
+            return path.with_suffix(suffix)
+    found = [p for p in sorted(path.parent.iterdir()) if p.suffix.lower() in (".txt", ".parquet")]
+    if len(found) != 1:
+        names = ", ".join(p.name for p in found) or "none"
+        raise FileNotFoundError(
+            f"Expected the words of {path} beside it, in {path.with_suffix('.txt').name} or "
+            f".parquet, or in the only file of these kinds. Received: {names}."
+        )
+    return found[0]
+
+
+def _parquet(path: Path) -> list[str]:
+    """The strings of the one column of strings in a Parquet file."""
+    try:
+        from pyarrow import ArrowInvalid, parquet, types
+    except ImportError as error:
+        raise ImportError(
+            f"The words in {path} need pyarrow: `pip install pyarrow`. Or write them to a text "
+            "file, one on each line, and give that."
+        ) from error
+    try:
+        file = parquet.ParquetFile(path)
+        schema = file.schema_arrow
+        strings = [
+            f.name for f in schema if types.is_string(f.type) or types.is_large_string(f.type)
+        ]
+        if len(strings) != 1:
+            raise ValueError(
+                f"{path}: expected one column of strings, the words. Received: the columns "
+                f"{schema.names}."
+            )
+        found = file.read(columns=strings).column(0).to_pylist()
+    except (ArrowInvalid, OSError) as error:
+        raise ValueError(f"{path}: expected a whole Parquet file. Received: {error}.") from error
+    return ["" if word is None else word for word in found]
+
+
+def _member(archive: zipfile.ZipFile, name: str, size: int, path: Path) -> np.ndarray:
+    """An array of an archive, whose header is compared with its size before memory is taken."""
+    with archive.open(name) as file:
+        try:
+            shape, dtype = _header(file)
+        except ValueError as error:
+            raise ValueError(f"{path}: {name} is not an array of NumPy ({error}).") from error
+        needed = int(np.prod(shape, dtype="object")) * dtype.itemsize
+        if dtype.hasobject or needed > size:
+            raise ValueError(
+                f"{path}: {name} says that it has shape {shape} of {dtype}. Received: {size:,} "
+                "bytes."
+            )
+    with archive.open(name) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    elif version == (2, 0):
+        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+    else:
+        raise ValueError(f"version {version}")
+    return shape, dtype
+
+
+def _checked(vectors: Any, path: Path) -> np.ndarray:
+    if vectors.ndim != 2 or vectors.dtype.kind != "f" or not vectors.shape[1]:
+        raise ValueError(
+            f"{path}: expected vectors, floats of shape (words, width). Received: {vectors.dtype} "
+            f"values of shape {vectors.shape}."
+        )
+    return vectors
+
+
+def _text(data: bytes, path: Path) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected words in UTF-8. Received: {error}.") from error

@@ -1,0 +1,413 @@
+"""Vectors of words in the files of GloVe, word2vec and NumPy, read and written."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from keras_attn.files import atomic_write, whole
+from keras_attn.interop.word_vector_arrays import read_npz, read_vector_array, words_beside
+
+FORMATS = ("glove", "word2vec", "word2vec_binary", "npy", "npz")
+_SUFFIXES = {".bin": "word2vec_binary", ".npy": "npy", ".npz": "npz"}
+_LONGEST_WORD = 2000  # bytes
+_LONGEST_LINE = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordVectors:
+    """Words with a vector for each.
+
+    Args:
+        words: The words, all different.
+        vectors: float32 `(N, D)`.
+
+    Example:
+
+    >>> vectors = WordVectors(["cat", "dog"], np.eye(2))
+    >>> vectors.dim, vectors["dog"].tolist(), "cow" in vectors
+    (2, [0.0, 1.0], False)
+    """
+
+    words: list[str]
+    vectors: np.ndarray
+
+    def __post_init__(self) -> None:
+        vectors = np.asarray(self.vectors, "float32")
+        if vectors.ndim != 2 or len(vectors) != len(self.words) or not vectors.shape[1]:
+            raise ValueError(
+                f"Expected a vector for each of the {len(self.words)} words, an array (N, D). "
+                f"Received: shape {vectors.shape}."
+            )
+        object.__setattr__(self, "words", list(self.words))
+        object.__setattr__(self, "vectors", vectors)
+        places = {word: i for i, word in enumerate(self.words)}
+        if len(places) < len(self.words):
+            raise ValueError("Expected words that are all different. Received: some of them twice.")
+        object.__setattr__(self, "_places", places)
+
+    @property
+    def dim(self) -> int:
+        """Width D of the vectors."""
+        return self.vectors.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._places
+
+    def __getitem__(self, word: str) -> np.ndarray:
+        return self.vectors[self._places[word]]
+
+    def __repr__(self) -> str:
+        return f"<WordVectors of {len(self):,} words, {self.dim} wide>"
+
+
+def read_word_vectors(
+    path: str | os.PathLike[str],
+    wanted: Collection[str] | None = None,
+    first: int = 0,
+    format: str = "auto",
+    words: Sequence[str] | str | os.PathLike[str] | None = None,
+) -> WordVectors:
+    """Reads vectors of words.
+
+    | format | file |
+    |---|---|
+    | `"glove"` | text, a word and its numbers on each line |
+    | `"word2vec"` | the same behind a line with the number of words and the width, as fastText's |
+    | `"word2vec_binary"` | that line, then each word and its numbers as float32 |
+    | `"npy"` | an array of NumPy; its words are in a text file, one on each line, or in Parquet |
+    | `"npz"` | an archive of NumPy with `words` and `vectors` |
+
+    Only the vectors that are wanted are kept, so a file may be larger than memory. Text and
+    word2vec files may be gzipped. Of a word that comes twice the first vector is taken.
+
+    Args:
+        path: The file.
+        wanted: The words to keep; all of the file if None and `first` is 0.
+        first: Number of words at the start of the file that are kept besides. Most files begin with
+            the commonest words.
+        format: One of the formats, or `"auto"`: by the end of the name (`.bin`, `.npy`, `.npz`),
+            else by the first line.
+        words: Of `"npy"`: the words, or the file of them. If None, it stands beside the array with
+            the same name and the end `.txt` or `.parquet`, or is the only such file there. Parquet
+            needs pyarrow.
+
+    Returns:
+        `WordVectors`, in the order of the file.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ImportError: If the words are in Parquet, and pyarrow is not installed.
+        ValueError: If a file is cut off, or is not of the format; the message has the line or word.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "vectors.txt"
+    >>> _ = path.write_text("the 0.5 1\\ncat 2 3\\ndog -1 0\\n")
+    >>> found = read_word_vectors(path, wanted=["dog", "cow"], first=1)
+    >>> found.words, found.vectors.tolist()
+    (['the', 'dog'], [[0.5, 1.0], [-1.0, 0.0]])
+    """
+    path, kind = _checked(path, format)
+    if words is not None and kind != "npy":
+        raise ValueError(f"`words` belong to the format 'npy'. Received: them, for {path}.")
+    keep = _Keep(path, wanted, first)
+    if kind in ("npy", "npz"):
+        if kind == "npz":
+            every, array = read_npz(path)
+        else:
+            array = read_vector_array(path)
+            every = list(words) if _is_list(words) else words_beside(path, words)
+        if len(every) != len(array):
+            raise ValueError(
+                f"{path}: expected a vector for each word. Received: {len(array):,} vectors, "
+                f"{len(every):,} words."
+            )
+        rows = [i for i, word in enumerate(every) if keep.takes(word)]
+        picked = np.asarray(array[rows], "float32")
+        for i, row in zip(rows, picked, strict=True):
+            if not np.isfinite(row).all():
+                raise ValueError(f"{path}: the vector of {every[i]!r} is not finite.")
+        return WordVectors([every[i] for i in rows], picked)
+    with whole(path), _opened(path) as file:
+        width = (_binary if kind == "word2vec_binary" else _text)(file, keep, kind)
+    return WordVectors(keep.words, np.frombuffer(keep.data, "float32").reshape(-1, width))
+
+
+def word_vector_width(path: str | os.PathLike[str], format: str = "auto") -> int:
+    """Returns the width of the vectors in a file, of which it reads the start alone.
+
+    Args:
+        path: The file.
+        format: As in `read_word_vectors`.
+
+    Returns:
+        The width D.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is not of the format.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "vectors.txt"
+    >>> _ = path.write_text("the 0.5 1\\n")
+    >>> word_vector_width(path)
+    2
+    """
+    path, kind = _checked(path, format)
+    if kind == "npz":
+        return read_npz(path)[1].shape[1]
+    if kind == "npy":
+        return read_vector_array(path).shape[1]
+    with whole(path), _opened(path) as file:
+        line = file.readline(_LONGEST_LINE)
+        return _line_width(path, line) if kind == "glove" else _sizes(path, line)[1]
+
+
+def write_word_vectors(
+    path: str | os.PathLike[str], vectors: WordVectors, format: str = "auto"
+) -> None:
+    """Writes vectors of words; the file that was there is replaced only by a whole one.
+
+    Numbers in text have nine digits, so that float32 comes back to the bit.
+
+    Args:
+        path: The file. `"npy"` writes the words beside it, to the same name with the end `.txt`.
+        vectors: The words and their vectors.
+        format: As in `read_word_vectors`; `"auto"` goes by the end of the name and writes GloVe's
+            text if it is none of those.
+
+    Raises:
+        ValueError: If the format is unknown, or a word has white space.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "vectors.bin"
+    >>> write_word_vectors(path, WordVectors(["cat", "dog"], [[0.1, 2], [3, 4]]))
+    >>> read_word_vectors(path).words
+    ['cat', 'dog']
+    """
+    path = Path(path).expanduser()
+    if format == "auto":
+        format = _SUFFIXES.get(path.suffix.lower(), "glove")
+    _check_format(format)
+    for word in vectors.words:
+        if not word or any(c.isspace() for c in word):
+            raise ValueError(
+                f"Expected words without white space, which files cannot hold. Received: {word!r}."
+            )
+    if format == "npz":
+        encoded = np.frombuffer("\n".join(vectors.words).encode("utf-8"), "uint8")
+        with atomic_write(path) as partial, open(partial, "wb") as file:
+            np.savez(file, words=encoded, vectors=vectors.vectors)
+        return
+    if format == "npy":
+        with atomic_write(path.with_suffix(".txt")) as partial:
+            partial.write_text("".join(f"{w}\n" for w in vectors.words), "utf-8", newline="\n")
+        with atomic_write(path) as partial, open(partial, "wb") as file:
+            np.save(file, vectors.vectors)
+        return
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with atomic_write(path) as partial, opened(partial, "wb") as file:
+        if format != "glove":
+            file.write(f"{len(vectors)} {vectors.dim}\n".encode())
+        for word, row in zip(vectors.words, vectors.vectors, strict=True):
+            if format == "word2vec_binary":
+                numbers = row.astype("<f4").tobytes()
+            else:
+                numbers = " ".join(f"{x:.9g}" for x in row).encode()
+            file.write(word.encode("utf-8") + b" " + numbers + b"\n")
+
+
+class _Keep:
+    """Chooses among the words of a file, and collects the vectors of those."""
+
+    def __init__(self, path: Path, wanted: Collection[str] | None, first: int):
+        if isinstance(first, bool) or first < 0:
+            raise ValueError(f"`first` must be an integer of at least 0. Received: {first!r}.")
+        self.path = path
+        self.wanted = None if wanted is None and not first else frozenset(wanted or ())
+        self.bytes = (
+            None if self.wanted is None else {w.encode("utf-8", "replace") for w in self.wanted}
+        )
+        self.first = first
+        self.words: list[str] = []
+        self.data = bytearray()
+        self.seen: set[str] = set()
+        self.passed = 0
+
+    def takes(self, word: str | bytes) -> bool:
+        """Whether the next word of the file is kept."""
+        self.passed += 1
+        if self.wanted is not None and self.passed > self.first:
+            among = self.bytes if isinstance(word, bytes) else self.wanted
+            if word not in among:
+                return False
+        if isinstance(word, bytes):
+            word = word.decode("utf-8", "replace")
+        if word in self.seen or not word:
+            return False
+        self.seen.add(word)
+        return True
+
+    def add(self, word: bytes, vector: np.ndarray, where: str) -> None:
+        """Keeps a vector."""
+        if not np.isfinite(vector).all():
+            raise ValueError(f"{self.path}: expected finite numbers. Received: others {where}.")
+        self.words.append(word.decode("utf-8", "replace"))
+        self.data += vector.astype("float32").tobytes()
+
+
+def _checked(path: str | os.PathLike[str], format: str) -> tuple[Path, str]:
+    """The path of a file and its format."""
+    path = Path(path).expanduser()
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "nothing"
+        raise FileNotFoundError(f"Expected a file of word vectors at {path}. There is {kind}.")
+    if format == "auto":
+        format = _SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix, "")
+        if not format:
+            with whole(path), _opened(path) as file:
+                fields = file.readline(_LONGEST_LINE).split()
+            header = len(fields) == 2 and all(field.isdigit() for field in fields)
+            format = "word2vec" if header else "glove"
+    _check_format(format)
+    return path, format
+
+
+def _check_format(format: str) -> None:
+    if format not in FORMATS:
+        raise ValueError(
+            f"`format` must be 'auto' or one of {', '.join(map(repr, FORMATS))}. Received: "
+            f"{format!r}."
+        )
+
+
+def _is_list(words: Any) -> bool:
+    return words is not None and not isinstance(words, str | os.PathLike)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    with open(path, "rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if zipped else open(path, "rb")
+
+
+def _sizes(path: Path, line: bytes) -> tuple[int, int]:
+    """Number of words and width from the first line of word2vec's files."""
+    fields = line.split()
+    if len(fields) != 2 or not all(field.isdigit() and len(field) < 12 for field in fields):
+        raise ValueError(
+            f"{path}: expected a first line with the number of words and the width of their "
+            f"vectors. Received: {line[:60]!r}."
+        )
+    count, width = map(int, fields)
+    if not count or not 0 < width < 100_000:
+        raise ValueError(
+            f"{path}: expected words and vectors. Received: {count} words, {width} wide."
+        )
+    return count, width
+
+
+def _line_width(path: Path, line: bytes) -> int:
+    width = len(line.split()) - 1
+    if width < 1:
+        raise ValueError(
+            f"{path}: expected a word and the numbers of its vector on each line. Received: "
+            f"{line[:60]!r} as the first one."
+        )
+    return width
+
+
+def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    while line := file.readline(_LONGEST_LINE):
+        number += 1
+        if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+            raise ValueError(f"{path}: line {number:,} is too long for a word and its vector.")
+        yield number, line.rstrip(b"\r\n ")
+
+
+def _text(file: IO[bytes], keep: _Keep, kind: str) -> int:
+    """Reads lines of words and numbers; returns the width."""
+    path, count, width = keep.path, None, None
+    lines = _lines(file, path)
+    if kind == "word2vec":
+        count, width = _sizes(path, next(lines, (1, b""))[1])
+    number = 0
+    for number, line in lines:
+        if number == 1:
+            width = _line_width(path, line.removeprefix(b"\xef\xbb\xbf"))
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        # A word may have spaces, as some of GloVe's have.
+        more = line.count(b" ") - width
+        if more < 0:
+            raise ValueError(
+                f"{path}: expected a word and {width} numbers. Received: {line[:60]!r} in line "
+                f"{number:,}. Is the file cut off?"
+            )
+        word = line.split(b" ", 1)[0] if not more else line.rsplit(b" ", width)[0]
+        if keep.takes(word):
+            try:
+                numbers = np.array([float(x) for x in line[len(word) :].split()], "float32")
+            except ValueError as error:
+                raise ValueError(f"{path}: {error} in line {number:,}, of {word!r}.") from error
+            keep.add(word, numbers, f"in line {number:,}")
+    if width is None:
+        raise ValueError(f"{path}: expected word vectors. Received: an empty file.")
+    if count is not None and number - 1 != count:
+        raise ValueError(
+            f"{path}: expected {count:,} words, as its first line says. Received: {number - 1:,}. "
+            "Is the file cut off?"
+        )
+    return width
+
+
+def _binary(file: IO[bytes], keep: _Keep, kind: str) -> int:
+    """Reads word2vec's binary form; returns the width."""
+    path = keep.path
+    count, width = _sizes(path, file.readline(100))
+    size = 4 * width
+    for number in range(1, count + 1):
+        word = _word(file, path, number)
+        if keep.takes(word):
+            data = file.read(size)
+            if len(data) == size:
+                keep.add(word, np.frombuffer(data, "<f4"), f"of word {number:,}")
+        else:
+            data = file.read(size)
+        if len(data) < size:
+            raise ValueError(
+                f"{path}: expected {count:,} words with {width} numbers each. Received: the end of "
+                f"the file within word {number:,}. Is the file cut off?"
+            )
+    if file.read(2).strip():
+        raise ValueError(f"{path}: expected {count:,} words. Received: more bytes after them.")
+    return width
+
+
+def _word(file: IO[bytes], path: Path, number: int) -> bytes:
+    word = bytearray()
+    while (byte := file.read(1)) != b" ":
+        if not byte or len(word) > _LONGEST_WORD:
+            what = "the end of the file" if not byte else f"{_LONGEST_WORD} bytes without one"
+            raise ValueError(
+                f"{path}: expected word {number:,} and a space. Received: {what}. Is the file cut "
+                "off, or of another width?"
+            )
+        if byte != b"\n" or word:  # some writers end each word with a newline
+            word += byte
+    return bytes(word)

@@ -1,0 +1,52 @@
+"""Sinusoids as the start of learned positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.ops.positions import sinusoids
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class SinusoidalInitializer(keras.initializers.Initializer):
+    """Starts a table of learned positions from sinusoids.
+
+        table[p] = sqrt(2) stddev PE[p]          PE: sinusoids, see `PositionalEncoding`
+
+    The product of two rows depends on their distance alone, so that a network learns what stands
+    beside a token from all positions at once. From random rows it learns this for each position
+    anew.
+
+    Args:
+        stddev: Root of the mean square of the values.
+
+    Raises:
+        ValueError: If `stddev` is not above 0.
+
+    Example:
+
+    >>> table = SinusoidalInitializer(stddev=0.02)((512, 64))
+    >>> round(float(ops.sqrt(ops.mean(table**2))), 4)
+    0.02
+    """
+
+    def __init__(self, stddev: float = 0.02):
+        if not stddev > 0:
+            raise ValueError(
+                f"`stddev` of SinusoidalInitializer must be above 0. Received: {stddev!r}."
+            )
+        self.stddev = stddev
+
+    def __call__(self, shape: tuple[int, int], dtype: Any = None) -> Any:
+        """Computes the table `(positions, D)`."""
+        length, dim = shape
+        table = sinusoids(ops.arange(length, dtype="float32"), dim)
+        return ops.cast(math.sqrt(2) * self.stddev * table, dtype or keras.config.floatx())
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the config."""
+        return {"stddev": self.stddev}

@@ -1,0 +1,250 @@
+"""How well questions about texts are answered: exact matches and the F1 of words."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_MARKS = str.maketrans("", "", string.punctuation)
+
+
+class AnswerReport(NamedTuple):
+    """How well questions are answered.
+
+    Example:
+
+    >>> print(score_answers(["In Oslo", ""], [["Oslo"], []], num_bootstrap=0))
+    exact match 50.0 %, F1 83.3 % of 2 questions
+    with an answer: exact match 0.0 %, F1 66.7 % of 1
+    without an answer: 100.0 % right of 1
+    """
+
+    exact: float
+    """Share of the questions whose answer is one of the right ones (EM)."""
+    f1: float
+    """Mean of the F1 of words of the answer and the nearest right one."""
+    questions: int
+    """Number of questions."""
+    without: int = 0
+    """Number of questions that their texts do not answer."""
+    without_right: float | None = None
+    """Share of these that get no answer; None if there are none."""
+    interval: tuple[float, float] | None = None
+    """95 % interval of F1, by resampling questions."""
+    exact_interval: tuple[float, float] | None = None
+    """95 % interval of the exact match."""
+    with_exact: float | None = None
+    """Exact match of the questions that have an answer; None if there are none."""
+    with_f1: float | None = None
+    """Their F1."""
+    best_f1: float | None = None
+    """F1 with `best_threshold`; None if no margins were given."""
+    best_threshold: float | None = None
+    """The threshold of the greatest F1 of these very questions."""
+
+    def __str__(self) -> str:
+        low = "" if self.interval is None else " ({:.1%} to {:.1%})".format(*self.interval)
+        lines = [
+            f"exact match {self.exact:.1%}, F1 {self.f1:.1%}{low} of {self.questions:,} "
+            f"question{'s' * (self.questions != 1)}"
+        ]
+        if self.without_right is not None:
+            if self.with_f1 is not None:
+                lines.append(
+                    f"with an answer: exact match {self.with_exact:.1%}, F1 {self.with_f1:.1%} of "
+                    f"{self.questions - self.without:,}"
+                )
+            right = f"{self.without_right:.1%} right of {self.without:,}"
+            lines.append(f"without an answer: {right}")
+        if self.best_f1 is not None:
+            lines.append(
+                f"best F1 of these questions: {self.best_f1:.1%}, with threshold "
+                f"{self.best_threshold:.4g}"
+            )
+        return "\n".join(lines).replace("%", " %")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures as a JSON-safe dict."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+
+def normalized_answer(text: str) -> str:
+    """Returns an answer as SQuAD's official script compares it.
+
+    Lower case, without ASCII punctuation, without the words a, an and the, and with single spaces.
+
+    Args:
+        text: An answer.
+
+    Example:
+
+    >>> normalized_answer("The  U.S. Army!")
+    'us army'
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_MARKS)).split())
+
+
+def answer_f1(found: str, right: str) -> float:
+    """Computes the F1 of the words of two answers, after `normalized_answer`.
+
+    Args:
+        found: An answer.
+        right: The right one. Where one of the two has no words, they must be equal.
+
+    Example:
+
+    >>> answer_f1("in Oslo", "Oslo")
+    0.6666666666666666
+    """
+    a, b = normalized_answer(found).split(), normalized_answer(right).split()
+    if not a or not b:
+        return float(a == b)
+    common = sum((Counter(a) & Counter(b)).values())
+    return 2 * common / (len(a) + len(b))
+
+
+def score_answers(
+    found: Sequence[str],
+    right: Sequence[Sequence[str]],
+    num_bootstrap: int = 1000,
+    seed: int = 0,
+    best: Sequence[str] | None = None,
+    margins: Sequence[float] | None = None,
+) -> AnswerReport:
+    """Measures answers as SQuAD's official script does (Rajpurkar et al., 2016 and 2018).
+
+    The questions with an answer and those without are measured apart too, which the script calls
+    HasAns and NoAns. With margins it is also said which threshold would have been the best one.
+
+    Args:
+        found: An answer to each question; `""` for none.
+        right: The right answers of each question; none if its text does not answer it.
+        num_bootstrap: Samples of questions for the interval; 0 computes none.
+        seed: Seed of these samples.
+        best: The best answer to each question, had one to be given; for `margins`.
+        margins: By how much the score of no answer is above that of the best answer.
+
+    Returns:
+        An `AnswerReport`.
+
+    Raises:
+        ValueError: If there is no question, or there are not as many answers, best answers and
+            margins.
+
+    Example:
+
+    >>> score_answers(["the Oslo"], [["Bergen", "Oslo."]], num_bootstrap=0).exact
+    1.0
+    """
+    if not len(found) or len(found) != len(right):
+        raise ValueError(
+            "Expected an answer to each of one question or more. Received: "
+            f"{len(found)} answers to {len(right)} questions."
+        )
+    sizes = [None if values is None else len(values) for values in (best, margins)]
+    if sizes not in ([None, None], [len(found)] * 2):
+        raise ValueError(
+            f"Expected `best` and `margins` for each of {len(found)} questions, or neither. "
+            f"Received: {sizes[0]} and {sizes[1]}."
+        )
+    exact, f1 = _marks(found, right)
+    none = np.array([not any(map(normalized_answer, choices)) for choices in right])
+    intervals: list[Any] = [None, None]
+    if num_bootstrap:
+        drawn = np.random.default_rng(seed).integers(len(f1), size=(num_bootstrap, len(f1)))
+        for i, values in enumerate((f1, exact)):
+            low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
+            intervals[i] = float(low), float(high)
+    chosen = (None, None) if margins is None else _best_threshold(best, margins, right, none)
+    return AnswerReport(
+        float(exact.mean()),
+        float(f1.mean()),
+        len(f1),
+        int(none.sum()),
+        float(f1[none].mean()) if none.any() else None,
+        *intervals,
+        None if none.all() else float(exact[~none].mean()),
+        None if none.all() else float(f1[~none].mean()),
+        *chosen,
+    )
+
+
+def _marks(found: Sequence[str], right: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Exact match and F1 of each question."""
+    marks = []
+    for answer, choices in zip(found, right, strict=True):
+        # Answers without a word, such as "the", count as no answer.
+        choices = [c for c in choices if normalized_answer(c)] or [""]
+        exact = max(normalized_answer(answer) == normalized_answer(c) for c in choices)
+        marks.append((exact, max(answer_f1(answer, c) for c in choices)))
+    return tuple(np.array(marks, "float64").T)
+
+
+def _best_threshold(
+    best: Any, margins: Any, right: Sequence[Sequence[str]], none: np.ndarray
+) -> tuple[float, float]:
+    """The greatest F1 over all thresholds, and its threshold.
+
+    Questions are answered in the order of their margins, as `find_best_thresh` of the official
+    script does; those of one margin together. An answer to a question without one costs what
+    saying nothing was worth.
+    """
+    margins = np.asarray(margins, "float64")
+    order = np.argsort(margins, kind="stable")
+    gains = np.where(none, 0.0, _marks(best, right)[1]) - (none & np.array([bool(b) for b in best]))
+    sums = none.sum() + np.cumsum(gains[order])
+    ordered = margins[order]
+    last = np.append(ordered[1:] != ordered[:-1], True) & np.isfinite(ordered)
+    top = np.argmax(np.where(last, sums, -np.inf))
+    if not last.any() or sums[top] <= none.sum():  # it is best to answer nothing
+        finite = ordered[np.isfinite(ordered)]
+        return float(none.mean()), float(finite[0] - 1 if len(finite) else 0.0)
+    return float(sums[top] / len(margins)), float(ordered[top])
+
+
+def common_words_answer(question: str, text: str, length: int = 8) -> str:
+    """Answers by counting: the window of a text with most words of the question around it.
+
+    A baseline without learning. The words of the text that are in the question are counted for each
+    window of `length` words, twice, and for the `length` words on both sides of it, once; words
+    that are rarer in the text count for more. Of the best window, the first words in a row that the
+    question has not are the answer.
+
+    Args:
+        question: The question.
+        text: The text.
+        length: Number of words of a window.
+
+    Example:
+
+    >>> text = "The fair opened in May. The first ship left Oslo in June and came back. It rained."
+    >>> common_words_answer("When was the fair?", text, length=5)
+    'opened in May'
+    """
+    words = [(m.group(), m.start(), m.end()) for m in re.finditer(r"\w+", text)]
+    if not words:
+        return ""
+    asked = {w.lower() for w in re.findall(r"\w+", question)}
+    lower = [w.lower() for w, _, _ in words]
+    counts = Counter(lower)
+    weights = np.array([1 / counts[w] if w in asked else 0.0 for w in lower])
+    sums = np.concatenate([[0.0], np.cumsum(weights)])
+    first = np.arange(max(1, len(words) - length + 1))
+    begin = np.maximum(first - length, 0)
+    end = np.minimum(first + 2 * length, len(words))
+    inside = sums[np.minimum(first + length, len(words))] - sums[first]
+    best = int(np.argmax(sums[end] - sums[begin] + inside))
+    window = range(best, min(best + length, len(words)))
+    new = [i for i in window if lower[i] not in asked] or list(window)
+    run = [new[0]]
+    for i in new[1:]:  # the first words in a row that the question has not
+        if i != run[-1] + 1:
+            break
+        run.append(i)
+    return text[words[run[0]][1] : words[run[-1]][2]]

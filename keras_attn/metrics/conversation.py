@@ -1,0 +1,201 @@
+"""Scores of answers that one dull answer to everything cannot raise."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def answer_words(text: str) -> list[str]:
+    """Cuts a text into lower-case words and marks of punctuation.
+
+    Args:
+        text: A string.
+
+    Example:
+
+    >>> answer_words("I don't know.")
+    ['i', 'don', "'", 't', 'know', '.']
+    """
+    return _WORD.findall(text.lower())
+
+
+def distinct(texts: Sequence[str], n: int) -> float:
+    """Returns how varied texts are (Li et al., 2016): distinct-n.
+
+        distinct-n = number of different n-grams / number of all n-grams
+
+    over the words of `answer_words`, in all texts together. It falls with the number of texts, so
+    compare equally many of them.
+
+    References:
+        - [Li et al., 2016](https://arxiv.org/abs/1510.03055): distinct-1 and distinct-2.
+
+    Args:
+        texts: The texts.
+        n: Words of an n-gram.
+
+    Returns:
+        0 to 1; 0 if there is no n-gram.
+
+    Example:
+
+    >>> distinct(["I know.", "I do."], 1)  # i, know, do and . of 6
+    0.6666666666666666
+    """
+    grams = Counter(
+        gram
+        for words in map(answer_words, texts)
+        for gram in zip(*(words[i:] for i in range(n)), strict=False)
+    )
+    return len(grams) / grams.total() if grams else 0.0
+
+
+def commonest_share(texts: Sequence[str]) -> float:
+    """Returns the share of the commonest text among all: 1 if all answers are one.
+
+    Texts of the same words, as `answer_words` has them, are the same.
+
+    Args:
+        texts: The texts, at least one.
+
+    Example:
+
+    >>> commonest_share(["I don't know.", "i don't know .", "Yes.", "No."])
+    0.5
+    """
+    return Counter(tuple(answer_words(text)) for text in texts).most_common(1)[0][1] / len(texts)
+
+
+def embedding_average(
+    answers: Sequence[str], references: Sequence[str], vectors: Mapping[str, Any] | Any
+) -> float:
+    """Returns how near answers are to references in meaning (Liu et al., 2016).
+
+        v(text) = mean of the vectors of its words
+        score   = mean over pairs of cos(v(answer), v(reference))
+
+    Words without a vector are passed over; a pair with a side without any counts as 0.
+
+    References:
+        - [Liu et al., 2016](https://arxiv.org/abs/1603.08023): how not to evaluate a dialogue
+          system; embedding average.
+
+    Args:
+        answers: The answers, at least one.
+        references: The right ones.
+        vectors: Vectors by words, with `in` and `[]`, such as `keras_attn.interop.WordVectors`.
+
+    Example:
+
+    >>> vectors = {"red": np.array([1.0, 0.0]), "blue": np.array([0.0, 1.0])}
+    >>> round(embedding_average(["red blue", "what?"], ["red", "red"], vectors), 4)
+    0.3536
+    """
+    total = 0.0
+    for pair in zip(answers, references, strict=True):
+        sides = []
+        for text in pair:
+            known = [np.asarray(vectors[w], "float64") for w in answer_words(text) if w in vectors]
+            mean = np.mean(known, axis=0) if known else np.zeros(1)
+            length = np.linalg.norm(mean)
+            sides.append(mean / length if length else None)
+        if all(side is not None for side in sides):
+            total += float(sides[0] @ sides[1])
+    return total / len(answers)
+
+
+def answer_scores(
+    answers: Sequence[str], references: Sequence[str], vectors: Any = None
+) -> tuple[dict[str, float], str]:
+    """Scores answers against references, and by how varied they are.
+
+    Args:
+        answers: The answers, at least one.
+        references: The right answer to each.
+        vectors: As for `embedding_average`; None leaves that score out.
+
+    Returns:
+        Corpus BLEU of sacrebleu (0 to 100), `distinct_1`, `distinct_2`, `commonest` (the share of
+        the commonest answer) and, with vectors, `embedding_average`, by name; and the signature of
+        BLEU.
+
+    Raises:
+        ValueError: If there are no answers, or not as many as references.
+
+    Example:
+
+    >>> scores, signature = answer_scores(["a b c d"], ["a b c d"])
+    >>> round(scores["BLEU"]), scores["distinct_1"], "version:" in signature
+    (100, 1.0, True)
+    """
+    import sacrebleu
+
+    if not answers or len(answers) != len(references):
+        raise ValueError(
+            "Expected at least one answer, and a reference for each. Received: "
+            f"{len(answers)} answers and {len(references)} references."
+        )
+    bleu = sacrebleu.BLEU()
+    scores = {
+        "BLEU": bleu.corpus_score(list(answers), [list(references)]).score,
+        "distinct_1": distinct(answers, 1),
+        "distinct_2": distinct(answers, 2),
+        "commonest": commonest_share(answers),
+    }
+    if vectors is not None:
+        scores["embedding_average"] = embedding_average(answers, references, vectors)
+    return scores, str(bleu.get_signature())
+
+
+def nearest_answers(
+    contexts: Sequence[str], train_contexts: Sequence[str], train_answers: Sequence[str]
+) -> list[str]:
+    """Returns for each context the answer of the nearest training context.
+
+    The nearest is that with the greatest cosine of TF-IDF vectors (of scikit-learn, over the words
+    of `answer_words`), the first of equal ones.
+
+    Args:
+        contexts: The turns so far, each as one text.
+        train_contexts: Those of the training, at least one.
+        train_answers: The answer to each of these.
+
+    Example:
+
+    >>> nearest_answers(["A red car?"], ["A car.", "Tea, please."], ["Which?", "Milk?"])
+    ['Which?']
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    words: Callable = answer_words
+    vectorizer = TfidfVectorizer(analyzer=words)
+    table = vectorizer.fit_transform(train_contexts).T.tocsr()
+    found = []
+    for i in range(0, len(contexts), 256):
+        similar = vectorizer.transform(contexts[i : i + 256]) @ table
+        found += [train_answers[j] for j in np.asarray(similar.todense()).argmax(axis=1)]
+    return found
+
+
+def random_answers(train_answers: Sequence[str], count: int, seed: int = 0) -> list[str]:
+    """Draws answers of the training, whatever they are to answer.
+
+    Args:
+        train_answers: The answers of the training.
+        count: Number of answers.
+        seed: Seed of the draw.
+
+    Example:
+
+    >>> random_answers(["Yes."], 2)
+    ['Yes.', 'Yes.']
+    """
+    drawn = np.random.default_rng(seed).integers(len(train_answers), size=count)
+    return [train_answers[i] for i in drawn]

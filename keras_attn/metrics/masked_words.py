@@ -1,0 +1,276 @@
+"""Baselines that pretrained encoders are compared with: guesses by counting, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_attn.batches import MaskedBatches
+
+COMMON = 100
+"""Number of commonest tokens that are not counted as words that two texts share."""
+SMOOTHING = 0.01
+"""What is added to each count; less than 1 suits large vocabularies."""
+_MOST_PAIRS = 1 << 22
+
+
+class _Rows(NamedTuple):
+    """The rows of a batch, without those that fill it up."""
+
+    ids: np.ndarray
+    """`(B, T)`: what a model reads."""
+    real: np.ndarray
+    """`(B, T)` bool: what is no padding."""
+    positions: np.ndarray
+    """`(B, M)`: places of the masked words."""
+    labels: np.ndarray
+    """`(B, M)`: what stood there."""
+    there: np.ndarray
+    """`(B, M)` bool: which of these are words to guess."""
+    apart: np.ndarray | None
+    """`(B,)` bool: where the second part does not follow the first; None if there are no pairs."""
+
+    def original(self) -> np.ndarray:
+        """The ids as they were before words were masked, `(B, T)`."""
+        ids = self.ids.copy()
+        row, column = np.nonzero(self.there)
+        ids[row, self.positions[row, column]] = self.labels[row, column]
+        return ids
+
+
+def unigram_accuracy(train: MaskedBatches, held_out: MaskedBatches) -> float:
+    """Measures how often a masked word is the commonest token of the training texts.
+
+    Args:
+        train: Batches of the texts that are counted.
+        held_out: Batches of the texts to measure with.
+
+    Returns:
+        The share of the masked words of `held_out` that are guessed.
+
+    Example:
+
+    >>> from keras_attn.batches import make_shard
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer.train(["a b c d e"], 15)
+    >>> shard = make_shard([tokenizer.encode(["a b c d e", "a a a a"])])
+    >>> train = MaskedBatches([shard], tokenizer, max_length=12, next_sentence=False)
+    >>> shard = make_shard([tokenizer.encode(["a a a a a"])])
+    >>> held_out = MaskedBatches([shard], tokenizer, max_length=12, next_sentence=False)
+    >>> unigram_accuracy(train, held_out)
+    1.0
+    """
+    commonest = _by_frequency(train)[0]
+    return _share(rows.labels[rows.there] == commonest for rows in _rows(held_out))
+
+
+def bigram_accuracy(
+    train: MaskedBatches,
+    held_out: MaskedBatches,
+    both_sides: bool = True,
+    smoothing: float = SMOOTHING,
+) -> float:
+    """Measures how often a masked word is guessed from its neighbours alone.
+
+    With `count(x, y)` the number of times that y stands next after x in the training texts, before
+    any word is masked, the guess between the tokens a and b is the most probable word of a Markov
+    chain:
+
+        argmax_w p(w | a) p(b | w)
+        p(y | x) = (count(x, y) + s) / (count(x) + s V)
+
+    with the smoothing s and the V tokens of the vocabulary. With `both_sides=False` it is
+    `argmax_w count(a, w)`, the word that most often follows the one before.
+
+    a and b are what a model reads. If a is masked too, `p(w)` takes the place of `p(w | a)`; if b
+    is, `p(b | w)` is left out. A neighbour that was replaced misleads. `[CLS]` and `[SEP]` are
+    neighbours, but never guessed. Of equal guesses the commoner word is taken.
+
+    Args:
+        train: Batches of the texts that are counted. The table has an entry for each pair that
+            occurs.
+        held_out: Batches of the texts to measure with.
+        both_sides: Whether the word after is read too.
+        smoothing: What is added to each count.
+
+    Returns:
+        The share of the masked words of `held_out` that are guessed.
+
+    Example:
+
+    >>> from keras_attn.batches import make_shard
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer.train(["a b c d e"], 15)
+    >>> shard = make_shard([tokenizer.encode(["a b c d e"])])
+    >>> batches = MaskedBatches([shard], tokenizer, max_length=12, next_sentence=False)
+    >>> bigram_accuracy(batches, batches)
+    1.0
+    """
+    order = _by_frequency(train)
+    size = len(train.tokenizer.vocabulary)
+    rank = np.full(size, size)
+    rank[order] = np.arange(len(order))
+    rest = np.setdiff1d(np.arange(size), order)
+    rank[rest] = np.arange(len(order), size)  # special tokens last
+    after, counts = _pair_counts(train, rank, size)
+    turned = np.argsort(after % size * size + after // size, kind="stable")
+    before = (after % size * size + after // size)[turned]
+    total = np.bincount(after % size, counts, size)  # of each token: [CLS] stands before all
+    tables = ((after, counts), (before, counts[turned]))
+    masked = rank[train.tokenizer.mask_id]
+
+    def neighbours(table: int, token: int) -> np.ndarray:
+        codes, numbers = tables[table]
+        begin, end = np.searchsorted(codes, [token * size, (token + 1) * size])
+        found = np.full(size, smoothing)
+        found[codes[begin:end] % size] += numbers[begin:end]
+        return found
+
+    def right(rows: _Rows) -> np.ndarray:
+        row, column = np.nonzero(rows.there)
+        at = rows.positions[row, column]
+        left, behind = rank[rows.ids[row, at - 1]], rank[rows.ids[row, at + 1]]
+        found = []
+        for a, b in zip(left.tolist(), behind.tolist(), strict=True):
+            scores = total + smoothing if a == masked else neighbours(0, a)
+            if both_sides and b != masked:
+                scores = scores * neighbours(1, b) / (total + smoothing * size)
+            found.append(int(np.argmax(scores[: len(order)])))
+        return rank[rows.labels[row, column]] == found
+
+    return _share(map(right, _rows(held_out)))
+
+
+def common_words_accuracy(
+    train: MaskedBatches, held_out: MaskedBatches, common: int = COMMON
+) -> float:
+    """Measures how often next sentences are told by the number of words that both parts share.
+
+    The second part is taken to follow the first if both share at least t words. t is the number
+    that is right most often for the training pairs. Words are what a model reads, in all their
+    pieces, without those of which a piece is masked or unknown. The commonest tokens, which any two
+    texts share, are left out.
+
+    Args:
+        train: Batches of pairs that t is fitted to.
+        held_out: Batches of pairs to measure with.
+        common: Number of commonest tokens that are left out.
+
+    Returns:
+        The share of the pairs of `held_out` that are taken for what they are.
+
+    Raises:
+        ValueError: If the rows are no pairs.
+
+    Example:
+
+    >>> from keras_attn.batches import make_shard
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer.train(["a b c d e"], 15)
+    >>> documents = [[f"{letter} {letter}"] * 2 for letter in "abcde"]
+    >>> shard = make_shard([tokenizer.encode(document) for document in documents])
+    >>> batches = MaskedBatches([shard], tokenizer, max_length=9, shuffle=False)
+    >>> common_words_accuracy(batches, batches, common=0) > 0.5
+    True
+    """
+    if not (train.next_sentence and held_out.next_sentence):
+        raise ValueError(
+            "Expected batches of pairs of sentences. Received: some with next_sentence=False."
+        )
+    left_out = set(_by_frequency(train)[:common].tolist())
+    shared, apart = _shared_words(train, left_out)
+    limits = np.arange(shared.max(initial=0) + 2)
+    right = [((shared < limit) == apart).mean() for limit in limits]
+    limit = limits[int(np.argmax(right))]
+    shared, apart = _shared_words(held_out, left_out)
+    return float(((shared < limit) == apart).mean())
+
+
+def _rows(batches: MaskedBatches) -> Iterator[_Rows]:
+    for i in range(len(batches)):
+        inputs, labels, weights = batches[i]
+        there = weights["masked_words"] > 0
+        keep = there.any(axis=1)  # every row has a word to guess, but those that fill up
+        yield _Rows(
+            inputs["token_ids"][keep],
+            inputs["padding_mask"][keep],
+            inputs["masked_positions"][keep],
+            labels["masked_words"][keep],
+            there[keep],
+            labels["next_sentence"][keep].astype(bool) if batches.next_sentence else None,
+        )
+
+
+def _share(right: Iterable[np.ndarray]) -> float:
+    return float(np.concatenate(list(right)).mean())
+
+
+def _by_frequency(batches: MaskedBatches) -> np.ndarray:
+    """All ids but those of special tokens, the commonest first."""
+    tokenizer = batches.tokenizer
+    counts = np.zeros(len(tokenizer.vocabulary), "int64")
+    for rows in _rows(batches):
+        counts += np.bincount(rows.original()[rows.real], minlength=len(counts))
+    special = [tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id]
+    order = np.argsort(-counts, kind="stable")
+    return order[~np.isin(order, special)]
+
+
+def _pair_counts(
+    batches: MaskedBatches, rank: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The neighbours `before * size + after` that occur, sorted, and how often they do."""
+    codes, counts = np.zeros(0, "int64"), np.zeros(0, "int64")
+    waiting: list[np.ndarray] = []
+
+    def merge() -> tuple[np.ndarray, np.ndarray]:
+        some, numbers = np.unique(np.concatenate([*waiting, codes[:0]]), return_counts=True)
+        every, place = np.unique(np.concatenate([codes, some]), return_inverse=True)
+        sums = np.bincount(place, np.concatenate([counts, numbers]), len(every))
+        return every, sums.astype("int64")
+
+    for rows in _rows(batches):
+        ranks = rank[rows.original()]
+        both = rows.real[:, 1:]  # padding is on the right
+        waiting.append((ranks[:, :-1] * size + ranks[:, 1:])[both])
+        if sum(map(len, waiting)) > _MOST_PAIRS:
+            codes, counts = merge()
+            waiting = []
+    return merge()
+
+
+def _shared_words(batches: MaskedBatches, left_out: set[int]) -> tuple[np.ndarray, np.ndarray]:
+    """For each pair how many words its parts share, and whether they are apart."""
+    tokenizer = batches.tokenizer
+    continues = [token.startswith("##") for token in tokenizer.vocabulary]
+    special = {tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id, tokenizer.unknown_id}
+    shared, apart = [], []
+    for rows in _rows(batches):
+        for ids, real in zip(rows.ids, rows.real, strict=True):
+            row = ids[real].tolist()
+            cut = row.index(tokenizer.end_id)  # [CLS] first [SEP] second [SEP]
+            first, second = (
+                {
+                    word
+                    for word in _words(part, continues)
+                    if special.isdisjoint(word) and not (len(word) == 1 and word[0] in left_out)
+                }
+                for part in (row[:cut], row[cut:])
+            )
+            shared.append(len(first & second))
+        apart.append(rows.apart)
+    return np.array(shared), np.concatenate(apart)
+
+
+def _words(ids: list[int], continues: list[bool]) -> Iterator[tuple[int, ...]]:
+    """The pieces of each word."""
+    word: list[int] = []
+    for token in ids:
+        if word and not continues[token]:
+            yield tuple(word)
+            word = []
+        word.append(token)
+    if word:
+        yield tuple(word)

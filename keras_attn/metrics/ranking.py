@@ -1,0 +1,162 @@
+"""How well candidates are ranked: reciprocal rank, average precision and recall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class RankingReport(NamedTuple):
+    """How well the right candidates are ranked, as means over questions.
+
+    Example:
+
+    >>> print(score_ranking([[0.1, 0.9, 0.5]], [[2]], num_bootstrap=0))
+    MRR 0.500, MAP 0.500, recall at 1: 0.000, at 5: 1.000, at 10: 1.000 (1 question)
+    """
+
+    reciprocal_rank: float
+    """Mean of 1 / rank of the first right candidate (MRR)."""
+    average_precision: float
+    """Mean average precision (MAP)."""
+    recall: dict[int, float]
+    """For some k the mean share of the right candidates that are among the first k."""
+    questions: int
+    """Number of questions."""
+    interval: tuple[float, float] | None = None
+    """95 % interval of the mean reciprocal rank, by resampling questions."""
+
+    def __str__(self) -> str:
+        low = "" if self.interval is None else " ({:.3f} to {:.3f})".format(*self.interval)
+        recall = ", ".join(
+            f"{'recall ' * (i == 0)}at {k}: {share:.3f}"
+            for i, (k, share) in enumerate(self.recall.items())
+        )
+        return (
+            f"MRR {self.reciprocal_rank:.3f}{low}, MAP {self.average_precision:.3f}, {recall} "
+            f"({self.questions:,} question{'s' * (self.questions != 1)})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures as a JSON-safe dict."""
+        found = {name: value for name, value in self._asdict().items() if value is not None}
+        return {**found, "recall": {str(k): share for k, share in self.recall.items()}}
+
+
+def ranks_of(scores: Any, relevant: Sequence[int]) -> np.ndarray:
+    """Returns the ranks of the right candidates of a question, from 1.
+
+    Equal scores share the mean of their ranks, so that no order of the candidates helps.
+
+    Args:
+        scores: A score for each candidate; the greater is the better.
+        relevant: Numbers of the right candidates.
+
+    Returns:
+        float64, in rising order.
+
+    Raises:
+        ValueError: If there is no right candidate, or it has no score.
+
+    Example:
+
+    >>> ranks_of([0.2, 0.9, 0.2, 0.1], [0, 1]).tolist()
+    [1.0, 2.5]
+    """
+    scores = np.asarray(scores, "float64")
+    relevant = np.asarray(sorted(set(relevant)), "int64")
+    valid = scores.ndim == 1 and len(relevant) and relevant[0] >= 0
+    if not valid or relevant[-1] >= len(scores) or np.isnan(scores).any():
+        raise ValueError(
+            "Expected a number for each candidate, and the numbers of right ones. Received: scores "
+            f"of shape {scores.shape} and right candidates {relevant.tolist()[:10]}."
+        )
+    own = scores[relevant][:, None]
+    above = (scores > own).sum(axis=1)
+    equal = (scores == own).sum(axis=1)
+    return np.sort(above + (equal + 1) / 2)
+
+
+def score_ranking(
+    scores: Sequence[Any],
+    relevant: Sequence[Sequence[int]],
+    at: Sequence[int] = (1, 5, 10),
+    num_bootstrap: int = 1000,
+    seed: int = 0,
+) -> RankingReport:
+    """Measures rankings.
+
+        MRR = mean_q 1 / r_1        MAP = mean_q 1 / R sum_i i / r_i
+        recall at k = mean_q |{i: r_i <= k}| / R
+
+    for the R right candidates of a question q, whose ranks are r_1 <= ... <= r_R.
+
+    Args:
+        scores: For each question a score for each of its candidates.
+        relevant: For each question the numbers of its right candidates, from 0.
+        at: The k of the recalls.
+        num_bootstrap: Samples of questions for the interval; 0 computes none.
+        seed: Seed of these samples.
+
+    Returns:
+        A `RankingReport`.
+
+    Raises:
+        ValueError: If there is no question, or one without a right candidate.
+
+    Example:
+
+    >>> report = score_ranking([[0.9, 0.1], [0.2, 0.4]], [[0], [0]], num_bootstrap=0)
+    >>> report.reciprocal_rank, report.recall[1]
+    (0.75, 0.5)
+    """
+    if not len(scores) or len(scores) != len(relevant):
+        raise ValueError(
+            "Expected the scores of one question or more, and as many lists of right candidates. "
+            f"Received: {len(scores)} and {len(relevant)}."
+        )
+    ranks = [ranks_of(*row) for row in zip(scores, relevant, strict=True)]
+    return score_ranks(ranks, at, num_bootstrap, seed)
+
+
+def score_ranks(
+    ranks: Sequence[Any],
+    at: Sequence[int] = (1, 5, 10),
+    num_bootstrap: int = 1000,
+    seed: int = 0,
+) -> RankingReport:
+    """Measures rankings by the ranks of the right candidates, as `score_ranking` does.
+
+    Args:
+        ranks: For each question what `ranks_of` returned.
+        at: The k of the recalls.
+        num_bootstrap: Samples of questions for the interval; 0 computes none.
+        seed: Seed of these samples.
+
+    Returns:
+        A `RankingReport`.
+
+    Raises:
+        ValueError: If there is no question.
+
+    Example:
+
+    >>> score_ranks([[1.0], [2.0, 4.0]], num_bootstrap=0).reciprocal_rank
+    0.75
+    """
+    if not len(ranks):
+        raise ValueError("Expected the ranks of one question or more. Received: none.")
+    ranks = [np.asarray(row, "float64") for row in ranks]
+    reciprocal = np.array([1 / row[0] for row in ranks])
+    precision = [float((np.arange(1, len(row) + 1) / row).mean()) for row in ranks]
+    recall = {k: float(np.mean([(row <= k).mean() for row in ranks])) for k in at}
+    interval = None
+    if num_bootstrap:
+        drawn = np.random.default_rng(seed).integers(len(ranks), size=(num_bootstrap, len(ranks)))
+        low, high = np.quantile(reciprocal[drawn].mean(axis=1), [0.025, 0.975])
+        interval = float(low), float(high)
+    return RankingReport(
+        float(reciprocal.mean()), float(np.mean(precision)), recall, len(ranks), interval
+    )

@@ -1,0 +1,180 @@
+"""BERT: an encoder of tokens, segments and positions (Devlin et al., 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from keras_attn.layers import InputEmbedding, TransformerEncoder
+from keras_attn.layers.sinusoidal_initializer import SinusoidalInitializer
+from keras_attn.models.roles import ENCODERS
+from keras_attn.settings import Settings, setting, size
+
+Tensor = Any
+Layers = dict[str, keras.layers.Layer]
+
+
+@ENCODERS.register("bert")
+@dataclass(frozen=True)
+class BertConfig(Settings):
+    """Settings of BERT, an encoder of texts (Devlin et al., 2019).
+
+        x        = dropout(norm(E[ids] + S[segments] + P[positions]))         (B, T, D)
+        sequence = block_N(... block_1(x))                                    (B, T, D)
+        pooled   = activation(sequence[:, 0] W + b)                           (B, D)
+
+    The blocks are post-norm. `build` gives the encoder alone. `keras_attn.models.with_heads` puts
+    heads on it, `BertClassifierConfig` makes a classifier of texts with the same layers.
+
+    Args:
+        vocabulary_size: Number V of tokens.
+        dim: Width D.
+        num_layers: Number of blocks.
+        num_heads: Number of attention heads.
+        intermediate_dim: Width of the hidden layer of the feed-forward networks.
+        activation: Activation of the feed-forward networks; `"gelu"` is the exact one.
+        dropout: Dropout rate of the embeddings, sublayers and pooled vectors.
+        attention_dropout: Dropout rate of the attention weights.
+        layer_norm_epsilon: Epsilon of the norms.
+        sequence_length: Largest number of tokens of a text.
+        num_segments: Number of segments; None for none, as in DistilBERT.
+        pooler_activation: Activation of the pooled vector; None for an encoder without a pooler.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range, or the heads do not divide the width.
+
+    Example:
+
+    >>> model = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32).build()
+    >>> ids = keras.ops.array([[2, 9, 3, 0]])
+    >>> inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
+    >>> {name: tuple(x.shape) for name, x in model(inputs).items()}
+    {'sequence': (1, 4, 16), 'pooled': (1, 16)}
+    """
+
+    vocabulary_size: int = size("number of tokens")
+    dim: int = setting(256, "width of the model", at_least=1)
+    num_layers: int = setting(4, "number of layers", at_least=1)
+    num_heads: int = setting(4, "number of attention heads", at_least=1)
+    intermediate_dim: int = setting(1024, "hidden width of the feed-forward networks", at_least=1)
+    activation: str = setting("gelu", "activation of the feed-forward networks")
+    dropout: float = setting(
+        0.1, "dropout of embeddings, between layers and of the output", at_least=0, below=1
+    )
+    attention_dropout: float = setting(0.1, "dropout of the attention weights", at_least=0, below=1)
+    layer_norm_epsilon: float = setting(1e-12, "epsilon of the norms", above=0)
+    sequence_length: int = size("largest number of tokens of a text", default=512)
+    num_segments: int | None = size("number of segments", default=2, optional=True)
+    pooler_activation: str | None = size(
+        "activation of the pooler", default="tanh", kind=str, optional=True
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.dim % self.num_heads:
+            raise ValueError(
+                "`dim` must be divisible by `num_heads`. "
+                f"Received: dim={self.dim}, num_heads={self.num_heads}."
+            )
+
+    @property
+    def initializer_range(self) -> float:
+        """Standard deviation of new weights: 0.02 for BERT's width of 768, `0.02 sqrt(768 / D)`."""
+        return 0.02 * (768 / self.dim) ** 0.5
+
+    def layers(self, dtype: Any = None, output_bias: bool = False) -> list[keras.layers.Layer]:
+        """Creates the layers `embedding`, `encoder` and, if there is one, `pooler`.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+            output_bias: Whether the embedding has a bias for logits.
+
+        Returns:
+            A list of the layers.
+        """
+        initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+        layers = [
+            InputEmbedding(
+                self.vocabulary_size,
+                self.dim,
+                num_segments=self.num_segments,
+                sequence_length=self.sequence_length,
+                mask_zero=False,
+                layer_norm_epsilon=self.layer_norm_epsilon,
+                dropout=self.dropout,
+                embeddings_initializer=initializer,
+                positions_initializer=SinusoidalInitializer(self.initializer_range),
+                output_bias=output_bias,
+                dtype=dtype,
+                name="embedding",
+            ),
+            TransformerEncoder(
+                self.num_layers,
+                self.num_heads,
+                intermediate_dim=self.intermediate_dim,
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
+                activation=self.activation,
+                layer_norm_epsilon=self.layer_norm_epsilon,
+                kernel_initializer=initializer,
+                dtype=dtype,
+                name="encoder",
+            ),
+        ]
+        if self.pooler_activation is not None:
+            layers.append(
+                keras.layers.Dense(
+                    self.dim,
+                    activation=self.pooler_activation,
+                    kernel_initializer=keras.initializers.TruncatedNormal(
+                        stddev=self.initializer_range
+                    ),
+                    dtype=dtype,
+                    name="pooler",
+                )
+            )
+        return layers
+
+    @staticmethod
+    def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Calls the layers.
+
+        Args:
+            layers: The layers by their names.
+            inputs: `token_ids`, `segment_ids` (if there are segments) and `padding_mask`, `(B, T)`.
+
+        Returns:
+            `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`.
+        """
+        mask = inputs["padding_mask"]
+        x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
+        found = {"sequence": layers["encoder"](x, padding_mask=mask)}
+        if "pooler" in layers:
+            found["pooled"] = layers["pooler"](found["sequence"][:, 0])
+        return found
+
+    def inputs(self) -> dict[str, Tensor]:
+        """Returns the symbolic inputs of the encoder by their names."""
+        kinds = {"token_ids": "int32", "segment_ids": "int32", "padding_mask": "bool"}
+        if self.num_segments is None:
+            del kinds["segment_ids"]
+        return {n: keras.Input((None,), dtype=kind, name=n) for n, kind in kinds.items()}
+
+    def build(self, dtype: Any = None, name: str = "bert") -> keras.Model:
+        """Builds the encoder.
+
+        Args:
+            dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
+            name: Name of the model.
+
+        Returns:
+            A functional model from `{"token_ids", "segment_ids", "padding_mask"}`, each `(B, T)`,
+            to `{"sequence": (B, T, D), "pooled": (B, D)}`. Without segments and pooler it lacks
+            these.
+        """
+        inputs = self.inputs()
+        layers = {layer.name: layer for layer in self.layers(dtype)}
+        return keras.Model(inputs, self.encode(layers, inputs), name=name)

@@ -1,0 +1,105 @@
+"""Text classifier with BERT as its encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import keras
+
+from keras_attn.layers import InputEmbedding, TokenSegments, TransformerEncoder
+from keras_attn.models.bert import BertConfig
+from keras_attn.models.classifier_parts import (
+    TextClassifierConfig,
+    classify,
+    make_head,
+    make_pooling,
+)
+from keras_attn.models.roles import TEXT_CLASSIFIERS
+from keras_attn.settings import setting, size
+
+Tensor = Any
+Layers = dict[str, keras.layers.Layer]
+
+_SEQUENCE_LENGTH = 512
+
+
+@TEXT_CLASSIFIERS.register("bert")
+@dataclass(frozen=True)
+class BertClassifierConfig(BertConfig, TextClassifierConfig):
+    """Settings of a classifier of texts with BERT as its encoder (Devlin et al., 2019).
+
+        sequence = encoder([CLS] text [SEP])                       (B, T, D)
+        sequence = encoder([CLS] text [SEP] second [SEP])          of pairs
+        logits   = dropout(pool(sequence)) W + b                   (B, C)
+
+    The layers have the names of those of `BertConfig`, so that the weights of an encoder can be
+    loaded. Padding is id 0.
+
+    Args:
+        vocabulary_size: Number V of tokens; id 0 is padding.
+        num_classes: Number C of classes.
+        pooling: `"first"`: a dense layer over the first token, `[CLS]`; or `"average"`, `"max"` or
+            `"attention"` over all tokens, without that layer.
+        sequence_length: Largest number of tokens of a text; 512 if None.
+        separator_id: Id of the token between the two texts of a pair: the tokens behind the first
+            one are of segment 1. If None, all tokens are of segment 0, as single texts are.
+        **kwargs: All other arguments of `BertConfig`.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range, or a separator is given to a model
+            with fewer than two segments.
+
+    Example:
+
+    >>> config = BertClassifierConfig(50, num_classes=3, dim=16, num_heads=2, intermediate_dim=32)
+    >>> tuple(config.build()(keras.ops.array([[2, 9, 3, 0]])).shape)
+    (1, 3)
+    """
+
+    sequence_length: int | None = size("largest number of tokens of a text", default=None)
+    separator_id: int | None = size("id of the token between two texts", default=None)
+    pooling: str = setting(
+        "first", "how the states are pooled", choices=("first", "average", "max", "attention")
+    )
+
+    build = TextClassifierConfig.build
+    encoder = TransformerEncoder
+    first_layer = InputEmbedding
+    special_tokens = True
+    has_positions = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.separator_id is not None and (self.num_segments or 0) < 2:
+            raise ValueError(
+                "`separator_id` is for a model with two segments or more. Received: separator_id="
+                f"{self.separator_id} with num_segments={self.num_segments}."
+            )
+
+    def layers(self, dtype: Any) -> list[keras.layers.Layer]:
+        """Creates the layers."""
+        if self.sequence_length is None:
+            return replace(self, sequence_length=_SEQUENCE_LENGTH).layers(dtype)
+        layers = BertConfig.layers(self, dtype)
+        if self.pooling != "first":
+            layers = [layer for layer in layers if layer.name != "pooler"]
+        if self.separator_id is not None:
+            layers.append(TokenSegments(self.separator_id, dtype=dtype, name="segments"))
+        layers.append(make_pooling(self.pooling, None, dtype))
+        return [*layers, *make_head(self.num_classes, self.dropout, dtype)]
+
+    @staticmethod
+    def embed(layers: Layers, ids: Tensor) -> list[Tensor]:
+        """Returns the sum of the embeddings of ids `(B, S)`, normalised."""
+        segments = layers["segments"](ids) if "segments" in layers else None
+        return [layers["embedding"](ids, segments)]
+
+    @staticmethod
+    def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
+        """Returns the logits of the embeddings."""
+        mask = keras.ops.not_equal(ids, 0)
+        x = layers["encoder"](embedded[0], padding_mask=mask)
+        x = layers["pooling"](x, mask=mask)
+        return classify(layers, layers["pooler"](x) if "pooler" in layers else x)

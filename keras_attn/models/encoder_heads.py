@@ -1,0 +1,135 @@
+"""Heads on an encoder of texts: masked words, next sentences, classes, tags and spans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers import Dropout
+from keras_attn.layers.activations import activation
+
+Tensor = Any
+
+HEADS = ("masked_words", "next_sentence", "classes", "tags", "spans")
+"""The heads by their names."""
+_POOLED = ("next_sentence", "classes")
+
+
+def with_heads(
+    config: Any,
+    heads: tuple[str, ...],
+    num_classes: int | None = None,
+    at_positions: bool = False,
+    dtype: Any = None,
+    name: str = "encoder_with_heads",
+) -> keras.Model:
+    """Builds an encoder with heads.
+
+        masked_words   norm(activation(x W + b)) E^T + c        (B, T, V), E the table of the tokens
+        next_sentence  pooled W + b                             (B, 2), 0 for "follows"
+        classes        dropout(pooled) W + b                    (B, C)
+        tags           dropout(x) W + b                         (B, T, C)
+        spans          x W + b                                  (B, T, 2), first and last token
+
+    All are logits, of the heads of BERT (Devlin et al., 2019).
+
+    Args:
+        config: Settings of an encoder, a `BertConfig`.
+        heads: Some of `HEADS`.
+        num_classes: Number C of classes, for `"classes"` and `"tags"`.
+        at_positions: Whether `masked_words` are computed at given places alone: the model then has
+            an input `masked_positions` `(B, M)`, and these logits are `(B, M, V)`.
+        dtype: Dtype or policy of the layers.
+        name: Name of the model.
+
+    Returns:
+        A functional model from the inputs of the encoder to a dict of the logits of each head.
+
+    Raises:
+        ValueError: If a head is unknown or twice there, needs a pooler that the encoder lacks, or
+            `num_classes` is missing or of no use.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> model = with_heads(config, ("masked_words", "next_sentence"))
+    >>> ids = keras.ops.array([[2, 9, 3, 0]])
+    >>> found = model({"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0})
+    >>> {name: tuple(x.shape) for name, x in found.items()}
+    {'masked_words': (1, 4, 50), 'next_sentence': (1, 2)}
+    """
+    heads = tuple(heads)
+    _check(config, heads, num_classes)
+    inputs = config.inputs()
+    layers = {layer.name: layer for layer in config.layers(dtype, "masked_words" in heads)}
+    layers.update({layer.name: layer for layer in head_layers(config, heads, num_classes, dtype)})
+    states = config.encode(layers, inputs)
+    if at_positions:
+        inputs["masked_positions"] = keras.Input((None,), dtype="int32", name="masked_positions")
+    found = {}
+    for head in heads:
+        x = states["pooled" if head in _POOLED else "sequence"]
+        if head == "masked_words":
+            if at_positions:
+                x = ops.take_along_axis(x, inputs["masked_positions"][..., None], axis=1)
+            x = layers["masked_words_norm"](layers["masked_words"](x))
+            found[head] = layers["embedding"](x, reverse=True)
+        else:
+            x = layers["head_dropout"](x) if head in ("classes", "tags") else x
+            found[head] = layers[head](x)
+    return keras.Model(inputs, found, name=name)
+
+
+def head_layers(
+    config: Any, heads: tuple[str, ...], num_classes: int | None = None, dtype: Any = None
+) -> list[keras.layers.Layer]:
+    """Creates the layers of heads.
+
+    Args:
+        config: Settings of the encoder.
+        heads: Names of heads.
+        num_classes: Number of classes.
+        dtype: Dtype or policy of the layers.
+
+    Returns:
+        A list of layers.
+    """
+
+    def dense(units: int, name: str, function: Any = None) -> keras.layers.Layer:
+        initializer = keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+        return keras.layers.Dense(
+            units, activation=function, kernel_initializer=initializer, dtype=dtype, name=name
+        )
+
+    layers = []
+    if "masked_words" in heads:
+        norm = keras.layers.LayerNormalization(
+            epsilon=config.layer_norm_epsilon, dtype=dtype, name="masked_words_norm"
+        )
+        layers += [dense(config.dim, "masked_words", activation(config.activation)), norm]
+    if {"classes", "tags"} & set(heads):
+        layers.append(Dropout(config.dropout, dtype=dtype, name="head_dropout"))
+    sizes = {"next_sentence": 2, "classes": num_classes, "tags": num_classes, "spans": 2}
+    layers += [dense(sizes[head], head) for head in heads if head in sizes]
+    return layers
+
+
+def _check(config: Any, heads: tuple[str, ...], num_classes: int | None) -> None:
+    unknown = [head for head in heads if head not in HEADS]
+    if unknown or not heads or len(set(heads)) < len(heads):
+        raise ValueError(
+            f"`heads` must be some of {list(HEADS)}, each once. Received: {list(heads)}."
+        )
+    if config.pooler_activation is None and set(heads) & set(_POOLED):
+        raise ValueError(
+            f"The heads {list(_POOLED)} need a pooler. Received: heads={list(heads)} for an "
+            "encoder with pooler_activation=None."
+        )
+    needed = {"classes", "tags"} & set(heads)
+    if bool(needed) != (num_classes is not None):
+        raise ValueError(
+            "`num_classes` belongs to the heads 'classes' and 'tags', which need it. Received: "
+            f"num_classes={num_classes} with heads={list(heads)}."
+        )

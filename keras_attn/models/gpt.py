@@ -1,0 +1,224 @@
+"""GPT: a decoder that writes (Radford et al., 2019), and those of Llama's kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from keras_attn.layers import (
+    Dropout,
+    LearnedPositionalEncoding,
+    TokenEmbedding,
+    TransformerDecoder,
+)
+from keras_attn.layers.block import NORMALIZATIONS
+from keras_attn.layers.masked_layer import check_rotary_scaling
+from keras_attn.models.roles import CONVERSATION_MODELS, LANGUAGE_MODELS
+from keras_attn.settings import Settings, setting, size
+
+
+@CONVERSATION_MODELS.register("gpt")
+@LANGUAGE_MODELS.register("gpt")
+@dataclass(frozen=True)
+class GptConfig(Settings):
+    """Settings of a Transformer that predicts the next token (GPT-2: Radford et al., 2019).
+
+        x      = dropout(E[ids] + P[positions])                               (B, T, D)
+        x      = x + attention(norm(x));  x = x + feed_forward(norm(x))       in each block, causal
+        logits = norm(x) E^T, or norm(x) W if not tied                        (B, T, V)
+
+    The defaults are GPT-2's, in a small size. A model of Llama's kind (Touvron et al., 2023) has
+    `positions="rotary"`, `normalization="rms_norm"`, `gated=True`, `activation="silu"` and
+    `use_bias=False`, perhaps `num_kv_heads` and `tie_embeddings=False`.
+
+    The logits at a position are those of the next token. The model sees no later token, so right
+    padding does not change the logits of the tokens before it, and the loss must ignore it by
+    weights or by the label (as `MaskedCrossEntropy` does). For padding on the left give
+    `hidden_states` or `language_decoder` a mask.
+
+    Args:
+        vocabulary_size: Number V of tokens.
+        dim: Width D.
+        num_layers: Number of blocks.
+        num_heads: Number of attention heads.
+        intermediate_dim: Width of the hidden layer of the feed-forward networks.
+        num_kv_heads: Number of key and value heads, a divisor of `num_heads`; `num_heads` if None.
+        key_dim: Width of a head; D / `num_heads` if None.
+        activation: Activation of the feed-forward networks; `"gelu"` is the exact one.
+        gated: Whether the feed-forward networks have a gate: SwiGLU with `activation="silu"`.
+        normalization: `"layer_norm"` or `"rms_norm"`.
+        layer_norm_epsilon: Epsilon of the norms.
+        positions: `"learned"` for a table P, or `"rotary"` for rotated queries and keys.
+        rotary_base: Base of the wavelengths of rotary positions.
+        use_bias: Whether the projections of the blocks have biases.
+        tie_embeddings: Whether the output is tied to the embedding.
+        dropout: Dropout rate of the embeddings and sublayers.
+        attention_dropout: Dropout rate of the attention weights.
+        sequence_length: Largest number of tokens of a text. Rotary positions have no limit of their
+            own; for them it says how long the texts of the training were.
+        rotary_scaling: Scaling of rotary positions, as in `keras_attn.ops.rotary_rates`.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range, or does not go with another.
+
+    Example:
+
+    >>> config = GptConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> tuple(config.build()(keras.ops.array([[1, 5, 6]])).shape)
+    (1, 3, 50)
+    """
+
+    vocabulary_size: int = size("number of tokens")
+    dim: int = setting(256, "width of the model", at_least=1)
+    num_layers: int = setting(4, "number of layers", at_least=1)
+    num_heads: int = setting(4, "number of attention heads", at_least=1)
+    intermediate_dim: int = setting(1024, "hidden width of the feed-forward networks", at_least=1)
+    num_kv_heads: int | None = setting(
+        None, "number of key and value heads; as many as heads if not given", kind=int, at_least=1
+    )
+    key_dim: int | None = setting(
+        None, "width of a head; the width of the model divided by the heads if not given",
+        kind=int, at_least=1,
+    )  # fmt: skip
+    activation: str = setting("gelu_tanh", "activation of the feed-forward networks")
+    gated: bool = setting(False, "give the feed-forward networks a gate")
+    normalization: str = setting("layer_norm", "kind of norm", choices=tuple(NORMALIZATIONS))
+    layer_norm_epsilon: float = setting(1e-5, "epsilon of the norms", above=0)
+    positions: str = setting("learned", "kind of positions", choices=("learned", "rotary"))
+    rotary_base: float = setting(10000.0, "base of the wavelengths of rotary positions", above=0)
+    use_bias: bool = setting(True, "use biases in the layers")
+    tie_embeddings: bool = setting(True, "tie the output to the embedding")
+    dropout: float = setting(
+        0.1, "dropout of embeddings, between layers and of the output", at_least=0, below=1
+    )
+    attention_dropout: float = setting(0.1, "dropout of the attention weights", at_least=0, below=1)
+    sequence_length: int = size("largest number of tokens of a text", default=1024)
+    rotary_scaling: dict[str, Any] | None = size(  # noqa: RUF009 - it makes a field
+        "scaling of rotary positions", default=None, kind=dict
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.key_dim is None and self.dim % self.num_heads:
+            raise ValueError(
+                "`dim` must be divisible by `num_heads`, or `key_dim` be given. "
+                f"Received: dim={self.dim}, num_heads={self.num_heads}."
+            )
+        if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
+            raise ValueError(
+                "`num_heads` must be divisible by `num_kv_heads`. "
+                f"Received: num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}."
+            )
+        check_rotary_scaling(self.rotary_scaling)
+        if self.positions == "rotary" and self.head_width % 2:
+            raise ValueError(
+                "Rotary positions need heads of an even width. Received: a width of "
+                f"{self.head_width}."
+            )
+        if self.positions != "rotary" and self.rotary_scaling is not None:
+            raise ValueError(
+                '`rotary_scaling` belongs to positions="rotary". '
+                f"Received: positions={self.positions!r}."
+            )
+
+    @property
+    def head_width(self) -> int:
+        """Width of an attention head."""
+        return self.dim // self.num_heads if self.key_dim is None else self.key_dim
+
+    @property
+    def initializer_range(self) -> float:
+        """Standard deviation of new weights: 0.02 for GPT-2's width of 768, `0.02 sqrt(768/D)`."""
+        return 0.02 * (768 / self.dim) ** 0.5
+
+    def layers(self, dtype: Any = None) -> list[keras.layers.Layer]:
+        """Creates the layers `embedding`, `positions` (if learned), `decoder` and `head`.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+
+        Returns:
+            A list of the layers; without a `head` if the output is tied.
+        """
+
+        def initializer():
+            return keras.initializers.RandomNormal(stddev=self.initializer_range)
+
+        layers = [
+            TokenEmbedding(
+                self.vocabulary_size,
+                self.dim,
+                scale=False,
+                mask_zero=False,
+                embeddings_initializer=initializer(),
+                dtype=dtype,
+                name="embedding",
+            )
+        ]
+        if self.positions == "learned":
+            layers.append(
+                LearnedPositionalEncoding(
+                    self.sequence_length,
+                    embeddings_initializer=initializer(),
+                    dtype=dtype,
+                    name="positions",
+                )
+            )
+        layers.append(
+            TransformerDecoder(
+                self.num_layers,
+                self.num_heads,
+                intermediate_dim=self.intermediate_dim,
+                num_kv_heads=self.num_kv_heads,
+                key_dim=self.key_dim,
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
+                activation=self.activation,
+                gated=self.gated,
+                use_bias=self.use_bias,
+                normalize_first=True,
+                normalization=self.normalization,
+                layer_norm_epsilon=self.layer_norm_epsilon,
+                positions="rotary" if self.positions == "rotary" else None,
+                rotary_base=self.rotary_base,
+                rotary_scaling=self.rotary_scaling,
+                kernel_initializer=initializer(),
+                dtype=dtype,
+                name="decoder",
+            )
+        )
+        if not self.tie_embeddings:
+            layers.append(
+                keras.layers.Dense(
+                    self.vocabulary_size,
+                    use_bias=False,
+                    kernel_initializer=initializer(),
+                    dtype=dtype,
+                    name="head",
+                )
+            )
+        return layers
+
+    def build(self, dtype: Any = None, name: str = "gpt") -> keras.Model:
+        """Builds the model.
+
+        Args:
+            dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
+            name: Name of the model.
+
+        Returns:
+            A functional model from ids `(B, T)` to logits `(B, T, V)`, with the layers of `layers`.
+            `language_decoder` decodes with them.
+        """
+        ids = keras.Input((None,), dtype="int32", name="ids")
+        layers = {layer.name: layer for layer in self.layers(dtype)}
+        x = layers["embedding"](ids)
+        if "positions" in layers:
+            x = layers["positions"](x)
+        x = Dropout(self.dropout, dtype=dtype, name="embedding_dropout")(x)
+        x = layers["decoder"](x)
+        logits = layers["head"](x) if "head" in layers else layers["embedding"](x, reverse=True)
+        return keras.Model(ids, logits, name=name)

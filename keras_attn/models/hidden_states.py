@@ -1,0 +1,58 @@
+"""States of all layers of an encoder or a decoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+Tensor = Any
+
+
+def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]:
+    """Computes the states of all layers of an encoder or a decoder, for inference.
+
+    Padding may be on either side. The positions of BERT are counted from the left, those of GPT
+    from the first token of a row, as in `transformers`.
+
+    Args:
+        model: A model of `BertConfig`, with heads or without, or of `GptConfig`, or a reloaded one.
+        inputs: `token_ids`, `segment_ids` (if there are segments) and `padding_mask`, `(B, T)`. A
+            model of `GptConfig` needs no mask without padding.
+
+    Returns:
+        The embeddings and the output of each block, `(B, T, D)` each. The last output of a GPT is
+        normalised: `keras_attn.models.language_decoder(model).logits` makes logits of it.
+
+    Raises:
+        ValueError: If the model has no layers `embedding` and `encoder` or `decoder`.
+
+    Example:
+
+    >>> model = BertConfig(50, dim=16, num_layers=2, num_heads=2, intermediate_dim=32).build()
+    >>> ids = keras.ops.array([[2, 9, 3]])
+    >>> len(hidden_states(model, {"token_ids": ids, "padding_mask": ids != 0}))
+    3
+    """
+    layers = {layer.name: layer for layer in model.layers}
+    stack = layers.get("encoder", layers.get("decoder"))
+    if "embedding" not in layers or not hasattr(stack, "blocks"):
+        raise ValueError(
+            "Expected a model with layers `embedding` and `encoder` or `decoder`, of BERT's or "
+            f"GPT's kind. Received: {model.name!r} with {sorted(layers)}."
+        )
+    ids, mask = ops.convert_to_tensor(inputs["token_ids"]), inputs.get("padding_mask")
+    if "encoder" in layers:
+        states = [layers["embedding"](ids, inputs.get("segment_ids"), mask=mask)]
+    else:
+        states = [layers["embedding"](ids)]
+        if "positions" in layers:
+            real = ops.ones_like(ids) if mask is None else ops.cast(mask, "int32")
+            positions = ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
+            states = [layers["positions"](states[0], positions=positions)]
+    for block in stack.blocks:
+        states.append(block(states[-1], padding_mask=mask, training=False))
+    if stack.norm is not None:
+        states[-1] = stack.norm(states[-1])
+    return states

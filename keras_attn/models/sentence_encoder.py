@@ -1,0 +1,107 @@
+"""Encoders that make a vector of a text, and how they are trained on pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers import FirstTokenPooling, MaskedAveragePooling
+
+Tensor = Any
+
+SENTENCE_POOLINGS = {"average": MaskedAveragePooling, "first": FirstTokenPooling}
+"""How the states of a text become a vector, by name."""
+
+
+def sentence_encoder(
+    config: Any, pooling: str = "average", dtype: Any = None, name: str = "sentence_encoder"
+) -> keras.Model:
+    """Builds an encoder with a vector for each text (Reimers and Gurevych, 2019).
+
+        vectors = pool(encoder(ids))       (B, D), over the real tokens
+
+    Args:
+        config: Settings of an encoder, a `BertConfig`.
+        pooling: `"average"`, the mean over all tokens, `[CLS]` and `[SEP]` among them; or
+            `"first"`, the state of the first token.
+        dtype: Dtype or policy of the layers.
+        name: Name of the model.
+
+    Returns:
+        A functional model from the inputs of the encoder to `{"vectors": (B, D)}`.
+
+    Raises:
+        ValueError: If the pooling is unknown.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> ids = ops.array([[2, 9, 3, 0]])
+    >>> inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
+    >>> tuple(sentence_encoder(config)(inputs)["vectors"].shape)
+    (1, 16)
+    """
+    if pooling not in SENTENCE_POOLINGS:
+        raise ValueError(
+            f"`pooling` must be one of {list(SENTENCE_POOLINGS)}. Received: {pooling!r}."
+        )
+    inputs = config.inputs()
+    layers = {layer.name: layer for layer in config.layers(dtype)}
+    sequence = config.encode(layers, inputs)["sequence"]
+    pool = SENTENCE_POOLINGS[pooling](dtype=dtype, name="pooling")
+    vectors = pool(sequence, mask=inputs["padding_mask"])
+    return keras.Model(inputs, {"vectors": vectors}, name=name)
+
+
+def paired_encoder(encoder: keras.Model, each_with_all: bool = False) -> keras.Model:
+    """Makes a model of pairs out of an encoder of texts, with its layers.
+
+        similarity = cosine(vectors(first), vectors(second))       (B,)
+
+    Args:
+        encoder: A model of `sentence_encoder`.
+        each_with_all: Whether each first text is compared with all second texts of its batch.
+
+    Returns:
+        A functional model from inputs `(B, 2, T)`, those of `keras_attn.batches.ScoredPairBatches`,
+        to `{"similarity": (B,)}` in float32; or `(B, B)`, a row for each first text.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
+    >>> ids = ops.array([[[2, 9, 3, 0], [2, 9, 3, 0]]])
+    >>> inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
+    >>> found = paired_encoder(sentence_encoder(config))(inputs)["similarity"]
+    >>> round(float(found[0]), 5)
+    1.0
+    """
+    inputs = {
+        name: keras.Input((2, None), dtype=x.dtype, name=name) for name, x in encoder.input.items()
+    }
+    first, second = (
+        unit_length(encoder({name: x[:, side] for name, x in inputs.items()})["vectors"])
+        for side in (0, 1)
+    )
+    if each_with_all:
+        similarity = ops.matmul(first, ops.transpose(second))
+    else:
+        similarity = ops.sum(first * second, axis=-1)
+    return keras.Model(inputs, {"similarity": similarity}, name=f"paired_{encoder.name}")
+
+
+def unit_length(vectors: Tensor) -> Tensor:
+    """Divides vectors by their lengths, in float32.
+
+    Args:
+        vectors: `(B, D)`. A vector of zeros stays.
+
+    Example:
+
+    >>> [round(float(x), 3) for x in unit_length(ops.array([[3.0, 4.0]]))[0]]
+    [0.6, 0.8]
+    """
+    vectors = ops.cast(vectors, "float32")
+    squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
+    return vectors * ops.rsqrt(ops.maximum(squares, 1e-24))

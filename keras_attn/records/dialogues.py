@@ -1,0 +1,376 @@
+"""Dialogues, from JSON lines, DailyDialog's files or chitchat-dataset, and splits of whole ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from typing import Any, NamedTuple
+
+from keras_attn.records.items import Items
+from keras_attn.records.parallel import PROBLEMS, LineProblem, describe_problems, many
+from keras_attn.records.reading import (
+    LineReading,
+    Location,
+    check_format,
+    format_of,
+    is_blank,
+    is_integer,
+    open_lines,
+)
+from keras_attn.records.splitting import as_count, check_size, draw, together
+from keras_attn.white_space import normalize_white_space
+
+FORMATS = {".jsonl": "json_lines", ".ndjson": "json_lines", ".txt": "dailydialog"}
+FORMATS |= {".json": "chitchat"}
+_KINDS = {
+    **{kind: PROBLEMS[kind] for kind in ("encoding", "json", "keys", "type")},
+    "empty": "without a word",
+    "speaker": "with one speaker alone",
+    "long": "with a turn that is too long",
+}
+_END_OF_TURN = "__eou__"
+
+
+class Turn(NamedTuple):
+    """What one speaker says before another does.
+
+    Example:
+
+    >>> Turn("Hello!", "Ann").speaker
+    'Ann'
+    """
+
+    text: str
+    speaker: str
+
+
+class Exchange(NamedTuple):
+    """The turns so far and the answer to them.
+
+    Example:
+
+    >>> Exchange(("Hi.",), "Hello!").answer
+    'Hello!'
+    """
+
+    turns: tuple[str, ...]
+    """The turns before the answer. The last one is not by whoever answers, the one before it is,
+    and so on."""
+    answer: str
+
+
+@dataclass(frozen=True)
+class Dialogues(Items[tuple[Turn, ...]]):
+    """The dialogues of a file, in its order, and an account of what was left out.
+
+    Example:
+
+    >>> print(Dialogues([(Turn("Hi.", "A"), Turn("Hello!", "B"))], "a.jsonl").summary())
+    a.jsonl: 1 dialogue of 2 turns.
+    """
+
+    dialogues: list[tuple[Turn, ...]]
+    """Each has at least two turns; neighbouring turns are of different speakers."""
+    where: str = "dialogues"
+    blank: int = 0
+    """Messages without a word, which were left out."""
+    problems: list[LineProblem] = field(default_factory=list, repr=False)
+    """Why dialogues were left out."""
+
+    def summary(self) -> str:
+        """Returns what was read, in words."""
+        turns = sum(map(len, self.dialogues))
+        text = f"{self.where}: {many(len(self), 'dialogue')} of {many(turns, 'turn')}"
+        if self.blank:
+            text += f"; {many(self.blank, 'message')} without a word left out"
+        if self.problems:
+            text += f". Left out: {describe_problems(self.problems, kinds=_KINDS)}"
+        return f"{text}."
+
+
+class _Reading(LineReading):
+    kinds = _KINDS
+
+    def __init__(self, where: str, on_error: str, max_characters: int):
+        super().__init__(where, on_error)
+        self.max_characters = max_characters
+        self.dialogues: list[tuple[Turn, ...]] = []
+        self.blank = 0
+
+    def add(self, number: int, messages: Iterable[tuple[Any, Any]], name: str = "") -> None:
+        """Takes the messages of a dialogue, (text, speaker), or notes what is wrong with them."""
+        of = f" in dialogue {name}" * bool(name)
+        found, blank = [], 0
+        for place, (text, speaker) in enumerate(messages, start=1):
+            text = self.string(number, text, f"text of turn {place}{of}")
+            speaker = self.string(number, speaker, f"speaker of turn {place}{of}")
+            if text is None or speaker is None:
+                return
+            text = normalize_white_space(text)
+            blank += is_blank(text)
+            if not is_blank(text):
+                found.append(Turn(text, speaker))
+        turns = [
+            Turn(" ".join(turn.text for turn in run), speaker)
+            for speaker, run in groupby(found, key=lambda turn: turn.speaker)
+        ]
+        longest = max((len(turn.text) for turn in turns), default=0)
+        if not turns:
+            self.problem(number, "empty", f"there is no turn with a word{of}")
+        elif len(turns) == 1:
+            self.problem(number, "speaker", f"only {turns[0].speaker!r:.60} speaks{of}")
+        elif longest > self.max_characters:
+            what = f"a turn{of} has {longest:,} characters, more than {self.max_characters:,}"
+            self.problem(number, "long", what)
+        else:
+            self.dialogues.append(tuple(turns))
+            self.blank += blank
+
+
+def read_dialogues(
+    path: Location, format: str = "auto", on_error: str = "error", max_characters: int = 10_000
+) -> Dialogues:
+    """Reads dialogues.
+
+    | format | file | |
+    |---|---|---|
+    | `"json_lines"` | `*.jsonl`, `*.ndjson` | on each line an object with `turns`: a list of strings, whose two speakers take turns; or a list of objects with `text` and `speaker` |
+    | `"dailydialog"` | `*.txt` | a dialogue on each line; each turn ends in `__eou__`, and two speakers take turns |
+    | `"chitchat"` | `*.json` | `dataset.json` of the package chitchat-dataset |
+
+    Neighbouring messages of one speaker are one turn, with a space between them. Messages without
+    a word are left out. Runs of white space become one space.
+
+    Args:
+        path: The file, in UTF-8, plain or gzipped (`*.gz`).
+        format: One of the formats, or `"auto"`: by the end of the file's name.
+        on_error: `"error"`: bad dialogues are a ValueError, one for all of them; `"skip"`: they
+            are left out, counted, and listed in `problems`.
+        max_characters: Largest number of characters of a turn.
+
+    Returns:
+        `Dialogues`.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a line is not of the format; if a dialogue has no turn, one speaker alone, or
+            a turn that is too long; or if no dialogue is left.
+
+    Example:
+
+    >>> import pathlib
+    >>> import tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "some.jsonl")
+    >>> _ = path.write_text('{"turns": ["Hi.", "Hello!", "How are you?"]}')
+    >>> [turn.text for turn in read_dialogues(path)[0]]
+    ['Hi.', 'Hello!', 'How are you?']
+    """  # noqa: E501  a table
+    where = os.fspath(path)
+    if not os.path.isfile(os.path.expanduser(where)):
+        raise FileNotFoundError(f"Expected a file of dialogues. Received: {where}, which is none.")
+    if not is_integer(max_characters, 1):
+        raise ValueError(
+            f"Expected `max_characters` to be an integer >= 1. Received: {max_characters!r}."
+        )
+    names = tuple(dict.fromkeys(FORMATS.values()))
+    if format == "auto":
+        format = format_of(where, FORMATS, names, "a file of dialogues")
+    check_format(format, names)
+    reading = _Reading(where, on_error, max_characters)
+    readers = {"json_lines": _json_lines, "dailydialog": _dailydialog, "chitchat": _chitchat}
+    with open_lines(os.path.expanduser(where)) as lines:
+        readers[format](lines, reading)
+    reading.refuse(len(reading.dialogues), "dialogues of at least two speakers", "dialogue")
+    return Dialogues(reading.dialogues, where, reading.blank, reading.problems)
+
+
+def _json_lines(lines: Iterator[bytes], reading: _Reading) -> None:
+    for number, record in reading.records(lines):
+        turns = record.get("turns")
+        if "turns" not in record:
+            reading.no_key(number, record, "turns")
+        elif not isinstance(turns, list):
+            reading.problem(number, "type", f"'turns' is of type {type(turns).__name__}, no list")
+        elif all(isinstance(turn, str) for turn in turns):
+            reading.add(number, _in_turns(turns))
+        elif all(isinstance(turn, dict) for turn in turns):
+            reading.add(number, [(turn.get("text"), turn.get("speaker")) for turn in turns])
+        else:
+            what = "'turns' must be strings alone, or objects with text and speaker alone"
+            reading.problem(number, "type", what)
+
+
+def _dailydialog(lines: Iterator[bytes], reading: _Reading) -> None:
+    for number, raw in enumerate(lines, start=1):
+        reading.lines = number
+        line = reading.decode(number, raw, "line")
+        if line is None or not line.strip():
+            reading.passed_over += line is not None
+            continue
+        reading.add(number, _in_turns(line.strip().removesuffix(_END_OF_TURN).split(_END_OF_TURN)))
+
+
+def _in_turns(texts: Sequence[str]) -> list[tuple[str, str]]:
+    return [(text, "AB"[place % 2]) for place, text in enumerate(texts)]
+
+
+def _chitchat(lines: Iterator[bytes], reading: _Reading) -> None:
+    try:
+        every = [
+            (name, [(m["text"], m["sender"]) for part in talk["messages"] for m in part])
+            for name, talk in json.loads(b"\n".join(lines).decode("utf-8")).items()
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(
+            f"{reading.where}: expected the JSON of chitchat-dataset, conversations by their names "
+            "with messages, lists of objects with text and sender. Received: "
+            f"{type(error).__name__} ({error}). Files with a dialogue on each line end in .jsonl."
+        ) from error
+    reading.lines = len(every)
+    for number, (name, messages) in enumerate(every, start=1):
+        reading.add(number, messages, repr(name))
+
+
+def exchanges(
+    dialogues: Iterable[Sequence[Turn]], speaker: str = "", max_turns: int | None = None
+) -> list[Exchange]:
+    """Makes an exchange of each turn that answers another.
+
+    Neighbouring turns of others than whoever answers are one turn, with a space between them, so
+    that in any number of speakers whoever answers and the others take turns.
+
+    Args:
+        dialogues: Dialogues.
+        speaker: Whose turns are answers; those of all if empty.
+        max_turns: Largest number of turns before an answer, the last ones; all if None.
+
+    Returns:
+        The exchanges, in the order of the answers.
+
+    Raises:
+        ValueError: If the speaker answers nothing.
+
+    Example:
+
+    >>> talk = [Turn("Hi.", "A"), Turn("Hello!", "B"), Turn("Hey.", "C"), Turn("So?", "A")]
+    >>> exchanges([talk])[-1]
+    Exchange(turns=('Hi.', 'Hello! Hey.'), answer='So?')
+    >>> len(exchanges([talk], speaker="B"))
+    1
+    """
+    found = []
+    for dialogue in dialogues:
+        for place, (answer, own) in enumerate(dialogue):
+            if place and speaker in ("", own):
+                runs = groupby(dialogue[:place], key=lambda turn, own=own: turn.speaker == own)
+                turns = [" ".join(turn.text for turn in run) for _, run in runs]
+                found.append(Exchange(tuple(turns[-(max_turns or 0) :]), answer))
+    if not found:
+        raise ValueError(
+            f"Expected turns of the speaker {speaker!r} that answer others. Received: none."
+            if speaker
+            else "Expected at least one dialogue of two turns. Received: none."
+        )
+    return found
+
+
+class DialogueSplits(NamedTuple):
+    """The sides of a split.
+
+    Example:
+
+    >>> DialogueSplits([], [], []).test
+    []
+    """
+
+    train: list[tuple[Turn, ...]]
+    dev: list[tuple[Turn, ...]]
+    test: list[tuple[Turn, ...]]
+
+
+def split_dialogues(
+    dialogues: Sequence[tuple[Turn, ...]],
+    dev: int | float = 0.05,
+    test: int | float = 0.1,
+    seed: int = 0,
+) -> DialogueSplits:
+    """Parts dialogues into three sides. Dialogues of equal words, but for case, are on one side.
+
+    Args:
+        dialogues: The dialogues.
+        dev: Number or share of the dialogues that choose the best weights.
+        test: Number or share of the dialogues of the test.
+        seed: Seed of the draw: dialogues are drawn in the order of the SHA-256 of the seed and
+            their words.
+
+    Returns:
+        `DialogueSplits`, each side in the order of the dialogues.
+
+    Raises:
+        ValueError: If a size is out of range, or too few dialogues are left.
+
+    Example:
+
+    >>> some = [(Turn(f"{n // 2}?", "A"), Turn("Yes.", "B")) for n in range(40)]
+    >>> sides = split_dialogues(some, dev=0.1, test=0.2)
+    >>> [len(side) for side in sides], set(sides.train) & set(sides.test)
+    ([28, 4, 8], set())
+    """
+    check_size("seed", seed)
+
+    def words(index: int) -> tuple[str, ...]:
+        return _words(dialogues[index])
+
+    def drawn(group: list[int]) -> bytes:
+        text = f"{seed}\n{words(group[0])}"
+        return hashlib.sha256(text.encode("utf-8", "replace")).digest()
+
+    count = len(dialogues)
+    groups = sorted(together(range(count), lambda index: [words(index)]), key=drawn)
+    sides = []
+    for name, share in (("test", test), ("dev", dev)):
+        size = as_count(name, share, count)
+        size = max(size, 1) if share else 0
+        taken, groups, _ = draw(groups, size, size)
+        if size and not taken:
+            raise ValueError(
+                f"Expected dialogues for `{name}`={share}. Received: {many(count, 'dialogue')}, "
+                "of which none is left for it. Give more dialogues."
+            )
+        sides.append(taken)
+    if not groups:
+        raise ValueError(
+            f"Expected dialogues to learn from. Received: {many(count, 'dialogue')}, all of them "
+            f"for dev={dev} and test={test}."
+        )
+    test_side, dev_side, train_side = (
+        [dialogues[index] for index in sorted(chain.from_iterable(side))]
+        for side in (*sides, groups)
+    )
+    return DialogueSplits(train_side, dev_side, test_side)
+
+
+def without(
+    dialogues: Iterable[tuple[Turn, ...]], others: Iterable[tuple[Turn, ...]]
+) -> list[tuple[Turn, ...]]:
+    """Returns the dialogues that no other one equals in words, but for case.
+
+    Args:
+        dialogues: The dialogues.
+        others: Those that must not be among them.
+
+    Example:
+
+    >>> without([(Turn("Hi.", "A"), Turn("Yes?", "B"))], [(Turn("hi.", "C"), Turn("yes?", "D"))])
+    []
+    """
+    known = set(map(_words, others))
+    return [dialogue for dialogue in dialogues if _words(dialogue) not in known]
+
+
+def _words(dialogue: Sequence[Turn]) -> tuple[str, ...]:
+    return tuple(turn.text.casefold() for turn in dialogue)

@@ -1,0 +1,318 @@
+"""Questions about texts with their answers, from SQuAD's JSON or JSON lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from keras_attn.records.items import Items
+from keras_attn.records.parallel import PROBLEMS, LineProblem
+from keras_attn.records.reading import LineReading, Location, open_lines
+from keras_attn.records.splitting import check_size
+
+
+class TextAnswer(NamedTuple):
+    """An answer that is a part of a text.
+
+    Example:
+
+    >>> TextAnswer("Oslo", 4).start
+    4
+    """
+
+    text: str
+    """The answer."""
+    start: int
+    """Place of its first character in the text."""
+
+
+class AnsweredQuestion(NamedTuple):
+    """A question about a text, with its answers.
+
+    Example:
+
+    >>> AnsweredQuestion("Where?", "It is in Oslo.", (TextAnswer("Oslo", 9),)).answers[0].text
+    'Oslo'
+    """
+
+    question: str
+    """The question."""
+    text: str
+    """The text that answers it."""
+    answers: tuple[TextAnswer, ...]
+    """Answers that are right; none if the text does not answer the question."""
+    title: str = ""
+    """Title of the article that the text is from."""
+    name: str = ""
+    """Name of the question."""
+
+
+@dataclass(frozen=True)
+class AnsweredQuestions(Items[AnsweredQuestion]):
+    """Questions with answers, and what was read of the file.
+
+    Example:
+
+    >>> question = AnsweredQuestion("Where?", "In Oslo.", (TextAnswer("Oslo", 3),), "Norway")
+    >>> AnsweredQuestions([question], "a.json").summary()
+    'a.json: 1 question about 1 text of 1 article'
+    """
+
+    questions: list[AnsweredQuestion]
+    """The questions."""
+    where: str = "given"
+    """Where they are from."""
+    moved: int = 0
+    """Answers that did not stand where the file said, but somewhere else in the text."""
+    skipped: int = 0
+    """Questions that were left out."""
+    problems: list[LineProblem] = field(default_factory=list, repr=False)
+    """What was wrong with them."""
+
+    def summary(self) -> str:
+        """Returns what was read, in words."""
+        texts = len({q.text for q in self.questions})
+        articles = len({q.title for q in self.questions})
+        found = (
+            f"{self.where}: {len(self.questions):,} question{'s' * (len(self.questions) != 1)} "
+            f"about {texts:,} text{'s' * (texts != 1)} of {articles:,} "
+            f"article{'s' * (articles != 1)}"
+        )
+        without = sum(not q.answers for q in self.questions)
+        notes = [
+            (without, "without an answer"),
+            (self.moved, "answers stood elsewhere in their text"),
+            (self.skipped, "bad questions were left out"),
+        ]
+        return "; ".join([found, *(f"{count:,} {words}" for count, words in notes if count)])
+
+
+class _QuestionReading(LineReading):
+    kinds = {  # noqa: RUF012
+        **PROBLEMS,
+        "answer": "with an answer that is not in its text",
+        "squad": "that are not as SQuAD has them",
+    }
+    moved = 0
+
+
+def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions:
+    """Reads questions about texts with their answers.
+
+    | file | questions |
+    |---|---|
+    | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none |
+    | `*.json` | SQuAD 1.1 or 2.0: `data`, `paragraphs`, `qas` |
+
+    An answer that does not stand where the file says is looked for in the text; the nearest place
+    is taken.
+
+    Args:
+        path: The file, in UTF-8, plain or gzipped (`*.gz`).
+        on_error: `"error"`: bad questions are errors; `"skip"`: they are left out and counted.
+
+    Returns:
+        `AnsweredQuestions`.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file has no question, or is not as it should be; or an answer is not in
+            its text.
+
+    Example:
+
+    >>> import pathlib
+    >>> import tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "some.jsonl")
+    >>> _ = path.write_text('{"question": "Where?", "text": "In Oslo.", "answers": ["Oslo"]}')
+    >>> read_questions(path)[0].answers
+    (TextAnswer(text='Oslo', start=3),)
+    """  # noqa: E501  a table
+    where = os.fspath(path)
+    if not os.path.isfile(os.path.expanduser(where)):
+        raise FileNotFoundError(
+            f"Expected a file of questions with answers. Received: {where}, which is none."
+        )
+    reading = _QuestionReading(where, on_error)
+    with open_lines(os.path.expanduser(where)) as lines:
+        if where.lower().removesuffix(".gz").endswith(".json"):
+            questions = list(_of_squad(lines, reading))
+        else:
+            questions = list(_of_lines(lines, reading))
+    reading.refuse(len(questions), "questions with answers in their texts", "question")
+    return AnsweredQuestions(
+        questions, where, reading.moved, len(reading.problems), reading.problems
+    )
+
+
+def _of_lines(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[AnsweredQuestion]:
+    for number, record in reading.records(lines):
+        name = str(record.get("id", f"line {number}"))
+        key = "text" if "text" in record else "context"
+        missing = [k for k in ("question", key, "answers") if k not in record]
+        if missing:
+            reading.no_key(number, record, missing[0])
+            continue
+        found = _question(record, record[key], str(record.get("title", name)), name)
+        if isinstance(found, str):
+            reading.problem(number, "answer" if "answer" in found else "type", found)
+        else:
+            reading.moved += found[1]
+            yield found[0]
+
+
+def _of_squad(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[AnsweredQuestion]:
+    raw = b"\n".join(lines)
+    reading.lines = raw.count(b"\n") + 1
+    try:
+        articles = json.loads(raw.decode("utf-8"))["data"]
+        every = [
+            (qa, paragraph["context"], str(article.get("title", i)))
+            for i, article in enumerate(articles)
+            for paragraph in article["paragraphs"]
+            for qa in paragraph["qas"]
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{reading.where}: expected SQuAD's JSON, data with paragraphs with qas. Received: "
+            f"{type(error).__name__} ({error}). Files with an object on each line end in .jsonl."
+        ) from error
+    for number, (qa, text, title) in enumerate(every, start=1):
+        name = str(qa.get("id", number)) if isinstance(qa, dict) else str(number)
+        found = _question(qa, text, title, name)
+        if isinstance(found, str):
+            reading.problem(number, "answer" if "answer" in found else "squad", found)
+        else:
+            reading.moved += found[1]
+            yield found[0]
+
+
+def _question(record: Any, text: Any, title: str, name: str) -> tuple[AnsweredQuestion, int] | str:
+    """A question and how many of its answers were moved; or what is wrong with it."""
+    if not isinstance(record, dict) or not isinstance(text, str):
+        return f"question {name!r} has no text"
+    question = record.get("question")
+    given = record.get("answers", [])
+    if not isinstance(question, str) or not isinstance(given, list):
+        return f"question {name!r} is not a string with a list"
+    answers, moved = [], 0
+    for answer in [] if record.get("is_impossible") else given:
+        if isinstance(answer, dict):
+            words = answer.get("text")
+            start = answer.get("start", answer.get("answer_start"))
+        else:
+            words, start = answer, None
+        if not isinstance(words, str) or not words.strip():
+            return f"question {name!r} has an answer that is not a text"
+        exact = isinstance(start, int) and text[start : start + len(words)] == words and start >= 0
+        place = start if exact else _nearest(text, words, start)
+        if place is None:
+            return f"question {name!r} has the answer {words[:60]!r}, which is not in its text"
+        moved += not exact and start is not None
+        answers.append(TextAnswer(words, place))
+    return AnsweredQuestion(question, text, tuple(answers), title, name), moved
+
+
+def _nearest(text: str, words: str, start: Any) -> int | None:
+    """The place of some words that is nearest to a given one."""
+    wanted = start if isinstance(start, int) else 0
+    places = []
+    at = text.find(words)
+    while at >= 0:
+        places.append(at)
+        at = text.find(words, at + 1)
+    return min(places, key=lambda place: abs(place - wanted), default=None)
+
+
+def checked_questions(examples: Iterable[Any]) -> list[AnsweredQuestion]:
+    """Checks examples of question answering.
+
+    Args:
+        examples: `AnsweredQuestion`s, or tuples (question, text, answers), whose answers are
+            strings or (string, start) pairs.
+
+    Returns:
+        A list of `AnsweredQuestion`s.
+
+    Raises:
+        TypeError: If an example is of another kind.
+        ValueError: If an answer is not in its text.
+
+    Example:
+
+    >>> checked_questions([("Where?", "In Oslo.", ["Oslo"])])[0].answers
+    (TextAnswer(text='Oslo', start=3),)
+    """
+    found = []
+    for i, example in enumerate(examples):
+        if isinstance(example, AnsweredQuestion):
+            found.append(example)
+            continue
+        parts = [] if isinstance(example, str) else list(example)
+        if len(parts) != 3 or not all(isinstance(part, str) for part in parts[:2]):
+            raise TypeError(
+                "Expected tuples of a question, a text and a list of answers. Received: "
+                f"{example!r:.100} as example {i}."
+            )
+        question, text, answers = parts
+        given = [
+            {"text": a[0], "start": a[1]} if isinstance(a, tuple) and len(a) == 2 else a
+            for a in answers
+        ]
+        made = _question({"question": question, "answers": given}, text, str(i), str(i))
+        if isinstance(made, str):
+            raise ValueError(f"Expected answers that are in their texts. Received: {made}.")
+        found.append(made[0])
+    return found
+
+
+def split_questions(
+    questions: Sequence[AnsweredQuestion], share: float | int, seed: int = 0
+) -> tuple[list[AnsweredQuestion], list[AnsweredQuestion]]:
+    """Parts questions into two sides; those of an article are on one side.
+
+    Args:
+        questions: The questions.
+        share: Share of the articles on the second side, about; or, if an integer, their number.
+        seed: Seed of the draw: an article is drawn by the SHA-256 of the seed and its title, and
+            the lowest ones are on the second side.
+
+    Returns:
+        Both sides, in the order of the questions.
+
+    Raises:
+        ValueError: If the share is not between 0 and 1, or the number not between 0 and that of
+            the articles.
+
+    Example:
+
+    >>> some = [AnsweredQuestion("?", "a", (), str(n // 5)) for n in range(100)]
+    >>> first, second = split_questions(some, 0.3)
+    >>> len(first) + len(second), {q.title for q in first} & {q.title for q in second}
+    (100, set())
+    >>> [len(side) for side in split_questions(some, 4)]
+    [80, 20]
+    """
+    check_size("seed", seed)
+    drawn = {
+        title: hashlib.sha256(f"{seed}\n{title}".encode("utf-8", "replace")).digest()
+        for title in {question.title for question in questions}
+    }
+    if isinstance(share, int):
+        if not 0 < share < len(drawn):
+            raise ValueError(
+                f"Expected a number of articles above 0 and below {len(drawn)}. Received: {share}."
+            )
+        second = set(sorted(drawn, key=drawn.get)[:share])
+    elif not 0 < share < 1:
+        raise ValueError(f"Expected `share` to be above 0 and below 1. Received: {share!r}.")
+    else:
+        second = {t for t, d in drawn.items() if int.from_bytes(d[:6], "big") < share * 2**48}
+    sides: tuple[list[AnsweredQuestion], list[AnsweredQuestion]] = ([], [])
+    for question in questions:
+        sides[question.title in second].append(question)
+    return sides

@@ -1,0 +1,221 @@
+"""Pairs of texts with a number, such as how similar they are: readers, checks and splits."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from keras_attn.records.columns import read_columns
+from keras_attn.records.items import Items
+from keras_attn.records.labelled_splits import split_labelled
+from keras_attn.records.labelled_texts import LabelledText
+from keras_attn.records.parallel import PROBLEMS, LineProblem, describe_problems, many
+from keras_attn.records.reading import LineReading, Location, is_blank
+from keras_attn.records.tables import Column
+
+_KINDS = {**PROBLEMS, "empty": "with an empty text", "score": "without a number"}
+
+
+class ScoredPair(NamedTuple):
+    """Two texts and a number.
+
+    Example:
+
+    >>> ScoredPair("A dog runs.", "A dog is running.", 4.8).score
+    4.8
+    """
+
+    first: str
+    second: str
+    score: float
+    """Such as how similar they are."""
+
+
+@dataclass(frozen=True)
+class ScoredPairs(Items[ScoredPair]):
+    """The pairs of a file, in its order, and an account of what was left out.
+
+    Example:
+
+    >>> print(ScoredPairs([ScoredPair("a", "b", 2.5)], "a.csv").summary())
+    a.csv: 1 pair, scores from 2.5 to 2.5.
+    """
+
+    examples: list[ScoredPair]
+    where: str = "pairs"
+    problems: list[LineProblem] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """The number of pairs and the range of their scores, with the first bad lines."""
+        scores = [example.score for example in self.examples]
+        text = f"{self.where}: {many(len(scores), 'pair')}"
+        if scores:
+            text += f", scores from {min(scores):g} to {max(scores):g}"
+        if self.problems:
+            text += f". Left out: {describe_problems(self.problems, kinds=_KINDS)}"
+        return f"{text}."
+
+
+class _Reading(LineReading):
+    kinds = _KINDS
+
+    def __init__(self, where: str, on_error: str):
+        super().__init__(where, on_error)
+        self.examples: list[ScoredPair] = []
+
+    def add(self, number: int, first: str | None, second: str | None, score: Any) -> None:
+        """A line's texts and number; None where that has its problem already."""
+        before = len(self.problems)
+        texts = []
+        for name, text in (("first text", first), ("second text", second)):
+            if text is None:
+                continue
+            texts.append(text.strip())
+            if is_blank(text):
+                self.problem(number, "empty", f"the {name} is empty")
+        value = math.nan
+        if isinstance(score, str):
+            with contextlib.suppress(ValueError):
+                value = float(score.strip())
+        elif isinstance(score, int | float) and not isinstance(score, bool):
+            value = float(score)
+        if score is not None and not math.isfinite(value):
+            self.problem(number, "score", f"{score!r:.60} is not a number")
+        if len(texts) == 2 and score is not None and len(self.problems) == before:
+            self.examples.append(ScoredPair(texts[0], texts[1], value))
+
+
+def read_scored_pairs(
+    path: Location,
+    first: Column = "sentence1",
+    second: Column = "sentence2",
+    score: Column = "score",
+    format: str = "auto",
+    *,
+    delimiter: str | None = None,
+    on_error: str = "error",
+) -> ScoredPairs:
+    r"""Read pairs of texts with a number.
+
+    The formats are those of `read_labelled`, guessed from the end of the file's name. If all
+    columns are numbers, the file has no header, and its rows may have further cells: the files of
+    the STS Benchmark, which are tab-separated though they are named `*.csv`, are
+    `read_scored_pairs("sts-train.csv", 5, 6, 4, format="tsv")`.
+
+    Args:
+        path: The file, plain or gzipped.
+        first: Name of the column of the first texts, or its number (from 0); key of the JSON
+            object.
+        second: The same of the second texts.
+        score: The same of the numbers.
+        format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
+        delimiter: The one character between cells. Default: a comma in `"csv"`, a tab in `"tsv"`.
+        on_error: `"error"`: lines that give no pair are a ValueError, one for all of them.
+            `"skip"`: they are left out, and listed in `problems`.
+
+    Returns:
+        A `ScoredPairs`.
+
+    Raises:
+        OSError: The file is not there or cannot be read.
+        ValueError: A line gives no pair: an empty text, something else than a finite number, or as
+            in `read_labelled`.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "some.tsv")
+    >>> with open(path, "w", encoding="utf-8") as file:
+    ...     _ = file.write("x\t3.5\tA dog.\tA hound.\n")
+    >>> read_scored_pairs(path, 2, 3, 1)[0]
+    ScoredPair(first='A dog.', second='A hound.', score=3.5)
+    """
+    path = os.path.expanduser(path)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(
+            f"Expected a file of scored pairs. Received: {path}, which is none."
+        )
+    columns = {"first": first, "second": second, "score": score}
+    reading = _Reading(os.fspath(path), on_error)
+    rows = read_columns(path, columns, reading, format, delimiter, texts=("first", "second"))
+    for number, row in rows:
+        reading.add(number, row["first"], row["second"], row["score"])
+    reading.refuse(len(reading.examples), "two texts and a number on each line", "pair")
+    return ScoredPairs(reading.examples, reading.where, reading.problems)
+
+
+def checked_scored_pairs(examples: Iterable[Any]) -> list[ScoredPair]:
+    """Checks pairs with a number.
+
+    Args:
+        examples: `ScoredPair`s, or tuples ((first, second), score) or (first, second, score).
+
+    Returns:
+        A list of `ScoredPair`s.
+
+    Raises:
+        ValueError: If an example is something else, or there is none.
+
+    Example:
+
+    >>> checked_scored_pairs([(("a", "b"), 2)])
+    [ScoredPair(first='a', second='b', score=2.0)]
+    """
+    found = []
+    for i, example in enumerate(examples):
+        parts = list(example) if isinstance(example, tuple | list) else []
+        if len(parts) == 2 and isinstance(parts[0], tuple | list):
+            parts = [*parts[0], parts[1]]
+        texts = len(parts) == 3 and all(isinstance(part, str) for part in parts[:2])
+        if not texts or isinstance(parts[2], bool | str) or not _is_finite(parts[2]):
+            raise ValueError(
+                "Expected pairs of strings with a finite number, ((first, second), score). "
+                f"Received: {example!r:.100} at position {i}."
+            )
+        found.append(ScoredPair(parts[0], parts[1], float(parts[2])))
+    if not found:
+        raise ValueError("Expected at least one pair. Received: none.")
+    return found
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except TypeError:
+        return False
+
+
+def split_scored_pairs(
+    examples: Sequence[ScoredPair], dev: int | float = 0.1, seed: int = 0, apart: bool = True
+) -> tuple[list[ScoredPair], list[ScoredPair]]:
+    """Parts pairs at random; the same pair, turned around too, is on one side.
+
+    Args:
+        examples: The pairs.
+        dev: Number or share of the second side.
+        seed: Any integer.
+        apart: As in `split_labelled`.
+
+    Returns:
+        Both sides.
+
+    Raises:
+        ValueError: As in `split_labelled`.
+
+    Example:
+
+    >>> pairs = [ScoredPair(f"word {chr(97 + i)}", "b", i) for i in range(20)]
+    >>> [len(side) for side in split_scored_pairs(pairs, 0.2)]
+    [16, 4]
+    """
+    # The number of the example stands for its group, by which it is found again.
+    labelled = [LabelledText(x.first, "", str(i), x.second) for i, x in enumerate(examples)]
+    splits = split_labelled(labelled, dev, 0, seed, apart=apart)
+    train, held_out = (
+        [examples[int(x.group)] for x in side] for side in (splits.train, splits.dev)
+    )
+    return train, held_out

@@ -1,0 +1,260 @@
+"""Sentences whose words have labels, from CoNLL columns or JSON lines."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from keras_attn.records.items import Items
+from keras_attn.records.parallel import PROBLEMS, LineProblem
+from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
+from keras_attn.records.splitting import check_size
+
+_JSON = (".jsonl", ".ndjson", ".json")
+_DOCUMENT = "-DOCSTART-"
+
+
+class TaggedText(NamedTuple):
+    """Words with a label for each.
+
+    Example:
+
+    >>> TaggedText(("Ada", "codes"), ("B-PER", "O")).labels
+    ('B-PER', 'O')
+    """
+
+    words: tuple[str, ...]
+    """The words."""
+    labels: tuple[str, ...]
+    """A label for each word."""
+
+
+@dataclass(frozen=True)
+class TaggedTexts(Items[TaggedText]):
+    """Sentences with labels, and what was read of the file.
+
+    Example:
+
+    >>> TaggedTexts([TaggedText(("Ada",), ("B-PER",))], "a.txt").summary()
+    'a.txt: 1 sentence of 1 word, labels B-PER 1'
+    """
+
+    texts: list[TaggedText]
+    """The sentences."""
+    where: str = "given"
+    """Where they are from."""
+    skipped: int = 0
+    """Bad lines that were left out."""
+    problems: list[LineProblem] = field(default_factory=list, repr=False)
+    """What was wrong with them."""
+
+    def summary(self) -> str:
+        """Returns what was read, in words."""
+        counts = Counter(label for text in self.texts for label in text.labels)
+        words = sum(counts.values())
+        some = ", ".join(f"{label} {n:,}" for label, n in counts.most_common(12))
+        more = f", {len(counts) - 12} more" if len(counts) > 12 else ""
+        skipped = f"; {self.skipped:,} bad lines were left out" if self.skipped else ""
+        return (
+            f"{self.where}: {len(self.texts):,} sentence{'s' * (len(self.texts) != 1)} of "
+            f"{words:,} word{'s' * (words != 1)}, labels {some}{more}{skipped}"
+        )
+
+
+class _TaggedReading(LineReading):
+    kinds = {  # noqa: RUF012
+        **PROBLEMS,
+        "columns": "without a word and a label",
+        "lengths": "with words and labels of unequal number",
+    }
+
+
+def read_tagged(
+    path: Location, word_column: int = 0, label_column: int = -1, on_error: str = "error"
+) -> TaggedTexts:
+    """Reads sentences whose words have labels.
+
+    | file | sentences |
+    |---|---|
+    | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line, with lists under `words` and `labels` |
+    | any other | CoNLL columns: a word and its label on each line, parted by white space or tabs; blank lines part the sentences, and lines that begin with `-DOCSTART-` or `# ` are passed over |
+
+    Files are UTF-8, plain or gzipped (`*.gz`).
+
+    Args:
+        path: The file.
+        word_column: Column of the words, from 0; negative numbers count from the end.
+        label_column: Column of the labels.
+        on_error: `"error"`: bad lines are errors; `"skip"`: their sentences are left out and the
+            lines are counted.
+
+    Returns:
+        `TaggedTexts`.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file has no sentence, or lines without such columns, words and labels of
+            unequal number, or lines that are not UTF-8 or not JSON.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "some.txt")
+    >>> _ = path.write_text("Ada NNP B-PER\\ncodes VBZ O\\n\\nTea NN O\\n")
+    >>> list(read_tagged(path))[0]
+    TaggedText(words=('Ada', 'codes'), labels=('B-PER', 'O'))
+    """  # noqa: E501  a table
+    if word_column == label_column:
+        raise ValueError(
+            "Expected different columns for words and labels. Received: word_column="
+            f"{word_column}, label_column={label_column}."
+        )
+    where = os.fspath(path)
+    if not os.path.isfile(os.path.expanduser(where)):
+        raise FileNotFoundError(
+            f"Expected a file of words with labels. Received: {where}, which is none."
+        )
+    reading = _TaggedReading(where, on_error)
+    with open_lines(os.path.expanduser(where)) as lines:
+        if where.lower().removesuffix(".gz").endswith(_JSON):
+            texts = list(_of_objects(lines, reading))
+        else:
+            texts = list(_of_columns(lines, reading, word_column, label_column))
+    reading.refuse(len(texts), "a word and a label on each line", "sentence")
+    skipped = len({problem.line for problem in reading.problems})
+    return TaggedTexts(texts, where, skipped, reading.problems)
+
+
+def _of_columns(
+    lines: Iterator[bytes], reading: LineReading, word_column: int, label_column: int
+) -> Iterator[TaggedText]:
+    words: list[str] = []
+    labels: list[str] = []
+    bad = False
+    least = max(c + 1 if c >= 0 else -c for c in (word_column, label_column))
+    for number, raw in enumerate(lines, start=1):
+        reading.lines = number
+        line = reading.decode(number, raw, "line")
+        if line is None:
+            bad = True
+            continue
+        if is_blank(line) or line.startswith((_DOCUMENT, "# ")):
+            if words and not bad:
+                yield TaggedText(tuple(words), tuple(labels))
+            words, labels, bad = [], [], False
+            continue
+        # Words may have spaces such as U+00A0 in them, if tabs part the columns.
+        cells = line.split("\t") if "\t" in line else line.split()
+        if len(cells) < max(least, 2) or not cells[word_column] or not cells[label_column].strip():
+            reading.problem(number, "columns", f"{len(cells)} columns in {line[:60]!r}")
+            bad = True
+            continue
+        words.append(cells[word_column])
+        labels.append(cells[label_column].strip())
+    if words and not bad:
+        yield TaggedText(tuple(words), tuple(labels))
+
+
+def _of_objects(lines: Iterator[bytes], reading: LineReading) -> Iterator[TaggedText]:
+    for number, record in reading.records(lines):
+        sides = []
+        for key in ("words", "labels"):
+            if key not in record:
+                reading.no_key(number, record, key)
+            elif not _are_strings(record[key]):
+                reading.problem(number, "type", f"{key!r} is not a list of strings with characters")
+            else:
+                sides.append(tuple(record[key]))
+        if len(sides) < 2:
+            continue
+        words, labels = sides
+        if len(words) != len(labels):
+            what = f"{len(words)} words and {len(labels)} labels"
+            reading.problem(number, "lengths", what)
+        elif words:
+            yield TaggedText(words, labels)
+
+
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(x, str) and x for x in value)
+
+
+def checked_tagged(examples: Iterable[Any]) -> list[TaggedText]:
+    """Checks examples of tagging.
+
+    Args:
+        examples: `TaggedText`s, or pairs of words and labels.
+
+    Returns:
+        A list of `TaggedText`s.
+
+    Raises:
+        TypeError: If an example is not a pair of lists of strings.
+        ValueError: If there are not as many labels as words.
+
+    Example:
+
+    >>> checked_tagged([(["Ada"], ["B-PER", "O"])])
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected a label for each word. Received: 2 labels for 1 words in example 0.
+    """
+    found = []
+    for i, example in enumerate(examples):
+        parts = list(example) if isinstance(example, tuple | list) else []
+        if len(parts) != 2 or not all(_is_row(part) for part in parts):
+            raise TypeError(
+                "Expected pairs of a list of words and a list of labels. Received: "
+                f"{example!r:.100} as example {i}."
+            )
+        words, labels = map(tuple, parts)
+        if len(words) != len(labels):
+            raise ValueError(
+                f"Expected a label for each word. Received: {len(labels)} labels for {len(words)} "
+                f"words in example {i}."
+            )
+        found.append(TaggedText(words, labels))
+    return found
+
+
+def _is_row(part: Any) -> bool:
+    return (
+        isinstance(part, Sequence)
+        and not isinstance(part, str | bytes)
+        and all(isinstance(x, str) for x in part)
+    )
+
+
+def split_tagged(
+    texts: Sequence[TaggedText], share: float, seed: int = 0
+) -> tuple[list[TaggedText], list[TaggedText]]:
+    """Parts sentences into two sides; sentences with the same words are on one side.
+
+    Args:
+        texts: The sentences.
+        share: Share of the second side, drawn by the words of each sentence.
+        seed: Seed of the draw.
+
+    Returns:
+        Both sides, in the order of the texts.
+
+    Example:
+
+    >>> texts = [TaggedText((str(n),), ("O",)) for n in range(100)]
+    >>> first, second = split_tagged(texts, 0.2)
+    >>> len(first) + len(second), 5 < len(second) < 40
+    (100, True)
+    """
+    check_size("seed", seed)
+    if not 0 < share < 1:
+        raise ValueError(f"Expected `share` to be above 0 and below 1. Received: {share!r}.")
+    sides: tuple[list[TaggedText], list[TaggedText]] = ([], [])
+    for text in texts:
+        words = "\x00".join(text.words).encode("utf-8", "replace")
+        drawn = hashlib.sha256(f"{seed}\n".encode() + words).digest()
+        sides[int.from_bytes(drawn[:6], "big") < share * 2**48].append(text)
+    return sides

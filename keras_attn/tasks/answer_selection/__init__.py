@@ -1,0 +1,1 @@
+"""Answer selection: a question and many candidates, ranked."""

@@ -1,0 +1,363 @@
+"""Answers that are found, how well they are found, and pairs to train rerankers on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_attn.fields import ODD_TEXTS, checked_texts
+from keras_attn.metrics import RankingReport, ranks_of, score_ranks
+from keras_attn.records import ScoredPair
+from keras_attn.records.selection_questions import checked_selection_questions
+from keras_attn.tasks.answer_selection.index import AnswerIndex, best
+from keras_attn.tasks.answer_selection.settings import AnswerSelectionTest, AnswerSelectionUse
+from keras_attn.tasks.similarity.scorer import SimilarityScorer
+from keras_attn.tasks.text_vectors import TextVectors
+
+_SURE = 1e-5  # scores that are this far apart are in the same order on every machine
+
+
+class FoundAnswer(NamedTuple):
+    """An answer that was found.
+
+    Example:
+
+    >>> FoundAnswer("In Oslo.", 0.75, 3).answer
+    'In Oslo.'
+    """
+
+    answer: str
+    """The answer."""
+    score: float
+    """By vectors a cosine; by words BM25; by both from 0 to 1; after a reranker its score."""
+    number: int
+    """Its place among the answers of the task, or among the candidates of the question, from 0."""
+
+
+class AnswerSelectionPredictions(TextVectors):
+    """The predictions of answer selection: a base class of `AnswerSelector`."""
+
+    answers: tuple[str, ...]
+    _index: AnswerIndex | None = None
+    _reranker: tuple[str, Any] = ("", None)
+
+    def predict(
+        self,
+        questions: str | Iterable[str],
+        top_k: int = AnswerSelectionUse.top_k,
+        by: str = AnswerSelectionUse.by,
+        lexical_weight: float | None = None,
+        reranker: SimilarityScorer | str = "",
+        rerank_depth: int | None = None,
+        candidates: Sequence[Sequence[str]] | None = None,
+        batch_size: int = AnswerSelectionUse.batch_size,
+    ) -> list[FoundAnswer] | list[list[FoundAnswer]]:
+        """Finds the best answers to questions.
+
+        Answers are searched by vectors, by words, or by both; the best of them may then be scored
+        anew by a model that reads question and answer at once.
+
+        Args:
+            questions: A question, or a list of them.
+            top_k: How many answers are found for each; all if there are fewer.
+            by: `"vectors"`: cosines. `"words"`: BM25, see `WordScores`. `"both"`: the weighted mean
+                of both, each scaled to 0 to 1 over the candidates of the question.
+            lexical_weight: Weight w of the words in `w * words + (1 - w) * vectors`, for
+                `by="both"`; 0.5 if None.
+            reranker: A `SimilarityScorer`, such as one of `kind="cross"`, or its file.
+            rerank_depth: How many answers it scores for each question, at least `top_k`; 20 if
+                None.
+            candidates: For each question the answers to choose from, instead of those of the task.
+                How rare a word is, is then counted over all different candidates of the call.
+            batch_size: Texts computed at a time.
+
+        Returns:
+            A list of `FoundAnswer`s, the best first; a list of lists for a list of questions.
+
+        Raises:
+            ImportError: If words are searched and `bm25s` is not installed.
+            TypeError: If an input is not a string.
+            ValueError: If a setting is unknown or out of range, or candidates are not as many as
+                questions.
+        """
+        one = isinstance(questions, str)
+        asked = checked_texts([questions] if one else questions)
+        use = _use(
+            top_k=top_k, by=by, lexical_weight=lexical_weight, reranker=reranker,
+            rerank_depth=rerank_depth, batch_size=batch_size,
+        )  # fmt: skip
+        if 0 < use.depth < top_k:
+            raise ValueError(
+                f"`rerank_depth` must be at least `top_k`. Received: {use.depth} and {top_k}."
+            )
+        if candidates is not None:
+            candidates = _checked_candidates([candidates] if one else candidates, len(asked))
+        found = []
+        for own, scores in self._searched(asked, candidates, use, reranker):
+            numbers = best(scores, top_k).tolist()
+            found.append([FoundAnswer(own[i], float(scores[i]), i) for i in numbers])
+        return found[0] if one else found
+
+    def _searched(
+        self,
+        questions: Sequence[str],
+        candidates: Sequence[Sequence[str]] | None,
+        use: AnswerSelectionUse,
+        reranker: Any = None,
+    ) -> Iterator[tuple[Sequence[str], np.ndarray]]:
+        """The candidates of each question with their scores."""
+        if use.depth:
+            reranker = self._loaded(reranker)
+        embed = self._embedder(use.batch_size)
+        members = None
+        if candidates is None:
+            if self._index is None:
+                self._index = AnswerIndex(self.answers, embed)
+            index = self._index
+        else:
+            index = AnswerIndex(dict.fromkeys(text for own in candidates for text in own), embed)
+            members = [np.array([index.places[text] for text in own], int) for own in candidates]
+        found = index.scores(questions, use.by, use.weight, members)
+        for i, (question, scores) in enumerate(zip(questions, found, strict=True)):
+            own = self.answers if candidates is None else candidates[i]
+            if use.depth:
+                scores = _reranked(reranker, question, own, scores, use)
+            yield own, scores
+
+    def _embedder(self, batch_size: int) -> Callable[[Sequence[str]], np.ndarray]:
+        return lambda texts: self.embed(texts, batch_size, normalize=True)
+
+    def _loaded(self, reranker: Any) -> SimilarityScorer:
+        if isinstance(reranker, SimilarityScorer):
+            return reranker
+        if self._reranker[0] != str(reranker):
+            self._reranker = str(reranker), SimilarityScorer.load(reranker)
+        return self._reranker[1]
+
+    # Figures
+
+    def ranks(
+        self,
+        examples: Iterable[Any],
+        by: str = AnswerSelectionUse.by,
+        lexical_weight: float | None = None,
+        reranker: SimilarityScorer | str = "",
+        rerank_depth: int | None = None,
+        batch_size: int = AnswerSelectionUse.batch_size,
+    ) -> list[np.ndarray]:
+        """Finds the ranks of the right answers; the others are as in `evaluate`.
+
+        Args:
+            examples: As in `evaluate`.
+            by: As in `predict`.
+            lexical_weight: As in `predict`.
+            reranker: As in `predict`.
+            rerank_depth: As in `predict`.
+            batch_size: As in `predict`.
+
+        Returns:
+            For each question the ranks of its right answers from 1, in rising order; equal scores
+            share the mean of their ranks.
+
+        Raises:
+            ValueError: As in `evaluate`.
+        """
+        checked = checked_selection_questions(examples)
+        own = [x.candidates for x in checked]
+        if any(own) != all(own):
+            raise ValueError(
+                "Expected candidates with each example, or with none. Received: "
+                f"{sum(map(bool, own))} of {len(own)} examples with candidates."
+            )
+        places = {answer: i for i, answer in enumerate(self.answers)}
+        for x in [] if all(own) else checked:
+            missing = [answer for answer in x.answers if answer not in places]
+            if missing:
+                raise ValueError(
+                    "Expected right answers that are among those to choose from. Received: "
+                    f"{missing[0]!r:.80}, which is not, for {x.question!r:.80}. Add it to "
+                    "`answers`, or give each question candidates of its own."
+                )
+        use = _use(
+            by=by, lexical_weight=lexical_weight, reranker=reranker, rerank_depth=rerank_depth,
+            batch_size=batch_size,
+        )  # fmt: skip
+        asked = [x.question for x in checked]
+        found = self._searched(asked, own if all(own) else None, use, reranker)
+        ranks = []
+        for x, (texts, scores) in zip(checked, found, strict=True):
+            at = texts.index if x.candidates else places.__getitem__
+            ranks.append(ranks_of(scores, [at(answer) for answer in x.answers]))
+        return ranks
+
+    def evaluate(
+        self,
+        examples: Iterable[Any],
+        by: str = AnswerSelectionUse.by,
+        lexical_weight: float | None = None,
+        reranker: SimilarityScorer | str = "",
+        rerank_depth: int | None = None,
+        batch_size: int = AnswerSelectionUse.batch_size,
+        num_bootstrap: int = AnswerSelectionTest.num_bootstrap,
+        seed: int = 0,
+    ) -> RankingReport:
+        """Measures where right answers are ranked.
+
+        Answers that a reranker does not score follow those that it scores, in their order.
+
+        Args:
+            examples: `SelectionQuestion`s, or tuples of a question, its right answer or a list of
+                them, and perhaps a list of candidates. Without these all answers of the task are
+                candidates.
+            by: As in `predict`.
+            lexical_weight: As in `predict`.
+            reranker: As in `predict`.
+            rerank_depth: As in `predict`.
+            batch_size: As in `predict`.
+            num_bootstrap: Samples for the interval; 0 computes none.
+            seed: Seed of these samples.
+
+        Returns:
+            A `RankingReport`: mean reciprocal rank, average precision and recall. `print` shows it.
+
+        Raises:
+            ImportError: As in `predict`.
+            ValueError: If an example is something else, there is none, a right answer is not among
+                the candidates, or a setting is wrong.
+        """
+        ranks = self.ranks(examples, by, lexical_weight, reranker, rerank_depth, batch_size)
+        return score_ranks(ranks, num_bootstrap=num_bootstrap, seed=seed)
+
+    def pairs(
+        self,
+        examples: Iterable[Any],
+        negatives: int = AnswerSelectionUse.negatives,
+        by: str = AnswerSelectionUse.by,
+        lexical_weight: float | None = None,
+        batch_size: int = AnswerSelectionUse.batch_size,
+    ) -> list[ScoredPair]:
+        """Makes pairs of questions and answers that a reranker learns from.
+
+        Args:
+            examples: As in `evaluate`.
+            negatives: Wrong answers for each right one, the best that are found.
+            by: As in `predict`.
+            lexical_weight: As in `predict`.
+            batch_size: As in `predict`.
+
+        Returns:
+            For `SimilarityScorer`: right answers with the score 1, wrong ones with 0.
+
+        Raises:
+            ValueError: As in `evaluate`.
+        """
+        checked = checked_selection_questions(examples)
+        use = _use(by=by, lexical_weight=lexical_weight, negatives=negatives, batch_size=batch_size)
+        own = [x.candidates or self.answers for x in checked]
+        given = own if any(x.candidates for x in checked) else None
+        found = self._searched([x.question for x in checked], given, use)
+        pairs = []
+        for x, (texts, scores) in zip(checked, found, strict=True):
+            pairs += [ScoredPair(x.question, answer, 1.0) for answer in x.answers]
+            right = set(x.answers)
+            count = use.negatives * len(right)
+            ordered = [texts[i] for i in best(scores, count + len(right))]
+            wrong = [text for text in ordered if text not in right][:count]
+            pairs += [ScoredPair(x.question, text, 0.0) for text in wrong]
+        return pairs
+
+    # The command and the SavedModel
+
+    @staticmethod
+    def readable(result: Sequence[FoundAnswer]) -> str:
+        """Returns the answers to a question as the command writes them."""
+        rows = [{**found._asdict(), "score": round(found.score, 6)} for found in result]
+        return json.dumps(rows, ensure_ascii=False)
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        return {"text": ODD_TEXTS}
+
+    def expected(
+        self, examples: Mapping[str, Any], use: AnswerSelectionUse
+    ) -> dict[str, dict[str, Any]]:
+        """Returns what this object gives, as the SavedModel is to give it.
+
+        The order of answers is left out if two scores are nearly equal, as other machines may have
+        another order.
+        """
+        texts = examples["text"]
+        found = self.predict(texts, min(use.top_k + 1, len(self.answers)))
+        scores = np.array([[x.score for x in row] for row in found], "float32")
+        count = min(use.top_k, len(self.answers))
+        search: dict[str, Any] = {"scores": scores[:, :count]}
+        if self.policy.compute_dtype == "float32" and (-np.diff(scores) > _SURE).all():
+            search["answers"] = [[x.answer for x in row[:count]] for row in found]
+            search["numbers"] = np.array([[x.number for x in row[:count]] for row in found])
+        vectors = self.embed(texts, normalize=True)
+        return {"serving_default": search, "embed": {"vectors": vectors}}
+
+    def serve(self, tf: Any, use: AnswerSelectionUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the functions of the SavedModel.
+
+        Both take `text: string (B,)`. `serving_default` gives `answers: string (B, k)`, their
+        `scores: float32 (B, k)` and `numbers: int32 (B, k)`; `embed` gives `vectors: float32
+        (B, D)` of length 1.
+        """
+        encode, modules = self.field.to_graph(tf)
+        if self._index is None:
+            self._index = AnswerIndex(self.answers, self._embedder(use.batch_size))
+        # Variables, as constants make a graph of more than 2 GB, which cannot be saved.
+        index = tf.Module(name="index")
+        index.vectors = tf.Variable(self._index.vectors, trainable=False)
+        index.answers = tf.Variable(
+            tf.constant([answer.encode("utf-8") for answer in self.answers]), trainable=False
+        )
+        count = min(use.top_k, len(self.answers))
+
+        def embed(text):
+            return self.unit_vectors(self.encoded(*encode(text)))
+
+        def search(text):
+            cosines = tf.matmul(embed(text)["vectors"], index.vectors, transpose_b=True)
+            scores, numbers = tf.math.top_k(cosines, count)
+            answers = tf.gather(index.answers, numbers)
+            return {"answers": answers, "scores": scores, "numbers": numbers}
+
+        return {"serving_default": search, "embed": embed}, [*modules, index]
+
+
+def _use(**given: Any) -> AnswerSelectionUse:
+    """Settings of a search, checked; of a reranker that is an object its class stands there."""
+    if isinstance(given.get("reranker"), SimilarityScorer):
+        given["reranker"] = SimilarityScorer.__name__
+    return AnswerSelectionUse(**given)
+
+
+def _checked_candidates(given: Any, count: int) -> list[list[str]]:
+    found = [[own] if isinstance(own, str) else checked_texts(own) for own in given]
+    if len(found) != count or not all(found):
+        raise ValueError(
+            "Expected one candidate or more for each question. Received: "
+            f"{len(found)} lists for {count} questions, {sum(not own for own in found)} of them "
+            "empty."
+        )
+    return found
+
+
+def _reranked(
+    reranker: SimilarityScorer,
+    question: str,
+    answers: Sequence[str],
+    scores: np.ndarray,
+    use: AnswerSelectionUse,
+) -> np.ndarray:
+    """New scores of the best answers; the others stay behind these, in their order."""
+    first = best(scores, use.depth)
+    new = np.array(reranker.predict([(question, answers[i]) for i in first], use.batch_size))
+    behind = np.asarray(scores, "float64") - scores.max() + new.min() - 1
+    behind[first] = new
+    return behind

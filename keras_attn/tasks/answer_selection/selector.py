@@ -1,0 +1,356 @@
+"""Answer selection: a question in, the best of many answers out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import keras
+import numpy as np
+
+from keras_attn.batches import ScoredPairBatches
+from keras_attn.fields import checked_texts
+from keras_attn.models import paired_encoder, sentence_encoder
+from keras_attn.models.tensors import LoadReport
+from keras_attn.records import (
+    SelectionQuestion,
+    SelectionQuestions,
+    read_candidates,
+    read_selection_questions,
+    split_selection_questions,
+)
+from keras_attn.records.columns import numbered
+from keras_attn.records.reading import is_blank
+from keras_attn.records.selection_questions import checked_selection_questions
+from keras_attn.tasks.answer_selection.predictions import AnswerSelectionPredictions
+from keras_attn.tasks.answer_selection.settings import (
+    POOLINGS,
+    AnswerSelectionData,
+    AnswerSelectionTest,
+    AnswerSelectionUse,
+)
+from keras_attn.tasks.encoder_task import EncoderTask, EncoderTraining
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.task import Examples
+from keras_attn.tasks.task_run import Scored, TrainingRun
+from keras_attn.text import WordPieceTokenizer
+from keras_attn.training import InBatchCrossEntropy, num_data_shards
+
+
+class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
+    """A search for the answers to questions among those that it holds.
+
+        score = cosine(vector(question), vector(answer))
+
+    The vectors of the answers are computed once, when they are first needed. Answers may also be
+    searched by their words, by both, and scored anew by a second model; see `predict`. It learns
+    to tell the right answer of a question from the other answers of its batch.
+
+    `.model` is the plain Keras model from ids to `{"vectors": (B, D)}`.
+
+    References:
+        - [Henderson et al., 2017](https://arxiv.org/abs/1705.00652): answers of the batch as wrong
+          ones.
+        - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`.
+        answers: The answers to choose from; each is kept once.
+        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None.
+        max_length: Largest number of ids of a text, special tokens included.
+        pooling: `"average"` over all tokens, or `"first"`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class, or an answer is not a string.
+        ValueError: If there is no answer, one is empty, or a setting is unknown or out of range.
+
+    Example:
+
+    >>> examples = [("Where is the dog?", "The dog is in Oslo."), ("And the cat?", "In Rome.")]
+    >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
+    >>> data = {"vocabulary_size": 80, "max_length": 16}
+    >>> selector = AnswerSelector.create(examples, data, sizes)
+    >>> run = selector.fit(examples, epochs=8, learning_rate=0.01, verbose=0)
+    >>> selector.predict("Where is the dog?", top_k=1)[0].answer
+    'The dog is in Oslo.'
+    """
+
+    name = "answer-selection"
+    summary = "Find the answers to questions among many: by words, by vectors, or by both."
+    heads = ()
+    Data = AnswerSelectionData
+    Training = EncoderTraining
+    Use = AnswerSelectionUse
+    Test = AnswerSelectionTest
+    examples_are = "questions"
+    rows_are = "pairs"
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer,
+        answers: Iterable[str],
+        config: Any = None,
+        max_length: int = AnswerSelectionData.max_length,
+        pooling: str = AnswerSelectionData.pooling,
+        dtype: Any = None,
+    ):
+        if pooling not in POOLINGS:
+            raise ValueError(f"`pooling` must be one of {list(POOLINGS)}. Received: {pooling!r}.")
+        self.pooling = pooling
+        self.answers = answers
+        super().__init__(tokenizer, config, max_length, None, dtype)
+
+    def build(self, num_classes: int | None, dtype: Any) -> keras.Model:
+        """Builds the model."""
+        return sentence_encoder(self.config, self.pooling, dtype, "sentence_encoder")
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The answers to choose from.
+
+        Other answers may be assigned. Whoever changes weights without a method of this object
+        assigns the answers again, so that their vectors are computed anew.
+        """
+        return self._answers
+
+    @answers.setter
+    def answers(self, answers: Iterable[str]) -> None:
+        if isinstance(answers, str):
+            raise TypeError(f"Expected a list of answers. Received: the string {answers!r:.80}.")
+        answers = tuple(dict.fromkeys(checked_texts(answers)))
+        empty = [i for i, answer in enumerate(answers) if is_blank(answer)]
+        if empty or not answers:
+            what = f"{answers[empty[0]]!r}, which is empty" if empty else "none"
+            raise ValueError(f"Expected answers to choose from. Received: {what}.")
+        self._answers = answers
+        self._index = None
+
+    def facts(self) -> list[str]:
+        """What tells this selector from others, for its `repr`."""
+        return [*super().facts(), f"{len(self.answers):,} answers"]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: AnswerSelectionData) -> Examples:
+        """Reads questions with right answers, from CSV, TSV or JSON lines.
+
+        Each line has a question and an answer; a question with several right answers has several
+        lines. All different answers, and those of --answers, are chosen from. The columns are given
+        by their names, or by their numbers (from 0) in a file without a header.
+        """
+        train = read_questions_of(data.train, data)
+        if data.dev:
+            dev = read_questions_of(data.dev, data)
+            return Examples(train, dev, f"{train.summary()}\n{dev.summary()}")
+        apart = data.near_duplicates == "apart"
+        sides = split_selection_questions(train, data.dev_share, data.split_seed, apart)
+        return Examples(*sides, f"{train.summary()} Held out: {len(sides[1]):,}")
+
+    def read_test(self, test: AnswerSelectionTest, data: AnswerSelectionData) -> SelectionQuestions:
+        """Reads questions to measure with."""
+        return read_questions_of(test.data, data)
+
+    @classmethod
+    def create(
+        cls,
+        examples: Iterable[Any],
+        data: AnswerSelectionData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Makes an untrained selector, or one with the weights of `data.backbone`.
+
+        Args:
+            examples: `SelectionQuestion`s, or tuples of a question and an answer, or a list of
+                answers. Their answers, and those of the file `data.answers`, are chosen from.
+            data: Settings of the encoder and of its tokens.
+            model: As `config` of the constructor.
+            dtype: As in the constructor.
+
+        Returns:
+            An `AnswerSelector`.
+        """
+        data = made(cls.Data, data)
+        questions = checked_selection_questions(examples)
+        answers = [answer for x in questions for answer in x.answers] + read_answers(data)
+        texts = (text for part in ([x.question for x in questions], answers) for text in part)
+        return cls._from_start(cls.start(texts, data, model), data, answers, dtype)
+
+    @classmethod
+    def from_backbone(
+        cls, place: str, answers: Iterable[str], dtype: Any = None, **data: Any
+    ) -> Self:
+        """Makes a selector of a pretrained encoder that is not trained any more.
+
+        Encoders that were trained for vectors, such as those of Sentence-BERT, search well so.
+
+        Args:
+            place: A task with an encoder, or a folder of Hugging Face weights.
+            answers: The answers to choose from.
+            dtype: As in the constructor.
+            **data: Settings of the data: `pooling`, `max_length`.
+
+        Returns:
+            An `AnswerSelector`.
+        """
+        settings = cls.Data.made({"backbone": str(place), **data})
+        return cls._from_start(cls.start([], settings, None), settings, answers, dtype)
+
+    @classmethod
+    def _from_start(
+        cls, start: Any, data: AnswerSelectionData, answers: Iterable[str], dtype: Any
+    ) -> Self:
+        return cls(
+            start.tokenizer, answers, start.model, data.max_length, data.pooling, dtype
+        ).begin(data, start)
+
+    def dataset(self, examples: Iterable[Any], **settings: Any) -> ScoredPairBatches:
+        """Makes batches of questions and answers, for `fit` of the model of `trained_form`.
+
+        Args:
+            examples: As in `create`.
+            **settings: Of `keras_attn.batches.ScoredPairBatches`: `batch_size`, `seed`, `shuffle`,
+                ...
+
+        Returns:
+            `ScoredPairBatches` of each question with each of its right answers, once each, with the
+            labels of `InBatchCrossEntropy`.
+        """
+        questions = checked_selection_questions(examples)
+        numbers: dict[str, int] = {}
+        for x in questions:
+            for answer in x.answers:
+                numbers.setdefault(answer, len(numbers))
+        right: dict[str, dict[int, None]] = {}  # of the same question, in several examples too
+        for x in questions:
+            right.setdefault(x.question, {}).update((numbers[a], None) for a in x.answers)
+        pairs = [(q, number) for q, own in right.items() for number in own]
+        labels = np.full((len(pairs), 1 + max(map(len, right.values()))), -1, "int32")
+        for row, (question, number) in zip(labels, pairs, strict=True):
+            own = [number, *right[question]]
+            row[: len(own)] = own
+        asked, answers = (
+            [ids for ids, _ in self.field.rows(self.tokenizer.encode(texts))]
+            for texts in (list(right), list(numbers))
+        )
+        place = {question: i for i, question in enumerate(right)}
+        settings = {
+            "batch_size": 32,
+            "max_shapes": 4,
+            "segments": self.config.num_segments is not None,
+            "pad_id": self.tokenizer.pad_id,
+            "max_length": self.max_length,
+            "rows_multiple_of": num_data_shards(),
+            **settings,
+        }
+        settings.setdefault("least", settings["batch_size"])
+        firsts = [asked[place[question]] for question, _ in pairs]
+        seconds = [answers[number] for _, number in pairs]
+        return ScoredPairBatches(firsts, seconds, labels, **settings)
+
+    def batches(
+        self, examples: Sequence[Any], training: EncoderTraining, shuffle: bool = True
+    ) -> ScoredPairBatches:
+        """Makes the batches of a training, see `dataset`."""
+        return self.dataset(
+            examples, batch_size=training.batch_size, seed=training.seed, shuffle=shuffle
+        )
+
+    def objective(self, training: EncoderTraining) -> dict[str, Any]:
+        """The cross-entropy of the right one among the answers of the batch."""
+        return {"loss": {"similarity": InBatchCrossEntropy()}}
+
+    def trained_form(self, training: EncoderTraining) -> keras.Model:
+        """Returns the compiled model of pairs, with the layers of `model`."""
+        form = paired_encoder(self.model, each_with_all=True)
+        form.compile(
+            self.model.optimizer,
+            self.model.loss,
+            jit_compile=self.model.jit_compile,
+            steps_per_execution=self.model.steps_per_execution,
+        )
+        return form
+
+    def scorer(
+        self, dev: Sequence[Any], training: EncoderTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Returns what scores development examples, whose answers are chosen from too."""
+        more = [answer for x in checked_selection_questions(dev) for answer in x.answers]
+        self.answers = [*self.answers, *more]
+        return super().scorer(dev, training)
+
+    def scored_by(self, training: EncoderTraining) -> tuple[str, int]:
+        """The mean reciprocal rank."""
+        return "MRR", 1
+
+    def score(self, examples: Sequence[SelectionQuestion]) -> dict[str, float]:
+        """Measures the search by vectors; those of the answers are computed anew."""
+        self._index = None
+        report = self.evaluate(examples, num_bootstrap=0)
+        self._index = None  # of weights that change
+        return {"mrr": report.reciprocal_rank, "map": report.average_precision}
+
+    def doubt(self, batches: ScoredPairBatches, run: TrainingRun) -> str:
+        """Says nothing: the loss depends on which answers meet in a batch."""
+        return ""
+
+    # Weights, files and export
+
+    def fit(self, *args: Any, **settings: Any) -> TrainingRun:
+        """Trains, see `Task.fit`."""
+        try:
+            return super().fit(*args, **settings)
+        finally:
+            self._index = None
+
+    def quantize(self, *args: Any, **settings: Any) -> Self:
+        """Makes the model smaller, see `Task.quantize`."""
+        self._index = None
+        return super().quantize(*args, **settings)
+
+    def _load_some(self, *given: Any) -> LoadReport:
+        self._index = None
+        return super()._load_some(*given)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the selector again."""
+        return {**super().get_config(), "answers": list(self.answers), "pooling": self.pooling}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained selector of what `get_config` returned."""
+        tokenizer, settings, max_length = cls.parts_of(config)
+        return cls(tokenizer, config["answers"], settings, max_length, config["pooling"], dtype)
+
+
+def read_questions_of(path: str | os.PathLike, data: AnswerSelectionData) -> SelectionQuestions:
+    """Reads questions with right answers by the settings of the data.
+
+    Args:
+        path: The file.
+        data: Settings of the data.
+    """
+    return read_selection_questions(
+        path,
+        *numbered(data.question, data.answer),
+        data.format,
+        delimiter=data.delimiter or None,
+        on_error=data.on_error,
+    )
+
+
+def read_answers(data: AnswerSelectionData) -> list[str]:
+    """Reads the file `data.answers`; no answers if there is none.
+
+    Args:
+        data: Settings of the data.
+    """
+    if not data.answers:
+        return []
+    _, column = numbered(data.question, data.answer)
+    return read_candidates(
+        data.answers, column, delimiter=data.delimiter or None, on_error=data.on_error
+    )

@@ -1,0 +1,101 @@
+"""Scores of answers by the words that they share with a question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_attn.text.bytes_of_text import SYMBOL_RANGES, UNSPACED_RANGES
+from keras_attn.text.normalization import normalize_text
+
+
+def _class(ranges: Sequence[tuple[int, int]]) -> str:
+    return "".join(rf"\U{low:08x}-\U{high:08x}" for low, high in ranges)
+
+
+_WORD = re.compile(
+    f"[^ {_class(SYMBOL_RANGES)}{_class(UNSPACED_RANGES)}]+|[{_class(UNSPACED_RANGES)}]"
+)
+
+
+def search_words(text: str) -> list[str]:
+    """Cuts a text into the words that are searched for.
+
+    Words are runs of letters, digits and marks of any script, without their case. A character of a
+    script without spaces, such as Chinese or Thai, is a word of its own. There are no stop words
+    and no stems.
+
+    Args:
+        text: A string.
+
+    Returns:
+        The words.
+
+    Example:
+
+    >>> search_words("Where's the Café, 3rd floor? 東京")
+    ['where', 's', 'the', 'café', '3rd', 'floor', '東', '京']
+    """
+    return _WORD.findall(normalize_text(text).casefold())
+
+
+class WordScores:
+    """Scores of texts by their words: BM25, computed by the library `bm25s`.
+
+        score = sum_w log(1 + (N - n_w + 0.5) / (n_w + 0.5)) f_w / (f_w + k1 (1 - b + b l / L))
+
+    over the words w of the question, for N texts of L words on average, n_w of which have the word;
+    a text of l words has it f_w times. `k1` is 1.5 and `b` 0.75.
+
+    References:
+        - [Robertson and Zaragoza, 2009](https://doi.org/10.1561/1500000019): BM25 and beyond.
+        - [Kamphuis et al., 2020](https://doi.org/10.1007/978-3-030-45442-5_4): this variant, which
+          is that of Lucene.
+
+    Args:
+        texts: The texts, at least one.
+
+    Raises:
+        ImportError: If `bm25s` is not installed.
+
+    Example:
+
+    >>> scores = WordScores(["a red dog", "a blue bird", "a cat"])
+    >>> int(scores("the blue car").argmax())
+    1
+    """
+
+    def __init__(self, texts: Sequence[str]):
+        try:
+            import bm25s
+        except ImportError as error:
+            raise ImportError(
+                "Answers are searched by their words with bm25s, which is not installed. Install "
+                'it: pip install "keras_attn[search]"; or search by="vectors" (--by vectors).'
+            ) from error
+        self._numbers: dict[str, int] = {}
+        numbers = self._numbers
+        texts_of = [
+            [numbers.setdefault(word, len(numbers)) for word in search_words(text)]
+            for text in texts
+        ]
+        self._count = len(texts_of)
+        if numbers:
+            self._index = bm25s.BM25()
+            self._index.index((texts_of, numbers), create_empty_token=False, show_progress=False)
+
+    def __call__(self, question: str) -> np.ndarray:
+        """Returns a score for each text.
+
+        Args:
+            question: A string.
+
+        Returns:
+            float32 `(n,)`.
+        """
+        words = [self._numbers[w] for w in search_words(question) if w in self._numbers]
+        if not words:
+            return np.zeros(self._count, "float32")
+        return self._index.get_scores_from_ids(words)

@@ -1,0 +1,153 @@
+"""Encoders that a task starts from: their settings, tokenizer and weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_attn.models import ENCODERS
+from keras_attn.settings import Choice, Kinds, declared_fields
+from keras_attn.tasks.task_file import read_config, read_tensors
+from keras_attn.text import TOKENIZERS
+from keras_attn.text.registry import vocabulary_digest
+
+
+class Backbone(NamedTuple):
+    """An encoder that a task can start from.
+
+    Example:
+
+    >>> Backbone("bert", {"dim": 16}, None, {}).settings
+    {'dim': 16}
+    """
+
+    model: str
+    """Name of its architecture in `ENCODERS`."""
+    settings: dict[str, Any]
+    """Its settings and sizes."""
+    tokenizer: Any
+    """Its tokenizer."""
+    tensors: dict[str, np.ndarray]
+    """Its weights by the names that our layers have."""
+
+    @property
+    def vocabularies(self) -> dict[str, str]:
+        """Names the vocabulary of its embedding."""
+        return {"embedding": vocabulary_digest(self.tokenizer)}
+
+    def choice(self, kinds: Kinds, chosen: Choice) -> Choice:
+        """Returns the settings of a model that can take these weights.
+
+        Args:
+            kinds: The architectures of the task.
+            chosen: What the user chose of them.
+
+        Returns:
+            The backbone's settings, with what was chosen besides.
+
+        Raises:
+            ValueError: If another architecture was chosen, or another value of a setting that
+                shapes the weights.
+        """
+        other = chosen.values or chosen.name != kinds.default
+        if chosen.name != self.model and other:
+            raise ValueError(
+                f"The backbone is of the architecture {self.model!r}. Received: "
+                f"{kinds.key}={chosen.name!r} with {dict(chosen.values)}. Leave it out, or choose "
+                f"{self.model!r}."
+            )
+        free = ("dropout", "attention_dropout", "recurrent_dropout", "pooling")
+        for name, value in chosen.values.items():
+            if name in self.settings and name not in free and self.settings[name] != value:
+                raise ValueError(
+                    f"`{name}` is {self.settings[name]!r} in the backbone. Received: {value!r}. "
+                    "Leave it out."
+                )
+        own = {field.name for field in dataclasses.fields(kinds[self.model])}
+        values = {**self.settings, **chosen.values}
+        return Choice(kinds, self.model, {k: v for k, v in values.items() if k in own})
+
+
+def chosen_model(kinds: Kinds, place: str, model: Any) -> Choice:
+    """Returns the settings of a model that may start from an encoder, without its sizes.
+
+    Args:
+        kinds: The architectures of the task.
+        place: As for `read_backbone`; empty if there is none.
+        model: What the user chose of the architectures, or None.
+
+    Returns:
+        The choice, with the settings of the encoder.
+    """
+    chosen = kinds.made({} if model is None else model)
+    if not place:
+        return chosen
+    found = read_backbone(place).choice(kinds, chosen)
+    own = {field.name for field in declared_fields(kinds[found.name])}
+    return Choice(kinds, found.name, {k: v for k, v in found.values.items() if k in own})
+
+
+def read_backbone(place: str | os.PathLike) -> Backbone:
+    """Reads an encoder.
+
+    Args:
+        place: A file written by `save` of a task with an encoder of `ENCODERS`, such as
+            pretraining; or a folder of Hugging Face weights with its tokenizer, or their name on
+            the hub.
+
+    Returns:
+        A `Backbone`.
+
+    Raises:
+        FileNotFoundError: If there is nothing.
+        ValueError: If it has no such encoder, or no tokenizer, or is damaged.
+
+    Example:
+
+    >>> import keras, tempfile
+    >>> from keras_attn.interop import save_pretrained
+    >>> from keras_attn.models import BertConfig
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer.train(["a b c d e"], 15)
+    >>> config = BertConfig(tokenizer.vocabulary_size, dim=16, num_layers=1, num_heads=2)
+    >>> folder = tempfile.mkdtemp()
+    >>> save_pretrained(folder, config.build(), config, tokenizer)
+    >>> read_backbone(folder).settings["dim"]
+    16
+    """
+    path = Path(place).expanduser()
+    if not path.is_file():
+        from keras_attn.interop import read_pretrained
+
+        found = read_pretrained(place)
+        if not isinstance(found.config, tuple(ENCODERS.values())):
+            raise ValueError(
+                f"Expected an encoder of {', '.join(map(repr, ENCODERS))}. Received: {place}, "
+                "which has a decoder."
+            )
+        if found.tokenizer is None:
+            raise ValueError(
+                f"Expected weights with their tokenizer. Received: {place}, which has neither "
+                "vocab.txt nor tokenizer.json."
+            )
+        settings = found.config.to_dict()
+        return Backbone(
+            ENCODERS.name_of(found.config), settings, found.tokenizer, dict(found.tensors)
+        )
+    config = read_config(path, None)
+    model = config.get("config")
+    if not isinstance(model, Mapping) or model.get(ENCODERS.key) not in ENCODERS:
+        raise ValueError(
+            f"Expected a task with an encoder of {', '.join(map(repr, ENCODERS))}, or a folder of "
+            f"Hugging Face weights. Received: {path}, which has none."
+        )
+    name = model[ENCODERS.key]
+    own = {field.name for field in dataclasses.fields(ENCODERS[name])}
+    tokenizer = TOKENIZERS[config["tokenizer"]].from_config(config["vocabulary"])
+    settings = {key: value for key, value in model.items() if key in own}
+    return Backbone(name, settings, tokenizer, read_tensors(path))

@@ -1,0 +1,1 @@
+"""Conversation: the turns so far in, an answer out."""

@@ -1,0 +1,363 @@
+"""Conversation: the turns so far in, an answer out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import keras
+import numpy as np
+
+from keras_attn.batches import AnswerBatches, TokenBatches
+from keras_attn.fields import ODD_TEXTS
+from keras_attn.models import CONVERSATION_MODELS
+from keras_attn.records import (
+    Dialogues,
+    exchanges,
+    read_dialogues,
+    split_dialogues,
+    without,
+)
+from keras_attn.settings import Choice
+from keras_attn.tasks.conversation.decoding import MARKS, AnswerSearch, with_marks
+from keras_attn.tasks.conversation.graph import graph_functions
+from keras_attn.tasks.conversation.predictions import (
+    ConversationPredictions,
+    TestExchanges,
+    checked_exchanges,
+)
+from keras_attn.tasks.conversation.settings import (
+    ConversationData,
+    ConversationTest,
+    ConversationTraining,
+    ConversationUse,
+)
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task_run import Scored
+from keras_attn.text import BytePairTokenizer
+from keras_attn.text.registry import vocabulary_digest
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
+
+
+class Talker(ConversationPredictions, Task):
+    """A model that answers the turns so far (Vinyals and Le, 2015): strings in, strings out.
+
+    `.model` is the plain Keras model, `.dataset(exchanges)` what its `fit` takes. An
+    encoder-decoder reads the turns with its encoder; a GPT has the turns and the answer in one row.
+    Both learn the answers alone. The examples of `fit` are exchanges: the turns before an answer,
+    and the answer. `keras_attn.records.exchanges` makes them of dialogues.
+
+    References:
+        - [Vinyals and Le, 2015](https://arxiv.org/abs/1506.05869): a neural conversational model.
+
+    Args:
+        tokenizer: A `BytePairTokenizer` with the special tokens `<other>` and `<self>`, such as
+            `create` makes.
+        config: Settings of the model: those of one of `CONVERSATION_MODELS`, a dict of some of
+            them, such as `{"model": "gpt", "dim": 128}`, or None for a Transformer.
+        max_turns: Largest number of turns that are read, the last ones.
+        max_context: Largest number of their tokens; older ones are cut off.
+        max_answer: Largest number of tokens of an answer, with its end.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range, or the tokenizer lacks the marks.
+
+    Example:
+
+    >>> talks = [("Who are you?", "We are we."), (("Hi.", "Hello!", "Who are they?"), "They?")]
+    >>> sizes = {"model": "gpt", "dim": 8, "num_layers": 1, "num_heads": 2}
+    >>> talker = Talker.create(talks, {"vocabulary_size": 265, "max_answer": 12}, sizes)
+    >>> run = talker.fit(talks, epochs=1, verbose=0)
+    >>> isinstance(talker.answer(("Hello.", "Hi!", "Who are you?"), beams=1), str)
+    True
+    """
+
+    name = "conversation"
+    summary = "Answer the turns of a conversation: a model trained on your dialogues."
+    kinds = CONVERSATION_MODELS
+    Data = ConversationData
+    Training = ConversationTraining
+    Use = ConversationUse
+    Test = ConversationTest
+    section_steps: ClassVar = {
+        **Task.section_steps,
+        "use": ("evaluate", "predict", "chat", "export"),
+    }
+    examples_are = "answers"
+    main_layer = "decoder"
+    reads = "turns"
+
+    def __init__(
+        self,
+        tokenizer: BytePairTokenizer,
+        config: Any = None,
+        max_turns: int = ConversationData.max_turns,
+        max_context: int = ConversationData.max_context,
+        max_answer: int = ConversationData.max_answer,
+        dtype: Any = None,
+    ):
+        if not isinstance(tokenizer, BytePairTokenizer):
+            raise TypeError(
+                f"`tokenizer` must be a BytePairTokenizer. Received: {type(tokenizer).__name__}."
+            )
+        if not set(MARKS) <= set(tokenizer.special_tokens):
+            raise ValueError(
+                f"`tokenizer` must have the special tokens {list(MARKS)}. Received: "
+                f"{list(tokenizer.special_tokens)}. Make one with Talker.create(exchanges)."
+            )
+        sizes = {"max_turns": max_turns, "max_context": max_context, "max_answer": max_answer}
+        made(self.Data, sizes)  # for its checks
+        if isinstance(config, Choice):
+            config = {self.kinds.key: config.name, **config.values}
+        if config is None or isinstance(config, Mapping):
+            config = dict(config or {})
+            if config.get(self.kinds.key, self.kinds.default) == "transformer":
+                config = {"right_padding": True, **config}  # that is how rows are padded here
+        self.config = self.kinds.make(
+            config,
+            vocabulary_size=tokenizer.vocabulary_size,
+            source_vocabulary_size=tokenizer.vocabulary_size,
+            target_vocabulary_size=None,
+            sequence_length=max_context + max_answer,
+        )
+        self.tokenizer = tokenizer
+        self.sizes = sizes
+        """`max_turns`, `max_context` and `max_answer`."""
+        self.model = self.config.build(dtype)
+        self._search = AnswerSearch(self.model, tokenizer, **sizes)
+
+    def facts(self) -> list[str]:
+        """What tells this talker from others, for its `repr`."""
+        return [
+            self.kinds.name_of(self.config),
+            f"{self.tokenizer.vocabulary_size:,} tokens",
+            f"{self.sizes['max_turns']} turns",
+        ]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: ConversationData) -> Examples:
+        """Reads dialogues: JSON lines, DailyDialog's text files, or chitchat-dataset's JSON.
+
+        Whole dialogues are held out for the test and to choose the best weights, by the perplexity
+        of their answers; dialogues of equal words are on one side.
+        """
+        read = _read(data.train, data)
+        train, dev, test = _split(read, data)
+        notes = [read.summary(), f"{len(test):,} dialogues left for the test"]
+        if data.dev:
+            chosen = _read(data.dev, data)
+            dev, whole = list(chosen), len(train)
+            train = without(train, chosen)
+            notes += [chosen.summary(), f"{whole - len(train):,} of its dialogues not learnt"]
+        made = [exchanges(d, data.speaker, data.max_turns) if d else [] for d in (train, dev)]
+        return Examples(*made, "\n".join(notes))
+
+    def read_test(self, test: ConversationTest, data: ConversationData) -> TestExchanges:
+        """Reads the held-out dialogues, or others, and those of the training for the baselines."""
+        read = _read(data.train, data)
+        train, _, held_out = _split(read, data)
+        where = read.summary()
+        if test.data:
+            held_out = _read(test.data, data)
+            where = held_out.summary()
+            known = len(held_out) - len(without(held_out, train))
+            if known:
+                where += f" {known:,} of them are among those to learn from."
+        most = self.sizes["max_turns"]
+        return TestExchanges(
+            exchanges(held_out, data.speaker, most), exchanges(train, data.speaker, most), where
+        )
+
+    @classmethod
+    def create(
+        cls,
+        examples: Sequence[Any],
+        data: ConversationData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Makes an untrained talker for exchanges, whose byte pairs it knows.
+
+        Args:
+            examples: `Exchange`s, or tuples of turns and an answer.
+            data: Settings of the tokenizer and of the lengths.
+            model: As `config` of the constructor.
+            dtype: As in the constructor.
+
+        Returns:
+            A `Talker`.
+
+        Example:
+
+        >>> talks = [("Hi.", "Hello!")]
+        >>> Talker.create(talks, {"max_answer": 8, "vocabulary_size": 261}).sizes["max_answer"]
+        8
+        """
+        data = made(cls.Data, data)
+        texts = dict.fromkeys(t for x in checked_exchanges(examples) for t in (*x.turns, x.answer))
+        if data.split_digits:  # no pair with a digit is learnt
+            texts = [re.sub(r"\d", " ", text) for text in texts]
+        size = data.vocabulary_size - len(MARKS)
+        tokenizer = BytePairTokenizer.train(filter(str.strip, texts), size, allow_fewer=True)
+        sizes = {name: getattr(data, name) for name in ("max_turns", "max_context", "max_answer")}
+        talker = cls(with_marks(tokenizer), model, **sizes, dtype=dtype)
+        talker._data = data
+        return talker
+
+    def dataset(
+        self, examples: Sequence[Any], empty_contexts: float = 0.0, **settings: Any
+    ) -> TokenBatches | AnswerBatches:
+        """Makes batches of exchanges for `model.fit`.
+
+        Args:
+            examples: `Exchange`s, or tuples of turns and an answer. Answers of more than
+                `max_answer` tokens, and empty ones, are left out and counted in `dropped`.
+            empty_contexts: Share of the answers that is there a second time without any turn.
+            **settings: Of `TokenBatches` or `AnswerBatches`: `tokens_per_batch`, `seed`, ...
+
+        Returns:
+            `TokenBatches` for an encoder-decoder, `AnswerBatches` for a decoder.
+
+        Raises:
+            ValueError: If no exchange is left.
+        """
+        given = checked_exchanges(examples)
+        answers = self.tokenizer.encode([x.answer for x in given])
+        kept = [i for i, ids in enumerate(answers) if 0 < len(ids) < self.sizes["max_answer"]]
+        if not kept:
+            raise ValueError(
+                f"Expected answers of 1 to {self.sizes['max_answer'] - 1} tokens. Received: none "
+                f"among {len(given):,}. Raise `max_answer`."
+            )
+        rows = self._search.read([given[i].turns for i in kept])
+        answers = [answers[i] for i in kept]
+        drawn = np.random.default_rng(settings.get("seed", 0)).permutation(len(kept))
+        for i in drawn[: round(empty_contexts * len(kept))]:
+            rows.append([self._search.self_id])
+            answers.append(answers[i])
+        settings = {"rows_multiple_of": num_data_shards(), **settings}
+        marks = {"pad_id": self.tokenizer.pad_id, "end_id": self.tokenizer.end_id}
+        if self._search.encodes:
+            marks["start_id"] = self.tokenizer.start_id
+        else:
+            marks["max_length"] = self.sizes["max_context"] + self.sizes["max_answer"]
+        kind = TokenBatches if self._search.encodes else AnswerBatches
+        batches = kind(rows, answers, **marks, **settings)
+        batches._dropped = len(given) - len(kept)
+        return batches
+
+    def batches(
+        self, examples: Sequence[Any], training: ConversationTraining, shuffle: bool = True
+    ) -> TokenBatches | AnswerBatches:
+        """Makes the batches of a training."""
+        return self.dataset(
+            examples,
+            training.empty_contexts if shuffle else 0.0,
+            tokens_per_batch=training.tokens_per_batch,
+            seed=training.seed,
+            shuffle=shuffle,
+        )
+
+    def objective(self, training: ConversationTraining) -> dict[str, Any]:
+        """Cross-entropy of the tokens of the answers."""
+        return {"loss": MaskedCrossEntropy(training.label_smoothing)}
+
+    def scored_by(self, training: ConversationTraining) -> tuple[str, int]:
+        """Perplexity: less is better."""
+        return "perplexity", -1
+
+    def scorer(
+        self, dev: Sequence[Any], training: ConversationTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Scores development answers."""
+
+        def score(model: keras.Model) -> Scored:
+            found = self.perplexity(dev)
+            return Scored((-found,), {"val_perplexity": found})
+
+        return score
+
+    def describe(self, batches: TokenBatches | AnswerBatches) -> list[str]:
+        """Says what is trained, and what is left out."""
+        lines = super().describe(batches)
+        if batches.dropped:
+            most = self.sizes["max_answer"]
+            lines.append(f"{batches.dropped:,} answers are empty or longer than {most} tokens.")
+        return lines
+
+    def digest(self, examples: Sequence[Any], dev: Sequence[Any]) -> str:
+        """Names the exchanges of a run."""
+        return super().digest(checked_exchanges(examples), checked_exchanges(dev) if dev else ())
+
+    @staticmethod
+    def readable(result: str) -> str:
+        """Returns an answer as the command writes it, on one line."""
+        return " ".join(result.split())
+
+    # Files and export
+
+    backbone: ClassVar = {
+        "source_embedding": ("embedding",),
+        "embedding": (),
+        "positions": (),
+        "encoder": (),
+        "decoder": (),
+    }
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of the embedding."""
+        name = "source_embedding" if self._search.encodes else "embedding"
+        return {name: vocabulary_digest(self.tokenizer)}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the talker again."""
+        return {
+            "config": self.kinds.describe(self.config),
+            "tokenizer": self.tokenizer.get_config(),
+            **self.sizes,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained talker of what `get_config` returned."""
+        sizes = {name: config[name] for name in ("max_turns", "max_context", "max_answer")}
+        tokenizer = BytePairTokenizer.from_config(config["tokenizer"])
+        return cls(tokenizer, config["config"], **sizes, dtype=dtype)
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd turns beside ordinary ones."""
+        marks = "<self> </s> <end> <other> hi"
+        shifted = [ODD_TEXTS[i:] + ODD_TEXTS[:i] for i in range(3)]
+        rows = [*zip(*shifted, strict=True), ("", marks, ""), ("", "", ""), ("", "", "x" * 700)]
+        return {"turns": [list(row) for row in rows]}
+
+    def expected(
+        self, examples: Mapping[str, Any], use: ConversationUse
+    ) -> dict[str, dict[str, Any]]:
+        """Returns what this object gives, as the SavedModel is to give it."""
+        turns = list(map(tuple, examples["turns"]))
+        return {"serving_default": {"answer": self.answer(turns, **use.to_dict())}}
+
+    def serve(self, tf: Any, use: ConversationUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the function of the SavedModel, `serving_default`.
+
+        It takes `turns: string (B, T)`, the turns so far from old to new, padded with `""` on
+        either side, and gives `answer: string (B,)`, equal to `answer` with the settings of the
+        export.
+        """
+        return graph_functions(self._search, tf, use)
+
+
+def _read(path: str, data: ConversationData) -> Dialogues:
+    return read_dialogues(path, data.format, data.on_error, data.max_characters)
+
+
+def _split(read: Dialogues, data: ConversationData) -> Any:
+    dev = 0 if data.dev else data.dev_share
+    return split_dialogues(read, dev, data.test_share, data.split_seed)

@@ -1,0 +1,361 @@
+"""The base of tasks that put heads on an encoder of texts, such as a pretrained BERT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.batches import EncoderBatches
+from keras_attn.explain.attributions import encoder_gradient_function
+from keras_attn.fields import EncoderInput
+from keras_attn.generation import CompiledFunction
+from keras_attn.models import ENCODERS, with_heads
+from keras_attn.settings import Choice, Settings, setting
+from keras_attn.tasks.backbones import Backbone, chosen_model, read_backbone
+from keras_attn.tasks.checks import is_count
+from keras_attn.tasks.fine_tuning import EncoderTraining
+from keras_attn.tasks.task import Task
+from keras_attn.tasks.task_run import TrainingRun
+from keras_attn.text import WordPieceTokenizer
+from keras_attn.text.registry import vocabulary_digest
+from keras_attn.training import num_data_shards
+
+Tensor = Any
+
+
+@dataclass(frozen=True)
+class EncoderData(Settings):
+    """Which encoder a task starts from, and its tokens. The help texts say what each setting does.
+
+    Example:
+
+    >>> EncoderData(backbone="run/best.task").max_length
+    128
+    """
+
+    backbone: str = setting(
+        "", "task, or folder of Hugging Face weights, to start from: its sizes, vocabulary and "
+        "weights",
+    )  # fmt: skip
+    backbone_weights: bool = setting(True, "take the weights of --backbone too, not only its sizes")
+    vocabulary_size: int = setting(8000, "largest number of tokens, without --backbone", at_least=8)
+    lowercase: bool = setting(True, "lower-case letters and strip accents, without --backbone")
+    max_length: int = setting(128, "largest number of tokens of a row", at_least=5)
+
+
+class Start(NamedTuple):
+    """What a task is made of before it is trained.
+
+    Example:
+
+    >>> Start(None, {"dim": 16}, None).backbone is None
+    True
+    """
+
+    tokenizer: Any
+    """The tokenizer."""
+    model: Any
+    """Settings of the encoder."""
+    backbone: Backbone | None
+    """Whose weights it starts from; None: random ones."""
+
+
+class EncoderTask(Task):
+    """A task on an encoder of texts with heads, which may start from pretrained weights.
+
+    A subclass names its `heads`, makes rows of ids with labels, and says what the logits mean.
+    `.model` is the plain Keras model from ids to a dict of the logits of each head.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`.
+        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None for its
+            defaults. The vocabulary size is taken from the tokenizer.
+        max_length: Largest number of ids of a row, special tokens included.
+        num_classes: Number of classes, for the heads `"classes"` and `"tags"`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Attributes:
+        heads: Names of the heads, as in `keras_attn.models.with_heads`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range, or the encoder has fewer positions than
+            `max_length`.
+    """
+
+    kinds = ENCODERS
+    heads: ClassVar[tuple[str, ...]]
+    token_labels: ClassVar[tuple[str, ...]] = ()
+    """Heads whose labels are of tokens."""
+    Data = EncoderData
+    Training = EncoderTraining
+    main_layer = "encoder"
+    backbone: ClassVar = {"embedding": (), "encoder": (), "pooler": ()}
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer,
+        config: Any = None,
+        max_length: int = EncoderData.max_length,
+        num_classes: int | None = None,
+        dtype: Any = None,
+    ):
+        if not isinstance(tokenizer, WordPieceTokenizer):
+            raise TypeError(
+                f"`tokenizer` must be a WordPieceTokenizer. Received: {type(tokenizer).__name__}."
+            )
+        if not is_count(max_length, 5):
+            raise ValueError(
+                f"`max_length` must be an integer of at least 5. Received: {max_length!r}."
+            )
+        self.config = self.kinds.make(config, vocabulary_size=tokenizer.vocabulary_size)
+        if self.config.sequence_length < max_length:
+            raise ValueError(
+                f"`max_length` must be at most {self.config.sequence_length}, the positions that "
+                f"the encoder has. Received: {max_length}."
+            )
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.model = self.build(num_classes, dtype)
+        self.field = EncoderInput(tokenizer, max_length)
+        self.loaded: Any = None
+        """A `LoadReport` of the weights that it began with, or None."""
+        self._compiled: dict[Any, CompiledFunction] = {}
+
+    def build(self, num_classes: int | None, dtype: Any) -> keras.Model:
+        """Builds the model.
+
+        Args:
+            num_classes: Number of classes, or None.
+            dtype: Dtype or policy of the layers.
+        """
+        return with_heads(self.config, self.heads, num_classes, dtype=dtype, name=self.name)
+
+    def facts(self) -> list[str]:
+        """What tells this task from others of its class, for its `repr`."""
+        return [
+            self.kinds.name_of(self.config),
+            f"{self.tokenizer.vocabulary_size:,} tokens",
+            f"{self.config.num_layers} layers of {self.config.dim}",
+        ]
+
+    # What it starts from
+
+    @classmethod
+    def model_of(cls, data: EncoderData, model: Any) -> Choice:
+        """Returns the settings of the model of a run: those of `data.backbone` if there is one."""
+        return chosen_model(cls.kinds, data.backbone, model)
+
+    @classmethod
+    def start(cls, texts: Iterable[str], data: EncoderData, model: Any) -> Start:
+        """Chooses the tokenizer and the encoder of a new task.
+
+        Args:
+            texts: Training texts, of which a vocabulary is made without a backbone.
+            data: Settings of the data.
+            model: As `config` of the constructor.
+
+        Returns:
+            The tokenizer, the settings of the encoder, and the backbone.
+        """
+        if not data.backbone:
+            tokenizer = WordPieceTokenizer.train(
+                list(texts), data.vocabulary_size, data.lowercase, allow_fewer=True
+            )
+            config = cls.kinds.make(model, sequence_length=data.max_length, vocabulary_size=2)
+            return Start(tokenizer, config, None)
+        found = read_backbone(data.backbone)
+        chosen = found.choice(cls.kinds, cls.kinds.made({} if model is None else model))
+        return Start(found.tokenizer, chosen, found if data.backbone_weights else None)
+
+    def begin(self, data: EncoderData, start: Start) -> Self:
+        """Takes the settings of the data and the weights of the backbone.
+
+        Args:
+            data: Settings of the data.
+            start: What `start` returned.
+
+        Returns:
+            This task.
+        """
+        self._data = data
+        if start.backbone is not None:
+            self.loaded = self.load_weights_of(start.backbone, data.backbone)
+        return self
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of the embedding."""
+        return {"embedding": vocabulary_digest(self.tokenizer)}
+
+    def describe(self, batches: Any) -> list[str]:
+        """Says what is trained, and what became of the weights of the backbone."""
+        lines = [] if self.loaded is None else str(self.loaded).split("\n")
+        return [*lines, *super().describe(batches)]
+
+    # Rows
+
+    def row_batches(
+        self, rows: Sequence[Any], labels: Any = None, weights: Any = None, **settings: Any
+    ) -> EncoderBatches:
+        """Makes batches of rows as the model reads them.
+
+        Args:
+            rows: The ids of each row with their special tokens, and where its second segment
+                begins; see `EncoderInput.rows`.
+            labels: As in `EncoderBatches`.
+            weights: Weight of each row, or None.
+            **settings: Of `EncoderBatches`.
+
+        Returns:
+            `EncoderBatches`.
+        """
+        settings = {
+            "token_labels": self.token_labels if labels else (),
+            "segments": self.config.num_segments is not None,
+            "pad_id": self.tokenizer.pad_id,
+            "max_length": self.max_length,
+            "rows_multiple_of": num_data_shards(),
+            **settings,
+        }
+        return EncoderBatches(rows, labels, weights, **settings)
+
+    def compute(
+        self, rows: Sequence[Any], batch_size: int, function: Any = None
+    ) -> list[dict[str, np.ndarray]]:
+        """Computes what the model says of rows, those of like lengths together.
+
+        Args:
+            rows: As in `row_batches`.
+            batch_size: Rows computed at a time.
+            function: Method of this task from `{"token_ids", "segment_ids", "padding_mask"}` to a
+                dict of batch-first tensors; the logits if None.
+
+        Returns:
+            For each row a dict of arrays. Arrays with an entry for each token have the padding too.
+        """
+        function = self.logits if function is None else function
+        if not len(rows):
+            return []
+        batches = self.row_batches(
+            rows, batch_size=batch_size, shuffle=False, rows_multiple_of=1, segments=True
+        )
+        key = function.__name__
+        if key not in self._compiled:
+            self._compiled[key] = CompiledFunction(
+                lambda ids, length, segments: function(self.encoded(ids, segments)), self.model
+            )
+        found: list[Any] = [None] * len(rows)
+        for index in range(len(batches)):
+            (inputs,) = batches[index]
+            outputs = self._compiled[key](inputs["token_ids"], 1, inputs["segment_ids"])
+            for place, row in enumerate(batches.members(index)):
+                found[row] = {name: values[place] for name, values in outputs.items()}
+        return found
+
+    def gradients(
+        self,
+        rows: Sequence[Any],
+        pick: Callable[[dict[str, Tensor], Tensor], Tensor],
+        index: Any,
+        batch_size: int = 32,
+    ) -> list[np.ndarray]:
+        """Computes how much each token added to a number that is picked from the logits.
+
+        It is gradient times input, see `keras_attn.explain.attributions.encoder_gradient_function`.
+
+        Args:
+            rows: As in `row_batches`.
+            pick: Function or method `pick(logits, index) -> (B,)` from the float32 logits of the
+                heads by their names, and the numbers of these rows. It is compiled once by its
+                name.
+            index: Numbers for `pick`, `(rows, ...)`: int32 or float32.
+            batch_size: Rows computed at a time.
+
+        Returns:
+            For each row a weight for each of its ids: above 0 if it makes the number greater.
+        """
+        if not len(rows):
+            return []
+        key = "gradients", getattr(pick, "__qualname__", pick)
+        if key not in self._compiled:
+            ask = encoder_gradient_function(self.model, pick)
+            self._compiled[key] = CompiledFunction(
+                lambda ids, length, segments, index: ask(self.encoded(ids, segments), index)[1],
+                self.model,
+            )
+        batches = self.row_batches(
+            rows, batch_size=batch_size, shuffle=False, rows_multiple_of=1, segments=True
+        )
+        index = np.asarray(index)
+        index = index.astype("float32" if index.dtype.kind == "f" else "int32")
+        found: list[Any] = [None] * len(rows)
+        for number in range(len(batches)):
+            (inputs,) = batches[number]
+            members = batches.members(number)
+            ids = inputs["token_ids"]
+            of_rows = np.zeros((len(ids), *index.shape[1:]), index.dtype)
+            of_rows[: len(members)] = index[members]
+            weights = self._compiled[key](ids, 1, inputs["segment_ids"], of_rows)
+            for place, row in enumerate(members):
+                found[row] = weights[place, : len(rows[row][0])]
+        return found
+
+    def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
+        """Says so if the training ended no better than a guess that is the same for all texts."""
+        guess = batches.guessing_loss()
+        loss = run.history.get("loss", [0.0])[-1]
+        if guess is None or loss < guess:
+            return ""
+        return (
+            f"the training loss of {loss:.3f} is not below {guess:.3f}, that of guessing labels by "
+            "their shares alone: nothing was learned. Try another seed, a smaller learning_rate, "
+            "more warmup_steps, or more epochs"
+        )
+
+    def encoded(self, ids: Tensor, segments: Tensor) -> dict[str, Tensor]:
+        """Returns the inputs of the model.
+
+        Args:
+            ids: `(B, T)`; the id of padding is padding.
+            segments: `(B, T)`.
+        """
+        ids = ops.convert_to_tensor(ids)  # Keras refuses dicts of tensors and arrays
+        inputs = {
+            "token_ids": ids,
+            "segment_ids": ops.convert_to_tensor(segments),
+            "padding_mask": ops.not_equal(ids, self.tokenizer.pad_id),
+        }
+        return {name: inputs[name] for name in self.model.input}
+
+    def logits(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Computes the logits of each head in float32, on every backend and in the SavedModel.
+
+        Args:
+            inputs: What `encoded` returns.
+        """
+        found = self.model(dict(inputs), training=False)
+        return {name: ops.cast(values, "float32") for name, values in found.items()}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the task again."""
+        return {
+            "config": self.kinds.describe(self.config),
+            "tokenizer": "word_piece",
+            "vocabulary": self.tokenizer.get_config(),
+            "max_length": self.max_length,
+        }
+
+    @staticmethod
+    def parts_of(config: Mapping[str, Any]) -> tuple[WordPieceTokenizer, Any, int]:
+        """Returns tokenizer, settings and `max_length` of what `get_config` returned.
+
+        Args:
+            config: The JSON-safe values.
+        """
+        tokenizer = WordPieceTokenizer.from_config(config["vocabulary"])
+        return tokenizer, config["config"], config["max_length"]

@@ -1,0 +1,1 @@
+"""Entailment: two texts in, what the first says of the second out."""

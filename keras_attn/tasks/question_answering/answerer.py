@@ -1,0 +1,368 @@
+"""Question answering by spans: the part of a text that answers a question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from keras_attn.batches import EncoderBatches
+from keras_attn.fields.windows import Windows
+from keras_attn.metrics import AnswerReport, score_answers
+from keras_attn.records import AnsweredQuestion, AnsweredQuestions, read_questions, split_questions
+from keras_attn.records.questions import checked_questions
+from keras_attn.tasks.encoder_task import EncoderTask
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.question_answering.graph import answer_function
+from keras_attn.tasks.question_answering.predictions import AnswerPredictions, Passage
+from keras_attn.tasks.question_answering.settings import (
+    QuestionAnsweringData,
+    QuestionAnsweringTest,
+    QuestionAnsweringTraining,
+    QuestionAnsweringUse,
+)
+from keras_attn.tasks.task import Examples
+from keras_attn.text import WordPieceTokenizer
+from keras_attn.training import SpanCrossEntropy
+
+Question = AnsweredQuestion | tuple[str, str, Sequence[Any]]
+_LEAST_ROOM = 8
+
+
+class QuestionAnswerer(AnswerPredictions, EncoderTask):
+    """Answers a question by a part of a text: an encoder that scores where the answer is.
+
+    A text is read in windows `[CLS] question [SEP] part of the text [SEP]` that overlap. With s and
+    e the logits of a window, the score of the span from token i to token j is `s_i + e_j`. A span
+    is read off in one window, in which its first token has context on both sides
+    (`keras_attn.fields.windows.Windows`), so that each span has one score, and
+
+        p(i, j) = exp(s_i + e_j) / sum exp(s_k + e_l)
+
+    over all spans of the text of at most `max_answer_length` tokens, and over no answer, whose
+    score is the least `s_0 + e_0` of all windows, if the training had questions without one.
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), sections 4.2 and 4.3.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`.
+        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None.
+        max_length: Largest number of ids of a window, special tokens included.
+        max_question_length: Largest number of tokens of a question; the rest is cut off.
+        overlap: Tokens that two neighbouring windows share.
+        unanswerable: Whether it has learned that a text may not answer a question.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range, or the windows have no room for a text.
+
+    Example:
+
+    >>> text = "Ada lives in Oslo and Bob lives in Rome."
+    >>> examples = [(f"Where does {x} live?", text, [y]) for x, y in (("Ada", "Oslo"), ("Bob", "Rome"))]
+    >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32, "dropout": 0.0}
+    >>> data = {"vocabulary_size": 80, "max_length": 48, "max_question_length": 16}
+    >>> answerer = QuestionAnswerer.create(examples, data, sizes)
+    >>> run = answerer.fit(examples * 4, epochs=1, verbose=0)
+    >>> answer = answerer.predict(("Where does Ada live?", text))
+    >>> text[answer.start : answer.end] == answer.text
+    True
+    """  # noqa: E501
+
+    name = "question-answering"
+    summary = "Answer questions by a part of a text."
+    heads = ("spans",)
+    Data = QuestionAnsweringData
+    Training = QuestionAnsweringTraining
+    Use = QuestionAnsweringUse
+    Test = QuestionAnsweringTest
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    section_steps: ClassVar = {
+        **EncoderTask.section_steps,
+        "use": ("evaluate", "predict", "explain", "export"),
+    }
+    examples_are = "questions"
+    rows_are = "windows"
+    reads = "only_pairs"
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer,
+        config: Any = None,
+        max_length: int = QuestionAnsweringData.max_length,
+        max_question_length: int = QuestionAnsweringData.max_question_length,
+        overlap: int = QuestionAnsweringData.overlap,
+        unanswerable: bool = False,
+        dtype: Any = None,
+    ):
+        if max_length - max_question_length - 3 < _LEAST_ROOM:
+            raise ValueError(
+                f"Expected room for {_LEAST_ROOM} tokens of a text beside a question. Received: "
+                f"max_length={max_length}, max_question_length={max_question_length}, and three "
+                "special tokens."
+            )
+        super().__init__(tokenizer, config, max_length, None, dtype)
+        self.max_question_length = max_question_length
+        self.overlap = overlap
+        self.unanswerable = bool(unanswerable)
+        self.left_out: dict[str, int] = {}
+        """Why questions of the training were left out or cut, and how many."""
+
+    def windows(self, question_length: Any, minimum: Callable = min) -> Windows:
+        """Returns the windows of a text.
+
+        Args:
+            question_length: Tokens of the question, at most `max_question_length`; or a tensor.
+            minimum: Smaller of two numbers; `tf.minimum` for tensors.
+        """
+        room = self.max_length - 3 - question_length
+        return Windows(room, minimum(self.overlap // 2, room // 4))
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: QuestionAnsweringData) -> Examples:
+        """Reads questions with answers, from SQuAD's JSON or JSON lines."""
+        train = read_questions(data.train, data.on_error)
+        if data.dev:
+            dev: Any = read_questions(data.dev, data.on_error)
+            return Examples(train, dev, f"{train.summary()}\n{dev.summary()}")
+        sides = split_questions(train, data.dev_share, data.split_seed)
+        if not all(sides):
+            raise ValueError(
+                "Expected enough articles for training and development. Received: questions that "
+                f"are parted by their titles into {len(sides[0])} and {len(sides[1])}. Bring more, "
+                "or --dev."
+            )
+        return Examples(*sides, f"{train.summary()}; held out: {len(sides[1]):,} questions")
+
+    def read_test(
+        self, test: QuestionAnsweringTest, data: QuestionAnsweringData
+    ) -> AnsweredQuestions:
+        """Reads questions to measure with."""
+        return read_questions(test.data, data.on_error)
+
+    @classmethod
+    def create(
+        cls,
+        examples: Iterable[Question],
+        data: QuestionAnsweringData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Makes an untrained task for questions, or one with the weights of `data.backbone`.
+
+        Args:
+            examples: `AnsweredQuestion`s, or tuples (question, text, answers).
+            data: Settings of the encoder, its tokens and windows.
+            model: As `config` of the constructor.
+            dtype: As in the constructor.
+
+        Returns:
+            A `QuestionAnswerer`.
+        """
+        data = made(cls.Data, data)
+        questions = checked_questions(examples)
+        texts = [*dict.fromkeys(q.text for q in questions), *(q.question for q in questions)]
+        start = cls.start(texts, data, model)
+        task = cls(
+            start.tokenizer,
+            start.model,
+            data.max_length,
+            data.max_question_length,
+            data.overlap,
+            any(not q.answers for q in questions),
+            dtype,
+        )
+        return task.begin(data, start)
+
+    def dataset(
+        self, examples: Iterable[Question], long_questions: str | None = None, **settings: Any
+    ) -> EncoderBatches:
+        """Makes batches for `model.fit`: the windows of the texts, with their first answers.
+
+        Windows without the answer point at `[CLS]` if `unanswerable`; else they are left out.
+
+        Args:
+            examples: `AnsweredQuestion`s, or tuples (question, text, answers).
+            long_questions: What to do with questions of more than `max_question_length` tokens:
+                `"cut"`, `"skip"` or `"error"`; the setting of the data if None.
+            **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `EncoderBatches`.
+
+        Raises:
+            ValueError: If a question is too long, there is no window with an answer, or one has no
+                answer and the task was not made for that.
+        """
+        if long_questions is None:
+            long_questions = (self._data or QuestionAnsweringData(train=" ")).long_questions
+        questions = checked_questions(examples)
+        passages = self.passages([(q.question, q.text) for q in questions], cut=False)
+        rows, labels = [], []
+        self.left_out = {}
+        for question, passage in zip(questions, passages, strict=True):
+            if len(passage.question) > self.max_question_length:
+                self._too_long(question, passage, long_questions)
+                if long_questions == "skip":
+                    continue
+                passage = passage._replace(question=passage.question[: self.max_question_length])
+            span = self._span(question, passage)
+            if span is None:
+                continue
+            windows = self.windows(len(passage.question))
+            pieces = len(passage.ids)
+            before = len(passage.question) + 2
+            for number, first in enumerate(windows.starts(pieces)):
+                row = self.row(passage, first, windows)
+                length = len(row[0])
+                inside = span and (
+                    windows.number(span[0], pieces) == number
+                    and span[1] < first + length - before - 1
+                )
+                if inside:
+                    label = (span[0] - first + before, span[1] - first + before, length)
+                elif self.unanswerable:
+                    label = (0, 0, length)
+                else:
+                    continue
+                rows.append(row)
+                labels.append(label)
+        if not rows:
+            raise ValueError(
+                "Expected questions whose texts have an answer. Received: none of "
+                f"{len(questions):,}; {self.left_out or 'they have no answers'}."
+            )
+        return self.row_batches(rows, {"spans": np.array(labels, "int32")}, **settings)
+
+    def _too_long(self, question: AnsweredQuestion, passage: Passage, what: str) -> None:
+        if what == "error":
+            raise ValueError(
+                f"Expected questions of at most {self.max_question_length} tokens. Received: "
+                f"{len(passage.question)} in {question.name!r}, {question.question[:80]!r}. Raise "
+                "`max_question_length`, or give long_questions='cut' or 'skip'."
+            )
+        key = f"questions of more than {self.max_question_length} tokens were " + (
+            "cut" if what == "cut" else "left out"
+        )
+        self.left_out[key] = self.left_out.get(key, 0) + 1
+
+    def _span(self, question: AnsweredQuestion, passage: Passage) -> tuple[int, ...] | None:
+        """First and last piece of the first answer; `()` for no answer, None to leave it out."""
+        if not question.answers:
+            if self.unanswerable:
+                return ()
+            raise ValueError(
+                "Expected questions with answers, as in the training that this task was made for. "
+                f"Received: {question.question[:80]!r} without one."
+            )
+        answer = question.answers[0]
+        end = answer.start + len(answer.text)
+        inside = [i for i, (a, b) in enumerate(passage.places) if b > answer.start and a < end]
+        if not inside:
+            key = "answers without a token were left out"
+            self.left_out[key] = self.left_out.get(key, 0) + 1
+            return None
+        return inside[0], inside[-1]
+
+    def batches(
+        self, examples: Sequence[Question], training: Any, shuffle: bool = True
+    ) -> EncoderBatches:
+        """Makes the batches of a training, see `dataset`."""
+        return self.dataset(
+            examples, batch_size=training.batch_size, seed=training.seed, shuffle=shuffle
+        )
+
+    def objective(self, training: Any) -> dict[str, Any]:
+        """Cross-entropy of the first and the last token of the answer."""
+        return {"loss": {"spans": SpanCrossEntropy(name="spans")}}
+
+    def describe(self, batches: Any) -> list[str]:
+        """Says what is trained, and what was left out."""
+        notes = [f"{count:,} {words}" for words, count in self.left_out.items()]
+        return [*super().describe(batches), *notes]
+
+    def scored_by(self, training: Any) -> tuple[str, int]:
+        """The F1 of the words of the answers."""
+        return "F1", 1
+
+    def score(self, examples: Sequence[Question]) -> dict[str, float]:
+        """Measures F1 and exact matches."""
+        report = self.evaluate(examples, num_bootstrap=0)
+        return {"f1": report.f1, "exact": report.exact}
+
+    def evaluate(
+        self,
+        examples: Iterable[Question],
+        batch_size: int = QuestionAnsweringUse.batch_size,
+        max_answer_length: int = QuestionAnsweringUse.max_answer_length,
+        threshold: float = QuestionAnsweringUse.threshold,
+        num_bootstrap: int = QuestionAnsweringTest.num_bootstrap,
+        seed: int = 0,
+    ) -> AnswerReport:
+        """Measures the answers.
+
+        Args:
+            examples: `AnsweredQuestion`s, or tuples (question, text, answers).
+            batch_size: Windows computed at a time.
+            max_answer_length: Largest number of tokens of an answer.
+            threshold: As in `predict`.
+            num_bootstrap: Samples for the interval; 0 computes none.
+            seed: Seed of these samples.
+
+        Returns:
+            An `AnswerReport`: SQuAD's exact match and F1; those of questions with and without an
+            answer apart, and the best threshold, if there are such and the task has learned that.
+            `print` shows it.
+
+        Raises:
+            ValueError: If there is no question.
+        """
+        questions = checked_questions(examples)
+        pairs = [(q.question, q.text) for q in questions]
+        found = self.found(pairs, 1, max_answer_length, threshold, batch_size)
+        right = [[answer.text for answer in q.answers] for q in questions]
+        best, margins = None, None
+        if self.unanswerable and not all(right):
+            best = [f.answer.candidates[0].text if f.answer.candidates else "" for f in found]
+            margins = [f.margin for f in found]
+        answers = [f.answer.text for f in found]
+        return score_answers(answers, right, num_bootstrap, seed, best, margins)
+
+    # Files and export
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the task again."""
+        return {
+            **super().get_config(),
+            "max_question_length": self.max_question_length,
+            "overlap": self.overlap,
+            "unanswerable": self.unanswerable,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained task of what `get_config` returned."""
+        more = (config[name] for name in ("max_question_length", "overlap", "unanswerable"))
+        return cls(*cls.parts_of(config), *more, dtype)
+
+    def serve(self, tf: Any, use: QuestionAnsweringUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the function of the SavedModel, `serving_default`.
+
+        It takes `question` and `text: string (B,)` and gives, equal to what this object gives,
+
+            answer          string (B,)     the best answer, `""` for none
+            probability     float32 (B,)    its probability, or that of no answer
+            answers         string (B, N)   the N best, `""` if there are fewer
+            probabilities   float32 (B, N)
+            starts, ends    int32 (B, N)    their places in bytes
+            start_characters, end_characters  int32 (B, N)
+            no_answer       float32 (B,)    probability that there is none
+
+        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made.
+        """
+        return answer_function(self, tf, use)

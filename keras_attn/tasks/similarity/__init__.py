@@ -1,0 +1,1 @@
+"""Similarity: how much alike two texts are, and vectors of texts."""

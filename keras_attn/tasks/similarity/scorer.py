@@ -1,0 +1,322 @@
+"""Similarity: two texts in, how much alike they are out; and vectors of texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import keras
+import numpy as np
+
+from keras_attn.batches import EncoderBatches, ScoredPairBatches
+from keras_attn.models import paired_encoder, sentence_encoder
+from keras_attn.records import ScoredPair, ScoredPairs, read_scored_pairs, split_scored_pairs
+from keras_attn.records.columns import numbered
+from keras_attn.records.scored_pairs import checked_scored_pairs
+from keras_attn.tasks.encoder_task import EncoderTask, EncoderTraining
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.similarity.predictions import SimilarityPredictions
+from keras_attn.tasks.similarity.settings import (
+    KINDS,
+    POOLINGS,
+    SimilarityData,
+    SimilarityTest,
+    SimilarityUse,
+)
+from keras_attn.tasks.task import Examples
+from keras_attn.tasks.task_run import TrainingRun
+from keras_attn.text import WordPieceTokenizer
+from keras_attn.training import num_data_shards
+
+Scored = ScoredPair | tuple[tuple[str, str], float]
+
+
+class SimilarityScorer(SimilarityPredictions, EncoderTask):
+    """A scorer of pairs of texts: how similar they are, by numbers that people gave.
+
+        bi      score = cosine(vector(first), vector(second))        each text is read alone
+        cross   score = pooled([CLS] first [SEP] second [SEP]) W + b
+
+    Both learn scores that are scaled to 0 to 1, by the mean squared error. `bi` gives vectors of
+    texts, which can be kept and compared later; `cross` looks at both texts at once, and is mostly
+    better after training, but each pair costs a run of the encoder.
+
+    `.model` is the plain Keras model: from ids to `{"vectors": (B, D)}`, or to
+    `{"classes": (B, 1)}` of `cross`.
+
+    References:
+        - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`.
+        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None.
+        kind: `"bi"` or `"cross"`.
+        max_length: Largest number of ids of a row, special tokens included.
+        lowest: Score of texts that have nothing in common.
+        highest: Score of texts that say the same.
+        pooling: Of `"bi"`: `"average"` over all tokens, which None stands for, or `"first"`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range.
+
+    Example:
+
+    >>> pairs = [(("a dog", "a hound"), 5.0), (("a dog", "a red car"), 0.0)] * 4
+    >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
+    >>> scorer = SimilarityScorer.create(pairs, {"vocabulary_size": 60, "max_length": 16}, sizes)
+    >>> run = scorer.fit(pairs, epochs=12, batch_size=8, learning_rate=0.01, verbose=0)
+    >>> scorer.predict(("a dog", "a hound")) > scorer.predict(("a dog", "a red car"))
+    True
+    >>> scorer.embed(["a dog", "a car"]).shape
+    (2, 16)
+    """
+
+    name = "similarity"
+    summary = "Score how similar two texts are, and make vectors of texts."
+    heads = ("classes",)
+    Data = SimilarityData
+    Training = EncoderTraining
+    Use = SimilarityUse
+    Test = SimilarityTest
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    section_steps: ClassVar = {
+        **EncoderTask.section_steps,
+        "use": ("evaluate", "predict", "explain", "embed", "export"),
+    }
+    examples_are = "pairs"
+    reads = "only_pairs"
+    signature_inputs: ClassVar = {"embed": ("text",)}
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer,
+        config: Any = None,
+        kind: str = SimilarityData.kind,
+        max_length: int = SimilarityData.max_length,
+        lowest: float = 0.0,
+        highest: float = 1.0,
+        pooling: str | None = None,
+        dtype: Any = None,
+    ):
+        if kind not in KINDS:
+            raise ValueError(f"`kind` must be one of {list(KINDS)}. Received: {kind!r}.")
+        if pooling is not None and (kind != "bi" or pooling not in POOLINGS):
+            raise ValueError(
+                f"`pooling` belongs to kind='bi' and must be one of {list(POOLINGS)}. Received: "
+                f"{pooling!r} with kind={kind!r}."
+            )
+        if not (math.isfinite(lowest) and math.isfinite(highest) and lowest < highest):
+            raise ValueError(
+                "`lowest` must be below `highest`, both finite. Received: "
+                f"lowest={lowest}, highest={highest}."
+            )
+        self.kind, self.pooling = kind, pooling
+        self.lowest, self.highest = float(lowest), float(highest)
+        super().__init__(tokenizer, config, max_length, 1, dtype)
+
+    def build(self, num_classes: int | None, dtype: Any) -> keras.Model:
+        """Builds the model."""
+        if self.kind == "cross":
+            return super().build(num_classes, dtype)
+        return sentence_encoder(self.config, self.pooling or "average", dtype, self.name)
+
+    def facts(self) -> list[str]:
+        """What tells this scorer from others, for its `repr`."""
+        return [self.kind, *super().facts(), f"scores from {self.lowest:g} to {self.highest:g}"]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: SimilarityData) -> Examples:
+        """Reads pairs of texts with scores, from CSV, TSV or JSON lines.
+
+        The columns are given by their names, or by their numbers (from 0) in a file without a
+        header.
+        """
+        train = _read(data.train, data)
+        if data.dev:
+            dev = _read(data.dev, data)
+            return Examples(train, dev, f"{train.summary()}\n{dev.summary()}")
+        apart = data.near_duplicates == "apart"
+        sides = split_scored_pairs(train, data.dev_share, data.split_seed, apart)
+        return Examples(*sides, f"{train.summary()} Held out: {len(sides[1]):,}")
+
+    def read_test(self, test: SimilarityTest, data: SimilarityData) -> ScoredPairs:
+        """Reads pairs to measure with."""
+        return _read(test.data, data)
+
+    @classmethod
+    def create(
+        cls,
+        examples: Iterable[Scored],
+        data: SimilarityData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Makes an untrained scorer for pairs, or one with the weights of `data.backbone`.
+
+        Args:
+            examples: `ScoredPair`s, or tuples ((first, second), score).
+            data: Settings of the encoder and of its tokens.
+            model: As `config` of the constructor.
+            dtype: As in the constructor.
+
+        Returns:
+            A `SimilarityScorer`.
+
+        Raises:
+            ValueError: If all scores are equal, and `lowest` and `highest` are not given.
+        """
+        data = made(cls.Data, data)
+        pairs = checked_scored_pairs(examples)
+        start = cls.start((text for pair in pairs for text in pair[:2]), data, model)
+        scores = [pair.score for pair in pairs]
+        return cls._from_start(start, data, min(scores), max(scores), dtype)
+
+    @classmethod
+    def from_backbone(cls, place: str, dtype: Any = None, **data: Any) -> Self:
+        """Makes a scorer of a pretrained encoder that is not trained any more.
+
+        Encoders that were trained for it, such as those of Sentence-BERT, give good vectors so.
+
+        Args:
+            place: A task with an encoder, or a folder of Hugging Face weights.
+            dtype: As in the constructor.
+            **data: Settings of the data: `kind`, `pooling`, `max_length`, `lowest` (0 if None),
+                `highest` (1 if None).
+
+        Returns:
+            A `SimilarityScorer`.
+        """
+        settings = cls.Data.made({"backbone": str(place), **data})
+        return cls._from_start(cls.start([], settings, None), settings, 0.0, 1.0, dtype)
+
+    @classmethod
+    def _from_start(
+        cls, start: Any, data: SimilarityData, lowest: float, highest: float, dtype: Any
+    ) -> Self:
+        return cls(
+            start.tokenizer,
+            start.model,
+            data.kind,
+            data.max_length,
+            lowest if data.lowest is None else data.lowest,
+            highest if data.highest is None else data.highest,
+            data.pooling,
+            dtype,
+        ).begin(data, start)
+
+    def dataset(
+        self, examples: Iterable[Scored], **settings: Any
+    ) -> EncoderBatches | ScoredPairBatches:
+        """Makes batches for `model.fit`; for `bi`, for that of the model of pairs.
+
+        Args:
+            examples: `ScoredPair`s, or tuples ((first, second), score).
+            **settings: Of `keras_attn.batches.EncoderBatches` or `ScoredPairBatches`: `batch_size`,
+                `seed`, `shuffle`, ...
+
+        Returns:
+            `EncoderBatches` of pairs that are read at once, or `ScoredPairBatches` of `bi`.
+
+        Raises:
+            ValueError: If a score is below the lowest or above the highest one.
+        """
+        pairs = checked_scored_pairs(examples)
+        targets = np.array([pair.score for pair in pairs])
+        wrong = (targets < self.lowest) | (targets > self.highest)
+        if wrong.any():
+            raise ValueError(
+                f"Expected scores from {self.lowest:g} to {self.highest:g}. Received: "
+                f"{targets[wrong][0]:g} at position {int(wrong.argmax())}. Give `lowest` and "
+                "`highest` (--lowest, --highest)."
+            )
+        targets = ((targets - self.lowest) / (self.highest - self.lowest)).astype("float32")
+        sides = [self.tokenizer.encode([pair[side] for pair in pairs]) for side in (0, 1)]
+        if self.kind == "cross":
+            rows = self.field.rows(*sides)
+            return self.row_batches(rows, {"classes": targets[:, None]}, **settings)
+        firsts, seconds = ([ids for ids, _ in self.field.rows(side)] for side in sides)
+        settings = {
+            "segments": self.config.num_segments is not None,
+            "pad_id": self.tokenizer.pad_id,
+            "max_length": self.max_length,
+            "rows_multiple_of": num_data_shards(),
+            **settings,
+        }
+        return ScoredPairBatches(firsts, seconds, targets, **settings)
+
+    def batches(
+        self, examples: Sequence[Scored], training: EncoderTraining, shuffle: bool = True
+    ) -> EncoderBatches | ScoredPairBatches:
+        """Makes the batches of a training, see `dataset`."""
+        return self.dataset(
+            examples, batch_size=training.batch_size, seed=training.seed, shuffle=shuffle
+        )
+
+    def objective(self, training: EncoderTraining) -> dict[str, Any]:
+        """The mean squared error of the scaled scores."""
+        output = "classes" if self.kind == "cross" else "similarity"
+        return {"loss": {output: keras.losses.MeanSquaredError()}}
+
+    def doubt(self, batches: EncoderBatches | ScoredPairBatches, run: TrainingRun) -> str:
+        """Says nothing: the order of the scores may be right where their values are not."""
+        return ""
+
+    def trained_form(self, training: EncoderTraining) -> keras.Model:
+        """Returns the compiled model of pairs, with the layers of `model`."""
+        if self.kind == "cross":
+            return self.model
+        form = paired_encoder(self.model)
+        form.compile(
+            self.model.optimizer,
+            self.model.loss,
+            jit_compile=self.model.jit_compile,
+            steps_per_execution=self.model.steps_per_execution,
+        )
+        return form
+
+    def scored_by(self, training: EncoderTraining) -> tuple[str, int]:
+        """Spearman's correlation."""
+        return "Spearman", 1
+
+    def score(self, examples: Sequence[Scored]) -> dict[str, float]:
+        """Measures both correlations; -1 stands for none, if all scores are the same."""
+        report = self.evaluate(examples, num_bootstrap=0)
+        figures = {"spearman": report.spearman.value, "pearson": report.pearson.value}
+        return {name: -1.0 if math.isnan(value) else value for name, value in figures.items()}
+
+    # Files and export
+
+    def checked_use(self, use: SimilarityUse) -> SimilarityUse:
+        """Returns the settings of an export."""
+        if use.normalize:
+            self.check_embeds()
+        return use
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the scorer again."""
+        return {
+            **super().get_config(),
+            "kind": self.kind,
+            "lowest": self.lowest,
+            "highest": self.highest,
+            "pooling": self.pooling,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained scorer of what `get_config` returned."""
+        tokenizer, settings, max_length = cls.parts_of(config)
+        more = [config[name] for name in ("lowest", "highest", "pooling")]
+        return cls(tokenizer, settings, config["kind"], max_length, *more, dtype)
+
+
+def _read(path: str, data: SimilarityData) -> ScoredPairs:
+    columns = numbered(data.first, data.second, data.score)
+    return read_scored_pairs(
+        path, *columns, data.format, delimiter=data.delimiter or None, on_error=data.on_error
+    )

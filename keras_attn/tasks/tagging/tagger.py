@@ -1,0 +1,348 @@
+"""Tagging: words in, a label for each word and the entities out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import keras
+import numpy as np
+
+from keras_attn.batches import EncoderBatches
+from keras_attn.batches.classification_batches import class_weights
+from keras_attn.fields.windows import Windows
+from keras_attn.metrics import TaggingReport, is_bio, repair_bio, score_tags
+from keras_attn.records import TaggedText, TaggedTexts, read_tagged, split_tagged
+from keras_attn.records.tagged_texts import checked_tagged
+from keras_attn.tasks.encoder_task import EncoderTask
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.tagging.graph import tagging_functions
+from keras_attn.tasks.tagging.predictions import TaggingPredictions
+from keras_attn.tasks.tagging.settings import (
+    TaggingData,
+    TaggingTest,
+    TaggingTraining,
+    TaggingUse,
+)
+from keras_attn.tasks.task import Examples
+from keras_attn.text import WordPieceTokenizer
+from keras_attn.training import MaskedCrossEntropy
+
+Tagged = TaggedText | tuple[Sequence[str], Sequence[str]]
+
+
+class Tagger(TaggingPredictions, EncoderTask):
+    """A tagger: an encoder with a head that labels each word.
+
+    A word is labelled by the state of its first piece. Sentences that are longer than `max_length`
+    are cut into rows that overlap (`keras_attn.fields.windows.Windows`), so that no word is
+    left out. If the labels mark entities (`B-X`, `I-X` and `O`), each `I-X` that does not go on an
+    entity is read as `B-X`, in the training labels as in what the model guesses.
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 5.3: BERT on CoNLL-2003.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`.
+        labels: The labels, in the order of the logits.
+        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None.
+        max_length: Largest number of ids of a row, special tokens included.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If there are fewer than two labels, one comes twice, or a setting is unknown or
+            out of range.
+
+    Example:
+
+    >>> examples = [(["Ada", "codes"], ["B-PER", "O"]), (["Tea", "helps"], ["O", "O"])] * 4
+    >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32, "dropout": 0.0}
+    >>> tagger = Tagger.create(examples, {"vocabulary_size": 60, "max_length": 16}, sizes)
+    >>> run = tagger.fit(examples, epochs=20, batch_size=8, learning_rate=0.02, verbose=0)
+    >>> tagger.predict("Ada codes").entities
+    [EntityPlace(kind='PER', text='Ada', start=0, end=3, first=0, behind=1)]
+    """
+
+    name = "tagging"
+    summary = "Label the words of sentences: names of people and places, or parts of speech."
+    heads = ("tags",)
+    token_labels = ("tags",)
+    Data = TaggingData
+    Training = TaggingTraining
+    Use = TaggingUse
+    Test = TaggingTest
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    section_steps: ClassVar = {**EncoderTask.section_steps, "use": ("evaluate", "predict")}
+    examples_are = "sentences"
+    rows_are = "rows"
+    signature_inputs: ClassVar = {"serving_default": ("text",), "words": ("words",)}
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer,
+        labels: Sequence[str],
+        config: Any = None,
+        max_length: int = TaggingData.max_length,
+        dtype: Any = None,
+    ):
+        self.labels = tuple(labels)
+        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
+            raise ValueError(
+                f"Expected two labels or more, each once. Received: {list(labels)[:20]}."
+            )
+        super().__init__(tokenizer, config, max_length, len(self.labels), dtype)
+        room = max_length - 2
+        self.windows = Windows(room, room // 8)
+        self.repaired = 0
+        """Labels of the training examples that were repaired, see `repair_bio`."""
+
+    @property
+    def bio(self) -> bool:
+        """Whether the labels mark entities."""
+        return is_bio(self.labels)
+
+    def facts(self) -> list[str]:
+        """What tells this tagger from others, for its `repr`."""
+        some = ", ".join(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
+        return [*super().facts(), f"{len(self.labels)} labels: {some}"]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: TaggingData) -> Examples:
+        """Reads sentences whose words have labels, from CoNLL columns or JSON lines."""
+        columns = {
+            "word_column": data.word_column,
+            "label_column": data.label_column,
+            "on_error": data.on_error,
+        }
+        train = read_tagged(data.train, **columns)
+        if data.dev:
+            dev: Any = read_tagged(data.dev, **columns)
+            return Examples(train, dev, f"{train.summary()}\n{dev.summary()}")
+        sides = split_tagged(train, data.dev_share, data.split_seed)
+        if not all(sides):
+            raise ValueError(
+                "Expected enough sentences for training and development. Received: "
+                f"{len(sides[0])} and {len(sides[1])}, parted by their words. Bring more, or "
+                "--dev."
+            )
+        return Examples(*sides, f"{train.summary()}; held out: {len(sides[1]):,}")
+
+    def read_test(self, test: TaggingTest, data: TaggingData) -> TaggedTexts:
+        """Reads sentences to measure with."""
+        return read_tagged(test.data, data.word_column, data.label_column, data.on_error)
+
+    @classmethod
+    def create(
+        cls,
+        examples: Iterable[Tagged],
+        data: TaggingData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Makes an untrained tagger for sentences, or one with the weights of `data.backbone`.
+
+        Args:
+            examples: `TaggedText`s, or pairs of a list of words and a list of labels.
+            data: Settings of the encoder and of its tokens.
+            model: As `config` of the constructor.
+            dtype: As in the constructor.
+
+        Returns:
+            A `Tagger`.
+        """
+        data = made(cls.Data, data)
+        texts = checked_tagged(examples)
+        labels = sorted({label for text in texts for label in text.labels}, key=_order)
+        if is_bio(labels):  # an entity may be longer in a text to come
+            kinds = sorted({label[2:] for label in labels if label != "O"})
+            labels = ["O", *(f"{mark}-{kind}" for kind in kinds for mark in "BI")]
+        start = cls.start((" ".join(text.words) for text in texts), data, model)
+        return cls(start.tokenizer, labels, start.model, data.max_length, dtype).begin(data, start)
+
+    def dataset(
+        self, examples: Iterable[Tagged], class_weight: str | None = None, **settings: Any
+    ) -> EncoderBatches:
+        """Makes batches for `model.fit`.
+
+        Args:
+            examples: `TaggedText`s, or pairs of a list of words and a list of labels.
+            class_weight: `"balanced"` gives all labels the same weight; None gives it to all words.
+            **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `EncoderBatches`.
+
+        Raises:
+            ValueError: If a label is not one of this tagger's.
+        """
+        texts = checked_tagged(examples)
+        numbers = self._numbers(texts)
+        rows, places = self.rows([text.words for text in texts])
+        labels = [np.full(len(ids), -1, "int32") for ids, _ in rows]
+        for of_words, at in zip(numbers, places, strict=True):
+            for label, (row, column) in zip(of_words, at, strict=True):
+                labels[row][column] = label
+        if class_weight is not None:
+            every = np.array([label for of_words in numbers for label in of_words])
+            weights = class_weights(every, len(self.labels)).astype("float32")
+            settings = {"label_weights": {"tags": weights}, **settings}
+        return self.row_batches(rows, {"tags": labels}, **settings)
+
+    def _numbers(self, texts: Sequence[TaggedText]) -> list[list[int]]:
+        """The numbers of the labels, which are repaired before."""
+        number = {label: i for i, label in enumerate(self.labels)}
+        found, self.repaired = [], 0
+        for i, text in enumerate(texts):
+            labels: Sequence[str] = text.labels
+            if self.bio:
+                labels, changed = repair_bio(labels)
+                self.repaired += changed
+            unknown = [label for label in labels if label not in number]
+            if unknown:
+                raise ValueError(
+                    f"Expected labels of {list(self.labels)}. Received: {unknown[0]!r} in sentence "
+                    f"{i}, {' '.join(text.words)[:80]!r}."
+                )
+            found.append([number[label] for label in labels])
+        return found
+
+    def rows(
+        self, sentences: Sequence[Sequence[str]]
+    ) -> tuple[list[tuple[list[int], int]], list[list[tuple[int, int]]]]:
+        """Makes the rows that the model reads.
+
+        Args:
+            sentences: The words of each sentence.
+
+        Returns:
+            Rows of ids, and for each word of each sentence the row and the place in it where its
+            label is read off.
+        """
+        words = list(itertools.chain.from_iterable(sentences))
+        pieces = iter(self.tokenizer.encode(words))
+        rows: list[tuple[list[int], int]] = []
+        places = []
+        start, end = self.tokenizer.start_id, self.tokenizer.end_id
+        for sentence in sentences:
+            ids: list[int] = []
+            firsts = []
+            for _ in sentence:
+                firsts.append(len(ids))
+                # A word of characters that the tokenizer removes still wants a label.
+                ids += next(pieces) or [self.tokenizer.unknown_id]
+            starts = self.windows.starts(len(ids))
+            at = []
+            for first in firsts:
+                number = self.windows.number(first, len(ids))
+                at.append((len(rows) + number, first - starts[number] + 1))
+            places.append(at)
+            for begin in starts:
+                some = ids[begin : begin + self.windows.room]
+                rows.append(([start, *some, end], len(some) + 2))
+        return rows, places
+
+    def batches(
+        self, examples: Sequence[Tagged], training: TaggingTraining, shuffle: bool = True
+    ) -> EncoderBatches:
+        """Makes the batches of a training, see `dataset`."""
+        return self.dataset(
+            examples,
+            training.class_weight,
+            batch_size=training.batch_size,
+            seed=training.seed,
+            shuffle=shuffle,
+        )
+
+    def objective(self, training: TaggingTraining) -> dict[str, Any]:
+        """Cross-entropy of the labels of all words."""
+        return {
+            "loss": {"tags": MaskedCrossEntropy(ignore_id=None, name="tags")},
+            "weighted_metrics": {"tags": keras.metrics.SparseCategoricalAccuracy(name="accuracy")},
+        }
+
+    def describe(self, batches: Any) -> list[str]:
+        """Says what is trained, and how many labels were repaired."""
+        note = f"{self.repaired:,} labels I-X that go on no entity were read as B-X"
+        return [*super().describe(batches), *([note] if self.repaired else [])]
+
+    def scored_by(self, training: TaggingTraining) -> tuple[str, int]:
+        """The F1 of entities, or the accuracy if the labels do not mark any."""
+        return ("entity F1" if self.bio else "accuracy"), 1
+
+    def score(self, examples: Sequence[Tagged]) -> dict[str, float]:
+        """Measures the F1 of entities, if the labels mark them, and the accuracy."""
+        report = self.evaluate(examples, num_bootstrap=0)
+        figures = {} if report.f1 is None else {"f1": report.f1}
+        return {**figures, "accuracy": report.accuracy}
+
+    def evaluate(
+        self,
+        examples: Iterable[Tagged],
+        batch_size: int = TaggingUse.batch_size,
+        num_bootstrap: int = TaggingTest.num_bootstrap,
+        seed: int = 0,
+    ) -> TaggingReport:
+        """Measures the tagger.
+
+        Args:
+            examples: `TaggedText`s, or pairs of a list of words and a list of labels. Labels that
+                the tagger does not know count as errors.
+            batch_size: Rows computed at a time.
+            num_bootstrap: Samples for the interval; 0 computes none.
+            seed: Seed of these samples.
+
+        Returns:
+            A `TaggingReport`: accuracy, and `seqeval`'s precision, recall and F1 of entities.
+            `print` shows it.
+
+        Raises:
+            ValueError: If there are no sentences.
+        """
+        texts = checked_tagged(examples)
+        found = self.predict([list(text.words) for text in texts], batch_size)
+        truth = [text.labels for text in texts]
+        labels = [tagged.labels for tagged in found]
+        return score_tags(truth, labels, num_bootstrap, seed, self.bio)
+
+    # Files and export
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the tagger again."""
+        return {**super().get_config(), "labels": list(self.labels)}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained tagger of what `get_config` returned."""
+        tokenizer, settings, max_length = cls.parts_of(config)
+        return cls(tokenizer, config["labels"], settings, max_length, dtype)
+
+    def serve(self, tf: Any, use: TaggingUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the functions of the SavedModel.
+
+        `serving_default` takes `text: string (B,)`, `words` takes `words: string (B, W)`, padded
+        with `""`. Both give, equal to what this object gives,
+
+            labels         string (B, W)    of the words, `""` in padding
+            probabilities  float32 (B, W)   of these labels
+            kinds          string (B, E)    of the entities, `""` in padding
+            first, behind  int32 (B, E)     the first word of an entity, and the one behind it
+
+        and for texts also
+
+            words          string (B, W)    as the text was cut, see `keras_attn.text.split_words`
+            word_starts, word_ends          int32 (B, W)    their places in bytes
+            entities       string (B, E)    as they stand in the text
+            entity_starts, entity_ends      int32 (B, E)    their places in bytes
+            entity_start_characters, entity_end_characters  int32 (B, E)
+
+        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made.
+        """
+        return tagging_functions(self, tf)
+
+
+def _order(label: str) -> tuple[bool, str]:
+    return label != "O", label

@@ -1,0 +1,412 @@
+"""Continuations of texts: as a whole, and as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.fields import checked_texts
+from keras_attn.generation import (
+    CompiledFunction,
+    CompiledSteps,
+    Generation,
+    SampledSteps,
+    WindowDecoder,
+    beam_search,
+    row_seeds,
+    sample,
+)
+from keras_attn.generation.sampling import check_sampling
+from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.text_generation.settings import TextGenerationUse, check_beams
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer
+from keras_attn.text.checks import well_formed
+from keras_attn.text.pieces import StopReader, TokenReader, checked_stops, cut_at_stop
+
+Tensor = Any
+
+PIECES = ((2e6, 64), (2e7, 16))
+"""Tokens of a piece of `stream` for models with so many weights at most; 4 for larger ones. A call
+costs about a millisecond beside its steps, and those of small models take a tenth of that."""
+STEPS_TO_STOP = 32
+"""Tokens after which `generate` looks for stop strings."""
+_ROOM = 256  # a stream has room for a multiple of so many tokens: JAX compiles for each
+
+
+class TextGenerationWriting:
+    """What a text generator writes: a base class of `TextGenerator`."""
+
+    tokenizer: CharacterTokenizer | BytePairTokenizer
+    sequence_length: int
+    ends: bool
+    model: keras.Model
+    _decoder: Any
+    _compiled: dict[Any, Any]
+
+    @property
+    def longest_prompt(self) -> int:
+        """Number of tokens that are read of a prompt, the last ones.
+
+        For a recurrent model `sequence_length - 1`. A model that reads a limited number of tokens
+        needs room for new ones: three quarters of that.
+        """
+        if isinstance(self._decoder, WindowDecoder):
+            return self._decoder.longest_prompt - 1
+        return self.sequence_length - 1
+
+    def generate(
+        self,
+        prompts: str | Sequence[str] = "",
+        num_characters: int = TextGenerationUse.num_characters,
+        temperature: float = TextGenerationUse.temperature,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        repetition_penalty: float = TextGenerationUse.repetition_penalty,
+        no_repeat_ngram_size: int = TextGenerationUse.no_repeat_ngram_size,
+        seed: int | Sequence[int] = TextGenerationUse.seed,
+        batch_size: int = TextGenerationUse.batch_size,
+        stop: str | Sequence[str] = (),
+        end_token: bool = True,
+        beams: int | None = None,
+    ) -> Any:
+        """Continues texts.
+
+        The same prompts, settings and seed give the same texts, whatever they are batched with and
+        on which backend, but for rounding; see `keras_attn.generation.sample`.
+
+        Args:
+            prompts: A string or a list of strings; `""` is the beginning of nothing in particular.
+                Of each the last `longest_prompt` tokens are read.
+            num_characters: Number of new tokens: characters, or byte pairs.
+            temperature: Above 0; below 1 more sober, above 1 wilder.
+            top_k: Number of most probable tokens that may come, or None.
+            top_p: Total probability of the tokens that may come, or None.
+            min_p: Smallest probability that may come, as a share of the greatest, or None.
+            repetition_penalty: Above 1: tokens that were there come less often. At the level of
+                characters that soon spoils the spelling.
+            no_repeat_ngram_size: Above 0: a sequence of so many tokens never comes twice.
+            seed: Integer, of which each prompt gets a seed of its own; or a list of seeds.
+            batch_size: Texts generated at a time, those with prompts of like lengths together.
+            stop: A string or several. What follows a prompt ends where the first of them begins in
+                it; the prompt itself may have them.
+            end_token: Whether a text ends at the end token, if the generator has `ends`. If not,
+                that token is never written.
+            beams: Width of a beam search for the most probable text, which is written instead of a
+                sample; 1 is greedy search. Scores of texts that end are divided by the length
+                penalty with `alpha=1`. Settings of the sampling are refused, and seeds change
+                nothing.
+
+        Returns:
+            The prompt and what follows: a string for a string, a list for a list.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If a setting is out of range.
+        """
+        check_count("num_characters", num_characters)
+        check_count("batch_size", batch_size)
+        settings = {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "repetition_penalty": repetition_penalty,
+            "no_repeat_ngram_size": no_repeat_ngram_size,
+        }
+        check_sampling(**settings)
+        check_beams(beams, settings)
+        stops = checked_stops(stop)
+        one = isinstance(prompts, str)
+        texts = checked_texts([prompts] if one else prompts)
+        seeds = _seeds_of(seed, len(texts))
+        if not texts:
+            return []
+        rows = self._prompt_ids(texts)
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+        results = [""] * len(rows)
+        for first in range(0, len(rows), batch_size):
+            members = order[first : first + batch_size]
+            ids = self._padded([rows[i] for i in members], batch_size)
+            of_rows = np.resize(seeds[members], len(ids))
+            if stops and beams is None:
+                run = self._steps(settings, end_token, STEPS_TO_STOP)
+                pieces = self._pieces(run, ids, of_rows, len(members), num_characters, stops)
+                found = list(map("".join, zip(*pieces, strict=True)))
+            else:
+                run = self._run(settings, end_token, beams)
+                tokens = run(ids, num_characters, of_rows)[: len(members)]
+                found = [cut_at_stop(x, stops) for x in self.tokenizer.decode(tokens.tolist())]
+            for i, text in zip(members, found, strict=True):
+                results[i] = well_formed(texts[i]) + text
+        return results[0] if one else results
+
+    predict = generate  # as all tasks call what they are for
+
+    def stream(
+        self,
+        prompt: str = "",
+        num_characters: int = TextGenerationUse.num_characters,
+        temperature: float = TextGenerationUse.temperature,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        repetition_penalty: float = TextGenerationUse.repetition_penalty,
+        no_repeat_ngram_size: int = TextGenerationUse.no_repeat_ngram_size,
+        seed: int | Sequence[int] = TextGenerationUse.seed,
+        stop: str | Sequence[str] = (),
+        end_token: bool = True,
+    ) -> Iterator[str]:
+        """Continues a text, and gives out what is written while it is written.
+
+        All pieces together are what `generate` puts after the prompt with the same settings. 64
+        tokens are written at a time; 16 by a model of more than 2 million weights, and 4 by one of
+        more than 20 million. A character of several tokens comes as a whole, and what may be the
+        beginning of a stop string is held back. Nothing is written ahead: who takes no further
+        piece ends the work.
+
+        Args:
+            prompt: As in `generate`, one string.
+            num_characters: As in `generate`.
+            temperature: As in `generate`.
+            top_k: As in `generate`.
+            top_p: As in `generate`.
+            min_p: As in `generate`.
+            repetition_penalty: As in `generate`.
+            no_repeat_ngram_size: As in `generate`.
+            seed: As in `generate`: an integer, or a list of one seed.
+            stop: As in `generate`.
+            end_token: As in `generate`.
+
+        Returns:
+            An iterator over pieces of text, without the prompt; none of them is empty.
+
+        Raises:
+            TypeError: If the prompt is not a string.
+            ValueError: If a setting is out of range.
+
+        Example:
+
+        >>> tokenizer = CharacterTokenizer.train(["to be"])
+        >>> generator = TextGenerator(tokenizer, {"units": 8}, 8)
+        >>> pieces = list(generator.stream("to", num_characters=70, seed=7))
+        >>> "to" + "".join(pieces) == generator.generate("to", 70, seed=7), len(pieces)
+        (True, 2)
+        """
+        if not isinstance(prompt, str):
+            raise TypeError(
+                f"`prompt` must be one string. Received: {prompt!r}. For several texts call "
+                "`stream` for each, or `generate`."
+            )
+        check_count("num_characters", num_characters)
+        settings = {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "repetition_penalty": repetition_penalty,
+            "no_repeat_ngram_size": no_repeat_ngram_size,
+        }
+        check_sampling(**settings)
+        stops, seeds = checked_stops(stop), _seeds_of(seed, 1)
+        ids = self._padded(self._prompt_ids([prompt]), 1)
+        run = self._steps(settings, end_token, _piece_tokens(self.model.count_params()))
+        pieces = self._pieces(run, ids, seeds, 1, num_characters, stops)
+        return (piece for (piece,) in pieces if piece)
+
+    def streamed(
+        self,
+        prompts: Sequence[str],
+        seed: int = 0,
+        batch_size: int = 1,
+        beams: int | None = None,
+        **use: Any,
+    ) -> Iterator[Iterator[str]]:
+        """Gives out the texts of `generate`, one after the other, while they are written.
+
+        Args:
+            prompts: Strings.
+            seed: As in `generate`.
+            batch_size: Has no effect, since texts are written one after the other.
+            beams: None.
+            **use: As in `stream`.
+
+        Yields:
+            For each text an iterator over its pieces, the prompt first.
+
+        Raises:
+            ValueError: If there are beams.
+        """
+        if beams is not None:
+            raise ValueError(
+                "Which text is the most probable is known at its end: `beams` and `stream` do not "
+                f"go together. Received: beams={beams}. Leave one of them out."
+            )
+        for prompt, own in zip(prompts, _seeds_of(seed, len(prompts)), strict=True):
+            yield self._with_prompt(prompt, self.stream(prompt, seed=[own], **use))
+
+    @staticmethod
+    def _with_prompt(prompt: str, pieces: Iterator[str]) -> Iterator[str]:
+        yield well_formed(prompt)
+        yield from pieces
+
+    def _pieces(
+        self,
+        run: CompiledSteps,
+        ids: np.ndarray,
+        seeds: np.ndarray,
+        rows: int,
+        num_characters: int,
+        stops: tuple[str, ...],
+    ) -> Iterator[list[str]]:
+        """What is written after prompts, some tokens at a time: a piece for each row."""
+        readers = [(TokenReader(self.tokenizer), StopReader(stops)) for _ in range(rows)]
+        room = -(-num_characters // _ROOM) * _ROOM
+        state = run.begin(ids, room, seeds, np.full(len(ids), num_characters))
+        left, over = num_characters, False
+        while not over:
+            found, state = run.go_on(state)
+            left -= found["tokens"].shape[1]
+            pieces = []
+            for row, (tokens, stopping) in enumerate(readers):
+                new = found["tokens"][row, : found["lengths"][row]].tolist()
+                text = tokens.read(new)
+                if left <= 0 or found["finished"][row]:
+                    text = stopping.read(text + tokens.end()) + stopping.end()
+                else:
+                    text = stopping.read(text)
+                pieces.append(text)
+            ended = [
+                stopping.stopped or finished
+                for (_, stopping), finished in zip(readers, found["finished"][:rows], strict=True)
+            ]
+            over = left <= 0 or all(ended)
+            yield pieces
+
+    def _prompt_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of prompts that are read, after the start token."""
+        tokenizer, most = self.tokenizer, self.longest_prompt
+        # A character that is no UTF-8 may become three: the last `most` of what is read.
+        return [[tokenizer.start_id, *tokenizer.encode(text)[-most:]] for text in texts]
+
+    def _padded(self, rows: Sequence[Sequence[int]], batch_size: int) -> np.ndarray:
+        """Ids `(B, P)` of prompts, padded on the right; rows that only fill it come last."""
+        tokenizer = self.tokenizer
+        width, count = max(map(len, rows)), len(rows)
+        if keras.backend.backend() == "jax":  # it compiles for each shape
+            width, count = -(-width // 16) * 16, min(batch_size, 2 ** (count - 1).bit_length())
+            width = min(width, self.longest_prompt + 1)
+        ids = np.full((count, width), tokenizer.pad_id, "int32")
+        ids[:, 0] = tokenizer.start_id
+        for r, row in enumerate(rows):
+            ids[r, : len(row)] = row
+        return ids
+
+    def _mask(self, ids: Tensor) -> Tensor:
+        # The start token is read, though some vocabularies have one token for it and for padding.
+        first = ops.cumsum(ops.ones_like(ids), axis=1) == 1
+        return ops.logical_or(ops.not_equal(ids, self.tokenizer.pad_id), first)
+
+    def _rules(self, end_token: bool) -> dict[str, Any]:
+        """The special tokens, as `sample` takes them."""
+        tokenizer = self.tokenizer
+        end = tokenizer.end_id if end_token and self.ends else None
+        special = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id}
+        return {
+            "end_id": end,
+            "pad_id": tokenizer.pad_id,
+            "suppressed_ids": sorted(special - {None, end}),
+        }
+
+    def continue_ids(
+        self,
+        ids: Tensor,
+        max_length: Any,
+        seeds: Tensor,
+        end_token: bool = True,
+        beams: int | None = None,
+        **settings: Any,
+    ) -> Generation:
+        """Samples or searches after prompts; for any backend, and for the export.
+
+        Args:
+            ids: `(B, P)`: the start token, the prompt, padding.
+            max_length: Number of new tokens; an integer, or a tensor in a graph.
+            seeds: int32 `(B,)`.
+            end_token: As in `generate`.
+            beams: As in `generate`.
+            **settings: Of `sample`.
+
+        Returns:
+            `Generation`.
+        """
+        if beams is not None:
+            # What never ends has an end token too, which is then among the suppressed ids.
+            rules = {**self._rules(end_token), "end_id": self.tokenizer.end_id}
+            found = beam_search(
+                self._decoder,
+                ids,
+                self._mask(ids),
+                num_beams=beams,
+                max_length=max_length,
+                alpha=1.0,
+                **rules,
+            )
+            return Generation(*(values[:, 0] for values in found))
+        return sample(
+            self._decoder,
+            ids,
+            self._mask(ids),
+            max_length=max_length,
+            seed=seeds,
+            **self._rules(end_token),
+            **settings,
+        )
+
+    def _run(
+        self, settings: Mapping[str, Any], end_token: bool, beams: int | None
+    ) -> CompiledFunction:
+        """`(ids, max_length, seeds) -> tokens`, compiled."""
+        key = ("generate", end_token, beams, *settings.values())
+        if key not in self._compiled:
+            self._compiled[key] = CompiledFunction(
+                lambda *inputs: self.continue_ids(*inputs, end_token, beams, **settings).tokens,
+                self.model,
+            )
+        return self._compiled[key]
+
+    def _steps(self, settings: Mapping[str, Any], end_token: bool, count: int) -> CompiledSteps:
+        """The same in parts of `count` tokens."""
+        key = ("steps", count, end_token, *settings.values())
+        if key not in self._compiled:
+            steps = SampledSteps(self._decoder, **self._rules(end_token), **settings)
+            self._compiled[key] = CompiledSteps(
+                lambda ids, room, seeds, limits: steps.begin(
+                    ids, self._mask(ids), seeds, limits, max_length=room
+                ),
+                lambda state: steps.go_on(state, count),
+                self.model,
+            )
+        return self._compiled[key]
+
+
+def _piece_tokens(weights: int) -> int:
+    return next((count for most, count in PIECES if weights <= most), 4)
+
+
+def _seeds_of(seed: Any, count: int) -> np.ndarray:
+    """The seeds of so many texts."""
+    seeds = np.asarray(seed)
+    if seeds.ndim and len(seeds) != count:
+        raise ValueError(
+            f"`seed` must be an integer, or one for each of the {count} prompts. "
+            f"Received: {len(seeds)}."
+        )
+    if not count:
+        return np.zeros(0, "int32")
+    seed = seed if seeds.ndim == 0 else seeds
+    return ops.convert_to_numpy(row_seeds(seed, ops.arange(count, dtype="int32")))

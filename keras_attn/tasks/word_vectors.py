@@ -1,0 +1,184 @@
+"""Embeddings that start from vectors of words."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_attn.interop import WordVectors, read_word_vectors, word_vector_width
+from keras_attn.layers import TokenEmbedding
+from keras_attn.settings import Choice, Kinds, declared_fields
+from keras_attn.text import WordTokenizer
+
+
+class VectorStart(NamedTuple):
+    """What an embedding started from.
+
+    Example:
+
+    >>> print(VectorStart("glove.txt", 90, ["blorp"], True))
+    Word vectors of glove.txt: 90 of 91 words (98.9%) start from theirs, and are frozen...
+    """
+
+    place: str
+    """The file."""
+    found: int
+    """How many words of the vocabulary have a vector."""
+    missing: list[str]
+    """The others, without special tokens."""
+    frozen: bool
+    """Whether the embedding is not trained."""
+
+    def __str__(self) -> str:
+        words = self.found + len(self.missing)
+        text = (
+            f"Word vectors of {self.place}: {self.found:,} of {words:,} words "
+            f"({self.found / words:.1%}) start from theirs"
+            f"{', and are frozen' if self.frozen else ''}. The others start at random, with their "
+            "mean and deviation; <unknown> starts at their mean."
+        )
+        return f"{text} Such are: {', '.join(self.missing[:8])}." if self.missing else text
+
+
+def check_vector_settings(data: Any) -> None:
+    """Refuses settings of word vectors that do not go together.
+
+    Args:
+        data: Has `word_vectors`, `freeze_word_vectors`, `vector_words`, and perhaps `tokenizer`.
+
+    Raises:
+        ValueError: If they do not.
+    """
+    if not data.word_vectors:
+        for name in ("freeze_word_vectors", "vector_words"):
+            if getattr(data, name):
+                raise ValueError(
+                    f"`{name}` belongs to `word_vectors`. Received: {getattr(data, name)} without "
+                    "a file of them."
+                )
+        return
+    if getattr(data, "tokenizer", "words") != "words":
+        raise ValueError(
+            "`word_vectors` need whole words: tokenizer='words' (--tokenizer words). Received: "
+            f"tokenizer={data.tokenizer!r}."
+        )
+    if getattr(data, "backbone", ""):
+        raise ValueError(
+            "`word_vectors` and `backbone` are two starts of one embedding. Received: both. Leave "
+            "one out."
+        )
+
+
+def train_words(texts: Any, vocabulary_size: int, data: Any) -> WordTokenizer:
+    """Makes a tokenizer of words for a task.
+
+    A word that occurs once gets an id only if there are vectors: else `<unknown>` would be in no
+    training text, and would learn nothing.
+
+    Args:
+        texts: Training texts.
+        vocabulary_size: Largest number of ids.
+        data: Has `word_vectors`.
+
+    Returns:
+        A `WordTokenizer`.
+    """
+    least = 1 if data.word_vectors else 2
+    return WordTokenizer.train(texts, vocabulary_size, min_frequency=least)
+
+
+def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
+    """Returns the settings of a model whose embeddings are as wide as the vectors.
+
+    Args:
+        kinds: The architectures of the task.
+        chosen: What the user chose of them.
+        place: The file of the vectors.
+
+    Returns:
+        The choice, with `dim`.
+
+    Raises:
+        ValueError: If another width was chosen, or the architecture has no such embedding.
+    """
+    kind = kinds[chosen.name]
+    names = {field.name for field in declared_fields(kind)}
+    if "dim" not in names or getattr(kind, "first_layer", TokenEmbedding) is not TokenEmbedding:
+        raise ValueError(
+            f"`word_vectors` are for models with an embedding of words. Received: "
+            f"{kinds.key}={chosen.name!r}."
+        )
+    width = word_vector_width(place)
+    if chosen.values.get("dim", width) != width:
+        raise ValueError(
+            f"`dim` is the width of the word vectors, {width} in {place}. Received: "
+            f"dim={chosen.values['dim']}. Leave it out."
+        )
+    try:
+        return kinds.made({kinds.key: chosen.name, **chosen.values, "dim": width})
+    except ValueError as error:
+        raise ValueError(
+            f"The vectors of {place} are {width} wide: {error} Give dim={width} with settings that "
+            "fit it."
+        ) from error
+
+
+def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, WordVectors]:
+    """Reads the vectors of a vocabulary, which the commonest words of the file may join.
+
+    Args:
+        tokenizer: Made of the training texts.
+        data: Has `word_vectors` and `vector_words`.
+
+    Returns:
+        The tokenizer and the vectors.
+
+    Raises:
+        ValueError: If no word has a vector, or the file is not one of vectors.
+    """
+    vectors = read_word_vectors(data.word_vectors, tokenizer.vocabulary, data.vector_words)
+    known = set(tokenizer.vocabulary)
+    more = [word for word in vectors.words if word not in known]
+    if not known.intersection(vectors.words):
+        raise ValueError(
+            f"Expected vectors of words in the training texts. Received: {data.word_vectors}, "
+            f"which has none of {len(known):,} words. Is it of another language, or in capitals?"
+        )
+    if more:
+        words = [*tokenizer.vocabulary, *more]
+        tokenizer = WordTokenizer(words, tokenizer.lowercase, tokenizer.hash_buckets)
+    return tokenizer, vectors
+
+
+def start_from_vectors(
+    model: keras.Model, tokenizer: WordTokenizer, vectors: WordVectors, place: str, freeze: bool
+) -> VectorStart:
+    """Sets the embedding of a model.
+
+    Args:
+        model: Has a `TokenEmbedding` named `embedding`.
+        tokenizer: The vocabulary of its ids.
+        vectors: Vectors of some words.
+        place: Where they were read, for the report.
+        freeze: Whether the embedding is not trained.
+
+    Returns:
+        A `VectorStart`.
+    """
+    layer = model.get_layer("embedding")
+    weight = layer.embedding.embeddings
+    table = np.array(keras.ops.convert_to_numpy(weight), "float64")
+    words = tokenizer.vocabulary[4:]
+    rows = [i for i, word in enumerate(words, start=4) if word in vectors]
+    found = np.stack([vectors[tokenizer.vocabulary[i]] for i in rows]).astype("float64")
+    # The random numbers are those that the layer was made with, so they follow the seed.
+    table = (table - table.mean()) / table.std() * found.std(axis=0) + found.mean(axis=0)
+    table[tokenizer.pad_id] = 0.0
+    table[tokenizer.unknown_id] = found.mean(axis=0)
+    table[rows] = found
+    weight.assign(table / (layer.dim**0.5 if layer.scale else 1.0))
+    layer.trainable = not freeze
+    missing = [word for word in words if word not in vectors]
+    return VectorStart(place, len(rows), missing, freeze)

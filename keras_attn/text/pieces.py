@@ -1,0 +1,166 @@
+"""Texts that come in pieces: whole characters of tokens, and the end at a stop string."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from typing import Any
+
+
+class TokenReader:
+    """Turns ids that come one after the other into text, whole characters alone.
+
+    What all calls return is together `tokenizer.decode` of all ids. A character whose bytes are
+    those of several tokens comes with the last of them.
+
+    Args:
+        tokenizer: A `BytePairTokenizer`, or one each of whose tokens is text by itself, such as a
+            `CharacterTokenizer`.
+
+    Example:
+
+    >>> tokenizer = BytePairTokenizer.train(["abc"], 259)
+    >>> reader = TokenReader(tokenizer)
+    >>> [reader.read([index]) for index in tokenizer.encode("aé")], reader.end()
+    (['a', '', 'é'], '')
+    """
+
+    def __init__(self, tokenizer: Any):
+        self._tokenizer = tokenizer
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def read(self, ids: Sequence[int]) -> str:
+        """Reads further ids.
+
+        Args:
+            ids: The ids.
+
+        Returns:
+            The text that is complete with them.
+        """
+        pieces = getattr(self._tokenizer, "token_bytes", None)
+        if pieces is None:
+            return self._tokenizer.decode(list(ids))
+        return self._decoder.decode(b"".join(pieces[index] for index in ids))
+
+    def end(self) -> str:
+        """Returns what remains: U+FFFD for a character that was not completed."""
+        return self._decoder.decode(b"", final=True)
+
+
+def checked_stops(stops: Any) -> tuple[str, ...]:
+    """Returns stop strings as a tuple.
+
+    Args:
+        stops: A string, or a sequence of strings.
+
+    Returns:
+        A tuple, without duplicates.
+
+    Raises:
+        TypeError: If there is something that is not a string.
+        ValueError: If a string is empty, or is not valid text.
+
+    Example:
+
+    >>> checked_stops("END"), checked_stops(["a", "b", "a"])
+    (('END',), ('a', 'b'))
+    """
+    found = (stops,) if isinstance(stops, str) else tuple(stops)
+    for stop in found:
+        if not isinstance(stop, str):
+            raise TypeError(
+                f"`stop` must be strings. Received: {stop!r}, of type {type(stop).__name__}."
+            )
+        if not stop:
+            raise ValueError(
+                "`stop` must not have an empty string, at which every text would end at once. "
+                f"Received: {found!r}. Leave it out."
+            )
+        if any("\ud800" <= character <= "\udfff" for character in stop):
+            raise ValueError(f"`stop` must be valid text. Received: {stop!r}, half a character.")
+    return tuple(dict.fromkeys(found))
+
+
+def cut_at_stop(text: str, stops: Sequence[str]) -> str:
+    """Returns a text up to where the first stop string begins in it.
+
+    Args:
+        text: The text.
+        stops: What `checked_stops` returned.
+
+    Returns:
+        The text before the stop string that begins first; the whole text if there is none.
+
+    Example:
+
+    >>> cut_at_stop("to be. Or not. To be.", (". T", "not"))
+    'to be. Or '
+    """
+    places = [text.find(stop) for stop in stops]
+    return text[: min((place for place in places if place >= 0), default=len(text))]
+
+
+def stop_pattern(stops: Sequence[str]) -> str:
+    """Returns what `tf.strings.regex_replace` takes away for `cut_at_stop`, as RE2 writes it.
+
+    Args:
+        stops: What `checked_stops` returned, at least one.
+
+    Example:
+
+    >>> stop_pattern(("a", ".\\n"))
+    '(?s)(?:\\\\x{61}|\\\\x{2e}\\\\x{a}).*'
+    """
+    codes = ("".join(f"\\x{{{ord(character):x}}}" for character in stop) for stop in stops)
+    return f"(?s)(?:{'|'.join(codes)}).*"
+
+
+class StopReader:
+    """Finds the first stop string in a text that comes in pieces.
+
+    What all calls return is together `cut_at_stop` of the whole text. The end of a piece is held
+    back while it may be the beginning of a stop string.
+
+    Args:
+        stops: What `checked_stops` returned.
+
+    Example:
+
+    >>> reader = StopReader((". T",))
+    >>> [reader.read(piece) for piece in ("to be. O", "r not.", " To be")], reader.stopped
+    (['to be. O', 'r not', ''], True)
+    """
+
+    def __init__(self, stops: Sequence[str]):
+        self._stops = tuple(stops)
+        self._held = ""
+        self.stopped = False
+        """Whether a stop string was found."""
+
+    def read(self, piece: str) -> str:
+        """Reads a further piece.
+
+        Args:
+            piece: The piece.
+
+        Returns:
+            The text that is certain with it.
+        """
+        if self.stopped:
+            return ""
+        text, place = self._held + piece, 0
+        while place < len(text):
+            if text.startswith(self._stops, place):
+                self.stopped, self._held = True, ""
+                return text[:place]
+            if any(stop.startswith(text[place:]) for stop in self._stops):
+                break
+            place += 1
+        self._held = text[place:]
+        return text[:place]
+
+    def end(self) -> str:
+        """Returns what was held back, since nothing comes after it."""
+        held, self._held = self._held, ""
+        return held

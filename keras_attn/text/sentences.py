@@ -1,0 +1,66 @@
+"""Sentences of a text, by a rule."""
+
+import re
+
+ABBREVIATIONS = frozenset(
+    "mr mrs ms dr prof st jr sr vs etc no nos vol fig e.g i.e cf al inc ltd co corp dept gen col "
+    "sgt capt lt rev hon gov sen rep approx ca bzw z.b d.h usw nr str".split()
+)
+"""Abbreviations whose period does not end a sentence, without it and in lower case."""
+_LINES = re.compile(r"(?:<br\s*/?>|[\r\n\u2028\u2029])+", re.IGNORECASE)
+_END = re.compile(
+    r"""
+    (?<![.!?\u2026])(?P<mark>[.!?\u2026]++)[)\]"'\u201c\u201d\u2018\u2019\u00bb]*+
+    (?=\s+[("'\[\u201c\u201e\u2018\u201a\u00ab\u00bf\u00a1]*[^\W_a-z])   # no lower-case letter
+    | [\u3002\uff01\uff1f]+[\u300d\u300f\uff09\u201d\u2019]*    # Chinese and Japanese, no space
+    """,
+    re.VERBOSE,
+)
+_LONGEST_WORD = 40
+_WORD_BEFORE = re.compile(r"[^\s(\[\"'\u201c\u201e\u2018\u201a\u00ab]+$")
+
+
+def split_sentences(text: str) -> list[str]:
+    """Cuts a text into sentences by a rule.
+
+    A sentence ends at a line break (`<br>` is one), and at a run of `.`, `!`, `?` or `…` with the
+    quotation marks and brackets that close behind it, if white space and something other than a
+    lower-case Latin letter follow. A single period does not end one after a single letter
+    ("J. Smith"), a word with a period inside ("U.S.") or one of `ABBREVIATIONS`. `。`, `！` and
+    `？` always end a sentence.
+
+    A rule makes mistakes where a model would not ("She lives in the U.S. He does not."), but it is
+    the same everywhere and reads a gigabyte in about a minute. Texts that are cut already are read
+    a sentence a line.
+
+    Args:
+        text: A text.
+
+    Returns:
+        The sentences, without white space at their ends; none for a blank text.
+
+    Example:
+
+    >>> split_sentences('Mr. J. Smith said "No!" He left... 2 hours later<br />it rained.')
+    ['Mr. J. Smith said "No!"', 'He left...', '2 hours later', 'it rained.']
+    """
+    found = []
+    for line in _LINES.split(text):
+        start = 0
+        for match in _END.finditer(line):
+            if match["mark"] == "." and _abbreviates(
+                line[max(start, match.start() - _LONGEST_WORD) : match.start()]
+            ):
+                continue
+            found.append(line[start : match.end()].strip())
+            start = match.end()
+        found.append(line[start:].strip())
+    return [sentence for sentence in found if sentence]
+
+
+def _abbreviates(before: str) -> bool:
+    word = _WORD_BEFORE.search(before)
+    if word is None:
+        return False
+    name = word[0].lower()
+    return (len(name) == 1 and name.isalpha()) or "." in name or name in ABBREVIATIONS

@@ -1,0 +1,442 @@
+"""Tokenizer with one id for each word."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import keras
+
+from keras_attn.text.assets import read_assets, write_assets
+from keras_attn.text.checks import checked_ids, for_each_row, well_formed
+from keras_attn.text.normalization import normalize_text, normalize_with_offsets
+from keras_attn.text.offsets import Offsets, original_offsets
+from keras_attn.text.word_cutting import cut_words
+
+if TYPE_CHECKING:
+    from keras_attn.text.words_graph import GraphWords
+
+SPECIAL_TOKENS = ("<pad>", "<start>", "<end>", "<unknown>")
+ASSETS_FILE = "words.json"
+ASSETS_FORMAT = "keras_attn.words"
+_HASHED = 64  # characters of a word that its bucket depends on
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class WordTokenizer:
+    """Tokenizer with one id for each word and punctuation mark.
+
+    It is for vectors of whole words, such as those of GloVe and word2vec, and for explanations that
+    speak of words. A text is normalized (white space becomes single spaces, a combining mark is
+    joined with its letter) and cut by a rule like that of the Penn Treebank, which most such
+    vocabularies follow:
+
+    - A run of letters and digits is a word. Periods, commas and colons between digits belong to it
+      (`3.5`, `1,000`, `10:30`), and so do hyphens and apostrophes between letters (`well-known`,
+      `o'clock`).
+    - English contractions are words of their own: `don't` is `do`, `n't`; `she's` is `she`, `'s`;
+      so are `'m`, `'d`, `'re`, `'ve` and `'ll`. A typographic apostrophe in a word becomes `'`.
+    - Single letters, each with a period, are a word if there are two or more: `u.s.`, `e.g.`
+    - `...`, `--`, two backticks and two apostrophes are marks of two or three characters. Any other
+      symbol is a mark of its own, and so is a character of a script without spaces, such as
+      Chinese or Thai.
+
+    A word that is not in the vocabulary is `<unknown>`. With `hash_buckets`, it is one of that many
+    further ids, which its letters choose, so that two unknown words seldom look the same.
+
+    Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. A text never gives them as words,
+    because `<` and `>` are cut off.
+
+    Args:
+        vocabulary: The words in the order of their ids: the four special tokens, then others. Words
+            that the rule does not give, such as `New York` or capitals with `lowercase`, are never
+            found in a text.
+        lowercase: Whether letters are lower-cased.
+        hash_buckets: Number of ids for words that are not in the vocabulary; with 0 they are
+            `<unknown>`.
+
+    Raises:
+        TypeError: If a word is not a string.
+        ValueError: If the vocabulary is not of this kind, or `hash_buckets` is out of range.
+
+    Example:
+
+    >>> from keras_attn.text import WordTokenizer
+    >>> tokenizer = WordTokenizer.train(["A dog runs.", "A dog doesn't run."])
+    >>> tokenizer.vocabulary[4:]
+    ('.', 'a', 'dog', 'does', "n't", 'run', 'runs')
+    >>> ids = tokenizer.encode("The dog didn't run")
+    >>> tokenizer.tokens(ids)
+    ['<unknown>', 'dog', '<unknown>', "n't", 'run']
+    """
+
+    exported_with = ("tensorflow",)
+    """Modules to import before a SavedModel with this tokenizer is loaded."""
+    pad_id = 0
+    start_id = 1
+    end_id = 2
+    unknown_id = 3
+    hash_modulus = 2**31 - 1
+    """The prime number with which `hash_buckets` are computed."""
+    hash_factors = tuple(pow(48_271, i + 1, 2**31 - 1) for i in range(_HASHED))
+    """Factor of each character of a word for that."""
+
+    def __init__(
+        self, vocabulary: Sequence[str], lowercase: bool = True, hash_buckets: int = 0
+    ) -> None:
+        self.vocabulary = _checked_vocabulary(vocabulary)
+        self.lowercase = bool(lowercase)
+        if isinstance(hash_buckets, bool) or not isinstance(hash_buckets, int) or hash_buckets < 0:
+            raise ValueError(
+                f"`hash_buckets` must be an integer of at least 0. Received: {hash_buckets!r}."
+            )
+        self.hash_buckets = hash_buckets
+        self._ids_of = {word: i for i, word in enumerate(self.vocabulary)}
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        vocabulary_size: int | None = None,
+        lowercase: bool = True,
+        min_frequency: int = 1,
+        allow_fewer: bool = True,
+        hash_buckets: int = 0,
+    ) -> WordTokenizer:
+        """Collects the words of texts by frequency, equally frequent ones by their letters.
+
+        Args:
+            texts: The training texts, such as a list of strings or a generator of lines.
+            vocabulary_size: Largest number of ids, with the 4 special tokens and `hash_buckets`; no
+                limit if None.
+            lowercase: See the class.
+            min_frequency: Smallest number of occurrences of a word that gets an id. The words below
+                it are what `<unknown>` learns from.
+            allow_fewer: Whether there may be fewer ids than `vocabulary_size`, if the texts do not
+                have more words.
+            hash_buckets: See the class.
+
+        Returns:
+            A `WordTokenizer`.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+            ValueError: If there is no word, or a number is out of range.
+
+        Example:
+
+        >>> from keras_attn.text import WordTokenizer
+        >>> WordTokenizer.train(["to be or not to be"], vocabulary_size=6).vocabulary[4:]
+        ('be', 'to')
+        """
+        smallest = len(SPECIAL_TOKENS) + 1 + hash_buckets
+        if vocabulary_size is not None and vocabulary_size < smallest:
+            raise ValueError(
+                f"`vocabulary_size` must be at least {smallest} ({len(SPECIAL_TOKENS)} special "
+                f"tokens, {hash_buckets} hash buckets and a word), or None. Received: "
+                f"{vocabulary_size!r}."
+            )
+        if min_frequency < 1:
+            raise ValueError(f"`min_frequency` must be at least 1. Received: {min_frequency!r}.")
+        if isinstance(texts, str | bytes):
+            raise ValueError(
+                "`texts` must be a collection of strings. Received one "
+                f"{type(texts).__name__}: {texts[:40]!r}. Wrap it in a list."
+            )
+        empty = cls([*SPECIAL_TOKENS], lowercase)
+        counts: collections.Counter[str] = collections.Counter()
+        for text in texts:
+            counts.update(empty._words(text))
+        kept = [word for word, count in counts.items() if count >= min_frequency]
+        if not kept:
+            raise ValueError(
+                f"`texts` must hold a word that occurs {min_frequency} times or more. Received: "
+                f"{len(counts)} different words, none so often. Check the data; a generator that "
+                "was read before is empty."
+            )
+        ordered = sorted(kept, key=lambda word: (-counts[word], word))
+        if vocabulary_size is not None:
+            most = vocabulary_size - len(SPECIAL_TOKENS) - hash_buckets
+            if len(ordered) < most and not allow_fewer:
+                raise ValueError(
+                    f"The texts give {len(ordered)} words. Received: vocabulary_size="
+                    f"{vocabulary_size}, which wants {most}. Use allow_fewer=True, or a smaller "
+                    "vocabulary."
+                )
+            ordered = ordered[:most]
+        return cls([*SPECIAL_TOKENS, *ordered], lowercase, hash_buckets)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of ids, with the special tokens and the hash buckets."""
+        return len(self.vocabulary) + self.hash_buckets
+
+    @property
+    def lower_case(self) -> dict[int, str]:
+        """What each code point becomes with `lowercase`, if it is not itself."""
+        return _lower_case()
+
+    def words(self, texts: str | Sequence[str]) -> Any:
+        """Cuts texts into the words that are looked up in the vocabulary.
+
+        Args:
+            texts: A string, or a sequence of strings.
+
+        Returns:
+            A list of words for a string; a list of such lists for a sequence.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+
+        Example:
+
+        >>> from keras_attn.text import WordTokenizer
+        >>> WordTokenizer.train(["a"]).words("I can't, at 10:30!")
+        ['i', 'ca', "n't", ',', 'at', '10:30', '!']
+        """
+        single = isinstance(texts, str)
+        found = [self._words(text) for text in ([texts] if single else texts)]
+        return found[0] if single else found
+
+    def encode(
+        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
+    ) -> Any:
+        """Turns texts into ids.
+
+        Args:
+            texts: A string, or a sequence of strings. A lone surrogate, which UTF-8 cannot encode,
+                is read as three U+FFFD.
+            add_start: Whether to put `start_id` before the ids of each text.
+            add_end: Whether to put `end_id` after them.
+
+        Returns:
+            A list of ids for a string; a list of such lists for a sequence.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+
+        Example:
+
+        >>> from keras_attn.text import WordTokenizer
+        >>> WordTokenizer.train(["to be"]).encode(["To see", ""], add_end=True)
+        [[5, 3, 2], [2]]
+        """
+        single = isinstance(texts, str)
+        start, end = [self.start_id] * bool(add_start), [self.end_id] * bool(add_end)
+        ids = [
+            [*start, *map(self._id, self._words(text)), *end]
+            for text in ([texts] if single else texts)
+        ]
+        return ids[0] if single else ids
+
+    def encode_with_offsets(
+        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
+    ) -> tuple[Any, Any]:
+        """Turns texts into ids, with the characters of the texts that each id stands for.
+
+        Args:
+            texts: See `encode`.
+            add_start: See `encode`; the characters of the start token are `(0, 0)`.
+            add_end: See `encode`; those of the end token are `(n, n)` in a text of length n.
+
+        Returns:
+            `(ids, offsets)`: the ids of `encode`, and for each id `(start, end)`, so that it stands
+            for `text[start:end]` in the original string.
+
+        Raises:
+            TypeError: If `texts` holds something that is not a string.
+
+        Example:
+
+        >>> from keras_attn.text import WordTokenizer
+        >>> WordTokenizer.train(["do not"]).encode_with_offsets("So  don't")
+        ([3, 4, 3], [(0, 2), (4, 6), (6, 9)])
+        """
+        single = isinstance(texts, str)
+        texts = [texts] if single else list(texts)
+        ids = self.encode(texts, add_start, add_end)
+        offsets: list[Offsets] = []
+        for text in texts:
+            normal, places = normalize_with_offsets(well_formed(text))
+            spans = [(places[s][0], places[e - 1][1]) for s, e in cut_words(normal)]
+            before = [(0, 0)] * bool(add_start)
+            after = [(len(text), len(text))] * bool(add_end)
+            offsets.append([*before, *original_offsets(text, spans), *after])
+        return (ids[0], offsets[0]) if single else (ids, offsets)
+
+    def decode(self, ids: Any) -> Any:
+        """Turns ids into texts, with a space between all words and punctuation marks.
+
+        Args:
+            ids: One row of ids, or any nest of rows: lists, NumPy arrays, tensors. An empty list
+                is one empty row. `<pad>`, `<start>` and `<end>` are skipped.
+
+        Returns:
+            A string for one row; else a nest of lists of strings.
+
+        Raises:
+            TypeError: If `ids` are not integers.
+            ValueError: If an id is not in the vocabulary.
+
+        Example:
+
+        >>> from keras_attn.text import WordTokenizer
+        >>> WordTokenizer.train(["to be"]).decode([[1, 5, 4, 2], [5, 3, 0, 0]])
+        ['to be', 'to <unknown>']
+        """
+        skipped = (self.pad_id, self.start_id, self.end_id)
+        return for_each_row(
+            ids, lambda row: " ".join(self._pieces([i for i in row if i not in skipped]))
+        )
+
+    def tokens(self, ids: Any) -> Any:
+        """Turns each id into its word, for the labels of a plot.
+
+        Args:
+            ids: One row of ids, or any nest of rows; see `decode`.
+
+        Returns:
+            A list of words for each row; those of hash buckets are `<unknown 1>` and so on.
+
+        Raises:
+            TypeError: If `ids` are not integers.
+            ValueError: If an id is not in the vocabulary.
+
+        Example:
+
+        >>> from keras_attn.text import WordTokenizer
+        >>> WordTokenizer.train(["to be"]).tokens([1, 5, 3, 2])
+        ['<start>', 'to', '<unknown>', '<end>']
+        """
+        return for_each_row(ids, self._pieces)
+
+    def to_graph(self) -> GraphWords:
+        """Returns the tokenizer as a `tf.Module` of core TensorFlow ops. It needs TensorFlow.
+
+        Returns:
+            A `GraphWords`, for `tf.data` pipelines and SavedModels.
+
+        Example:
+
+        >>> import tensorflow as tf
+        >>> from keras_attn.text import WordTokenizer
+        >>> graph = WordTokenizer.train(["to be"]).to_graph()
+        >>> graph.encode(tf.constant(["To be!", ""])).to_list()
+        [[5, 4, 3], []]
+        """
+        from keras_attn.text.words_graph import GraphWords
+
+        return GraphWords(self)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `__init__` in a form for JSON."""
+        return {
+            "vocabulary": list(self.vocabulary),
+            "lowercase": self.lowercase,
+            "hash_buckets": self.hash_buckets,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> WordTokenizer:
+        """Creates a tokenizer from its config."""
+        return cls(**config)
+
+    def save_assets(self, directory: str | os.PathLike[str]) -> None:
+        """Writes the tokenizer to a directory, which is created if it does not exist.
+
+        Args:
+            directory: The directory for `words.json`.
+        """
+        write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
+
+    @classmethod
+    def load_assets(cls, directory: str | os.PathLike[str]) -> WordTokenizer:
+        """Loads a tokenizer that `save_assets` wrote.
+
+        Args:
+            directory: The directory with `words.json`.
+
+        Returns:
+            A `WordTokenizer`.
+
+        Raises:
+            ValueError: If the file is missing, broken, or of a newer version.
+
+        Example:
+
+        >>> import tempfile
+        >>> from keras_attn.text import WordTokenizer
+        >>> tokenizer = WordTokenizer.train(["to be"])
+        >>> with tempfile.TemporaryDirectory() as directory:
+        ...     tokenizer.save_assets(directory)
+        ...     again = WordTokenizer.load_assets(directory)
+        >>> again.vocabulary == tokenizer.vocabulary
+        True
+        """
+        return read_assets(
+            pathlib.Path(directory) / ASSETS_FILE,
+            ASSETS_FORMAT,
+            "WordTokenizer.save_assets",
+            lambda content: cls(
+                content["vocabulary"], content["lowercase"], content["hash_buckets"]
+            ),
+        )
+
+    def __repr__(self) -> str:
+        return f"<WordTokenizer vocabulary_size={self.vocabulary_size}>"
+
+    def _words(self, text: str) -> list[str]:
+        text = normalize_text(well_formed(text))
+        words = [text[start:end] for start, end in cut_words(text)]
+        if "\u2019" in text:
+            words = [word.replace("\u2019", "'") if len(word) > 1 else word for word in words]
+        return [_lowered(word) for word in words] if self.lowercase else words
+
+    def _id(self, word: str) -> int:
+        found = self._ids_of.get(word)
+        if found is not None:
+            return found
+        if not self.hash_buckets:
+            return self.unknown_id
+        total = sum(ord(c) * f for c, f in zip(word, self.hash_factors, strict=False))
+        return len(self.vocabulary) + total % self.hash_modulus % self.hash_buckets
+
+    def _pieces(self, ids: list[Any]) -> list[str]:
+        known = len(self.vocabulary)
+        return [
+            self.vocabulary[i] if i < known else f"<unknown {i - known + 1}>"
+            for i in checked_ids(ids, self.vocabulary_size)
+        ]
+
+
+@functools.cache
+def _lower_case() -> dict[int, str]:
+    """Each code point by itself: `str.lower` looks at the letters around a Greek sigma."""
+    every = (c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
+    return {code: low for code in every if (low := chr(code).lower()) != chr(code)}
+
+
+def _lowered(word: str) -> str:
+    return word.lower() if word.isascii() else word.translate(_lower_case())
+
+
+def _checked_vocabulary(vocabulary: Sequence[str]) -> tuple[str, ...]:
+    words = tuple(vocabulary)
+    expected = f"`vocabulary` must be {list(SPECIAL_TOKENS)} and words."
+    train = "Make one with `WordTokenizer.train`."
+    special = len(SPECIAL_TOKENS)
+    if words[:special] != SPECIAL_TOKENS:
+        raise ValueError(f"{expected} Received one that begins with {words[:special]}. {train}")
+    for word in words:
+        if not isinstance(word, str):
+            raise TypeError(f"{expected} Received: {word!r} of type {type(word).__name__}.")
+        if not word or well_formed(word) != word:
+            raise ValueError(f"{expected} Received the word {word!r}. {train}")
+    if len(set(words)) < len(words):
+        word, count = collections.Counter(words).most_common(1)[0]
+        raise ValueError(f"{expected} Received the word {word!r} {count} times. {train}")
+    return words

@@ -1,0 +1,177 @@
+"""Word tokenizer with core TensorFlow ops, for `tf.data` and SavedModels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_attn.text.normalization import normalize_text_in_graph
+from keras_attn.text.word_cutting import CLITIC, ENDING, QUOTED, ROUNDS, WORD, in_graph
+
+
+class GraphWords(tf.Module):
+    """`WordTokenizer` inside a TensorFlow graph, from strings to ids and back.
+
+    It gives the words and ids of the Python object for every text. Bytes that are not UTF-8 are
+    read as the U+FFFDs of Python's `bytes.decode("utf-8", "replace")`. It uses core TensorFlow ops,
+    and its tables are part of the module, so a SavedModel with it needs only `import tensorflow`.
+    It runs on the CPU, where strings are.
+
+    Args:
+        tokenizer: A `WordTokenizer`.
+
+    Example:
+
+    >>> import tempfile
+    >>> import tensorflow as tf
+    >>> from keras_attn.text import WordTokenizer
+    >>> graph = WordTokenizer.train(["it is not"]).to_graph()
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     tf.saved_model.save(graph, path)
+    ...     loaded = tf.saved_model.load(path)
+    >>> loaded.encode(tf.constant(["It's not"])).to_list()
+    [[5, 3, 6]]
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        super().__init__(name="words")
+        self.vocabulary_size = tokenizer.vocabulary_size
+        self.pad_id = tokenizer.pad_id
+        self.start_id = tokenizer.start_id
+        self.end_id = tokenizer.end_id
+        self.unknown_id = tokenizer.unknown_id
+        self._lowercase = tokenizer.lowercase
+        self._buckets = tokenizer.hash_buckets
+        self._first_bucket = len(tokenizer.vocabulary)
+        every = tokenizer.tokens(list(range(tokenizer.vocabulary_size)))
+        skipped = (self.pad_id, self.start_id, self.end_id)
+        texts = ["" if i in skipped else f" {token}" for i, token in enumerate(every)]
+        lowered = tokenizer.lower_case
+        with tf.device("CPU:0"):
+            self._tokens = tf.constant(every)
+            self._texts = tf.constant(texts)
+            words = tokenizer.vocabulary
+            ids = tf.constant(np.arange(len(words)), tf.int64)
+            self._ids = _table(tf.constant(words), ids, -1)
+            places = tf.constant(np.arange(len(lowered)), tf.int64)
+            self._lower = _table(tf.constant(list(lowered), tf.int64), places, -1)
+            self._lowered = tf.constant(list(lowered.values()))
+            self._factors = tf.constant(tokenizer.hash_factors, tf.int64)
+            self._modulus = tf.constant(tokenizer.hash_modulus, tf.int64)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings into ids, without start and end tokens.
+
+        Args:
+            text: Strings of shape `(B,)`. Bytes that are not UTF-8 are read as U+FFFD.
+
+        Returns:
+            A ragged int32 tensor of shape `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            words = self.words(text)
+            unique, index = tf.unique(words.flat_values)
+            ids = tf.cast(tf.gather(self._known(unique), index), tf.int32)
+            return words.with_flat_values(ids)
+
+    def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
+        """Turns the start of strings into ids, like `encode(text)[:, :count]`.
+
+        Args:
+            text: Strings of shape `(B,)`.
+            count: Maximum number of ids of a string.
+
+        Returns:
+            A ragged int32 tensor of shape `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            return self.encode(text)[:, :count]
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def words(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Cuts strings into the words that are looked up in the vocabulary.
+
+        Args:
+            text: Strings of shape `(B,)`.
+
+        Returns:
+            Ragged strings of shape `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            text = normalize_text_in_graph(tf, text)
+            found = tf.strings.split(tf.strings.regex_replace(text, in_graph(WORD), r"\0 "))
+            unique, index = tf.unique(found.flat_values, tf.int64)
+            parts = tf.strings.split(self._cut(unique))  # (U, None)
+            some = tf.gather(parts, index)  # (W, None)
+            splits = tf.gather(some.row_splits, found.row_splits)
+            words, again = tf.unique(some.flat_values, tf.int64)
+            words = tf.gather(self._readable(words), again)
+            return tf.RaggedTensor.from_row_splits(words, splits, validate=False)
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+        """Turns ids into strings, with a space between all words and punctuation marks.
+
+        Args:
+            ids: Integers of shape `(..., T)`, dense or ragged, all in the vocabulary.
+
+        Returns:
+            Strings of shape `(...)`.
+        """
+        with tf.device("CPU:0"):
+            text = tf.strings.reduce_join(tf.gather(self._texts, ids), axis=-1)
+            return tf.strings.regex_replace(text, "^ ", "")
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def tokens(self, ids: tf.Tensor) -> tf.Tensor:
+        """Turns each id into its word, like `WordTokenizer.tokens`.
+
+        Args:
+            ids: Integers of any shape, all in the vocabulary.
+
+        Returns:
+            Strings of the same shape.
+        """
+        with tf.device("CPU:0"):
+            return tf.gather(self._tokens, ids)
+
+    def _cut(self, words: tf.Tensor) -> tf.Tensor:
+        """Puts spaces between the parts of words (U,)."""
+        for _ in range(ROUNDS):
+            words = tf.strings.regex_replace(words, in_graph(ENDING), r"\1 \2\3")
+        rest = "(?: .*)?"
+        quoted = tf.strings.regex_full_match(words, in_graph(QUOTED) + rest)
+        whole = tf.strings.regex_full_match(words, f"(?:{in_graph(CLITIC)}|''){rest}")
+        apart = tf.strings.regex_replace(words, in_graph(r"^(['\u2019])"), r"\1 ")
+        return tf.where(quoted & ~whole, apart, words)
+
+    def _readable(self, words: tf.Tensor) -> tf.Tensor:
+        """Words (U,) in the form of the vocabulary: straight apostrophes, lower case."""
+        straight = tf.strings.regex_replace(words, in_graph(r"\u2019"), "'")
+        words = tf.where(tf.strings.length(words, "UTF8_CHAR") > 1, straight, words)
+        if not self._lowercase:
+            return words
+        codes = tf.strings.unicode_decode(words, "UTF-8")
+        unique, index = tf.unique(codes.flat_values)
+        place = self._lower.lookup(tf.cast(unique, tf.int64))
+        plain = tf.strings.unicode_encode(unique[:, None], "UTF-8")
+        lowered = tf.where(place < 0, plain, tf.gather(self._lowered, tf.maximum(place, 0)))
+        return tf.strings.reduce_join(codes.with_flat_values(tf.gather(lowered, index)), axis=-1)
+
+    def _known(self, words: tf.Tensor) -> tf.Tensor:
+        """The ids of words (U,)."""
+        ids = self._ids.lookup(words)
+        if not self._buckets:
+            return tf.where(ids < 0, tf.cast(self.unknown_id, tf.int64), ids)
+        codes = tf.strings.unicode_decode(words, "UTF-8")
+        start = tf.cast(codes[:, : tf.size(self._factors)].to_tensor(), tf.int64)
+        factors = self._factors[: tf.shape(start)[1]]
+        hashed = tf.reduce_sum(start * factors, axis=1) % self._modulus % self._buckets
+        return tf.where(ids < 0, hashed + self._first_bucket, ids)
+
+
+def _table(keys: tf.Tensor, values: tf.Tensor, default: int) -> tf.lookup.StaticHashTable:
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, values), default)

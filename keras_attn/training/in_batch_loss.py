@@ -1,0 +1,75 @@
+"""Cross-entropy of the right one among the answers of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class InBatchCrossEntropy(keras.losses.Loss):
+    """Cross-entropy of the answer of each row among those of its batch.
+
+        loss_i = -log softmax_j(scale * similarity[i, j])[i]
+
+    The softmax is over the answers j of the batch, without those that are right for question i too.
+    On TensorFlow with several devices each of them compares the rows that it has.
+
+    References:
+        - [Henderson et al., 2017](https://arxiv.org/abs/1705.00652), section 4.4.
+
+    Args:
+        scale: Factor of the similarities; cosines need one far above 1.
+        name: Name of the loss.
+        **kwargs: Other arguments of `keras.losses.Loss`.
+
+    Call arguments:
+        y_true: Integers `(B, R)`: the number of the answer of each row, then those of other right
+            answers to its question; -1 stands for none.
+        y_pred: Similarities `(B, B)` of questions and answers.
+        sample_weight: Weight of each row, or None.
+
+    Returns:
+        The mean over the rows, a scalar.
+
+    Raises:
+        ValueError: If the scale is not above 0, or the shapes are others.
+
+    Example:
+
+    >>> loss = InBatchCrossEntropy()
+    >>> answers = ops.array([[4], [7], [4]])  # the first and the last row have the same answer
+    >>> round(float(loss(answers, ops.zeros((3, 3)))), 4)  # (log 2 + log 3 + log 2) / 3
+    0.8283
+    """
+
+    def __init__(self, scale: float = 20.0, name: str = "in_batch_cross_entropy", **kwargs: Any):
+        super().__init__(name=name, **kwargs)
+        if not scale > 0:
+            raise ValueError(f"`scale` must be above 0. Received: {scale!r}.")
+        self.scale = float(scale)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Computes the loss of each row."""
+        y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
+        rows = {y_true.shape[0], *y_pred.shape} - {None}
+        if len(y_true.shape) != 2 or len(y_pred.shape) != 2 or len(rows) > 1:
+            raise ValueError(
+                "InBatchCrossEntropy expected similarities (B, B) and labels (B, R). Received: "
+                f"shapes {tuple(y_pred.shape)} and {tuple(y_true.shape)}."
+            )
+        right = ops.cast(y_true, "int32")
+        own = right[:, 0]
+        also = ops.any(right[:, None, :] == own[None, :, None], axis=-1)  # (B, B)
+        places = ops.cumsum(ops.ones_like(own), axis=0)
+        diagonal = places[:, None] == places[None, :]
+        logits = self.scale * ops.cast(y_pred, "float32")
+        logits = ops.where(ops.logical_and(also, ops.logical_not(diagonal)), -1e9, logits)
+        log_p = ops.log_softmax(logits, axis=-1)
+        return -ops.sum(ops.where(diagonal, log_p, 0.0), axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "scale": self.scale}

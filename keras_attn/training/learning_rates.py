@@ -1,0 +1,66 @@
+"""Learning rates that differ between the weights of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+
+def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int, float]) -> None:
+    """Has an optimizer update some variables with a part of its learning rate.
+
+        w <- w - factor(w) * learning_rate * (update + weight_decay * w)
+
+    References:
+        - [Howard and Ruder, 2018](https://arxiv.org/abs/1801.06146): discriminative fine-tuning,
+          with a smaller rate for lower layers.
+
+    Args:
+        optimizer: The optimizer, not yet used; it is changed.
+        factors: The factor of each variable by the `id` of its `keras.Variable`; 1 if it is not
+            there.
+
+    Raises:
+        ValueError: If a factor is not above 0. Freeze such layers instead.
+
+    Example:
+
+    >>> slow, fast = keras.Variable([1.0]), keras.Variable([1.0])
+    >>> optimizer = keras.optimizers.SGD(0.5)
+    >>> scale_learning_rate(optimizer, {id(slow): 0.1})
+    >>> optimizer.apply([keras.ops.ones(1), keras.ops.ones(1)], [slow, fast])
+    >>> [round(float(v[0]), 3) for v in (slow, fast)]
+    [0.95, 0.5]
+    """
+    if not all(factor > 0 for factor in factors.values()):
+        raise ValueError(
+            f"Expected factors above 0. Received: {min(factors.values())}. Set `trainable = False` "
+            "for layers that are to stay as they are."
+        )
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # inside a scaled loss
+    update, decay = optimizer._backend_update_step, optimizer._apply_weight_decay
+
+    def groups(variables: Sequence[Any]) -> dict[float, list[int]]:
+        found: dict[float, list[int]] = {}
+        for i, variable in enumerate(variables):
+            found.setdefault(factors.get(id(variable), 1.0), []).append(i)
+        return found
+
+    def scaled_update(grads: Sequence[Any], variables: Sequence[Any], rate: Any) -> None:
+        for factor, members in groups(variables).items():
+            scaled = rate if factor == 1.0 else rate * factor
+            update([grads[i] for i in members], [variables[i] for i in members], scaled)
+
+    def scaled_decay(variables: Sequence[Any]) -> None:
+        whole = optimizer.weight_decay
+        if whole is None:
+            return
+        for factor, members in groups(variables).items():
+            optimizer.weight_decay = whole * factor
+            decay([variables[i] for i in members])
+        optimizer.weight_decay = whole
+
+    optimizer._backend_update_step = scaled_update
+    optimizer._apply_weight_decay = scaled_decay

@@ -1,0 +1,119 @@
+"""A page on an encoder: its texts' tokens, all of its attention, and the roles of its heads."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from keras_attn.visualize.attention_view import AttentionView
+from keras_attn.visualize.coloured_tokens import tokens_card
+from keras_attn.visualize.display import displayed_tokens
+from keras_attn.visualize.head_tables import RolesOfHeads, pairs_card, roles_card
+from keras_attn.visualize.viewer_page import page_with_viewer
+from keras_attn.visualize.web_page import escaped
+
+
+class LookAt(Protocol):
+    """What to look at in a text: a `LectureSentence`, or any object with the same fields.
+
+    Example:
+
+    >>> LECTURE_SENTENCES[0].query
+    'it'
+    """
+
+    query: str
+    note: str
+
+
+def encoder_page(
+    views: AttentionView | Sequence[AttentionView],
+    roles: RolesOfHeads | None = None,
+    divergence: Any = None,
+    *,
+    ids: Sequence[Sequence[int]] | None = None,
+    notes: Sequence[LookAt | None] | None = None,
+    title: str = "What the encoder looks at",
+) -> str:
+    """Writes one page of a set of texts. It is one file and fetches nothing.
+
+    Above are the tokens of each text as in `coloured_tokens_html`, with what to look at and a
+    button that shows that word in the viewer. Then come the viewer of `attention_viewer`, the roles
+    of the heads and the map of pairs of heads, as in `head_roles_html`.
+
+    Args:
+        views: For each text an `AttentionView`, whose first part has the text's tokens as queries.
+        roles: A `HeadRoles`. If None, the page has no roles.
+        divergence: What `keras_attn.explain.head_divergence` returns. If None, the page has no map
+            of pairs.
+        ids: For each text the ids of its tokens, to be shown beside them.
+        notes: For each text a `LectureSentence`, or anything with a `query` and a `note`, or None.
+        title: Heading of the page.
+
+    Returns:
+        The page as a string of HTML, to be written as UTF-8.
+
+    Raises:
+        ValueError: If there is no view, if ids or notes do not fit the views, or if a text lacks
+            the word of its note.
+
+    Example:
+
+    >>> tokens = ["[CLS]", "it", "[SEP]"]
+    >>> view = AttentionView([AttentionPart("self", tokens, tokens, [np.full((2, 3, 3), 1 / 3)])])
+    >>> page = encoder_page(view, notes=[LectureSentence("It", None, "it", "Who is it?")])
+    >>> 'data-view="0" data-query="1">Show “it”</button>' in page
+    True
+    """
+    views = [views] if hasattr(views, "parts") else list(views)
+    ids = [None] * len(views) if ids is None else list(ids)
+    notes = [None] * len(views) if notes is None else list(notes)
+    if not len(views) == len(ids) == len(notes):
+        raise ValueError(
+            f"Expected ids and a note for each of the {len(views)} views. Received: {len(ids)} "
+            f"rows of ids, {len(notes)} notes."
+        )
+    if divergence is not None and roles is None:
+        raise ValueError("`divergence` needs `roles`, with as many heads. Received: None.")
+    cards = [
+        tokens_card(view.parts[0].queries, row, _note(view, i, note))
+        for i, (view, row, note) in enumerate(zip(views, ids, notes, strict=True))
+    ]
+    below = ""
+    if roles is not None:
+        below += roles_card(roles)
+    if divergence is not None:
+        below += pairs_card(divergence, *np.shape(roles.values)[:2])
+    return page_with_viewer(
+        views,
+        title,
+        above=f'<h2 class="section">Texts and their tokens</h2>{"".join(cards)}'
+        '<h2 class="section">Attention</h2>',
+        below=below and f'<h2 class="section">Heads</h2>{below}',
+        styles=("levels.css", "tokens.css", "heads.css", "encoder.css"),
+        scripts=("encoder.js",),
+    )
+
+
+def _note(view: AttentionView, index: int, note: LookAt | None) -> str:
+    if note is None:
+        return ""
+    query = _place(view.parts[0].queries, note.query)
+    return (
+        f'<p class="note">{escaped(note.note)}</p><button class="go" type="button" '
+        f'data-view="{index}" data-query="{query}">Show “{escaped(note.query)}”</button>'
+    )
+
+
+def _place(tokens: Sequence[str], word: str) -> int:
+    """The first token of the first such word, whatever its case."""
+    words: list[list[Any]] = []
+    for i, token in enumerate(displayed_tokens(tokens)):
+        if token.joined and words:
+            words[-1][1] += token.text
+        else:
+            words.append([i, token.text])
+    for place, text in words:
+        if text.lower() == word.lower():
+            return place
+    raise ValueError(f"Expected the word {word!r} in the text. Received: tokens {list(tokens)}.")

@@ -1,0 +1,218 @@
+"""The roles of attention heads, and how far heads differ, as coloured tables of HTML."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from keras_attn.visualize.web_page import escaped, page_files, web_page
+
+_POLICY = "style-src 'unsafe-inline'"
+_LEVELS = 20
+_MOST_PAIRS = 8
+_MEANINGS = {
+    "previous": "attention on the previous token",
+    "next": "attention on the next token",
+    "same": "attention on the token itself",
+    "special": "attention on special tokens, such as [CLS] and [SEP]",
+    "other": "attention on all other words",
+    "spread": "entropy of the attention; 1 is even attention on all tokens",
+}
+
+
+class RolesOfHeads(Protocol):
+    """What is drawn: `keras_attn.explain.HeadRoles`, or any object with the same fields.
+
+    Example:
+
+    >>> from keras_attn.explain import HeadRoles
+    >>> roles = HeadRoles([[[0.9, 0.0, 0.1, 0.0, 0.2]]], tokens=4)
+    >>> head_roles_fragment(roles).startswith("<style>")
+    True
+    """
+
+    measures: Sequence[str]
+    values: np.ndarray
+    other: np.ndarray
+    tokens: int
+    texts: int
+
+    def role_of(self, layer: int, head: int) -> str:
+        """Returns the name of the head's role."""
+
+
+def head_roles_html(
+    roles: RolesOfHeads, divergence: Any = None, title: str = "What the heads look at"
+) -> str:
+    """Writes a page with the role of each head, and how far the heads differ.
+
+    The page is one file, has no scripts and fetches nothing. In the table of roles, layers are rows
+    and heads are columns. Each cell has the name of the role, its value, and the colour of the
+    role, deeper for greater values. All measures are below it as tables with numbers.
+
+    In the map of pairs, each row and each column is a head, layer by layer. A pair is deep blue if
+    the heads look at the same tokens, and has no colour if they never do. In between the colour
+    follows the square root of the divergence, which is a distance. The most alike pairs are listed.
+
+    Args:
+        roles: A `HeadRoles`.
+        divergence: What `keras_attn.explain.head_divergence` returns for these heads. If None, the
+            page has no map of pairs.
+        title: Heading of the page.
+
+    Returns:
+        The page as a string of HTML, to be written as UTF-8.
+
+    Raises:
+        ValueError: If the divergence does not fit the heads.
+
+    Example:
+
+    >>> from keras_attn.explain import HeadRoles
+    >>> roles = HeadRoles([[[0.9, 0.0, 0.1, 0.0, 0.2]]], tokens=4)
+    >>> 'class="previous v18"' in head_roles_html(roles, [[0.0]])
+    True
+    """
+    style = page_files("text_weights_page.css", "levels.css", "heads.css")
+    cards = roles_card(roles)
+    if divergence is not None:
+        cards += pairs_card(divergence, *np.shape(roles.values)[:2])
+    return web_page(title, cards, style + "main{max-width:none}", _POLICY)
+
+
+def head_roles_fragment(roles: RolesOfHeads) -> str:
+    """Writes the tables of `head_roles_html`, for a notebook or a page of one's own.
+
+    Args:
+        roles: A `HeadRoles`.
+
+    Returns:
+        A string of HTML: a style sheet that applies to the card alone, and the card.
+
+    Example:
+
+    >>> from keras_attn.explain import HeadRoles
+    >>> head_roles_fragment(HeadRoles([[[0, 0, 1, 0, 0]]], tokens=4)).count("<table")
+    7
+    """
+    return f"<style>{page_files('levels.css', 'heads.css')}</style>{roles_card(roles)}"
+
+
+def roles_card(roles: RolesOfHeads) -> str:
+    """Writes the tables of roles, without the style sheets `levels.css` and `heads.css`.
+
+    Args:
+        roles: A `HeadRoles`.
+
+    Returns:
+        A string of HTML without inline styles.
+
+    Example:
+
+    >>> from keras_attn.explain import HeadRoles
+    >>> "mean over 4 tokens of 1 text" in roles_card(HeadRoles([[[0, 0, 1, 0, 0]]], tokens=4))
+    True
+    """
+    layers, heads, _ = roles.values.shape
+    measures = {name: roles.values[..., i] for i, name in enumerate(roles.measures)}
+    cells = []
+    for layer in range(layers):
+        for head in range(heads):
+            role = roles.role_of(layer, head)
+            numbers = {name: float(table[layer, head]) for name, table in measures.items()}
+            told = ", ".join(f"{name} {number:.2f}" for name, number in numbers.items())
+            value = f"<b>{numbers[role]:.2f}</b>" if role in numbers else ""
+            cells.append(
+                f'<td class="{role} v{_level(numbers.get(role, 0))}" '
+                f'title="layer {layer}, head {head}: {told}">{role}{value}</td>'
+            )
+    tables = [_table(cells, layers, heads)]
+    for name, table in {**measures, "other": roles.other}.items():
+        numbers = [
+            f'<td class="{escaped(name)} v{_level(value)}">{value:.2f}</td>'
+            for value in np.ravel(table)
+        ]
+        tables.append(
+            f"<details><summary>{escaped(name)} <small>{escaped(_MEANINGS.get(name, ''))}</small>"
+            f"</summary>{_table(numbers, layers, heads)}</details>"
+        )
+    return (
+        '<div class="kh" dir="ltr"><h2>Roles of the heads</h2><p class="soft">Rows are layers, '
+        f"columns are heads. Each value is the mean over {_count(roles.tokens, 'token')} of "
+        f"{_count(roles.texts, 'text')}, special tokens left out.</p>{''.join(tables)}</div>"
+    )
+
+
+def pairs_card(divergence: Any, layers: int, heads: int) -> str:
+    """Writes the map of all pairs of heads, without `levels.css` and `heads.css`.
+
+    Args:
+        divergence: `(layers * heads, layers * heads)`, from 0 to log 2.
+        layers: Number of layers.
+        heads: Number of heads of a layer.
+
+    Returns:
+        A string of HTML without inline styles.
+
+    Raises:
+        ValueError: If the divergence has another shape or is out of range.
+
+    Example:
+
+    >>> "0.0 and 0.1: 0.100" in pairs_card([[0.0, 0.1], [0.1, 0.0]], 1, 2)
+    True
+    """
+    table = np.asarray(divergence, "float64")
+    count = layers * heads
+    if table.shape != (count, count) or not ((table >= 0) & (table <= np.log(2) + 1e-6)).all():
+        raise ValueError(
+            f"Expected a `divergence` from 0 to log 2 of shape {(count, count)}, for {layers} "
+            f"layers of {heads} heads. Received: shape {table.shape}, values from "
+            f"{table.min(initial=np.inf)} to {table.max(initial=-np.inf)}."
+        )
+    names = [f"{layer}.{head}" for layer in range(layers) for head in range(heads)]
+    top = "".join(
+        f'<th scope="colgroup" colspan="{heads}">layer {layer}</th>' for layer in range(layers)
+    )
+    rows = [f"<tr><td></td>{top}</tr>"]
+    for i, row in enumerate(table):
+        head = f'<th scope="rowgroup" rowspan="{heads}">layer {i // heads}</th>'
+        cells = "".join(
+            f'<td class="v{_level(1 - np.sqrt(value / np.log(2)))}{" l" * (j % heads == 0)}" '
+            f'title="{names[i]}, {names[j]}: {value:.2f}"></td>'
+            for j, value in enumerate(row)
+        )
+        first = i % heads == 0
+        rows.append(f"<tr{' class=first' * first}>{head * first}{cells}</tr>")
+    pairs = [(float(table[i, j]), names[i], names[j]) for i in range(count) for j in range(i)]
+    alike = "".join(
+        f"<li>{other} and {name}: {value:.3f}</li>"
+        for value, name, other in sorted(pairs)[:_MOST_PAIRS]
+    )
+    alike = f'<p class="soft">Most alike (layer.head):</p><ol>{alike}</ol>' if pairs else ""
+    return (
+        '<div class="kh" dir="ltr"><h2>How alike the heads are</h2><p class="soft">Jensen-Shannon '
+        "divergence of what two heads look at: 0 (deepest blue) if they look at the same tokens "
+        "with the same weights, 0.69 (no colour) if they never look at the same token. The colour "
+        "follows its square root.</p>"
+        f'<table class="pairs">{"".join(rows)}</table>{alike}</div>'
+    )
+
+
+def _table(cells: Sequence[str], layers: int, heads: int) -> str:
+    top = "".join(f'<th scope="col">{head}</th>' for head in range(heads))
+    rows = [
+        f'<tr><th scope="row">layer {layer}</th>'
+        f"{''.join(cells[layer * heads : (layer + 1) * heads])}</tr>"
+        for layer in range(layers)
+    ]
+    return f'<table><tr><th scope="col">head</th>{top}</tr>{"".join(rows)}</table>'
+
+
+def _level(value: float) -> int:
+    """The number of the class in `levels.css`."""
+    return round(_LEVELS * min(max(float(value), 0.0), 1.0))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,123 @@
+"""The command: from dialogues to a chat, and what is wrong with a file or a setting."""
+
+import json
+
+import pytest
+from command_runs import run_command, run_elsewhere
+from tracing import eagerly
+
+from keras_attn.tasks import Talker
+
+SETTINGS = """
+[data]
+vocabulary_size = 270
+max_context = 24
+max_answer = 6
+test_share = 0.2
+dev_share = 0.1
+
+[model]
+model = "gpt"
+dim = 8
+num_layers = 1
+num_heads = 2
+intermediate_dim = 8
+
+[training]
+epochs = 1
+"""
+CHAT = """
+import os, sys
+read, write = os.pipe()
+os.write(write, sys.argv[2].encode())
+os.close(write)
+os.dup2(read, 0)
+from keras_attn.cli import main
+main(["conversation", "chat", "--model", sys.argv[1], "--beams", "1"])
+"""
+
+
+def command(*arguments):
+    return run_command("conversation", *arguments)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("place")
+    (folder / "settings.toml").write_text(SETTINGS)
+    names = [a + b for a in ("Ann", "Ben", "Cem", "Dan") for b in ("a", "i", "o", "us", "er")]
+    rows = [
+        {"turns": [{"speaker": s, "text": t.format(name)} for s, t in
+                   (("me", "Hi."), ("desk", "Who?"), ("me", "I am {}."), ("desk", "Oh, {}!"))]}
+        for name in names
+    ]  # fmt: skip
+    (folder / "talks.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    with eagerly():
+        code, out, err = command(
+            "fit", "--config", place / "settings.toml", "--train", place / "talks.jsonl",
+            "--speaker", "desk", "--run-dir", place / "run",
+        )  # fmt: skip
+    assert code == 0, err
+    assert "20 dialogues of 80 turns" in out and "4 dialogues left for the test" in out
+    assert "Answers for training: 28, development: 4" in out and "perplexity" in out
+    assert out.splitlines()[-1] == str(place / "run/best.task")
+    return place / "run/best.task"
+
+
+def test_evaluate(place, run, eager):
+    given = (
+        "--model", run, "--train", place / "talks.jsonl", "--speaker", "desk", "--dev-share", 0.1,
+        "--beams", 1,
+    )  # fmt: skip
+    code, out, err = command("evaluate", *given, "--test-share", 0.2, "--to", place / "e.json")
+    assert code == 0, err
+    assert "8 answers to measure on, 28 to learn from" in out
+    for row in ("model", "random training answer", "answer of the nearest training context"):
+        assert row in out
+    assert "No embedding average" in out and "perplexity" in out
+    figures = json.loads((place / "e.json").read_text())
+    assert len(figures["answers"]) == 8 and figures["scores"]["model"]["commonest"] > 0
+    code, out, err = command("evaluate", *given, "--data", place / "talks.jsonl")
+    assert code == 0, err
+    assert "16 of them are among those to learn from" in out
+
+
+def test_predict(run, tmp_path, eager):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("Hi.\tWho?\tI am Ann.\n\nI am Ben.\n")
+    code, _, err = command("predict", "--model", run, "--beams", 2, lines, "--to", tmp_path / "o")
+    assert code == 0, err
+    found = Talker.load(run).answer([("Hi.", "Who?", "I am Ann."), "", "I am Ben."], beams=2)
+    assert (tmp_path / "o").read_text().split("\n") == [*(" ".join(x.split()) for x in found), ""]
+    code, _, err = command("predict", "--model", run, "--top-k", 3, lines)
+    assert code == 2 and "--top-k" in err and "sample" in err
+
+
+def test_a_chat_keeps_the_last_turns(run):
+    out, err = run_elsewhere(CHAT, run, "Hi.\nI am Ben.\n \nHi.\n")
+    talker = Talker.load(run)
+    with eagerly():
+        first = talker.readable(talker.answer("Hi.", beams=1))
+        second = talker.readable(talker.answer(("Hi.", first, "I am Ben."), beams=1))
+    assert out.split("\n") == [first, second, first, ""]
+    assert "Ctrl-D" not in err  # nobody types
+
+
+def test_bad_data(place, tmp_path):
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"turns": ["a", "b"]}\n{"turns": ["a"]}\n{"turns"')
+    fit = ("fit", "--config", place / "settings.toml", "--run-dir", tmp_path / "run")
+    code, _, err = command(*fit, "--train", bad)
+    assert code == 1 and "(line 2: only 'A' speaks)" in err and "line 3" in err
+    assert "--on-error skip" in err and not (tmp_path / "run").exists()
+    code, _, err = command(*fit, "--train", place / "talks.jsonl", "--speaker", "nobody")
+    assert code == 1 and "speaker 'nobody'" in err
+    code, _, err = command(*fit, "--train", tmp_path / "none.jsonl")
+    assert code == 1 and "none.jsonl" in err
+    code, _, err = command("chat", "--model", tmp_path / "none.task")
+    assert code == 1 and "none.task" in err

@@ -1,0 +1,157 @@
+"""GPT: step by step as in one go, padding on either side, weights, files, errors."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from model_toys import numpy, randomize
+
+from keras_attn.generation import greedy_search
+from keras_attn.models import GptConfig, TokenDecoder, hidden_states, language_decoder
+
+V, D, F, T = 11, 12, 10, 8
+SMALL = {"dim": D, "num_layers": 2, "num_heads": 2, "intermediate_dim": F, "sequence_length": T}
+LLAMA = {
+    "positions": "rotary", "normalization": "rms_norm", "gated": True, "activation": "silu",
+    "use_bias": False, "tie_embeddings": False, "num_kv_heads": 1, "key_dim": 4,
+}  # fmt: skip
+KINDS = {"gpt": {}, "llama": LLAMA}
+IDS = np.random.default_rng(1).integers(1, V, size=(3, 7)).astype("int32")
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {
+        name: randomize(GptConfig(V, **{**SMALL, **settings}).build())
+        for name, settings in KINDS.items()
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_step_by_step_is_teacher_forcing(kind, models):
+    model = models[kind]
+    whole = numpy(model(IDS))
+    assert whole.shape == (3, 7, V)
+    decoder = language_decoder(model)
+    logits, state = decoder.prefill(IDS[:, :3], max_length=7)
+    np.testing.assert_allclose(numpy(logits), whole[:, 2], atol=1e-5)
+    for t in range(3, 7):
+        logits, state = decoder.step(IDS[:, t], np.full(3, t), state)
+        np.testing.assert_allclose(numpy(logits), whole[:, t], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_changes_nothing(kind, models):
+    """Each row alone, in a batch with padding on the right and on the left, and decoded so."""
+    model, lengths = models[kind], [7, 2, 4]
+    decoder = language_decoder(model)
+    alone = [numpy(model(IDS[r : r + 1, :n]))[0] for r, n in enumerate(lengths)]
+    tokens = [
+        numpy(greedy_search(decoder, IDS[r : r + 1, :n], max_length=1, end_id=None).tokens)[0]
+        for r, n in enumerate(lengths)
+    ]
+    for left in (False, True):
+        mask = (np.arange(7)[::-1] if left else np.arange(7)) < np.array(lengths)[:, None]
+        ids = np.zeros((3, 7), "int32")
+        ids[mask] = np.concatenate([IDS[r, :n] for r, n in enumerate(lengths)])
+        states = hidden_states(model, {"token_ids": ids, "padding_mask": mask})
+        assert len(states) == 1 + SMALL["num_layers"]
+        logits = numpy(decoder.logits(states[-1]))
+        found = numpy(greedy_search(decoder, ids, mask, max_length=1, end_id=None).tokens)
+        after, _ = decoder.prefill(ids, mask)
+        for r, row in enumerate(alone):
+            np.testing.assert_allclose(logits[r, mask[r]], row, atol=1e-5)
+            np.testing.assert_allclose(numpy(after)[r], row[-1], atol=1e-5)
+            assert found[r].tolist() == tokens[r].tolist()
+        if not left:
+            np.testing.assert_allclose(numpy(model(ids))[mask], logits[mask], atol=1e-5)
+
+
+def test_the_formulas_in_numpy(models):
+    """Pre-norm blocks, learned positions, the approximate GELU and the tied output, in float64."""
+    model = models["gpt"]
+    names = {w.path.removeprefix("decoder/"): numpy(w).astype("float64") for w in model.weights
+             if "seed" not in w.path}  # fmt: skip
+    get = {**names}
+    x = get["embedding/embedding/embeddings"][IDS] + get["positions/embedding/embeddings"][:7]
+
+    def norm(x, place):
+        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return (x - mean) / np.sqrt(variance + 1e-5) * get[f"{place}/gamma"] + get[f"{place}/beta"]
+
+    def dense(x, place):
+        return x @ get[f"{place}/kernel"] + get[f"{place}/bias"]
+
+    for i in range(2):
+        h = dense(norm(x, f"block_{i}/self_attention_norm"), f"block_{i}/self_attention/qkv")
+        q, k, v = (part.reshape(3, 7, 2, 6) for part in np.split(h, 3, -1))
+        scores = np.einsum("btnh,bsnh->bnts", q, k) / 6**0.5
+        scores = np.where(np.tril(np.ones((7, 7))) > 0, scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        context = np.einsum("bnts,bsnh->btnh", weights, v).reshape(3, 7, D)
+        x = x + dense(context, f"block_{i}/self_attention/output")
+        h = dense(norm(x, f"block_{i}/feed_forward_norm"), f"block_{i}/feed_forward/hidden")
+        h = h / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (h + 0.044715 * h**3)))
+        x = x + dense(h, f"block_{i}/feed_forward/output")
+    logits = norm(x, "norm") @ get["embedding/embedding/embeddings"].T
+    np.testing.assert_allclose(numpy(model(IDS)), logits, atol=2e-5)
+
+
+def test_how_many_weights(models):
+    block = D * 3 * D + 3 * D + D * D + D + D * F + F + F * D + D + 4 * D
+    assert models["gpt"].count_params() - seeds(models["gpt"]) == (V + T) * D + 2 * block + 2 * D
+    block = D * (8 + 4 + 4) + 8 * D + D * 2 * F + F * D + 2 * D  # 2 heads of 4, one of keys
+    assert models["llama"].count_params() - seeds(models["llama"]) == 2 * V * D + 2 * block + D
+
+
+def seeds(model):
+    return sum(int(np.prod(w.shape)) for w in model.weights if "seed" in w.path)
+
+
+def test_rotary_positions_have_no_limit_and_learned_ones_have(models):
+    long = np.ones((1, T + 1), "int32")
+    assert tuple(models["llama"](long).shape) == (1, T + 1, V)
+    with pytest.raises(ValueError, match="positions for sequences of at most 8 tokens"):
+        models["gpt"](long)
+
+
+@pytest.mark.slow
+def test_files_and_dtypes(models, tmp_path):
+    models["llama"].save(tmp_path / "m.keras")
+    loaded = keras.models.load_model(tmp_path / "m.keras", safe_mode=True)
+    np.testing.assert_allclose(numpy(loaded(IDS)), numpy(models["llama"](IDS)), atol=1e-6)
+    assert isinstance(language_decoder(loaded), TokenDecoder)
+    config = GptConfig(V, **SMALL)
+    assert GptConfig(**config.to_dict()) == config
+    half = config.build("mixed_bfloat16")
+    assert keras.backend.standardize_dtype(half(IDS).dtype) == "bfloat16"
+    found = greedy_search(language_decoder(half), IDS, max_length=2, end_id=None)
+    assert np.isfinite(numpy(found.scores)).all()
+
+
+@pytest.mark.slow
+def test_dropout_is_in_training_only():
+    model = GptConfig(V, **SMALL, dropout=0.5, attention_dropout=0.5).build()
+    still = numpy(model(IDS, training=False))
+    np.testing.assert_array_equal(still, numpy(model(IDS)))
+    assert np.abs(numpy(model(IDS, training=True)) - still).max() > 1e-3
+
+
+def test_errors():
+    config = GptConfig(V)
+    for message, settings in {
+        "divisible by `num_heads`": {"dim": 10, "num_heads": 4},
+        "divisible by `num_kv_heads`": {"num_kv_heads": 3},
+        "heads of an even width": {"positions": "rotary", "key_dim": 5},
+        "`rotary_scaling` belongs to": {"rotary_scaling": {"type": "linear", "factor": 2.0}},
+        "Received: {'type': 'yarn'}": {"positions": "rotary", "rotary_scaling": {"type": "yarn"}},
+        "one of 'learned', 'rotary'": {"positions": "alibi"},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            dataclasses.replace(config, **settings)
+    other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    with pytest.raises(ValueError, match="`embedding` and `encoder` or `decoder`"):
+        hidden_states(other, {"token_ids": ops.zeros((1, 3))})

@@ -1,0 +1,502 @@
+"""The tagger: learning, windows, scores, explanations, files, the SavedModel, other libraries."""
+
+import json
+import textwrap
+from pathlib import Path
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+import pytest
+import tagging_toys
+import tensorflow as tf
+from kept import kept
+from processes import answer, run_python
+from tagging_toys import DATA, SIZES, TEXTS, everything, sentences, untrained
+from tracing import eagerly
+
+from keras_attn.explain import EncoderStudy
+from keras_attn.export import check_equal
+from keras_attn.fields import ODD_TEXTS
+from keras_attn.models.tensors import model_tensors
+from keras_attn.tasks import EntityPlace, Pretrainer, Tagger, TextClassifier
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, split_words
+
+LONG = " ".join(f"Ada Tom meets Eva in New Oslo, {i} times, said Ida;" for i in range(9))
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    return kept(Tagger, tagging_toys.trained)
+
+
+@pytest.fixture(scope="module")
+def random_weights(tmp_path_factory):
+    path = tmp_path_factory.mktemp("task") / "t.task"
+    return untrained(path), path
+
+
+def test_it_learns(tagger):
+    report = tagger.evaluate(sentences(40, seed=1))
+    assert report.f1 > 0.9 and report.accuracy > 0.95
+    low, high = report.interval
+    assert low <= report.f1 <= high
+    assert set(report.of_kinds) == {"PER", "LOC"}
+    text = "  Tom Ida meets Eva in New Kyiv ."
+    assert tagger.predict(text).entities == [
+        EntityPlace("PER", "Tom Ida", 2, 9, 0, 2),
+        EntityPlace("PER", "Eva", 16, 19, 3, 4),
+        EntityPlace("LOC", "New Kyiv", 23, 31, 5, 7),
+    ]
+    assert repr(tagger).startswith("Tagger(bert, ") and "5 labels: O, B-LOC, I-LOC" in repr(tagger)
+
+
+def test_long_sentences_are_read_in_windows(random_weights):
+    """As a loop of our own over windows, each computed alone, has it."""
+    tagger, _ = random_weights
+    words = [word.text for word in split_words(LONG)]
+    pieces = [tagger.tokenizer.encode(word) for word in words]
+    ids = [i for piece in pieces for i in piece]
+    room, margin = 22, 2
+    step = room - 2 * margin
+    assert len(ids) > 4 * room
+    expected, at = [], 0
+    for piece in pieces:
+        begin = min(max(at - margin, 0) // step * step, len(ids) - room)
+        row = [tagger.tokenizer.start_id, *ids[begin : begin + room], tagger.tokenizer.end_id]
+        (found,) = tagger.compute([(row, len(row))], 1, tagger.probabilities)
+        expected.append(found["tags"][at - begin + 1])
+        at += len(piece)
+    (tagged,) = tagger.predict([words])
+    assert len(tagged.labels) == len(words)
+    best = np.argmax(expected, -1)
+    same = [tagger.labels[b] == label for b, label in zip(best, tagged.labels, strict=True)]
+    repaired = [label.startswith("B-") for label in tagged.labels]
+    assert all(s or r for s, r in zip(same, repaired, strict=True)) and np.mean(same) > 0.5
+    shown = [table[tagger.labels.index(label)]
+             for table, label in zip(expected, tagged.labels, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(tagged.probabilities, shown, atol=1e-5)
+
+
+def test_texts_and_words(random_weights):
+    tagger, _ = random_weights
+    for text, tagged in zip(TEXTS, tagger.predict(TEXTS), strict=True):
+        words = [word.text for word in split_words(text)]
+        (again,) = tagger.predict([words])
+        assert tagged.words == again.words == words and tagged.labels == again.labels
+        np.testing.assert_allclose(tagged.probabilities, again.probabilities, atol=1e-6)
+        assert (tagged.text, again.text) == (text, None)
+        for one, other in zip(tagged.entities, again.entities, strict=True):
+            assert one.text == text[one.start : one.end]
+            assert (other.start, other.end) == (None, None)
+            assert other.text == " ".join(words[other.first : other.behind])
+            assert (one.kind, one.first, one.behind) == (other.kind, other.first, other.behind)
+    assert tagger.predict("don't (go) don't", split=False).words == ["don't", "(go)", "don't"]
+    assert tagger.predict([]) == [] and tagger.predict([[]])[0].labels == []
+    # A word that the tokenizer removes has a label too.
+    assert len(tagger.predict([["Ada", "\u200d", "codes"]])[0].labels) == 3
+    for wrong in ([7], [["a", 7]], [b"ab"]):
+        with pytest.raises(TypeError, match=r"a string or a list of words.*at position 0"):
+            tagger.predict(wrong)
+
+
+def test_labels_are_read_off_first_pieces(random_weights):
+    tagger, _ = random_weights
+    words = ["Ada", "Osloin", "codes"]
+    batches = tagger.dataset([(words, ["B-PER", "I-PER", "O"])], shuffle=False)
+    inputs, labels, weights = batches[0]
+    row = inputs["token_ids"][0].tolist()
+    places = np.flatnonzero(weights["tags"][0]).tolist()
+    sizes = [len(tagger.tokenizer.encode(word)) for word in words]
+    assert sizes[1] > 1 and places == [1, 1 + sizes[0], 1 + sizes[0] + sizes[1]]
+    assert [tagger.labels[labels["tags"][0][p]] for p in places] == ["B-PER", "I-PER", "O"]
+    assert row[0] == tagger.tokenizer.start_id
+    # A word of a long sentence is learned in one window alone.
+    words = [word.text for word in split_words(LONG)]
+    batches = tagger.dataset([(words, ["O"] * len(words))], shuffle=False)
+    assert len(batches._buckets[0].arrays["members"]) > 3
+    assert sum((batches[i][2]["tags"] > 0).sum() for i in range(len(batches))) == len(words)
+
+
+def test_older_labels_are_repaired():
+    lines = []
+    older = [(["Ada", "Lee", "codes"], ["I-PER", "I-PER", "O"])] * 3
+    with eagerly():
+        tagger = Tagger.create(older, DATA, SIZES)
+        run = tagger.fit(older, epochs=1, verbose=0, log=lines.append)
+    assert tagger.labels == ("O", "B-PER", "I-PER")
+    assert tagger.repaired == 3 and "3 labels I-X that go on no entity" in "\n".join(lines)
+    assert run.score_name == "entity F1"
+
+
+@pytest.mark.slow
+def test_labels_without_entities():
+    """Parts of speech are scored by their accuracy."""
+    examples = [(["Ada", "codes"], ["NN", "VB"]), (["Tea", "helps"], ["NN", "VB"])] * 4
+    keras.utils.set_random_seed(0)
+    with eagerly():
+        tagger = Tagger.create(examples, DATA, SIZES)
+        run = tagger.fit(examples, examples, epochs=6, batch_size=4, learning_rate=0.02, verbose=0)
+    assert run.score_name == "accuracy" and run.best_score == 1.0 and not tagger.bio
+    assert tagger.predict("Ada helps").entities == [] and "val_f1" not in run.log[0]
+    assert tagger.evaluate(examples, num_bootstrap=9).f1 is None
+
+
+def test_labels_that_were_never_seen(random_weights, tmp_path):
+    tagger, path = random_weights
+    strange = [(["Ada", "codes"], ["B-JOB", "X"])]
+    report = tagger.evaluate(strange, num_bootstrap=5)
+    assert report.accuracy == 0.0 and report.of_kinds["JOB"]["entities"] == 1
+    with pytest.raises(ValueError, match=r"labels of \['O', .*'B-JOB' in sentence 0, 'Ada codes'"):
+        tagger.dataset(strange)
+    # Among the development sentences they count as errors, and sentences without entities do not
+    # change what is measured.
+    with eagerly():
+        for dev in (strange, [(["codes"], ["O"])]):
+            fresh = Tagger.load(path)
+            run = fresh.fit(sentences(8), dev, epochs=1, learning_rate=1e-9, verbose=0)
+            assert run.score_name == "entity F1" and run.best_score == 0.0
+
+
+def test_class_weights(random_weights):
+    """Balanced: the words of each label weigh the same together."""
+    tagger, _ = random_weights
+    some = sentences(30)
+    batches = tagger.dataset(some, "balanced", shuffle=False)
+    totals = np.zeros(len(tagger.labels))
+    for i in range(len(batches)):
+        _, labels, weights = batches[i]
+        np.add.at(totals, labels["tags"], weights["tags"] / weights["tags"].shape[0])
+    plain = tagger.dataset(some, shuffle=False)
+    assert len(plain) == len(batches)
+    assert totals.max() / totals.min() < 1.2
+    assert batches.guessing_loss() == pytest.approx(np.log(len(tagger.labels)))
+
+
+def test_a_training_that_learns_nothing_is_named():
+    with eagerly():
+        tagger = untrained()
+        run = tagger.fit(sentences(8), sentences(4), epochs=1, learning_rate=1e-9, verbose=0)
+        assert "nothing was learned. Try another seed" in run.note
+        shares = np.unique([x for _, labels in sentences(8) for x in labels], return_counts=True)[1]
+        shares = shares / shares.sum()
+        assert f"is not below {-(shares * np.log(shares)).sum():.3f}, " in run.note
+    good = SimpleNamespace(history={"loss": [3.0, 0.8]})
+    assert tagger.doubt(tagger.dataset(sentences(8)), good) == ""
+
+
+def test_a_training_that_explodes_is_an_error():
+    with eagerly(), pytest.raises(ValueError, match="the training has exploded"):
+        untrained().fit(
+            sentences(8), epochs=3, learning_rate=1e30, clip_norm=0, warmup_steps=0, verbose=0
+        )
+
+
+def test_what_the_heads_look_at(random_weights):
+    tagger, _ = random_weights
+    study = tagger.explain(TEXTS[:1])
+    assert isinstance(study, EncoderStudy) and "Look" in tagger.page(study, "Look")
+    with pytest.raises(ValueError, match="`word` belongs to method='gradient'"):
+        tagger.explain("Ada", word=0)
+    with pytest.raises(ValueError, match="`method` must be one of"):
+        tagger.explain("Ada", method="lime")
+
+
+def test_which_words_speak_for_a_label(tagger):
+    explanation = tagger.explain("Tom meets Eva in Oslo .", word="Oslo", method="gradient")
+    assert explanation.label == "B-LOC" and explanation.probabilities["B-LOC"] > 0.6
+    assert explanation.tokens == ("Tom", "meets", "Eva", "in", "Oslo", ".")
+    assert "for the word 'Oslo'" in explanation.method
+    text = ". Ada meets Tom in Bonn ."
+    first = tagger.explain([text, "", "so it is"], method="gradient")
+    named = tagger.predict(text).entities[0]
+    assert repr(named.text.split()[0]) in first[0].method
+    assert first[0].label == f"B-{named.kind}"
+    assert (first[1].tokens, first[1].label) == ((), None)
+    assert "'so'" in first[2].method or first[2].label != "O"
+    assert "Why" in tagger.page(first, "Why")
+    for word in ("Rome", 6, -1):
+        with pytest.raises(ValueError, match=r"its number, 0 to 5. Received"):
+            tagger.explain("Tom meets Eva in Oslo .", word, "gradient")
+
+
+def test_words_of_other_windows_have_no_weight(random_weights):
+    tagger, _ = random_weights
+    words = split_words(LONG)
+    for number in (0, len(words) // 2, len(words) - 1):
+        explanation = tagger.explain(LONG, number, "gradient")
+        assert words[number].text in explanation.tokens
+        assert (words[number].start, words[number].end) in explanation.offsets
+        assert len(explanation.tokens) < 22 < len(words)
+        assert np.isfinite(explanation.weights).all() and explanation.weights.any()
+
+
+# Other libraries
+
+
+@pytest.fixture(scope="module")
+def theirs(random_weights, tmp_path_factory):
+    transformers = pytest.importorskip("transformers")
+    from keras_attn.interop import save_pretrained
+
+    tagger, _ = random_weights
+    folder = tmp_path_factory.mktemp("theirs") / "bert"
+    save_pretrained(folder, tagger.model, tagger.config, tagger.tokenizer, tagger.labels)
+    model, info = transformers.BertForTokenClassification.from_pretrained(
+        folder, output_loading_info=True, attn_implementation="eager"
+    )
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    return model.eval(), folder
+
+
+def test_logits_are_those_of_transformers(random_weights, theirs):
+    import torch
+
+    tagger, _ = random_weights
+    model, _ = theirs
+    assert model.config.id2label == dict(enumerate(tagger.labels))
+    rows, _ = tagger.rows([[word.text for word in split_words(text)] for text in TEXTS])
+    for (ids, _), found in zip(rows, tagger.compute(rows, 2), strict=True):
+        with torch.no_grad():
+            expected = model(torch.tensor([ids])).logits[0].numpy()
+        np.testing.assert_allclose(found["tags"][: len(ids)], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_gradients_are_those_of_autograd(random_weights, theirs):
+    """Of transformers' model, on what its embeddings hand to its encoder."""
+    import torch
+
+    tagger, _ = random_weights
+    model, _ = theirs
+    rows, places = tagger.rows([[w.text for w in split_words(text)] for text in TEXTS if text])
+    rows, index = rows[:3], [(places[0][0][1], 1), (places[1][2][1], 0), (4, 3)]
+    from keras_attn.tasks.tagging.explaining import label_log_odds
+
+    for (ids, _), (column, label), found in zip(
+        rows, index, tagger.gradients(rows, label_log_odds, index, batch_size=2), strict=True
+    ):
+        kept = {}
+        hook = model.bert.embeddings.register_forward_hook(
+            lambda module, inputs, output, kept=kept: kept.update(e=output)
+        )
+        logits = model(torch.tensor([ids])).logits[0, column].double()
+        hook.remove()
+        odds = torch.log_softmax(logits, -1)[label]
+        odds = odds - torch.log1p(-odds.exp())
+        (gradient,) = torch.autograd.grad(odds, kept["e"])
+        expected = (gradient * kept["e"]).sum(-1)[0].detach().numpy()
+        assert found.shape == (len(ids),) and np.abs(expected).max() > 0.05
+        np.testing.assert_allclose(found, expected, atol=2e-5, rtol=1e-4)
+
+
+def test_starting_from_an_encoder(random_weights, theirs, tmp_path):
+    """A task of pretraining, a tagger, and a folder of Hugging Face weights."""
+    tagger, path = random_weights
+    config = {name: getattr(tagger.config, name) for name in SIZES}
+    pretrainer = Pretrainer(
+        WordPieceTokenizer.train(["Ada codes in Rome"], 60, mask_in_text=True, allow_fewer=True),
+        config, 24,
+    )  # fmt: skip
+    pretrainer.save(tmp_path / "p.task")
+    for place, task in ((tmp_path / "p.task", pretrainer), (path, tagger), (theirs[1], tagger)):
+        again = Tagger.create(sentences(8), {"backbone": str(place), "max_length": 24})
+        assert {name.split("/")[0] for name in again.loaded.new} == {"tags"}
+        vocabulary = again.tokenizer.get_config()["vocabulary"]
+        assert vocabulary == task.tokenizer.get_config()["vocabulary"]
+        ours, given = model_tensors(again.model), model_tensors(task.model)
+        for name, value in ours.items():
+            assert name.startswith("tags/") or (value == given[name]).all()
+        lines = again.describe(again.dataset(sentences(8)))
+        assert "new and random: 2 tensors of tags" in lines
+    fresh = Tagger.create(
+        sentences(8), {"backbone": str(path), "backbone_weights": False, "max_length": 24}
+    )
+    assert fresh.loaded is None and fresh.config == tagger.config
+    with pytest.raises(ValueError, match="`dim` is 16 in the backbone"):
+        Tagger.create(sentences(8), {"backbone": str(path), "max_length": 24}, {"dim": 8})
+    with pytest.raises(ValueError, match="`max_length` must be at most 24"):
+        Tagger.create(sentences(8), {"backbone": str(path)})
+
+
+# Files, backends, precision
+
+
+def test_files(random_weights, tmp_path):
+    tagger, path = random_weights
+    again = Tagger.load(path)
+    assert everything(again) == everything(tagger)
+    assert (again.labels, again.max_length) == (tagger.labels, 24)
+    with pytest.raises(ValueError, match="holds a Tagger"):
+        TextClassifier.load(path)
+
+
+@pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
+def test_another_backend(random_weights, backend):
+    tagger, path = random_weights
+    found = answer(backend, Path(tagging_toys.__file__), path)
+    expected = everything(tagger)
+    assert found["backend"] == backend
+    assert found["labels"] == expected["labels"] and found["entities"] == expected["entities"]
+    for name in ("probabilities", "report"):
+        np.testing.assert_allclose(found[name], expected[name], atol=2e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_training_without_tensorflow(tmp_path, backend):
+    lines = ["\n".join(map(" ".join, zip(*pair, strict=True))) for pair in sentences(40)]
+    (tmp_path / "text.txt").write_text("\n\n".join(lines) + "\n")
+    script = """
+        import sys
+        if "tensorflow" in sys.modules:
+            sys.exit("TensorFlow was there before")
+        from keras_attn.tasks import Tagger
+        data = {"train": sys.argv[1] + "/text.txt", "dev_share": 0.3, "max_length": 24}
+        examples = Tagger.read(Tagger.Data(**data))
+        sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 16}
+        run = Tagger.train(examples.train, examples.dev, run_dir=sys.argv[1] + "/run", data=data,
+                           model=sizes, training={"epochs": 1}, verbose=0)
+        tagger = Tagger.load(run.best)
+        tagger.explain("Ada meets Bob", method="gradient")
+        print(run.complete, "tensorflow" in sys.modules, tagger)
+    """
+    done = run_python(backend, textwrap.dedent(script), tmp_path)
+    assert done.stdout.startswith("True False Tagger(bert"), done.stderr
+
+
+def test_mixed_precision(tagger, tmp_path):
+    tagger.save(tmp_path / "t.task")
+    half = Tagger.load(tmp_path / "t.task", dtype="mixed_bfloat16")
+    assert half.policy.name == "mixed_bfloat16"
+    with eagerly():
+        for mine, whole in zip(half.predict(TEXTS), tagger.predict(TEXTS), strict=True):
+            np.testing.assert_allclose(mine.probabilities, whole.probabilities, atol=0.1)
+        explanation = half.explain("Tom meets Eva in Oslo .", "Oslo", "gradient")
+        expected = tagger.explain("Tom meets Eva in Oslo .", "Oslo", "gradient")
+        np.testing.assert_allclose(explanation.weights, expected.weights, atol=0.5)
+        half.fit(sentences(8), epochs=1, verbose=0)
+
+
+def test_int8(tagger, tmp_path):
+    tagger.save(tmp_path / "t.task")
+    small = Tagger.load(tmp_path / "t.task")
+    small.quantize()
+    small.save(tmp_path / "s.task")
+    again = Tagger.load(tmp_path / "s.task")
+    assert sum(weight.dtype == "int8" for weight in again.model.weights) >= 4
+    f1 = tagger.evaluate(sentences(20, seed=1), num_bootstrap=0).f1
+    assert again.evaluate(sentences(20, seed=1), num_bootstrap=0).f1 > f1 - 0.1
+
+
+# The SavedModel
+
+
+@pytest.mark.slow
+def test_the_saved_model_gives_what_python_gives(random_weights, tmp_path):
+    """In a process that has TensorFlow alone, for texts that it was not tried with, one long."""
+    tagger, folder = random_weights[0], tmp_path / "saved"
+    tagger.export(folder)
+    script = """
+        import json, sys
+        import tensorflow as tf
+        loaded = tf.saved_model.load(sys.argv[1]).signatures
+        texts, words = json.loads(sys.stdin.read())
+        def plain(x):
+            x = x.numpy()
+            return [[v.decode() if isinstance(v, bytes) else v for v in r] for r in x.tolist()]
+        found = loaded["serving_default"](text=tf.constant(texts))
+        words = loaded["words"](words=tf.constant(words))
+        none = loaded["serving_default"](text=tf.constant([], tf.string))
+        print(json.dumps([{k: plain(v) for k, v in found.items()},
+                          {k: plain(v) for k, v in words.items()},
+                          [len(v) for v in none.values()]]))
+    """
+    texts = [*TEXTS, LONG, "Ada \U0001f600 in Zürich", "  ", "a\u00a0b\tc\nd", "\u05d0\u05d1 Ada"]
+    rows = [["Ada", "codes", ""], ["New", "\u200d", "Rome"], ["", "", ""]]
+    given = json.dumps([texts, rows])
+    done = run_python("alone", textwrap.dedent(script), folder, stdin=given)
+    found, of_words, none = json.loads(done.stdout.splitlines()[-1])
+    assert not any(none)
+    for i, tagged in enumerate(tagger.predict(texts)):
+        count, entities = len(tagged.words), tagged.entities
+        assert found["words"][i][:count] == tagged.words
+        assert found["labels"][i][:count] == tagged.labels
+        assert not any(found["labels"][i][count:])
+        np.testing.assert_allclose(
+            found["probabilities"][i][:count], tagged.probabilities, atol=1e-5
+        )
+        for name, values in {
+            "kinds": [e.kind for e in entities],
+            "entities": [e.text for e in entities],
+            "first": [e.first for e in entities],
+            "behind": [e.behind for e in entities],
+            "entity_start_characters": [e.start for e in entities],
+            "entity_end_characters": [e.end for e in entities],
+            "entity_starts": [len(texts[i][: e.start].encode()) for e in entities],
+            "entity_ends": [len(texts[i][: e.end].encode()) for e in entities],
+        }.items():
+            assert found[name][i][: len(entities)] == values, name
+            assert not any(found[name][i][len(entities) :])
+        raw = texts[i].encode()
+        for k, word in enumerate(tagged.words):
+            begin, end = found["word_starts"][i][k], found["word_ends"][i][k]
+            assert raw[begin:end].decode() == word
+    for i, tagged in enumerate(tagger.predict([[w for w in row if w] for row in rows])):
+        assert of_words["labels"][i][: len(tagged.labels)] == tagged.labels
+
+
+def test_odd_texts_and_bytes_in_the_exported_function(random_weights, unsaved):
+    tagger, _ = random_weights
+    tagger.export("nowhere")
+    serve = unsaved[0]["serving_default"]
+    found = serve(text=tf.constant([*ODD_TEXTS, LONG]))
+    expected = tagger.expected({"text": [*ODD_TEXTS, LONG], "words": []}, None)["serving_default"]
+    for name, values in expected.items():
+        check_equal(name, found[name].numpy(), values, 1e-4)
+    raw = [b"Ada \xff\xfe in Rome\xc3", b"\xf0\x9f\x98 Tom"]
+    found = serve(text=tf.constant(raw))
+    for i, tagged in enumerate(tagger.predict([x.decode("utf-8", "replace") for x in raw])):
+        assert [w.decode() for w in found["words"][i].numpy() if w] == tagged.words
+        assert [w.decode() for w in found["labels"][i].numpy() if w] == tagged.labels
+
+
+def test_labels_of_what_is_exported_are_repaired(random_weights):
+    """The random weights give entities, and labels that must be repaired."""
+    tagger, _ = random_weights
+    rows, places = tagger.rows([[w.text for w in split_words(text)] for text in [*TEXTS, LONG]])
+    tables = tagger.compute(rows, 8)
+    raw = [[tagger.labels[tables[r]["tags"][c].argmax()] for r, c in at] for at in places]
+    found = [tagged.labels for tagged in tagger.predict([*TEXTS, LONG])]
+    assert raw != found and sum(len(t.entities) for t in tagger.predict([*TEXTS, LONG])) > 5
+
+
+@pytest.mark.slow
+def test_export_of_labels_without_entities(unsaved):
+    examples = [(["Ada", "codes"], ["NN", "VB"])]
+    with eagerly():
+        tagger = Tagger.create(examples, DATA, {**SIZES, "num_layers": 1})
+    tagger.export("nowhere")
+    (functions,) = unsaved
+    found = functions["words"](words=tf.constant([["Ada", "codes"]]))
+    assert found["kinds"].shape == (1, 0) and found["labels"].shape == (1, 2)
+
+
+def test_wrong_settings(random_weights):
+    tagger, _ = random_weights
+    with pytest.raises(TypeError, match="must be a WordPieceTokenizer"):
+        Tagger(BytePairTokenizer.train(["a"], 259), ["O", "B-X"])
+    for labels in (["O"], ["O", "O"], []):
+        with pytest.raises(ValueError, match="two labels or more, each once"):
+            Tagger(tagger.tokenizer, labels)
+    with pytest.raises(ValueError, match="`max_length` must be an integer of at least 5"):
+        Tagger(tagger.tokenizer, ["O", "B-X"], SIZES, 4)
+    with pytest.raises(ValueError, match="at most 512, the positions"):
+        Tagger(tagger.tokenizer, ["O", "B-X"], SIZES, 513)
+    with pytest.raises(TypeError, match="pairs of a list of words"):
+        Tagger.create(["Ada codes"], DATA, SIZES)
+    with pytest.raises(ValueError, match="two labels or more"):
+        Tagger.create([(["Ada"], ["O"])], DATA, SIZES)
+    with pytest.raises(ValueError, match="at least one sentence"):
+        tagger.evaluate([])
+    with pytest.raises(ValueError, match="at least one row"):
+        tagger.fit([], epochs=1)

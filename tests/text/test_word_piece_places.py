@@ -1,0 +1,123 @@
+"""Places of word pieces in the graph: those of the Python object, in bytes."""
+
+import random
+import unicodedata
+
+import pytest
+import tensorflow as tf
+
+from keras_attn.text import WordPieceTokenizer, byte_places, character_places_graph
+
+TEXTS = ["the running cafe was unable to offer high praise, 한국어 is great!"] * 3
+KINDS = [(True, None, True), (False, None, False), (False, True, False)]
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=["lower", "cased", "without accents"])
+def tokenizer(request):
+    lowercase, strip_accents, mask = request.param
+    return WordPieceTokenizer.train(
+        TEXTS, 120, lowercase, strip_accents, allow_fewer=True, mask_in_text=mask
+    )
+
+
+def in_graph(tokenizer, texts):
+    graph = tokenizer.to_graph()
+    found = graph.encode_with_offsets(tf.constant([t.encode() for t in texts]))
+    return [part.to_list() for part in found]
+
+
+def in_python(tokenizer, texts):
+    ids, offsets = tokenizer.encode_with_offsets(texts)
+    pairs = list(zip(texts, offsets, strict=True))
+    starts = [byte_places(text, [start for start, _ in places]) for text, places in pairs]
+    ends = [byte_places(text, [end for _, end in places]) for text, places in pairs]
+    return [ids, starts, ends]
+
+
+def test_by_hand():
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi", "##gh", "!"]
+    tokenizer = WordPieceTokenizer(words)
+    assert in_graph(tokenizer, ["So  HÍGH!", ""]) == [
+        [[1, 4, 5, 6], []],
+        [[0, 4, 7, 9], []],
+        [[2, 7, 9, 10], []],
+    ]
+
+
+def test_a_mask_is_where_it_stands():
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]
+    tokenizer = WordPieceTokenizer(words, mask_in_text=True)
+    ids, starts, ends = in_graph(tokenizer, ["a[MASK]a \x01[MASK][MASK]"])
+    assert ids == [[5, 4, 5, 4, 4]]
+    assert starts == [[0, 1, 7, 10, 16]]
+    assert ends == [[1, 7, 8, 16, 22]]
+
+
+def odd_texts(count, seed):
+    rng = random.Random(seed)
+    pool = [chr(c) for c in range(0x3400)]
+    pool += [chr(rng.randrange(0x3000, 0x110000)) for _ in range(3000)]
+    pool += [chr(c) for c in range(0xAC00, 0xAE00)]
+    pool = [c for c in pool if not 0xD800 <= ord(c) < 0xE000]
+    pool += [*"the of and ing er café ñ.,-' \n\t\r\x00\x01", "[MASK]", "running", "##ing"] * 150
+    texts = ["".join(rng.choices(pool, k=rng.randrange(40))) for _ in range(count)]
+    # Marks that are kept are put into Unicode's order by Python alone: it is there already.
+    return [unicodedata.normalize("NFC", text) for text in texts]
+
+
+HARD = [
+    "", "HÍGH i\u0301\u0301x", "x" * 1000 + " a", "\x00\n\x00", "한국어 각각", "ﬁ ǆ İ ẞ",
+    "[MASK][mask] [MASK", "東京 the", "👩\u200d👧 ☕\ufe0f", "\u00a0the\u3000running ",
+]  # fmt: skip
+
+
+def test_the_same_as_in_python(tokenizer):
+    texts = HARD + odd_texts(600, seed=0)
+    assert in_graph(tokenizer, texts) == in_python(tokenizer, texts)
+
+
+@pytest.mark.slow
+def test_the_same_as_in_python_for_many_texts(tokenizer):
+    texts = odd_texts(10_000, seed=1)
+    different = [
+        text
+        for text, *both in zip(
+            texts,
+            *in_graph(tokenizer, texts)[1:],
+            *in_python(tokenizer, texts)[1:],
+            strict=True,
+        )
+        if both[:2] != both[2:]
+    ]
+    # Marks of newer Unicode versions, which one of the two does not know, may be reordered.
+    assert len(different) <= 2, different
+
+
+def test_a_long_text(tokenizer):
+    text = "the café was running, " * 5000
+    assert in_graph(tokenizer, [text]) == in_python(tokenizer, [text])
+
+
+def test_bytes_that_are_not_text(tokenizer):
+    """Each bad byte is a character of its own, and places stay those of the bytes."""
+    raw = b"the \xff\xfe running"
+    graph = tokenizer.to_graph()
+    ids, starts, ends = graph.encode_with_offsets(tf.constant([raw]))
+    cut = [raw[a:b] for a, b in zip(starts.to_list()[0], ends.to_list()[0], strict=True)]
+    assert cut[0] == b"the"
+    assert b"".join(cut[-len(tokenizer.encode("running")) :]) == b"running"
+    assert ids.to_list() == graph.encode(tf.constant([raw])).to_list()
+
+
+def test_no_text(tokenizer):
+    assert in_graph(tokenizer, ["", " \n"]) == [[[], []]] * 3
+    graph = tokenizer.to_graph()
+    empty = graph.encode_with_offsets(tf.constant([], tf.string))
+    assert [part.to_list() for part in empty] == [[], [], []]
+
+
+def test_places_of_characters():
+    texts = ["año 😀x", "abc", ""]
+    places = [10, 2, 0]
+    found = character_places_graph(tf, tf.constant(texts), tf.constant(places))
+    assert found.numpy().tolist() == [6, 2, 0]
