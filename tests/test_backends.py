@@ -223,7 +223,8 @@ def bert():
     mask = keras.Input((None,), dtype="bool", name="mask")
     places = keras.Input((2,), dtype="int32", name="places")
     sizes = {"dim": D, "num_layers": 1, "num_heads": N, "intermediate_dim": F}
-    config = models.BertConfig(11, **sizes, sequence_length=9, dropout=0.0)
+    rates = {"dropout": 0.0, "attention_dropout": 0.0}
+    config = models.BertConfig(11, **sizes, **rates, sequence_length=9)
     given = {"token_ids": ids, "padding_mask": mask}
     heads = ("masked_words", "next_sentence")
     found = models.with_heads(config, heads, at_positions=True)(
@@ -243,7 +244,7 @@ def bert():
 def entailment():
     """Two texts, one of them without a word in a row; word-by-word attention."""
     config = models.EntailmentConfig(
-        11, num_classes=3, dim=D, units=6, projection_dim=5, dropout=0.0
+        11, num_classes=3, dim=D, units=6, projection_dim=5, dropout=0.0, word_dropout=0.0
     )
     inputs = {
         "premise_ids": np.array([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0], [1, 2, 0, 0, 0]], "int32"),
