@@ -11,6 +11,7 @@ questions it measures two searches:
 | row | search |
 |---|---|
 | BM25 | by words |
+| mean word vectors | with `--word-vectors`: by the mean of the vectors of their words |
 | encoder | by vectors of the backbone, as it is |
 | both | the mean of these two, weighted by `--lexical-weight` |
 | trained | with `--epochs`: by vectors of the backbone, trained on the other articles |
@@ -29,7 +30,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
 
-from keras_attn.metrics import score_ranks
+from keras_attn.interop import read_word_vectors
+from keras_attn.metrics import ranks_of, score_ranks
 from keras_attn.records import (
     AnsweredQuestion,
     SelectionQuestion,
@@ -37,6 +39,7 @@ from keras_attn.records import (
     split_questions,
 )
 from keras_attn.tasks import AnswerSelector
+from keras_attn.text import split_words
 from keras_attn.text.sentences import split_sentences
 from keras_attn.training import compute_on
 
@@ -57,6 +60,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--limit", type=int, help="most questions to test with, the first ones")
     add("--max-length", type=int, default=256, help="most tokens of a text (256)")
     add("--lexical-weight", type=float, default=0.5, help="weight of the words in both (0.5)")
+    add("--word-vectors", default="", help="file of vectors of lower-case words, such as GloVe's")
     add("--epochs", type=int, default=0, help="epochs of training on the other articles (0: none)")
     add("--batch-size", type=int, default=32, help="pairs of a batch of the training (32)")
     add("--learning-rate", type=float, default=2e-5, help="of the training (2e-5)")
@@ -109,16 +113,16 @@ def measured(
     args: argparse.Namespace,
 ) -> dict[str, list[np.ndarray]]:
     """The ranks of right answers by each search."""
+    with_candidates = examples
     answers = list(dict.fromkeys(text for x in examples for text in x.candidates))
     selector = AnswerSelector.from_backbone(args.backbone, answers, max_length=args.max_length)
     if all(len(x.candidates) == len(answers) for x in examples):  # the same for all questions
         examples = [SelectionQuestion(x.question, x.answers) for x in examples]
     both = {"by": "both", "lexical_weight": args.lexical_weight}
-    found = {
-        "BM25": selector.ranks(examples, by="words"),
-        "encoder": selector.ranks(examples),
-        "both": selector.ranks(examples, **both),
-    }
+    found = {"BM25": selector.ranks(examples, by="words")}
+    if args.word_vectors:
+        found["mean word vectors"] = by_word_vectors(with_candidates, args.word_vectors)
+    found |= {"encoder": selector.ranks(examples), "both": selector.ranks(examples, **both)}
     if args.reranker:
         found["both, reranked"] = selector.ranks(examples, reranker=args.reranker, **both)
     if args.epochs:
@@ -128,6 +132,28 @@ def measured(
         )  # fmt: skip
         found["trained"] = selector.ranks(examples)
         found["trained, both"] = selector.ranks(examples, **both)
+    return found
+
+
+def by_word_vectors(examples: Sequence[SelectionQuestion], path: str) -> list[np.ndarray]:
+    """Ranks by the cosine of two means of word vectors; 0 where a text has no known word."""
+    texts = {text for x in examples for text in (x.question, *x.candidates)}
+    words = {text: [word.text.lower() for word in split_words(text)] for text in texts}
+    vectors = read_word_vectors(path, wanted={word for row in words.values() for word in row})
+
+    def mean(text: str) -> np.ndarray:
+        known = [vectors[word] for word in words[text] if word in vectors]
+        total = np.sum([np.zeros(vectors.dim), *known], axis=0)
+        return total / (np.linalg.norm(total) or 1.0)
+
+    means = {text: mean(text) for text in texts}
+    stacked: dict[tuple[str, ...], np.ndarray] = {}
+    found = []
+    for x in examples:
+        if x.candidates not in stacked:
+            stacked[x.candidates] = np.stack([means[text] for text in x.candidates])
+        right = [i for i, text in enumerate(x.candidates) if text in x.answers]
+        found.append(ranks_of(stacked[x.candidates] @ means[x.question], right))
     return found
 
 

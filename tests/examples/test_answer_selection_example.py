@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from keras_attn.records import SelectionQuestion
 from keras_attn.records.questions import checked_questions
 from keras_attn.tasks import AnswerSelector
 
@@ -39,6 +40,21 @@ def test_the_sentence_that_holds_the_answer(script):
     assert found[0].candidates == (TEXT, "Nowhere.")
 
 
+def test_means_of_word_vectors(script, tmp_path):
+    """By hand: the right sentence is at 45 degrees, the other at 90; one has no known word."""
+    (tmp_path / "glove.txt").write_text("cat 1 0 0\ndog 1 1 0\nsun 0 0 2\n")
+    sentences = ("Sun.", "Dog!", "It is.", "sun sun")
+    found = script.by_word_vectors(
+        [
+            SelectionQuestion("A cat?", ("Dog!",), sentences),
+            SelectionQuestion("The sun", ("Sun.",), sentences),
+            SelectionQuestion("Who?", ("It is.",), sentences),
+        ],
+        str(tmp_path / "glove.txt"),
+    )
+    assert [ranks.tolist() for ranks in found] == [[1.0], [1.5], [2.5]]
+
+
 @pytest.mark.slow
 def test_the_script(script, tmp_path, capsys):
     articles = [
@@ -62,11 +78,16 @@ def test_the_script(script, tmp_path, capsys):
     examples = [("Which is red?", "Number 1 is red. It is 0.")]
     backbone = AnswerSelector.create(examples, {"max_length": 32}, sizes)
     backbone.save(tmp_path / "b.task")
+    (tmp_path / "glove.txt").write_text("red 1 0\nbig 0 1\n")
     script.main([
         "--data", str(tmp_path / "squad.json"), "--backbone", str(tmp_path / "b.task"),
-        "--test-share", "0.4", "--max-length", "32", "--epochs", "1", "--device", "cpu",
+        "--word-vectors", str(tmp_path / "glove.txt"), "--test-share", "0.4",
+        "--max-length", "32", "--epochs", "1", "--device", "cpu",
     ])  # fmt: skip
     out = capsys.readouterr().out
     rows = [line.split(" | ")[0] for line in out.splitlines() if line.startswith("| ")]
-    assert rows == ["| search", "| BM25", "| encoder", "| both", "| trained", "| trained, both"] * 2
+    assert rows == [
+        "| search", "| BM25", "| mean word vectors", "| encoder", "| both", "| trained",
+        "| trained, both",
+    ] * 2  # fmt: skip
     assert "sentence: " in out and ", 2.0 candidates on average" in out
