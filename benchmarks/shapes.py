@@ -37,6 +37,7 @@ from keras_attn.batches import EpochOrder
 from keras_attn.models import small_cnn_encoder
 from keras_attn.tasks import Captioner
 from keras_attn.text import BytePairTokenizer
+from keras_attn.training import without_autotuning
 from keras_attn.version import __version__
 
 IMAGE_SIZE = 64
@@ -170,7 +171,8 @@ def main():
             steps = len(batches) * args.epochs
             captioner.compile(steps, args.learning_rate, weight_decay=args.weight_decay)
             captioner.model.fit(
-                batches, epochs=args.epochs, shuffle=False, verbose=args.verbose,
+                without_autotuning(batches), epochs=args.epochs, shuffle=False,
+                verbose=args.verbose,
                 callbacks=[EpochOrder(batches)],
             )  # fmt: skip
             minutes = (time.perf_counter() - start) / 60

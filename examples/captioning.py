@@ -217,12 +217,14 @@ class Shifted:
 
 def fit(captioner, train: list, validation: list, args: argparse.Namespace) -> None:
     """Does what `captioner.fit` does, and moves the pictures that are trained on."""
+    from keras_attn.training import without_autotuning
+
     batches = captioner.dataset(train, batch_size=args.batch_size, seed=args.seed)
     batches.pictures = Shifted(batches.pictures, args.shift, args.seed)
     captioner.compile(total_steps=args.epochs * len(batches), learning_rate=args.learning_rate)
     captioner.model.fit(
-        batches,
-        validation_data=captioner.dataset(validation, shuffle=False),
+        without_autotuning(batches),
+        validation_data=without_autotuning(captioner.dataset(validation, shuffle=False)),
         epochs=args.epochs,
         shuffle=False,  # the batches do it
         verbose=2,

@@ -23,7 +23,7 @@ from keras_attn.models import (
     TransformerEncoderDecoderConfig,
     packed_transformer,
 )
-from keras_attn.training import ChunkedLossModel, MaskedCrossEntropy
+from keras_attn.training import ChunkedLossModel, MaskedCrossEntropy, without_autotuning
 
 
 def make_translator(case: dict) -> keras.Model:
@@ -186,7 +186,7 @@ def small_batches(case: dict, jit: bool, at_once: int) -> Job:
     model = keras.Model(x, block(x))
     model.compile("adam", "mse", jit_compile=jit, steps_per_execution=at_once)
     given = keras_jobs.vectors(case, "length")[0].astype("float32")
-    data = keras_jobs.Held([(given, given)] * case["batches"])
+    data = without_autotuning(keras_jobs.Held([(given, given)] * case["batches"]))
     return Job(lambda: model.fit(data, shuffle=False, verbose=0), case["batches"])
 
 
@@ -255,4 +255,5 @@ def fitting(case: dict, jit: bool, held: bool) -> Job:
     model = make_translator(case)
     model.compile("adam", MaskedCrossEntropy(), jit_compile=jit)
     data = keras_jobs.Held([made[i] for i in range(len(made))]) if held else made
+    data = without_autotuning(data)
     return Job(lambda: model.fit(data, shuffle=False, verbose=0), amount)

@@ -14,7 +14,7 @@ from keras_attn.ops.replicas import replicas
 from keras_attn.tasks.run_folder import BEST, train_in_folder
 from keras_attn.tasks.task_file import load_weights
 from keras_attn.tasks.watching import FiniteLoss, ProgressLines
-from keras_attn.training import averaged_weights
+from keras_attn.training import averaged_weights, without_autotuning
 
 
 class Scored(NamedTuple):
@@ -188,7 +188,7 @@ def run_training(
         if score is not None:
             callbacks.insert(1, best)
         history = model.fit(
-            batches,
+            without_autotuning(batches),
             epochs=training.epochs,
             shuffle=False,  # they do it
             verbose=verbose,

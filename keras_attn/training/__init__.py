@@ -1,5 +1,6 @@
 """Losses, metrics, learning rate schedules and resumable training runs, for any backend."""
 
+from keras_attn.training.autotuning import without_autotuning
 from keras_attn.training.averaging import averaged_weights
 from keras_attn.training.checkpointing import TrainingCheckpoint, fit_resumable
 from keras_attn.training.chunked_loss import linear_cross_entropy
@@ -41,4 +42,5 @@ __all__ = [
     "save_training_state",
     "scale_learning_rate",
     "seed_everything",
+    "without_autotuning",
 ]

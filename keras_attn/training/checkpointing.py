@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_attn.batches import EpochOrder, TextWindows, TokenBatches
 from keras_attn.files import remove_partial_files
+from keras_attn.training.autotuning import untuned, without_autotuning
 from keras_attn.training.seeding import generator_states, set_generator_states
 from keras_attn.training.state import (
     load_training_state,
@@ -300,10 +301,12 @@ def fit_resumable(
         with _Signals(checkpoint):
             if first:
                 batches.set_epoch(epoch)
-                model.fit(_rest(batches, first), initial_epoch=epoch, epochs=epoch + 1, **settings)
+                rest = _rest(batches, first)
+                model.fit(rest, initial_epoch=epoch, epochs=epoch + 1, **settings)
                 epoch += 1
             if epoch < epochs and not (first and model.stop_training):
-                model.fit(batches, initial_epoch=epoch, epochs=epochs, **settings)
+                whole = without_autotuning(batches)
+                model.fit(whole, initial_epoch=epoch, epochs=epochs, **settings)
     except _Stop:
         for callback in callbacks:
             callback.on_train_end()
@@ -326,7 +329,7 @@ def _rest(batches: TokenBatches | TextWindows, first: int) -> Any:
     dataset = tf.data.Dataset.from_generator(
         lambda: (rest[i] for i in range(len(rest))), output_signature=signature
     )
-    return dataset.apply(tf.data.experimental.assert_cardinality(len(rest))).prefetch(2)
+    return untuned(dataset.apply(tf.data.experimental.assert_cardinality(len(rest))).prefetch(2))
 
 
 class _Signals:

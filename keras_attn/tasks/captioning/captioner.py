@@ -40,7 +40,7 @@ from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.registry import vocabulary_digest
-from keras_attn.training import MaskedCrossEntropy, num_data_shards
+from keras_attn.training import MaskedCrossEntropy, num_data_shards, without_autotuning
 
 _DIFFERENT = 2  # pictures that CIDEr weighs words by
 
@@ -355,7 +355,7 @@ class Captioner(CaptioningPredictions, Task):
         batches, found = self._training_batches(some, training, shuffle=False)
 
         def score(model: keras.Model) -> Scored:
-            figures = model.evaluate(batches, verbose=0, return_dict=True)
+            figures = model.evaluate(without_autotuning(batches), verbose=0, return_dict=True)
             perplexity = float(figures["perplexity"])
             if training.score == "perplexity":
                 return Scored((-perplexity,), {"val_perplexity": perplexity})

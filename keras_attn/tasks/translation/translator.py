@@ -34,7 +34,7 @@ from keras_attn.tasks.translation.settings import (
 )
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.registry import vocabulary_digest
-from keras_attn.training import MaskedCrossEntropy, num_data_shards
+from keras_attn.training import MaskedCrossEntropy, num_data_shards, without_autotuning
 
 
 class Translator(TranslationPredictions, Task):
@@ -314,7 +314,9 @@ class Translator(TranslationPredictions, Task):
         references = [[target for _, target in some]]
 
         def score(model: keras.Model) -> Scored:
-            loss = float(model.evaluate(batches, verbose=0, return_dict=True)["loss"])
+            loss = float(
+                model.evaluate(without_autotuning(batches), verbose=0, return_dict=True)["loss"]
+            )
             translations = self.translate(sources, beams=training.score_beams)
             metric = sacrebleu.BLEU(tokenize=training.score_tokenize)
             bleu = metric.corpus_score(translations, references).score

@@ -1,0 +1,73 @@
+"""No thread tunes what a single generator makes, and nothing else is changed."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_attn.batches import TokenBatches
+from keras_attn.models import TransformerEncoderDecoderConfig
+from keras_attn.tasks import TextClassifier
+from keras_attn.training import (
+    MaskedCrossEntropy,
+    TrainingCheckpoint,
+    fit_resumable,
+    without_autotuning,
+)
+from keras_attn.training.checkpointing import _rest
+
+
+def make():
+    keras.utils.set_random_seed(0)
+    model = TransformerEncoderDecoderConfig(9, num_layers=1, dim=8, dropout=0.0).build()
+    model.compile(keras.optimizers.SGD(0.1), MaskedCrossEntropy(), jit_compile=False)
+    sources = [[5, 6, 7], [3, 4], [8], [5, 4, 3, 6]]
+    targets = [[8, 3], [4], [7, 7, 5], [6]]
+    return model, TokenBatches(sources, targets, start_id=1, end_id=2, tokens_per_batch=8)
+
+
+@pytest.fixture
+def tuned(monkeypatch):
+    """Whether datasets that Keras has read were tuned, in their order."""
+    from keras.src.backend.tensorflow.trainer import TFEpochIterator
+
+    found, begin = [], TFEpochIterator.__init__
+
+    def note(self, *args, **settings):
+        begin(self, *args, **settings)
+        found.append(self._distributed_dataset.options().autotune.enabled)
+
+    monkeypatch.setattr(TFEpochIterator, "__init__", note)
+    return found
+
+
+def test_the_same_training(tuned):
+    weights = []
+    for wrap in (lambda x: x, without_autotuning):
+        model, batches = make()
+        assert len(batches) > 2
+        model.fit(wrap(batches), epochs=2, shuffle=False, verbose=0)
+        assert batches.epoch == 2  # Keras told it of the ends of its epochs
+        weights.append(model.get_weights())
+    for plain, untuned in zip(*weights, strict=True):
+        np.testing.assert_array_equal(plain, untuned)
+    assert tuned == [None, False]  # None is TensorFlow's default: tuned
+
+
+def test_what_our_trainings_read(tuned, tmp_path):
+    model, batches = make()
+    fit_resumable(model, batches, TrainingCheckpoint(tmp_path / "run.npz"), epochs=1, verbose=0)
+    assert tuned == [False]
+    assert _rest(batches, 1).options().autotune.enabled is False
+    sizes = {"model": "bag", "dim": 4, "pair_buckets": 0}
+    texts = [("good", "yes"), ("bad", "no"), ("fine", "yes"), ("sad", "no")]
+    classifier = TextClassifier.create(texts, {"vocabulary_size": 30}, sizes)
+    classifier.fit(texts, epochs=1, verbose=0)
+    assert tuned == [False, False]
+
+
+def test_other_datasets_and_backends_are_left_alone(monkeypatch):
+    _, batches = make()
+    arrays = np.zeros((2, 3))
+    assert without_autotuning(arrays) is arrays
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    assert without_autotuning(batches) is batches
