@@ -338,7 +338,9 @@ def check(backend, folder, how):
         ]
 
 
-@pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
+@pytest.mark.parametrize(
+    "backend", [pytest.param("tensorflow", marks=pytest.mark.slow), "jax", "torch"]
+)
 def test_backend(folder, backend):
     check(backend, folder, "quick")
 
@@ -389,6 +391,7 @@ print(json.dumps([losses, of_two]))
 """
 
 
+@pytest.mark.slow
 def test_two_replicas():
     """Keras builds a subclassed model with means of ids and masks, floats, there."""
     losses, of_two = answer("tensorflow", REPLICA_SCRIPT)

@@ -38,6 +38,7 @@ ROOMS = (
     batches, training, metrics, adapt, visualize, explain, settings,
     fields, tasks, interop,
 )  # fmt: skip
+SLOW = ("keras_attn.tasks.", "keras_attn.adapt.", "keras_attn.interop.")
 WITHOUT_EXAMPLE = {
     # What functions return, described field by field.
     "AttentionKey", "AttentionMaps", "Generation", "Decoder",
@@ -66,7 +67,13 @@ def examples(module):
     return [test for test in finder.find(module, extraglobs=names()) if test.examples]
 
 
-@pytest.mark.parametrize("name", MODULES)
+def slow_tasks(name):
+    """Tasks train in their examples, which takes seconds each."""
+    slow = name.startswith(SLOW) and not name.endswith("settings")
+    return pytest.param(name, marks=pytest.mark.slow) if slow else name
+
+
+@pytest.mark.parametrize("name", [slow_tasks(name) for name in MODULES])
 def test_examples_run(name, monkeypatch):
     # Examples train for a step or two: tracing that takes ten times as long as running it.
     eager = property(lambda model: True, lambda model, value: None)

@@ -26,7 +26,12 @@ def tried(backend, cases, number):
 
 
 @pytest.mark.parametrize(
-    "backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow), "torch"]
+    "backend",
+    [
+        "tensorflow",
+        pytest.param("jax", marks=pytest.mark.slow),
+        pytest.param("torch", marks=pytest.mark.slow),
+    ],
 )
 def test_some_cases(backend):
     tried(backend, QUICK[backend], 0)

@@ -117,6 +117,7 @@ def test_feed_forward_and_others():
     assert enable_lora(generator, 1, also="^head$").layers == ("head",)
 
 
+@pytest.mark.slow
 def test_a_task_compiles_again_and_saves_merged_weights(tmp_path):
     tokenizer = CharacterTokenizer.train(["abc"])
     generator = TextGenerator(tokenizer, {"units": 8, "dim": 4}, 8)
@@ -134,6 +135,7 @@ def test_a_task_compiles_again_and_saves_merged_weights(tmp_path):
     assert generator.evaluate("cbacba").bits_per_character == pytest.approx(bits, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_adapters_and_whole_states_are_files(tmp_path):
     model, other = transformer(), transformer()
     other.set_weights(model.get_weights())
@@ -163,6 +165,7 @@ def test_saved_models_are_plain(tmp_path):
     assert len(loaded.trainable_weights) == count
 
 
+@pytest.mark.slow
 def test_lora_over_int8():
     """A and B learn beside int8 kernels; merging rounds anew, within two steps of 1/127."""
     model = transformer()

@@ -337,6 +337,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(name, files, tmp_path):
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_fit_goes_through_the_epochs(files, data, workers):
     batches = make(data, PictureFiles(files, 4, 0), name="images", max_shapes=2, workers=workers)

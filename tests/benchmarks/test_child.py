@@ -111,6 +111,7 @@ def test_a_process_that_dies(start, message, status):
     assert not process.alive
 
 
+@pytest.mark.slow
 def test_a_process_that_takes_too_long(start):
     process = start(timeout=2.0)
     with pytest.raises(ChildError) as error:

@@ -103,6 +103,7 @@ def stand_ins(monkeypatch):
     return Suite("naps", "sleep", {"amount": 4}, {}, lambda sizes: cases)
 
 
+@pytest.mark.slow
 def test_in_turns(stand_ins):
     said = []
     options = Options(groups=(), rounds=3)

@@ -98,6 +98,7 @@ def done(folder, name):
     return json.loads((folder / f"{name}.json").read_text())
 
 
+@pytest.mark.slow
 def test_what_becomes_of_steps(step, tmp_path):
     kinds = ("import", "ours", "memory", "data", "device", "value")
     all_steps = [
@@ -164,6 +165,7 @@ def test_later_calls_go_on(step, tmp_path):
     assert (tmp_path / "calls").read_text().split() == ["long", "longer", "longer"]
 
 
+@pytest.mark.slow
 def test_a_step_that_had_too_little_time_begins_again(step, tmp_path):
     all_steps = [
         step("right/first", "rows_of", settings={"name": "first", "errors": [0]}),

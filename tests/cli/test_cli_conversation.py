@@ -98,6 +98,7 @@ def test_predict(run, tmp_path, eager):
     assert code == 2 and "--top-k" in err and "sample" in err
 
 
+@pytest.mark.slow
 def test_a_chat_keeps_the_last_turns(run):
     out, err = run_elsewhere(CHAT, run, "Hi.\nI am Ben.\n \nHi.\n")
     talker = Talker.load(run)

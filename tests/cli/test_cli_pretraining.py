@@ -114,6 +114,7 @@ def test_the_run_folder(run):
     assert "dev_share = 0.3  #" in (run / "settings.toml").read_text()
 
 
+@pytest.mark.slow
 def test_the_same_command_again_changes_nothing(place, run):
     before = (run / "checkpoint.npz").read_bytes()
     code, out, err = command(*fit_arguments(place, run))
@@ -138,6 +139,7 @@ def test_other_settings_or_another_text_are_refused(place, run, tmp_path):
     assert {p.name: p.read_bytes() for p in run.iterdir()} == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_run_that_is_interrupted_comes_to_the_same_end(place, run, tmp_path, monkeypatch):
     """Ctrl-C in the first epoch, then the same command again."""
@@ -245,6 +247,7 @@ def test_explained_pairs_are_pairs(place, run, pretrainer, loaded, tmp_path, mon
     assert given == ["the dog [MASK] loudly", ("a fish swims", "deep down"), "[MASK] [MASK]"]
 
 
+@pytest.mark.slow
 def test_quantize(place, run, pretrainer, tmp_path):
     small = tmp_path / "small.task"
     code, out, err = command("quantize", "--model", run / "best.task", "--to", small)
@@ -325,6 +328,7 @@ def test_prepared_ids_are_those_of_the_text(place, run, tmp_path):
     assert "of the backbone's vocabulary" in err and "prepare --backbone" in err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_going_on_from_an_encoder(place, run, pretrainer, tmp_path):
     """With all its weights, by the command; and in a classifier, with weights and without."""
@@ -384,6 +388,7 @@ def test_a_classifier_from_a_folder(place, run, pretrainer, tmp_path):
     assert "loaded" in out.lower()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_without_next_sentences(place, tmp_path):
     """Documents of one sentence are enough; held-out ones come from a file."""

@@ -91,6 +91,7 @@ def test_the_run_folder(run):
     assert "label_column = -1" in (run / "settings.toml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_a_run_that_is_interrupted_comes_to_the_same_end(place, run, tmp_path, monkeypatch):
     """Ctrl-C in the first epoch, then the same command again, and once more."""

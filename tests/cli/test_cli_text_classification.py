@@ -188,6 +188,7 @@ def test_evaluate(place, run, classifier, tmp_path):
     assert json.loads((tmp_path / "figures.json").read_text())["num_examples"] == 2
 
 
+@pytest.mark.slow
 def test_another_delimiter(place, run, tmp_path):
     for name, rows in (("train.csv", ROWS), ("test.csv", TEST)):
         with open(tmp_path / name, "w", encoding="utf-8", newline="") as file:

@@ -221,6 +221,7 @@ def test_export(run, generator, tmp_path):
     assert "--overwrite" in err
 
 
+@pytest.mark.slow
 def test_without_a_development_text_the_last_weights_are_kept(place, tmp_path):
     code, out, err = command(*fit_arguments(place, tmp_path, "--dev-share", 0, "--epochs", 1))
     assert code == 0, err
@@ -230,6 +231,7 @@ def test_without_a_development_text_the_last_weights_are_kept(place, tmp_path):
         assert "val_bits_per_character" not in next(csv.reader(file))
 
 
+@pytest.mark.slow
 def test_jax_needs_no_tensorflow(place, tmp_path):
     (tmp_path / "dev.txt").write_text("to be, or not")
     fit = fit_arguments(

@@ -26,6 +26,7 @@ def test_names():
         checked_method(bare, "attention")
 
 
+@pytest.mark.slow
 def test_compiled():
     model = randomize(BagClassifierConfig(**BASE).build())
     for rows in (IDS, IDS[:1, :3]):

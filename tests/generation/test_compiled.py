@@ -51,7 +51,7 @@ def compiled(model):
 
 
 @on_tensorflow
-@pytest.mark.parametrize("num_beams", [None, 3])
+@pytest.mark.parametrize("num_beams", [None, pytest.param(3, marks=pytest.mark.slow)])
 def test_one_trace_for_any_batch_and_length(compiled, num_beams):
     generate, calls = compiled[num_beams]
     inner = (3,) if num_beams else ()
@@ -64,8 +64,9 @@ def test_one_trace_for_any_batch_and_length(compiled, num_beams):
     assert len(calls) == 1
 
 
+@pytest.mark.slow
 @on_tensorflow
-@pytest.mark.parametrize("num_beams", [pytest.param(None, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("num_beams", [None, 3])
 def test_xla_gives_the_same(model, compiled, num_beams):
     xla = translate(model, num_beams, jit_compile=True, **SETTINGS[num_beams])
     calls = count_calls(xla)

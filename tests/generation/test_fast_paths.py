@@ -85,8 +85,9 @@ def test_caches_are_written_one_slot_at_a_time(told, dtype):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 @on_tensorflow
-@pytest.mark.parametrize("num_beams", [None, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("num_beams", [None, 3])
 def test_a_function_of_the_users_own_under_xla(num_beams):
     """TensorFlow does not tell that XLA compiles: what is traced must suit it all the same."""
     import tensorflow as tf

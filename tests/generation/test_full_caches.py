@@ -48,6 +48,7 @@ def searches(decoder):
     yield sample(decoder, ops.array(PROMPT), seed=3, temperature=3.0, **settings)
 
 
+@pytest.mark.slow
 def test_a_produced_id_of_padding_is_seen(parts):
     """Visibility comes from masks, in the cache and without it."""
     cached, plain = searches(TokenDecoder(*parts)), searches(whole(parts))
@@ -82,7 +83,12 @@ print(json.dumps(found))
 
 
 @pytest.mark.parametrize(
-    "backend", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow), "torch"]
+    "backend",
+    [
+        "tensorflow",
+        pytest.param("jax", marks=pytest.mark.slow),
+        pytest.param("torch", marks=pytest.mark.slow),
+    ],
 )
 def test_a_step_past_the_end_is_refused(backend):
     cached, plain = answer(backend, FULL)

@@ -415,6 +415,7 @@ def test_compiled_functions_take_seeds():
         generate(PROMPTS, 5, SEEDS * 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="XLA of TensorFlow")
 def test_xla_gives_the_same():
     decoder = transformer()

@@ -281,6 +281,7 @@ def test_a_cell_of_another_dtype():
     assert np.abs(close).max() < 0.05
 
 
+@pytest.mark.slow
 def test_a_loop_by_xla():
     """Values and gradients, with a row that sees nothing, are those of the eager loop."""
     decoder = AttentionDecoder(

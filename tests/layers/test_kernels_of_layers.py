@@ -178,6 +178,7 @@ def model_of_two():
     return keras.Model({"x": x, "mask": mask}, y), inputs
 
 
+@pytest.mark.slow
 def test_saved_and_exported(tmp_path):
     """`.keras`, and a SavedModel that takes other batches and lengths."""
     model, inputs = model_of_two()

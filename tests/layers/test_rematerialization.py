@@ -91,6 +91,7 @@ def test_half_precision(policy, atol):
     assert_equal(*floats, atol=atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [encoder, decoder])
 def test_with_scores(make):
     results, _, _ = run(make, True, scores=True, steps=1, **NOISE)

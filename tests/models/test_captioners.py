@@ -159,6 +159,7 @@ def test_it_is_that_of_the_paper(variant):
             np.testing.assert_allclose(found[name][index], numeric, atol=1e-8, err_msg=name)
 
 
+@pytest.mark.slow
 def test_fit_minimizes_the_objective():
     """What `evaluate` and `fit` report is the objective; a greater factor makes R smaller."""
     inputs, labels = batch()
@@ -505,6 +506,7 @@ TOYS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", some_slow(TOYS))
 def test_it_names_what_is_there(kind):
     """Pictures that were not seen in training; it looks at what it names."""

@@ -106,6 +106,7 @@ def test_regions_lie_in_rows():
     np.testing.assert_allclose(regions[0, [1 * 3 + 1, 0 * 3 + 2]], expected, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cnn", "patches"])
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
 def test_dtypes(name, policy):

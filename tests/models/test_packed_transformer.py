@@ -70,6 +70,7 @@ def test_nothing_leaks_from_one_pair_to_another(model):
         assert not changed[~second].any()
 
 
+@pytest.mark.slow
 def test_it_is_the_same_weights_and_can_be_saved(model, tmp_path):
     packed = packed_transformer(model)
     assert {id(v) for v in packed.variables} == {id(v) for v in model.variables}

@@ -28,6 +28,7 @@ def test_masks():
     check(dropout_script.deviations(), dropout_script.repeats())
 
 
+@pytest.mark.slow
 def test_masks_of_jax():
     check(**answer("jax", Path(dropout_script.__file__)))
 

@@ -51,6 +51,7 @@ def test_a_classifier_starts_from_a_folder(pretrainer, folder):
     assert {name.split("/")[0] for name in average.loaded.left_over} >= {"pooler"}
 
 
+@pytest.mark.slow
 def test_a_distilbert(pretrainer, tmp_path):
     config = BertConfig(
         **{

@@ -174,6 +174,7 @@ def test_one_broken_picture_fails_its_batch_and_no_other(fitted, served):
         assert fitted.caption(BROKEN, BEAMS, on_error="skip") == [CAPTIONS[0], None]
 
 
+@pytest.mark.slow
 def test_the_exported_functions_of_a_transformer(unsaved, eager, tmp_path):
     """What stands in the SavedModel, without one."""
     captioner = make("transformer", max_length=5)
@@ -234,6 +235,7 @@ def test_what_is_there_is_left(fitted, folder, tmp_path, monkeypatch):
         fitted.export(tmp_path / "model")
 
 
+@pytest.mark.slow
 def test_an_export_that_says_something_else_is_refused(fitted, tmp_path, monkeypatch):
     def functions(search, tf, *settings):
         return {"serving_default": lambda image: {"caption": tf.fill([tf.size(image)], "a")}}, []

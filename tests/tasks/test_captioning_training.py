@@ -169,6 +169,7 @@ def test_what_cannot_be_trained_leaves_no_run(more, message, tmp_path):
     assert {p.name for p in tmp_path.iterdir()} <= {".lock"}
 
 
+@pytest.mark.slow
 def test_a_score_needs_its_package(tmp_path, monkeypatch, eager):
     """That is said before anything is read or trained."""
     monkeypatch.setitem(sys.modules, "pycocoevalcap", None)

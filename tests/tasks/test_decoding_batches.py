@@ -135,6 +135,7 @@ def check_alignments(translator, jit_compile):
             np.testing.assert_allclose(a.weights, b.weights, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_alignments_come_back_in_order(translator):
     check_alignments(translator, jit_compile=False)
 

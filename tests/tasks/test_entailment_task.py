@@ -50,6 +50,7 @@ def test_it_learns(trained):
     assert noun.title.startswith("yes ")
 
 
+@pytest.mark.slow
 def test_a_run_goes_on(tmp_path, eager):
     """In a folder; the same call again gives the same weights."""
     settings = {"epochs": 2, "batch_size": 8, "learning_rate": 0.01}
@@ -133,6 +134,7 @@ def test_the_saved_model_is_the_object(attention, unsaved):
     assert {len(value) for value in empty.values()} == {0}
 
 
+@pytest.mark.slow
 def test_quantized(unsaved):
     classifier = make(units=16, projection_dim=16)
     before = classifier.predict_probabilities(ODD_PAIRS)
@@ -142,6 +144,7 @@ def test_quantized(unsaved):
     classifier.export("anywhere")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16"])
 def test_low_precision(dtype, tmp_path, eager):
     classifier = EntailmentClassifier.create(EXAMPLES, {"train": ""}, SMALL, dtype)
@@ -245,7 +248,7 @@ def test_errors():
     assert EntailmentData(train="x").max_length == 64
 
 
-@pytest.mark.parametrize("backend", ["jax", pytest.param("torch", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_other_backends(backend, tmp_path):
     expected = {}
     for attention in ("word_by_word", "matching"):

@@ -65,6 +65,7 @@ def test_frozen_layers_stay_and_the_rest_learns():
     assert not of_block(moved(before, weights(tagger)), 0 | 1)
 
 
+@pytest.mark.slow
 def test_layers_that_the_user_froze_stay_so():
     tagger = untrained()
     layers = {layer.name: layer for layer in tagger.model.layers}
@@ -142,13 +143,15 @@ def test_a_run_with_lora_ends_with_the_weights_of_its_file(adapted_here):
     assert any("tags" in p for p in found["moved"])
 
 
-@pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_lora_on_another_backend(backend, adapted_here, tmp_path):
     found = answer(backend, Path(tagging_toys.__file__), tmp_path / "run", "lora")
     assert found.pop("backend") == backend
     assert found == {**adapted_here, "saved": pytest.approx(0, abs=1e-7)}
 
 
+@pytest.mark.slow
 def test_without_a_folder_the_best_weights_are_kept_and_merged():
     """Also by an average of the weights; the second call begins with what the first learned."""
     tagger = untrained()
@@ -162,13 +165,8 @@ def test_without_a_folder_the_best_weights_are_kept_and_merged():
         np.testing.assert_allclose(value, before[name], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"lora_rank": 2, "layer_decay": 0.5},
-        pytest.param({"frozen_layers": 1}, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{"lora_rank": 2, "layer_decay": 0.5}, {"frozen_layers": 1}])
 def test_an_interrupted_run_comes_to_the_same_end(settings, tmp_path, monkeypatch):
     settings = {**QUICK, **settings, "batch_size": 8, "epochs": 2, "checkpoint_steps": 1}
     whole = untrained()

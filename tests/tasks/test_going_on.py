@@ -84,6 +84,7 @@ def test_the_first_loss_is_that_of_the_given_model(kind, request):
     assert float(found) == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_what_was_loaded_is_said(gpt2, tmp_path, capsys):
     lines = []
     settings = {"data": {"backbone": gpt2[0]}, "training": {"epochs": 1, "batch_size": 8}}
@@ -99,7 +100,7 @@ def test_what_was_loaded_is_said(gpt2, tmp_path, capsys):
     assert "dim = 12" in found and "backbone = " in found
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("kind", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
 def test_lora_trains_its_own_weights_alone(kind, request, tmp_path):
     place, _ = request.getfixturevalue(kind)
     generator = TextGenerator.create(TEXT, {"backbone": place})
@@ -151,6 +152,7 @@ def test_a_saved_generator_is_gone_on_with(kind, tmp_path):
     assert second.evaluate(TEXT[:50]) == first.evaluate(TEXT[:50])
 
 
+@pytest.mark.slow
 def test_a_run_with_lora_goes_on(gpt2, tmp_path, monkeypatch):
     """Interrupted after its first checkpoint, it comes to the same end."""
     data = {"backbone": gpt2[0]}

@@ -193,6 +193,7 @@ def test_files(tasks, tmp_path):
     assert (loaded.pairs, loaded.reads, loaded.truncation) == (False, "lines", "head_tail")
 
 
+@pytest.mark.slow
 def test_int8_and_half_precision(tasks, tmp_path):
     expected = tasks[0]["bert"].predict_probabilities(HOSTILE)
     half = TextClassifier.load(tasks[1] / "bert", dtype="mixed_bfloat16")

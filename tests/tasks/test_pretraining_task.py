@@ -119,7 +119,7 @@ def test_masks_show_only_what_stands_around_them(random_weights):
     assert (read == labels["masked_words"])[some].mean() < 0.25
 
 
-@pytest.mark.parametrize("backend", ["jax", "torch"])
+@pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_another_backend(random_weights, backend):
     pretrainer, path = random_weights
     found = answer(backend, Path(pretraining_toys.__file__), path)
@@ -129,7 +129,7 @@ def test_another_backend(random_weights, backend):
         np.testing.assert_allclose(found[name], expected[name], atol=2e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("backend", ["jax", "torch"])
+@pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
 def test_training_without_tensorflow(tmp_path, backend):
     """A run from a text file, on another backend, imports no TensorFlow."""
     rows = ["\n".join(document) for document in documents(40)]
@@ -190,6 +190,7 @@ def test_the_saved_model_gives_what_the_task_gives(random_weights, tmp_path):
     np.testing.assert_allclose(follows, ours, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_without_next_sentences(tmp_path):
     with eagerly():
         keras.utils.set_random_seed(0)

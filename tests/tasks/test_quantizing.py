@@ -73,6 +73,7 @@ def test_an_exported_classifier(tmp_path):
     np.testing.assert_allclose(outputs["probabilities"], found, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_generator_and_some_of_its_layers(tmp_path):
     generator = generation.untrained(tmp_path / "float.task")
     bits = generator.evaluate(generation.TEXT[:100]).bits_per_character

@@ -144,6 +144,7 @@ def test_it_learns(learned):
     assert report.f1 > 0.8
 
 
+@pytest.mark.slow
 def test_the_best_weights_are_kept(random_weights, tmp_path):
     """A run in a folder ends with them."""
     examples = questions(8, sentences=1)
@@ -238,6 +239,7 @@ def test_explanations_and_pages(learned):
         learned.explain(pair, method="lime")
 
 
+@pytest.mark.slow
 def test_int8_and_half_precision(learned, tmp_path):
     some = questions(12, seed=9, sentences=1)
     learned.save(tmp_path / "q.task")

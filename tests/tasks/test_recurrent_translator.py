@@ -60,6 +60,7 @@ def test_it_learns_the_numbers(translator):
     assert translator.translate("the three and seven", BEAMS) == "die drei und sieben"
 
 
+@pytest.mark.slow
 def test_the_kind_of_model_is_chosen(tokenizer):
     default = Translator(tokenizer)
     assert isinstance(default.config, TransformerEncoderDecoderConfig)

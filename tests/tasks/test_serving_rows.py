@@ -48,6 +48,7 @@ def pretrainer():
     return pretraining_toys.make(), {}, given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [translator, classifier, generator, captioner, pretrainer])
 def test_each_output_has_a_row_for_each_input(make, unsaved, eager, monkeypatch, tmp_path):
     # What has learned nothing decodes to the end, step by step.

@@ -242,6 +242,7 @@ def test_it_learns(kind):
     assert set(run.history) == {"loss", "val_spearman", "val_pearson"}
 
 
+@pytest.mark.slow
 @QUICK_BI
 def test_some_of_the_encoder_is_trained(pretrained, kind, tmp_path):
     """Frozen layers stay; LoRA trains; a run is gone on with."""
@@ -281,6 +282,7 @@ def test_files(scorers, kind):
     assert again.predict(PAIRS) == scorer.predict(PAIRS)
 
 
+@pytest.mark.slow
 @EAGER
 @QUICK_BI
 def test_int8_and_half_precision(scorers, kind, tmp_path):

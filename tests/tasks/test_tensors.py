@@ -44,7 +44,16 @@ def test_names_do_not_depend_on_what_was_built_before():
     np.testing.assert_array_equal(np.asarray(first(x)), np.asarray(second(x)))
 
 
-@pytest.mark.parametrize("kind", ["float32", "mixed_bfloat16", "bfloat16", "int8", "lora"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "float32",
+        pytest.param("mixed_bfloat16", marks=pytest.mark.slow),
+        "bfloat16",
+        pytest.param("int8", marks=pytest.mark.slow),
+        "lora",
+    ],
+)
 def test_round_trips(kind, tmp_path):
     """All weights are in the file, whatever they are."""
     dtype = kind if "float" in kind else "float32"

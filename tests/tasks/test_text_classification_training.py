@@ -149,6 +149,7 @@ def test_uneven_classes_are_named(tmp_path, eager):
     assert found.best_score == pytest.approx(found.log[0]["val_macro_f1"])
 
 
+@pytest.mark.slow
 def test_several_labels(tmp_path):
     texts = [
         LabelledText(f"{a} {b}", tuple(sorted({a, b} & {"film", "book"})))
@@ -264,6 +265,7 @@ def test_the_best_weights_are_kept(tmp_path, in_memory):
     assert other.best[0] == pytest.approx(3 / 7)
 
 
+@pytest.mark.slow
 def test_without_development_examples_the_last_weights_are_kept(tmp_path):
     classifier = TextClassifier.create(EXAMPLES, DATA, MODEL)
     run = classifier.fit(EXAMPLES, run_dir=tmp_path, epochs=2, batch_size=12, verbose=0)
@@ -388,6 +390,7 @@ def test_what_is_counted_and_warned_of(tmp_path):
     assert (len(texts.train), len(texts.dev)) == (54, 6)
 
 
+@pytest.mark.slow
 def test_few_development_texts_leave_the_temperature_alone(tmp_path):
     run = train(tmp_path, dev=DEV[:5], training={"epochs": 1})
     assert run.note == "temperature 1, as 5 development texts are too few to fit it"

@@ -127,6 +127,7 @@ def test_it_learns(kind, config, epochs):
     assert [p.label for p in classifier.predict(["boring", "fine"])] == ["bad", "good"]
 
 
+@pytest.mark.slow
 def test_several_labels_are_learnt():
     nouns = {"film": "art", "book": "art", "song": "art", "dish": "food", "walk": "rest"}
     examples = [
@@ -322,6 +323,7 @@ def test_texts_that_look_alike_are_classified_alike(tokenizer, eager):
         assert text[:end].endswith("great")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["bag", "rnn"])
 def test_a_megabyte(tasks, case):
     classifier = tasks[0][case]
@@ -571,6 +573,7 @@ def test_offsets_are_of_the_words_that_are_read(tokenizer, pooling, truncation, 
 # Settings and errors
 
 
+@pytest.mark.slow
 def test_sizes_come_from_the_arguments(eager):
     tokenizer = TOKENIZERS["word_piece"]
     classifier = TextClassifier(tokenizer, ["a", "b"], BagClassifierConfig(5, 7))

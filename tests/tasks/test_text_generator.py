@@ -51,6 +51,7 @@ def test_it_learns(generator):
     assert generator.generate(["to be, or"], 60, top_k=1) == [text]
 
 
+@pytest.mark.slow
 def test_fit_shows_validation_changes_the_texts_and_keeps_a_compiled_model():
     generator = make()
     before = generator.generate("", 40, top_k=1), generator.evaluate(TEXT[:50])

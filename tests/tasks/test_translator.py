@@ -143,6 +143,7 @@ def test_bad_input_is_refused(translator, tokenizer):
         Translator(tokenizer, CONFIG, max_source_length=1)
 
 
+@pytest.mark.slow
 def test_each_fit_is_a_schedule_of_its_own(tokenizer, eager):
     translator = Translator(tokenizer, CONFIG)
     for _ in range(2):
@@ -286,6 +287,7 @@ def test_mixed_precision_trains_and_translates(tokenizer, tmp_path, eager):
     assert loaded.translate("one", 2) == translator.translate("one", 2)
 
 
+@pytest.mark.slow
 def test_white_space_changes_nothing(translator):
     plain = "the three and seven"
     expected = translator.translate_n_best(plain, 2)

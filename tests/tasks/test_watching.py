@@ -55,6 +55,7 @@ def test_a_path_is_not_taken_for_examples():
         Translator(tokenizer(), {"dim": 8, "num_heads": 2}).fit("pairs.tsv")
 
 
+@pytest.mark.slow
 def test_scores_now_and_then(tmp_path, monkeypatch):
     """The last epoch of the run is always scored, and no other for that a run goes on in it."""
     # What has learned nothing does not end, and is not what this is about.

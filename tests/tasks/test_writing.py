@@ -85,6 +85,7 @@ def test_a_stream_takes_no_step_ahead(random_weights, calls):
     assert len(calls) == 1
 
 
+@pytest.mark.slow
 def test_a_stream_of_bytes_has_whole_characters(of_bytes):
     whole = of_bytes.generate("é", 60, seed=2)
     assert not whole.isascii()
@@ -195,6 +196,7 @@ def log_probability(generator, prompt, new):
     return (logits[places, new] - total[places]).sum()
 
 
+@pytest.mark.slow
 def test_beams_find_the_most_probable_text(random_weights, tmp_path):
     """Exhaustively for three characters; a beam of one is greedy."""
     generator, prompt = random_weights, "to be"

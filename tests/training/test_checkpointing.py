@@ -233,6 +233,7 @@ def test_an_interrupted_model_is_what_the_file_holds(tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_measuring_after_an_epoch_is_left_at_once(uninterrupted, tmp_path):
     class Measuring(keras.callbacks.Callback):
         through = False
@@ -346,6 +347,7 @@ def test_another_run_is_refused(tmp_path):
         TrainingCheckpoint(tmp_path / "c.npz", every_steps=0)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_last_checkpoint(uninterrupted, tmp_path, monkeypatch):
     path = tmp_path / "c.npz"
     checkpoint = TrainingCheckpoint(path, 4)

@@ -245,7 +245,8 @@ def test_what_cannot_be_chunked():
         chunked.fit(batches(), verbose=0)
 
 
-@pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_other_backends(backend, tmp_path):
     names = ("hidden", "kernel", "bias", "labels", "weights")
     given = dict(zip(names, arrays(), strict=True))

@@ -37,6 +37,7 @@ def test_each_head_is_in_its_place(tmp_path):
     assert figure.texts[0].get_text() == r"5 \$"
 
 
+@pytest.mark.slow
 def test_a_large_model_takes_some_seconds(tmp_path):
     """One picture, not 144 axes: those take minutes."""
     tokens = [f"w{i}" for i in range(128)]
