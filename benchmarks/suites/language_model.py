@@ -10,9 +10,10 @@ from benchmarks.suites.families import GPT, TORCH_GPT
 
 
 def cases(sizes: dict) -> list[Case]:
-    """A size each, with what it has been named by."""
-    small = {"dim": sizes["small"], "context": sizes["contexts"][0], "batch": sizes["batches"][0]}
-    large = {"dim": sizes["large"], "context": sizes["contexts"][1], "batch": sizes["batches"][1]}
+    """Both sizes, the larger one with dropout too. A run is a call of `fit` of so many steps."""
+    names = "dim", "context", "batch", "steps"
+    columns = (sizes[name] for name in ("dims", "contexts", "batches", "runs"))
+    small, large = (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
     families = (
         GPT,
         TORCH_GPT.having("PyTorch", compiled=False),
@@ -35,12 +36,12 @@ SUITE = Suite(
     "language_model",
     "training steps of GPTs on the next tokens",
     sizes={
-        "layers": 4, "heads": 4, "vocabulary": 65, "activation": "gelu", "steps": 16,
-        "small": 128, "large": 256, "contexts": [64, 128], "batches": [12, 32], "dropout": 0.2,
+        "layers": 4, "heads": 4, "vocabulary": 65, "activation": "gelu", "dropout": 0.2,
+        "dims": [128, 256], "contexts": [64, 128], "batches": [12, 32], "runs": [100, 16],
     },
     quick={
-        "layers": 1, "heads": 2, "steps": 2, "small": 16, "large": 32, "contexts": [8, 16],
-        "batches": [2, 3],
+        "layers": 1, "heads": 2, "dims": [16, 32], "contexts": [8, 16], "batches": [2, 3],
+        "runs": [2, 2],
     },
     cases=cases,
 )  # fmt: skip

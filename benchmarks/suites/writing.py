@@ -38,6 +38,29 @@ def cases(sizes: dict) -> list[Case]:
     ]
 
 
+def remarks(sizes: dict, rows: list[dict]) -> list[str]:
+    """What a token costs behind few and many others, beside a cache with little room."""
+    cost = {
+        (row["contender"], row["values"]["at"], row["values"]["room"]): 1e3 / row["speed"]["median"]
+        for row in rows
+        if "at" in row["values"] and row.get("speed")
+    }
+    early, late, room, short = (sizes[name] for name in ("early", "late", "context", "short"))
+    lines = []
+    for name in dict.fromkeys(contender for contender, *_ in cost):
+        few, many, capped = (
+            cost.get((name, *place)) for place in ((early, room), (late, room), (early, short))
+        )
+        if few and many and capped:
+            lines.append(
+                f"{name}: a token takes {few:.2f} ms behind {early} others and {many:.2f} ms "
+                f"behind {late}, with room for {room}: {few / capped:.2f} and "
+                f"{many / capped:.2f} times the {capped:.2f} ms that it takes behind {early} with "
+                f"room for {short}."
+            )
+    return lines
+
+
 SUITE = Suite(
     "writing",
     "greedy search of a GPT-2 from prompts, with caches",
@@ -51,4 +74,5 @@ SUITE = Suite(
         "many": 3, "steps": 2, "early": 4, "late": 30, "short": 8,
     },
     cases=cases,
+    remarks=remarks,
 )  # fmt: skip

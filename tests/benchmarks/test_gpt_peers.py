@@ -97,3 +97,19 @@ def test_a_token_behind_others(monkeypatch):
     case = {**WRITING, "batch": 1, "at": 5, "new": 2}
     found = [ours.tokens_at({**case, "room": room}, jit=False).run() for room in (8, 40)]
     assert found[0].shape == (1,) and found[0].tolist() == found[1].tolist()
+
+
+def test_what_a_token_costs():
+    suite = SUITES["writing"]
+    rows = [
+        {
+            "case": case.name, "contender": "keras_attn, A", "values": case.values,
+            "speed": {"median": speed},
+        }
+        for case, speed in zip(suite.cases(suite.sizes), (9.0, 9.0, 500, 250, 1000), strict=True)
+    ]  # fmt: skip
+    assert suite.remarks(suite.sizes, rows) == [
+        "keras_attn, A: a token takes 2.00 ms behind 100 others and 4.00 ms behind 1000, with room "
+        "for 1024: 2.00 and 4.00 times the 1.00 ms that it takes behind 100 with room for 128."
+    ]
+    assert suite.remarks(suite.sizes, rows[:3]) == []
