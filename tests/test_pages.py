@@ -265,6 +265,10 @@ def serving(folder, _):
     tasks.AnswerSelector.create(
         [("a clock?", "the clock"), ("a dog?", "a dog")], {"max_length": 16}, sizes
     ).export(folder / "search/1", top_k=2)
+    talks = [(("Hello, who are you?", "I am Ben."), "Hello Ben!"), (("I am Eva.",), "Hello Eva!")]
+    tasks.Talker.create(talks, {"max_context": 24, "max_answer": 8}, sizes).export(
+        folder / "talk/1", beams=2
+    )
     tasks.Captioner(tokenizer, encoder, {"dim": 8, "units": 8}, 8).export(
         folder / "captions/1", beams=4, num_return_sequences=2
     )
@@ -346,7 +350,7 @@ def served(names, folder, printed):
     """Each request gets an answer like the one after it, as TensorFlow Serving packs both."""
     text = PAGES["serving.md"].read_text(encoding="utf-8").split("## TensorFlow Serving")[1]
     exchanged = [json.loads(part.split("```")[0]) for part in text.split("```json\n")[1:]]
-    assert len(exchanged) == 30
+    assert len(exchanged) == 32
     for request, answer in zip(exchanged[::2], exchanged[1::2], strict=True):
         said = json.dumps(request)
         place = next((k for k, of in MARKS.items() if any(w in said for w in of)), "translate_de")
@@ -362,6 +366,7 @@ def served(names, folder, printed):
 
 
 MARKS = {
+    "talk": ("I am Ben",),
     "answers": ("question",),
     "similar": ("hound", "embed"),
     "entailment": ("premise",),

@@ -6,6 +6,7 @@ from benchmarks.suites import (
     decoding,
     encoder_inference,
     input_pipeline,
+    language_model,
     loss,
     masked_words,
     memory,
@@ -13,6 +14,7 @@ from benchmarks.suites import (
     quantization,
     scaling,
     training,
+    writing,
 )
 
 SUITES: dict[str, Suite] = {
@@ -20,7 +22,9 @@ SUITES: dict[str, Suite] = {
     for module in (
         training,
         masked_words,
+        language_model,
         decoding,
+        writing,
         encoder_inference,
         quantization,
         memory,

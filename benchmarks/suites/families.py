@@ -12,6 +12,15 @@ TORCH_BERT = Family(
     keras=False,
     requires=("torch", "transformers"),
 )
+GPT = Family(OURS, "benchmarks.peers.gpt")
+HUB_GPT = Family("keras_hub", "benchmarks.peers.hub_gpt", requires=("keras_hub",))
+HF_GPT = Family(
+    "Hugging Face GPT-2",
+    "benchmarks.peers.hf_gpt",
+    keras=False,
+    requires=("torch", "transformers"),
+)
+TORCH_GPT = Family("PyTorch", "benchmarks.peers.torch_gpt", keras=False, requires=("torch",))
 STOCK = Family("stock Keras layers", "benchmarks.peers.stock")
 PRODUCTS = Family("matrix products alone", "benchmarks.peers.products")
 MARIAN = Family(

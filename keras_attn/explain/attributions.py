@@ -155,7 +155,8 @@ def gradient_function(
             chosen = ops.where(classes < 0, best, ops.cast(classes, "int32"))
             return ops.sum(log_odds(logits, chosen, multi_label)), logits
 
-        embedded = embed(ids)
+        # Without the implicit mask of the layer, which Keras would warn about.
+        embedded = [ops.stop_gradient(x) for x in embed(ids)]
         logits, gradients = _gradients(decide, embedded)
         of_each = [
             ops.sum(ops.cast(e, "float32") * ops.cast(g, "float32"), axis=-1)

@@ -18,8 +18,9 @@ class EncoderInput:
         one text    [CLS] text [SEP]
         two texts   [CLS] first [SEP] second [SEP]       segments 0 ... 0 1 ... 1
 
-    For models that do not read special tokens at the ends, `start` and `end` leave them out; the
-    one between two texts stays.
+    RoBERTa has two end tokens `between` two texts, `<s> first </s></s> second </s>`, which are of
+    segment 0. For models that do not read special tokens at the ends, `start` and `end` leave them
+    out; those between two texts stay.
 
     If they are too long, one text loses its end, and two lose the end of the longer one until both
     fit.
@@ -29,6 +30,7 @@ class EncoderInput:
         max_length: Largest number of ids of a row, special tokens included.
         start: Whether there is a token before the texts.
         end: Whether there is a token after them.
+        between: Number of end tokens between two texts.
 
     Example:
 
@@ -44,15 +46,23 @@ class EncoderInput:
     examples = ODD_TEXTS
     """What exports are tried with."""
 
-    def __init__(self, tokenizer: Any, max_length: int, start: bool = True, end: bool = True):
+    def __init__(
+        self,
+        tokenizer: Any,
+        max_length: int,
+        start: bool = True,
+        end: bool = True,
+        between: int = 1,
+    ):
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.start = [tokenizer.start_id] if start else []
         self.end = [tokenizer.end_id] if end else []
+        self.between = [tokenizer.end_id] * between
 
     @property
     def room(self) -> int:
-        """Largest number of ids of a row between the ends, the one between two texts included."""
+        """Largest number of ids of a row between the ends, those between two texts included."""
         return self.max_length - len(self.start) - len(self.end)
 
     def encode(
@@ -108,10 +118,10 @@ class EncoderInput:
         if len(parts) == 1:
             row = [*self.start, *parts[0][: self.room], *self.end]
             return row, len(row)
-        room = self.room - 1
+        room = self.room - len(self.between)
         first = parts[0][: max(room - len(parts[1]), (room + 1) // 2)]
         second = parts[1][: room - len(first)]
-        head = [*self.start, *first, self.tokenizer.end_id]
+        head = [*self.start, *first, *self.between]
         return [*head, *second, *self.end], len(head)
 
     def to_graph(self, tf: Any) -> tuple[Callable[..., tuple[Tensor, Tensor]], list[Any]]:
@@ -125,7 +135,7 @@ class EncoderInput:
             and the `tf.Module`s that it uses.
         """
         graph, tokenizer = self.tokenizer.to_graph(), self.tokenizer
-        begin = len(self.start)
+        begin = len(self.start) + len(self.between)
 
         def cut(ids: Tensor, lengths: Tensor) -> Tensor:
             kept = tf.ragged.range(tf.cast(ids.row_lengths(), tf.int32)) < lengths[:, None]
@@ -140,11 +150,11 @@ class EncoderInput:
                 lengths = None
             else:
                 behind = tf.cast(graph.encode(second), tf.int32)
-                room = self.room - 1
+                room = self.room - len(self.between)
                 left = room - tf.cast(behind.row_lengths(), tf.int32)
                 first = cut(first, tf.maximum(left, (room + 1) // 2))
                 lengths = tf.cast(first.row_lengths(), tf.int32)
-                between = tf.fill([rows, 1], tokenizer.end_id)
+                between = tf.fill([rows, len(self.between)], tokenizer.end_id)
                 parts = [start, first, between, cut(behind, room - lengths), end]
             ids = tf.concat(parts, axis=1).to_tensor(tokenizer.pad_id)
             missing = tf.maximum(0, 1 - tf.shape(ids)[1])
@@ -152,7 +162,7 @@ class EncoderInput:
             if lengths is None:
                 return ids, tf.zeros_like(ids)
             places = tf.range(tf.shape(ids)[1])[None]
-            later = (places > lengths[:, None] + begin) & (ids != tokenizer.pad_id)
+            later = (places >= lengths[:, None] + begin) & (ids != tokenizer.pad_id)
             return ids, tf.cast(later, tf.int32)
 
         return encode, [graph]

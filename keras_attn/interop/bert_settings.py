@@ -1,4 +1,4 @@
-"""The `config.json` of BERT and DistilBERT, read and written."""
+"""The `config.json` of BERT, DistilBERT and RoBERTa, read and written."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_attn.interop.activations import checked_activation, theirs_of
-from keras_attn.models import BertConfig
+from keras_attn.models import BertConfig, RobertaConfig
 
 DISTILBERT_EPSILON = 1e-12
 """Epsilon of the norms of DistilBERT, which is not a setting there."""
+ROBERTA_PAD = 1
+"""Id of padding of a RoBERTa whose settings do not say it."""
 # Our settings, theirs and what theirs are if they are not in the file.
 _SETTINGS = {
     "bert": {
@@ -37,6 +39,7 @@ _SETTINGS = {
         "sequence_length": ("max_position_embeddings", 512),
     },
 }
+_SETTINGS["roberta"] = {**_SETTINGS["bert"], "vocabulary_size": ("vocab_size", 50265)}
 KINDS = tuple(_SETTINGS)
 """The kinds of encoders that can be read."""
 # Settings that change what a model computes, with the values that are computed here.
@@ -58,7 +61,7 @@ def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertCon
         where: What to call the file in messages.
 
     Returns:
-        `(kind, config)`: `"bert"` or `"distilbert"`, and the settings of an encoder without pooler.
+        `(kind, config)`: one of `KINDS`, and the settings of an encoder without pooler.
 
     Raises:
         ValueError: If it is another kind of model, or has a setting that is not supported.
@@ -93,10 +96,39 @@ def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertCon
         found |= {"num_segments": None, "layer_norm_epsilon": DISTILBERT_EPSILON}
     elif found["num_segments"] is None:
         raise ValueError(f"{where}: `type_vocab_size` must be a number. Received: None.")
+    made = BertConfig
+    if kind == "roberta":
+        made, pad = RobertaConfig, settings.get("pad_token_id", ROBERTA_PAD)
+        rows = found["sequence_length"]
+        if type(pad) is not int or type(rows) is not int or not 0 <= pad < rows - 1:
+            raise ValueError(
+                f"{where}: `pad_token_id` must be a number from 0 to `max_position_embeddings` - 2"
+                f", as positions begin behind it. Received: {pad!r} and {rows!r}."
+            )
+        found |= {"first_position": pad + 1, "sequence_length": rows - pad - 1}
     try:
-        return kind, BertConfig(**found, pooler_activation=None)
+        return kind, made(**found, pooler_activation=None)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from error
+
+
+def encoder_kind(config: BertConfig) -> str:
+    """Returns the kind of encoder that has these settings.
+
+    Args:
+        config: Settings of an encoder.
+
+    Returns:
+        One of `KINDS`.
+
+    Example:
+
+    >>> encoder_kind(RobertaConfig(50)), encoder_kind(BertConfig(50, num_segments=None))
+    ('roberta', 'distilbert')
+    """
+    if isinstance(config, RobertaConfig):
+        return "roberta"
+    return "distilbert" if config.num_segments is None else "bert"
 
 
 def bert_config_file(
@@ -106,7 +138,7 @@ def bert_config_file(
 
     Args:
         config: Settings of the encoder.
-        kind: `"bert"` or `"distilbert"`.
+        kind: One of `KINDS`.
         architecture: The class of transformers.
         labels: Names of the classes, None without such a head.
 
@@ -126,6 +158,10 @@ def bert_config_file(
     values[_SETTINGS[kind]["activation"][0]] = theirs_of(config.activation)
     if kind == "distilbert":  # the dropout of its heads
         values |= {"seq_classif_dropout": config.dropout, "qa_dropout": 0.0}
+    pad = 0
+    if kind == "roberta":
+        pad = config.first_position - 1
+        values["max_position_embeddings"] = config.first_position + config.sequence_length
     if labels is not None:
         values["id2label"] = {str(number): label for number, label in enumerate(labels)}
         values["label2id"] = {label: number for number, label in enumerate(labels)}
@@ -133,7 +169,7 @@ def bert_config_file(
         "architectures": [architecture],
         "model_type": kind,
         **values,
-        "pad_token_id": 0,
+        "pad_token_id": pad,
         "tie_word_embeddings": True,
         "dtype": "float32",
         "torch_dtype": "float32",

@@ -1,4 +1,4 @@
-"""The weights of BERT and DistilBERT: our names beside those of Hugging Face."""
+"""The weights of BERT, DistilBERT and RoBERTa: our names beside those of Hugging Face."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Names(NamedTuple):
     """The layer of these logits; its matrix is that of the embeddings."""
 
 
+_WITH_SEGMENTS = ("bert", "roberta")
 _HEADS = {"classes": "classifier", "tags": "classifier", "spans": "qa_outputs"}
 NAMES = {
     "bert": Names(
@@ -85,6 +86,19 @@ NAMES = {
     ),
 }  # fmt: skip
 """The names of each kind of model."""
+NAMES["roberta"] = NAMES["bert"]._replace(
+    prefix="roberta.",
+    parts={
+        "pooler": "pooler.dense",
+        "pooler of classes": "classifier.dense",
+        "masked_words": "lm_head.dense",
+        "masked_words_norm": "lm_head.layer_norm",
+        **_HEADS,
+        "classes": "classifier.out_proj",
+    },
+    bias="lm_head.bias",
+    decoder="lm_head.decoder",
+)
 IGNORED = "embeddings.position_ids"
 
 
@@ -122,11 +136,12 @@ def encoder_weights(config: BertConfig, kind: str) -> Iterator[Weight]:
     """
     names, dim = NAMES[kind], config.dim
     yield Weight(TOKENS, ("embeddings.word_embeddings.weight",), (config.vocabulary_size, dim))
-    if kind == "bert":
+    if kind in _WITH_SEGMENTS:
         theirs = ("embeddings.token_type_embeddings.weight",)
         yield Weight("embedding/segments/embeddings", theirs, (config.num_segments, dim))
     theirs = ("embeddings.position_embeddings.weight",)
-    yield Weight("embedding/positions/embedding/embeddings", theirs, (config.sequence_length, dim))
+    rows = config.sequence_length + (config.first_position or 0)
+    yield Weight("embedding/positions/embedding/embeddings", theirs, (rows, dim))
     yield from _norm("embedding/norm", "embeddings.LayerNorm", dim)
     widths = {
         "feed_forward/hidden": (config.intermediate_dim, dim),
@@ -150,7 +165,7 @@ def part_weights(
     Args:
         config: Settings of the encoder.
         kind: One of `NAMES`.
-        part: `"pooler"` or the name of a head.
+        part: `"pooler"`, `"pooler of classes"` if `pooler_part` says so, or the name of a head.
         num_classes: Number of classes, for `"classes"` and `"tags"`.
 
     Example:
@@ -160,12 +175,31 @@ def part_weights(
     ['classes/kernel', 'classes/bias']
     """
     names, dim = NAMES[kind], config.dim
+    ours, theirs = part.removesuffix(" of classes"), (names.parts[part],)
     units = {"pooler": dim, "masked_words": dim, "next_sentence": 2, "spans": 2}
-    found = list(_dense(part, (names.parts[part],), units.get(part, num_classes), dim))
+    found = list(_dense(ours, theirs, units.get(ours, num_classes), dim))
     if part == "masked_words":
         found += _norm("masked_words_norm", names.parts["masked_words_norm"], dim)
         found.append(Weight(OUTPUT_BIAS, (names.bias,), (config.vocabulary_size,)))
     return found
+
+
+def pooler_part(kind: str, classes: bool) -> str:
+    """Returns which part of `NAMES` the pooler is.
+
+    RoBERTa's classifier of texts has a dense layer of its own over the first token.
+
+    Args:
+        kind: One of `NAMES`.
+        classes: Whether the model has the head `"classes"`.
+
+    Example:
+
+    >>> pooler_part("roberta", True), pooler_part("bert", True)
+    ('pooler of classes', 'pooler')
+    """
+    own = "pooler of classes"
+    return own if classes and own in NAMES[kind].parts else "pooler"
 
 
 def _dense(ours: str, theirs: tuple[str, ...], units: Any, inputs: int) -> Iterator[Weight]:

@@ -1,4 +1,4 @@
-"""The files of byte-pair tokenizers, of GPT-2 and Llama 3, read and written."""
+"""The files of byte-pair tokenizers, of GPT-2, Llama 3 and RoBERTa, read and written."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ FAST = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
 SENTENCE_PIECE = "tokenizer.model"
 GPT2_END = "<|endoftext|>"
+_ROBERTA = {"pad": "<pad>", "start": "<s>", "end": "</s>", "unknown": "<unk>", "mask": "<mask>"}
+"""Special tokens of RoBERTa."""
+_CLASSES = {"gpt2": "GPT2Tokenizer", "roberta": "RobertaTokenizer"}
+"""Tokenizers of transformers that read `vocab.json` and `merges.txt`, by the kind of model."""
 _LEAVE_OUT = "Load the model from a folder without the files of its tokenizer, and use your own."
 # What changes ids, with the values that are supported.
 _MODEL = {
@@ -33,7 +37,8 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
     Args:
         folder: A folder with `tokenizer.json`, or with `vocab.json` and `merges.txt`, and perhaps
             `tokenizer_config.json`.
-        settings: The `config.json` of the model.
+        settings: The `config.json` of the model. If its `model_type` is "roberta", the special
+            tokens are those of RoBERTa unless the files name others.
 
     Returns:
         A `BytePairTokenizer`, or None if the folder has no tokenizer. Special tokens in a text are
@@ -49,25 +54,34 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
                 f"{folder / SENTENCE_PIECE}: SentencePiece is not supported. {_LEAVE_OUT}"
             )
         return None
+    roberta = settings.get("model_type") == "roberta"
     own = read_object(folder / SETTINGS) if (folder / SETTINGS).is_file() else {}
     if own.get("add_prefix_space") not in (False, None):
         raise ValueError(f"{folder / SETTINGS}: `add_prefix_space` must be False. {_LEAVE_OUT}")
     if fast.is_file():
         found = _read_fast(fast)
     else:
-        kind = own.get("tokenizer_class")
-        if kind not in ("GPT2Tokenizer", "GPT2TokenizerFast", None):
+        kind, wanted = own.get("tokenizer_class"), _CLASSES["roberta" if roberta else "gpt2"]
+        if kind not in (wanted, f"{wanted}Fast", None):
             raise ValueError(
-                f"{folder / SETTINGS}: a {VOCABULARY} must be of a 'GPT2Tokenizer'. Received: "
+                f"{folder / SETTINGS}: a {VOCABULARY} must be of a {wanted!r}. Received: "
                 f"{kind!r}. {_LEAVE_OUT}"
             )
         ids_of, pairs = read_object(vocabulary), _read_merges(merges)
         found = {"pattern": "gpt2", "vocabulary": ids_of, "merges": pairs, "special": []}
     tokens = _in_order(found["vocabulary"], folder)
-    end = _named(own, "eos_token") or _numbered(settings.get("eos_token_id"), tokens) or GPT2_END
-    start = _named(own, "bos_token") or _numbered(settings.get("bos_token_id"), tokens) or end
-    pad = _named(own, "pad_token") or _numbered(settings.get("pad_token_id"), tokens) or end
+    usual = _ROBERTA if roberta else {"end": GPT2_END}
+    # RoBERTa's `sep_token` and `cls_token` are those of its rows.
+    end = _named(own, *(["sep_token"] if roberta else []), "eos_token")
+    end = end or _numbered(settings.get("eos_token_id"), tokens) or usual["end"]
+    start = _named(own, *(["cls_token"] if roberta else []), "bos_token")
+    start = start or _numbered(settings.get("bos_token_id"), tokens) or usual.get("start", end)
+    pad = _named(own, "pad_token") or _numbered(settings.get("pad_token_id"), tokens)
+    pad = pad or usual.get("pad", end)
     others = [*found["special"], *filter(None, [_named(own, "unk_token")])]
+    if roberta:
+        names = _named(own, "mask_token"), *_ROBERTA.values()
+        others += [token for token in names if token in found["vocabulary"]]
     special = [pad, start, end, *dict.fromkeys(t for t in others if t not in (pad, start, end))]
     try:
         return BytePairTokenizer(
@@ -82,13 +96,16 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
         raise ValueError(f"{folder}: {error}") from error
 
 
-def write_byte_pairs(folder: Path, tokenizer: BytePairTokenizer, sequence_length: int) -> None:
+def write_byte_pairs(
+    folder: Path, tokenizer: BytePairTokenizer, sequence_length: int, kind: str = "gpt2"
+) -> None:
     """Writes the tokenizer to a folder, for transformers.
 
     Args:
         folder: The folder.
         tokenizer: The tokenizer.
         sequence_length: Largest number of tokens of a text.
+        kind: The `model_type` of the model.
 
     Raises:
         ValueError: If transformers cannot read texts as the tokenizer does.
@@ -98,7 +115,7 @@ def write_byte_pairs(folder: Path, tokenizer: BytePairTokenizer, sequence_length
             "transformers has no normalisation as that of this tokenizer. Received: a "
             "BytePairTokenizer with normalize=True. Train one with normalize=False."
         )
-    from tokenizers import AddedToken, Tokenizer, decoders, models
+    from tokenizers import AddedToken, Tokenizer, decoders, models, processors
 
     ids_of = {token: index for index, token in enumerate(tokenizer.vocabulary)}
     pairs = list(tokenizer.merges)
@@ -107,17 +124,27 @@ def write_byte_pairs(folder: Path, tokenizer: BytePairTokenizer, sequence_length
     engine.decoder = decoders.ByteLevel()
     special = dict.fromkeys(tokenizer.special_tokens)
     engine.add_special_tokens([AddedToken(token, normalized=False) for token in special])
-    engine.save(str(folder / FAST))
     pad, start, end = tokenizer.special_tokens[:3]
+    roberta, more = kind == "roberta", {}
+    if roberta:
+        around = ((end, ids_of[end]), (start, ids_of[start]))
+        engine.post_processor = processors.RobertaProcessing(*around, True, False)
+        unknown, mask = (_ROBERTA[name] for name in ("unknown", "mask"))
+        more = {"cls_token": start, "sep_token": end, "pad_token": pad}
+        more["unk_token"] = unknown if unknown in special else end
+        more["mask_token"] = mask if mask in special else None
+    engine.save(str(folder / FAST))
     of_gpt2 = tokenizer.pattern == "gpt2" and not tokenizer.ignore_merges
+    named = _CLASSES["roberta" if roberta else "gpt2"]
     settings = {
-        "tokenizer_class": "GPT2Tokenizer" if of_gpt2 else "PreTrainedTokenizerFast",
+        "tokenizer_class": named if of_gpt2 else "PreTrainedTokenizerFast",
         "bos_token": start,
         "eos_token": end,
         "unk_token": end,
         **({} if pad == end else {"pad_token": pad}),
         "add_prefix_space": False,
         "model_max_length": sequence_length,
+        **more,
     }
     _write_json(folder / SETTINGS, settings)
     if of_gpt2:
@@ -219,11 +246,14 @@ def _in_order(ids_of: dict[str, Any], folder: Path) -> list[str]:
     return sorted(ids_of, key=ids_of.__getitem__)
 
 
-def _named(settings: dict[str, Any], name: str) -> str | None:
-    """A special token of a `tokenizer_config.json`."""
-    value = settings.get(name)
-    value = value.get("content") if isinstance(value, dict) else value
-    return value if isinstance(value, str) and value else None
+def _named(settings: dict[str, Any], *names: str) -> str | None:
+    """The first of some special tokens that a `tokenizer_config.json` has."""
+    for name in names:
+        value = settings.get(name)
+        value = value.get("content") if isinstance(value, dict) else value
+        if isinstance(value, str) and value:
+            return value
+    return None
 
 
 def _numbered(number: Any, tokens: list[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""BERT and DistilBERT from folders in the form of Hugging Face."""
+"""BERT, DistilBERT and RoBERTa from folders in the form of Hugging Face."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from keras_attn.interop.bert_weights import (
     encoder_weights,
     part_weights,
     plain_name,
+    pooler_part,
 )
+from keras_attn.interop.byte_pair_files import read_byte_pairs
 from keras_attn.interop.pretrained_model import Pretrained
 from keras_attn.interop.tensor_files import StoredTensor, stored_tensors
 from keras_attn.interop.tokenizer_files import read_tokenizer
 from keras_attn.interop.weights import Weight, check_stored, read_weights
 from keras_attn.models import HEADS, BertConfig
-from keras_attn.text import WordPieceTokenizer
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
-POOLERS = {"bert": "tanh", "distilbert": "relu"}
+POOLERS = {"bert": "tanh", "distilbert": "relu", "roberta": "tanh"}
 """The activation of the pooler of each kind of model."""
 _CLASSIFIERS = {"ForSequenceClassification": "classes", "ForTokenClassification": "tags"}
 
@@ -50,7 +52,8 @@ def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
         if plain in stored:
             raise ValueError(f"{tensor.file}: {name} is there as {stored[plain].name} too.")
         stored[plain] = tensor
-    if any(name.startswith(f"{NAMES[kind].parts['pooler']}.") for name in stored):
+    pooler = pooler_part(kind, f"{NAMES[kind].parts['classes']}.weight" in stored)
+    if any(name.startswith(f"{NAMES[kind].parts[pooler]}.") for name in stored):
         config = dataclasses.replace(config, pooler_activation=POOLERS[kind])
     heads, num_classes = _heads(kind, config, settings, stored, path)
     weights = []
@@ -58,7 +61,7 @@ def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
         check_stored(weight, stored, folder)  # one after the other: `num_layers` may be anything
         weights.append(weight)
     if config.pooler_activation is not None:
-        weights += part_weights(config, kind, "pooler")
+        weights += part_weights(config, kind, pooler)
     for head in heads:
         weights += part_weights(config, kind, head, num_classes)
     for weight in weights:
@@ -75,7 +78,8 @@ def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
             own = part_weights(config, kind, "masked_words")
             weights = [weight for weight in weights if weight not in own]
             used -= {name for weight in own for name in weight.theirs}
-    tokenizer = read_tokenizer(folder)
+    roberta = kind == "roberta"
+    tokenizer = read_byte_pairs(folder, settings) if roberta else read_tokenizer(folder)
     if tokenizer is not None:
         _check_tokenizer(tokenizer, config, settings, folder)
     tensors = read_weights(weights, stored)
@@ -110,16 +114,18 @@ def _heads(
             heads.append(head)
     num_classes = None
     if {"classes", "tags"} & set(heads):
-        shape = stored["classifier.weight"].shape
+        name = next(NAMES[kind].parts[h] for h in ("classes", "tags") if h in heads)
+        shape = stored[f"{name}.weight"].shape
         num_classes = shape[0] if len(shape) == 2 and shape[0] else None
         if num_classes is None or len(classifier) > 1:
             raise ValueError(
                 f"{path}: expected one classifier, of shape (classes, {config.dim}). Received: "
                 f"{architectures} with shape {shape}."
             )
+    part = pooler_part(kind, "classes" in heads)
     if {"classes", "next_sentence"} & set(heads) and config.pooler_activation is None:
         raise ValueError(
-            f"{path.parent}: the heads {heads} need {NAMES[kind].parts['pooler']}.weight, which is "
+            f"{path.parent}: the heads {heads} need {NAMES[kind].parts[part]}.weight, which is "
             "not in the file."
         )
     return tuple(heads), num_classes
@@ -148,7 +154,10 @@ def _tied(
 
 
 def _check_tokenizer(
-    tokenizer: WordPieceTokenizer, config: BertConfig, settings: dict[str, Any], folder: Path
+    tokenizer: WordPieceTokenizer | BytePairTokenizer,
+    config: BertConfig,
+    settings: dict[str, Any],
+    folder: Path,
 ) -> None:
     """Refuses a tokenizer that gives ids which the model does not know."""
     if tokenizer.vocabulary_size > config.vocabulary_size:
@@ -158,6 +167,6 @@ def _check_tokenizer(
         )
     if settings.get("pad_token_id") not in (tokenizer.pad_id, None):
         raise ValueError(
-            f"{folder / 'config.json'}: `pad_token_id` must be {tokenizer.pad_id}, the id of [PAD] "
-            f"in the tokenizer. Received: {settings['pad_token_id']!r}."
+            f"{folder / 'config.json'}: `pad_token_id` must be {tokenizer.pad_id}, the id of "
+            f"padding in the tokenizer. Received: {settings['pad_token_id']!r}."
         )

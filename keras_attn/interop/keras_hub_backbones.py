@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from keras_attn.interop.matching import decoder_tensors, encoder_tensors
-from keras_attn.models import BertConfig, GptConfig
+from keras_attn.models import BertConfig, GptConfig, RobertaConfig
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
         for name, value in (_GPT2_FIXED if decoder else _FIXED).items()
         if getattr(config, name) != value
     ]
+    if isinstance(config, RobertaConfig):
+        wrong.append("a RobertaConfig, whose positions are made of the mask")
     if not decoder and config.num_segments is None:
         wrong.append("num_segments=None, not a number")
     if config.attention_dropout != config.dropout:

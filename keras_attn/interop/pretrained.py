@@ -9,6 +9,7 @@ from typing import Any
 import keras
 
 from keras_attn.interop import bert_settings, gpt_settings
+from keras_attn.interop.bert_weights import NAMES
 from keras_attn.interop.decoder_folders import read_decoder
 from keras_attn.interop.encoder_folders import POOLERS, read_encoder
 from keras_attn.interop.json_files import read_object
@@ -19,6 +20,7 @@ from keras_attn.models import GptConfig, with_heads
 from keras_attn.models.tensors import LoadReport, load_tensors
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
+_REFUSED = {"xlm-roberta": "An XLM-RoBERTa reads texts by SentencePiece, which is not supported."}
 KERAS_HUB = "keras_hub:"
 """What the name of a preset of KerasHub begins with."""
 
@@ -28,8 +30,8 @@ def read_pretrained(place: Any) -> Pretrained:
 
     The files are data: JSON and safetensors, nothing in them is run. Names, shapes, dtypes and
     places of the tensors are checked against the settings before a tensor is read. Weights of
-    float16, bfloat16 and float64 become float32. BERT, DistilBERT, GPT-2 and Llama can be read;
-    whatever would compute something else here is refused by name.
+    float16, bfloat16 and float64 become float32. BERT, DistilBERT, RoBERTa, GPT-2 and Llama can be
+    read; whatever would compute something else here is refused by name.
 
     Args:
         place: A folder with `config.json`, `model.safetensors` (or several files with
@@ -73,8 +75,8 @@ def read_pretrained(place: Any) -> Pretrained:
     kinds = (*bert_settings.KINDS, *gpt_settings.KINDS)
     if kind not in kinds:
         raise ValueError(
-            f"{path}: `model_type` must be one of {list(kinds)}. Received: {kind!r}. Other models "
-            "cannot be loaded."
+            f"{path}: `model_type` must be one of {list(kinds)}. Received: {kind!r}. "
+            f"{_REFUSED.get(str(kind), 'Other models cannot be loaded.')}"
         )
     read = read_decoder if kind in gpt_settings.KINDS else read_encoder
     return read(folder, settings)
@@ -130,14 +132,14 @@ def load_pretrained(
             f"heads={list(heads)}, num_classes={num_classes}. Leave them out."
         )
     if {"classes", "next_sentence"} & set(heads) and config.pooler_activation is None:
-        kind = "distilbert" if config.num_segments is None else "bert"
-        config = dataclasses.replace(config, pooler_activation=POOLERS[kind])
+        pooler = POOLERS[bert_settings.encoder_kind(config)]
+        config = dataclasses.replace(config, pooler_activation=pooler)
     if num_classes is None:
         for head in {"classes", "tags"} & set(heads) & set(found.heads):
             num_classes = found.tensors[f"{head}/bias"].shape[0]
     if "masked_words" in heads and "masked_words" not in found.heads:
         untied = [
-            n for n in found.unused if n.endswith(("predictions.bias", "vocab_projector.bias"))
+            n for n in found.unused if n.endswith(tuple(names.bias for names in NAMES.values()))
         ]
         if untied:
             raise ValueError(

@@ -11,8 +11,8 @@ import keras
 import numpy as np
 
 from keras_attn.files import atomic_folder
-from keras_attn.interop.bert_settings import DISTILBERT_EPSILON, bert_config_file
-from keras_attn.interop.bert_weights import NAMES, encoder_weights, part_weights
+from keras_attn.interop.bert_settings import DISTILBERT_EPSILON, bert_config_file, encoder_kind
+from keras_attn.interop.bert_weights import NAMES, encoder_weights, part_weights, pooler_part
 from keras_attn.interop.byte_pair_files import write_byte_pairs
 from keras_attn.interop.gpt_settings import gpt_config_file, gpt_kind
 from keras_attn.interop.gpt_weights import HEAD, PREFIXES, decoder_weights, head_weight
@@ -33,7 +33,8 @@ _ENDS = {
     ("next_sentence",): "ForNextSentencePrediction",
     ("masked_words", "next_sentence"): "ForPreTraining",
 }
-_STARTS = {"bert": "Bert", "distilbert": "DistilBert"}
+_TOKENIZERS = {"roberta": BytePairTokenizer}
+_STARTS = {"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta"}
 
 
 def save_pretrained(
@@ -48,9 +49,9 @@ def save_pretrained(
     The class of transformers follows from the heads: `BertModel` without one,
     `BertForSequenceClassification`, `BertForTokenClassification`, `BertForQuestionAnswering`,
     `BertForMaskedLM`, `BertForNextSentencePrediction`, or `BertForPreTraining` for masked words and
-    next sentences. An encoder without segments becomes a DistilBERT. A decoder with learned
-    positions becomes a `GPT2LMHeadModel`, one with rotary positions a `LlamaForCausalLM`. Weights
-    are written as float32. The folder is written whole or not at all.
+    next sentences. An encoder without segments becomes a DistilBERT, one of `RobertaConfig` a
+    RoBERTa. A decoder with learned positions becomes a `GPT2LMHeadModel`, one with rotary positions
+    a `LlamaForCausalLM`. Weights are written as float32. The folder is written whole or not at all.
 
     Args:
         folder: The folder; it must not exist, or be empty.
@@ -87,31 +88,34 @@ def save_pretrained(
             kind = settings["model_type"]
             write_tokenizer(partial, tokenizer, kind, config.sequence_length)
         elif tokenizer is not None:
-            write_byte_pairs(partial, tokenizer, config.sequence_length)
+            kind = settings["model_type"]
+            write_byte_pairs(partial, tokenizer, config.sequence_length, kind)
 
 
 def _encoder(
     model: keras.Model,
     config: BertConfig,
-    tokenizer: WordPieceTokenizer | None,
+    tokenizer: WordPieceTokenizer | BytePairTokenizer | None,
     labels: Sequence[str] | None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Returns the `config.json` of an encoder and its tensors."""
     tensors = encoder_tensors(model, config)
-    kind = "distilbert" if config.num_segments is None else "bert"
+    kind = encoder_kind(config)
     heads = tuple(head for head in HEADS if f"{head}/kernel" in tensors)
     pooler = "pooler/kernel" in tensors
     _check(config, kind, heads, pooler)
     classifier = next((head for head in heads if head in ("classes", "tags")), None)
     num_classes = tensors[f"{classifier}/bias"].shape[0] if classifier else None
     labels = _checked_labels(labels, num_classes)
-    _check_tokenizer(tokenizer, config, WordPieceTokenizer)
+    _check_tokenizer(tokenizer, config, _TOKENIZERS.get(kind, WordPieceTokenizer))
     weights = list(encoder_weights(config, kind))
-    for part in (*(["pooler"] if pooler else []), *heads):
+    own = [pooler_part(kind, "classes" in heads)] if pooler else []
+    for part in (*own, *heads):
         weights += part_weights(config, kind, part, num_classes)
     check_shapes(weights, tensors, f"{_STARTS[kind]}{_ENDS[heads]}")
     prefix = NAMES[kind].prefix if heads else ""
-    encoder = ("embedding/", "encoder/", *(["pooler/"] if kind == "bert" else []))
+    inside = own == ["pooler"] and kind != "distilbert"
+    encoder = ("embedding/", "encoder/", *(["pooler/"] if inside else []))
     written = {}
     for weight in weights:
         inside = weight.ours.startswith(encoder) and weight.theirs[0] != NAMES[kind].bias
@@ -148,18 +152,23 @@ def _decoder(
 
 def _check(config: BertConfig, kind: str, heads: tuple[str, ...], pooler: bool) -> None:
     """Refuses what transformers has no class for."""
-    if heads not in _ENDS or (kind == "distilbert" and "next_sentence" in heads):
+    if heads not in _ENDS or (kind != "bert" and "next_sentence" in heads):
         raise ValueError(
             f"transformers has no {_STARTS[kind]} with these heads. Received: {list(heads)}. "
             f"Expected one of {[list(known) for known in _ENDS]}"
-            + (", without 'next_sentence'." if kind == "distilbert" else ".")
+            + (", without 'next_sentence'." if kind != "bert" else ".")
         )
-    if kind == "bert" and pooler and config.pooler_activation != "tanh":
+    if kind != "distilbert" and pooler and config.pooler_activation != "tanh":
         raise ValueError(
-            "BERT's pooler has the activation 'tanh'. Received: "
+            f"The pooler of a {_STARTS[kind]} has the activation 'tanh'. Received: "
             f"pooler_activation={config.pooler_activation!r}."
         )
-    if kind == "bert":
+    if kind == "roberta" and config.num_segments is None:
+        raise ValueError(
+            "A Roberta has a table of segments. Received: num_segments=None. Build the model with "
+            "num_segments=1."
+        )
+    if kind != "distilbert":
         if "classes" in heads and not pooler:
             raise ValueError("BERT's classifier has a pooler. Received: a model without one.")
         return

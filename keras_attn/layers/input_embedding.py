@@ -21,7 +21,7 @@ from keras_attn.layers.positional_encoding import (
 )
 from keras_attn.layers.token_embedding import TokenEmbedding, ids_as_integers
 from keras_attn.ops import token_positions
-from keras_attn.ops.positions import no_negative
+from keras_attn.ops.positions import mask_positions, no_negative
 
 POSITIONS = (None, "learned", "sinusoidal")
 
@@ -32,6 +32,11 @@ class InputEmbedding(MaskedLayer):
 
         x[b, t] = E[ids[b, t]] + S[segments[b, t]] + P[positions[b, t]]
         output  = dropout(norm(x))                                          (B, T, D)
+
+    Positions are 0, 1, 2, ... from the left. With `first_position` F they count the tokens that the
+    mask shows, so that padding on the left does not shift them (RoBERTa: Liu et al., 2019):
+
+        positions[b, t] = F - 1 + mask[b, t] sum_{u <= t} mask[b, u]         F - 1 for padding
 
     This layer keeps the mask of the tokens. `tokens + positions`, and `keras.layers.Add` over a
     masked and an unmasked tensor, lose it, so that padding is attended to.
@@ -47,6 +52,8 @@ class InputEmbedding(MaskedLayer):
         num_segments: Number of segments; no segment embeddings if None.
         positions: "learned", "sinusoidal", or None if the attention has its own positions.
         sequence_length: Maximum length, for learned positions.
+        first_position: Position F of the first token of the mask; None counts from the left. The
+            table of learned positions has `F + sequence_length` rows then.
         scale: Whether token embeddings are multiplied by `sqrt(D)`.
         mask_zero: Whether id 0 is padding.
         normalize: Whether the sum is normalised.
@@ -61,9 +68,9 @@ class InputEmbedding(MaskedLayer):
     Call arguments:
         x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`.
         segment_ids: Integers `(B, T)` below `num_segments`; all 0 if None.
-        positions: Integers `(T,)`, `(1, T)` or `(B, T)`; `0 ... T-1` if None.
+        positions: Integers `(T,)`, `(1, T)` or `(B, T)`; see above if None.
         reverse: Whether to project `x` to logits with the token table.
-        mask: Mask of the output.
+        mask: Mask of the output, which `first_position` counts too.
         training: Whether dropout is active.
 
     Returns:
@@ -71,7 +78,8 @@ class InputEmbedding(MaskedLayer):
 
     Raises:
         ValueError: If a setting, rank or length is wrong, segments are given to a layer without
-            them, ids are not integers, or a mask has floats.
+            them, ids are not integers, a mask has floats, or `first_position` is given without
+            positions.
 
     Example:
 
@@ -91,6 +99,7 @@ class InputEmbedding(MaskedLayer):
         num_segments: int | None = None,
         positions: str | None = "learned",
         sequence_length: int = 512,
+        first_position: int | None = None,
         scale: bool = False,
         mask_zero: bool = True,
         normalize: bool = True,
@@ -109,11 +118,19 @@ class InputEmbedding(MaskedLayer):
         check_choice("InputEmbedding", POSITIONS, positions=positions)
         check_positive("InputEmbedding", sequence_length=sequence_length)
         check_rate("InputEmbedding", dropout=dropout)
+        if first_position is not None:
+            check_positive("InputEmbedding", first_position=first_position)
+            if positions is None:
+                raise ValueError(
+                    "`first_position` of InputEmbedding is for a layer with positions. Received: "
+                    f"first_position={first_position} with positions=None. Leave it out."
+                )
         self.vocabulary_size = vocabulary_size
         self.dim = dim
         self.num_segments = num_segments
         self.positions = positions
         self.sequence_length = sequence_length
+        self.first_position = first_position
         self.scale = scale
         self.mask_zero = mask_zero
         self.normalize = normalize
@@ -152,7 +169,7 @@ class InputEmbedding(MaskedLayer):
             self.segment_embedding.build()
         if self.positions == "learned":
             self.position_layer = LearnedPositionalEncoding(
-                self.sequence_length,
+                self.sequence_length + (self.first_position or 0),
                 embeddings_initializer=cloned(
                     self.positions_initializer or self.embeddings_initializer
                 ),
@@ -201,7 +218,12 @@ class InputEmbedding(MaskedLayer):
             check_mask(segment_ids, ids, name="segment_ids")
             x = x + self.segment_embedding(no_negative(segment_ids, self.num_segments))
         if self.position_layer is not None:
-            positions = token_positions(x[:1]) if positions is None else positions
+            if positions is None and self.first_position is None:
+                positions = token_positions(x[:1])
+            elif positions is None:
+                real = self.token_embedding.compute_mask(ids, mask)
+                real = ops.ones_like(ids) if real is None else real
+                positions = mask_positions(real, self.first_position)
             x = self.position_layer(x, positions=positions)
         if self.norm is not None:
             x = self.norm(x)
@@ -224,6 +246,7 @@ class InputEmbedding(MaskedLayer):
             "num_segments": self.num_segments,
             "positions": self.positions,
             "sequence_length": self.sequence_length,
+            "first_position": self.first_position,
             "scale": self.scale,
             "mask_zero": self.mask_zero,
             "normalize": self.normalize,

@@ -16,6 +16,7 @@ from keras_attn.models.packed_transformer import packed_transformer
 from keras_attn.models.recurrent import RecurrentEncoderDecoderConfig
 from keras_attn.models.recurrent_classifier import RecurrentClassifierConfig
 from keras_attn.models.recurrent_language_model import RecurrentLanguageModelConfig
+from keras_attn.models.roberta import RobertaClassifierConfig, RobertaConfig
 from keras_attn.models.roles import (
     CAPTIONERS,
     CONVERSATION_MODELS,
@@ -55,6 +56,8 @@ __all__ = [
     "RecurrentClassifierConfig",
     "RecurrentEncoderDecoderConfig",
     "RecurrentLanguageModelConfig",
+    "RobertaClassifierConfig",
+    "RobertaConfig",
     "SequenceDecoder",
     "SoftAttentionCaptionerConfig",
     "TokenDecoder",

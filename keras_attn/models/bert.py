@@ -39,7 +39,8 @@ class BertConfig(Settings):
         attention_dropout: Dropout rate of the attention weights.
         layer_norm_epsilon: Epsilon of the norms.
         sequence_length: Largest number of tokens of a text.
-        num_segments: Number of segments; None for none, as in DistilBERT.
+        num_segments: Number of segments; None for none, as in DistilBERT. With 1 or None the model
+            has no input for them.
         pooler_activation: Activation of the pooled vector; None for an encoder without a pooler.
 
     Raises:
@@ -80,6 +81,22 @@ class BertConfig(Settings):
                 f"Received: dim={self.dim}, num_heads={self.num_heads}."
             )
 
+    # What other encoders of this kind have otherwise.
+    first_position = None
+    """Position of the first token of the mask; None counts from the left."""
+    ends_between = 1
+    """Number of end tokens between two texts."""
+
+    @property
+    def reads_segments(self) -> bool:
+        """Whether there is an input for segments."""
+        return self.num_segments is not None and self.num_segments > 1
+
+    @property
+    def head_activation(self) -> str:
+        """Activation of the head for masked words."""
+        return self.activation
+
     @property
     def initializer_range(self) -> float:
         """Standard deviation of new weights: 0.02 for BERT's width of 768, `0.02 sqrt(768 / D)`."""
@@ -102,6 +119,7 @@ class BertConfig(Settings):
                 self.dim,
                 num_segments=self.num_segments,
                 sequence_length=self.sequence_length,
+                first_position=self.first_position,
                 mask_zero=False,
                 layer_norm_epsilon=self.layer_norm_epsilon,
                 dropout=self.dropout,
@@ -144,7 +162,8 @@ class BertConfig(Settings):
 
         Args:
             layers: The layers by their names.
-            inputs: `token_ids`, `segment_ids` (if there are segments) and `padding_mask`, `(B, T)`.
+            inputs: `token_ids`, `segment_ids` (if there are several segments) and `padding_mask`,
+                `(B, T)`.
 
         Returns:
             `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`.
@@ -159,16 +178,16 @@ class BertConfig(Settings):
     def inputs(self) -> dict[str, Tensor]:
         """Returns the symbolic inputs of the encoder by their names."""
         kinds = {"token_ids": "int32", "segment_ids": "int32", "padding_mask": "bool"}
-        if self.num_segments is None:
+        if not self.reads_segments:
             del kinds["segment_ids"]
         return {n: keras.Input((None,), dtype=kind, name=n) for n, kind in kinds.items()}
 
-    def build(self, dtype: Any = None, name: str = "bert") -> keras.Model:
+    def build(self, dtype: Any = None, name: str | None = None) -> keras.Model:
         """Builds the encoder.
 
         Args:
             dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
-            name: Name of the model.
+            name: Name of the model; that of its kind if None, such as `"bert"`.
 
         Returns:
             A functional model from `{"token_ids", "segment_ids", "padding_mask"}`, each `(B, T)`,
@@ -177,4 +196,5 @@ class BertConfig(Settings):
         """
         inputs = self.inputs()
         layers = {layer.name: layer for layer in self.layers(dtype)}
+        name = name or ENCODERS.name_of(self)
         return keras.Model(inputs, self.encode(layers, inputs), name=name)

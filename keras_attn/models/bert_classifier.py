@@ -49,7 +49,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     Raises:
         TypeError: If a setting has the wrong type.
         ValueError: If a setting is unknown or out of range, or a separator is given to a model
-            with fewer than two segments.
+            that reads fewer than two segments.
 
     Example:
 
@@ -72,10 +72,10 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.separator_id is not None and (self.num_segments or 0) < 2:
+        if self.separator_id is not None and not self.reads_segments:
             raise ValueError(
-                "`separator_id` is for a model with two segments or more. Received: separator_id="
-                f"{self.separator_id} with num_segments={self.num_segments}."
+                "`separator_id` is for a model that reads two segments or more. Received: "
+                f"separator_id={self.separator_id} with num_segments={self.num_segments}."
             )
 
     def layers(self, dtype: Any) -> list[keras.layers.Layer]:
@@ -94,12 +94,18 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     def embed(layers: Layers, ids: Tensor) -> list[Tensor]:
         """Returns the sum of the embeddings of ids `(B, S)`, normalised."""
         segments = layers["segments"](ids) if "segments" in layers else None
-        return [layers["embedding"](ids, segments)]
+        mask = None if layers["embedding"].first_position is None else _mask(layers, ids)
+        return [layers["embedding"](ids, segments, mask=mask)]
 
     @staticmethod
     def rest(layers: Layers, embedded: list[Tensor], ids: Tensor) -> Tensor:
         """Returns the logits of the embeddings."""
-        mask = keras.ops.not_equal(ids, 0)
+        mask = _mask(layers, ids)
         x = layers["encoder"](embedded[0], padding_mask=mask)
         x = layers["pooling"](x, mask=mask)
         return classify(layers, layers["pooler"](x) if "pooler" in layers else x)
+
+
+def _mask(layers: Layers, ids: Tensor) -> Tensor:
+    """The tokens: RoBERTa's padding has the number before its first position, BERT's is id 0."""
+    return keras.ops.not_equal(ids, (layers["embedding"].first_position or 1) - 1)

@@ -108,7 +108,7 @@ def head_layers(
         norm = keras.layers.LayerNormalization(
             epsilon=config.layer_norm_epsilon, dtype=dtype, name="masked_words_norm"
         )
-        layers += [dense(config.dim, "masked_words", activation(config.activation)), norm]
+        layers += [dense(config.dim, "masked_words", activation(config.head_activation)), norm]
     if {"classes", "tags"} & set(heads):
         layers.append(Dropout(config.dropout, dtype=dtype, name="head_dropout"))
     sizes = {"next_sentence": 2, "classes": num_classes, "tags": num_classes, "spans": 2}

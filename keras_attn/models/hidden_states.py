@@ -13,13 +13,14 @@ Tensor = Any
 def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]:
     """Computes the states of all layers of an encoder or a decoder, for inference.
 
-    Padding may be on either side. The positions of BERT are counted from the left, those of GPT
-    from the first token of a row, as in `transformers`.
+    Padding may be on either side. The positions of BERT are counted from the left, those of
+    RoBERTa and GPT from the first token of a row, as in `transformers`.
 
     Args:
-        model: A model of `BertConfig`, with heads or without, or of `GptConfig`, or a reloaded one.
-        inputs: `token_ids`, `segment_ids` (if there are segments) and `padding_mask`, `(B, T)`. A
-            model of `GptConfig` needs no mask without padding.
+        model: A model of `BertConfig` or `RobertaConfig`, with heads or without, or of `GptConfig`,
+            or a reloaded one.
+        inputs: `token_ids`, `segment_ids` (if there are several segments) and `padding_mask`,
+            `(B, T)`. A model of `GptConfig` needs no mask without padding.
 
     Returns:
         The embeddings and the output of each block, `(B, T, D)` each. The last output of a GPT is

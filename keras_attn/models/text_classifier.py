@@ -18,7 +18,7 @@ def classifier_kind(model: keras.Model) -> str:
         model: A model of one of these kinds, or a reloaded one.
 
     Returns:
-        `"bag"`, `"bert"`, `"rnn"` or `"transformer"`.
+        `"bag"`, `"bert"` (of RoBERTa too), `"rnn"` or `"transformer"`.
 
     Raises:
         TypeError: If it is another model.

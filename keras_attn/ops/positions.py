@@ -28,6 +28,27 @@ def token_positions(x: Tensor) -> Tensor:
     return ops.cumsum(ops.ones_like(x, dtype="int32"), axis=1) - 1
 
 
+def mask_positions(mask: Tensor, first: int = 0) -> Tensor:
+    """Numbers the tokens that a mask shows, wherever the padding is (Liu et al., 2019).
+
+        positions[b, t] = first - 1 + mask[b, t] sum_{u <= t} mask[b, u]
+
+    Args:
+        mask: `(B, T)`, boolean or 0/1 integers.
+        first: Position of the first token.
+
+    Returns:
+        int32 tensor `(B, T)`; `first - 1` for padding.
+
+    Example:
+
+    >>> ops.convert_to_numpy(mask_positions(ops.array([[0, 1, 1], [1, 1, 0]]), 2)).tolist()
+    [[1, 2, 3], [2, 3, 1]]
+    """
+    real = ops.cast(mask, "int32")
+    return ops.cumsum(real, axis=1) * real + first - 1
+
+
 def no_negative(index: Tensor, size: int) -> Tensor:
     """Moves negative indices of a table beyond its end, so that they fail like too large ones.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attn.models import ENCODERS
+from keras_attn.models import ENCODERS, RobertaConfig
 from keras_attn.settings import Choice, Kinds, declared_fields
 from keras_attn.tasks.task_file import read_config, read_tensors
 from keras_attn.text import TOKENIZERS
@@ -92,6 +92,21 @@ def chosen_model(kinds: Kinds, place: str, model: Any) -> Choice:
     return Choice(kinds, found.name, {k: v for k, v in found.values.items() if k in own})
 
 
+def sizes_of(tokenizer: Any) -> dict[str, int]:
+    """Returns the sizes of an encoder that follow from its tokenizer.
+
+    Args:
+        tokenizer: Has `vocabulary_size` and `pad_id`.
+
+    Example:
+
+    >>> from keras_attn.text import BytePairTokenizer
+    >>> sizes_of(BytePairTokenizer.train(["a b"], 259))
+    {'vocabulary_size': 259, 'first_position': 1}
+    """
+    return {"vocabulary_size": tokenizer.vocabulary_size, "first_position": tokenizer.pad_id + 1}
+
+
 def read_backbone(place: str | os.PathLike) -> Backbone:
     """Reads an encoder.
 
@@ -123,6 +138,7 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
     path = Path(place).expanduser()
     if not path.is_file():
         from keras_attn.interop import read_pretrained
+        from keras_attn.interop.encoder_folders import POOLERS
 
         found = read_pretrained(place)
         if not isinstance(found.config, tuple(ENCODERS.values())):
@@ -133,9 +149,12 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
         if found.tokenizer is None:
             raise ValueError(
                 f"Expected weights with their tokenizer. Received: {place}, which has neither "
-                "vocab.txt nor tokenizer.json."
+                "vocab.txt nor vocab.json nor tokenizer.json."
             )
         settings = found.config.to_dict()
+        if isinstance(found.config, RobertaConfig) and settings["pooler_activation"] is None:
+            # The dense layer of RoBERTa's classifier is always a new one.
+            settings["pooler_activation"] = POOLERS["roberta"]
         return Backbone(
             ENCODERS.name_of(found.config), settings, found.tokenizer, dict(found.tensors)
         )

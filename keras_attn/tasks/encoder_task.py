@@ -16,12 +16,12 @@ from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
 from keras_attn.models import ENCODERS, with_heads
 from keras_attn.settings import Choice, Settings, setting
-from keras_attn.tasks.backbones import Backbone, chosen_model, read_backbone
+from keras_attn.tasks.backbones import Backbone, chosen_model, read_backbone, sizes_of
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fine_tuning import EncoderTraining
 from keras_attn.tasks.task import Task
 from keras_attn.tasks.task_run import TrainingRun
-from keras_attn.text import WordPieceTokenizer
+from keras_attn.text import TOKENIZERS, BytePairTokenizer, WordPieceTokenizer, tokenizer_name
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
 
@@ -72,9 +72,11 @@ class EncoderTask(Task):
     `.model` is the plain Keras model from ids to a dict of the logits of each head.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`.
-        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None for its
-            defaults. The vocabulary size is taken from the tokenizer.
+        tokenizer: A `WordPieceTokenizer`, or a `BytePairTokenizer` with `normalize=False`, as that
+            of RoBERTa is.
+        config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None for the defaults of BERT. The vocabulary size and the id of padding are those of
+            the tokenizer.
         max_length: Largest number of ids of a row, special tokens included.
         num_classes: Number of classes, for the heads `"classes"` and `"tags"`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
@@ -84,8 +86,8 @@ class EncoderTask(Task):
 
     Raises:
         TypeError: If the tokenizer is of another class.
-        ValueError: If a setting is unknown or out of range, or the encoder has fewer positions than
-            `max_length`.
+        ValueError: If a setting is unknown or out of range, the encoder has fewer positions than
+            `max_length`, or the tokenizer normalises texts.
     """
 
     kinds = ENCODERS
@@ -99,21 +101,27 @@ class EncoderTask(Task):
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: WordPieceTokenizer | BytePairTokenizer,
         config: Any = None,
         max_length: int = EncoderData.max_length,
         num_classes: int | None = None,
         dtype: Any = None,
     ):
-        if not isinstance(tokenizer, WordPieceTokenizer):
+        if not isinstance(tokenizer, WordPieceTokenizer | BytePairTokenizer):
             raise TypeError(
-                f"`tokenizer` must be a WordPieceTokenizer. Received: {type(tokenizer).__name__}."
+                "`tokenizer` must be a WordPieceTokenizer or a BytePairTokenizer. Received: "
+                f"{type(tokenizer).__name__}."
+            )
+        if getattr(tokenizer, "normalize", False):
+            raise ValueError(
+                "`tokenizer` must keep texts as they are, for the places of its tokens. Received: "
+                "a BytePairTokenizer with normalize=True. Train one with normalize=False."
             )
         if not is_count(max_length, 5):
             raise ValueError(
                 f"`max_length` must be an integer of at least 5. Received: {max_length!r}."
             )
-        self.config = self.kinds.make(config, vocabulary_size=tokenizer.vocabulary_size)
+        self.config = self.kinds.make(config, **sizes_of(tokenizer))
         if self.config.sequence_length < max_length:
             raise ValueError(
                 f"`max_length` must be at most {self.config.sequence_length}, the positions that "
@@ -122,7 +130,7 @@ class EncoderTask(Task):
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.model = self.build(num_classes, dtype)
-        self.field = EncoderInput(tokenizer, max_length)
+        self.field = EncoderInput(tokenizer, max_length, between=self.config.ends_between)
         self.loaded: Any = None
         """A `LoadReport` of the weights that it began with, or None."""
         self._compiled: dict[Any, CompiledFunction] = {}
@@ -216,7 +224,7 @@ class EncoderTask(Task):
         """
         settings = {
             "token_labels": self.token_labels if labels else (),
-            "segments": self.config.num_segments is not None,
+            "segments": self.config.reads_segments,
             "pad_id": self.tokenizer.pad_id,
             "max_length": self.max_length,
             "rows_multiple_of": num_data_shards(),
@@ -345,17 +353,17 @@ class EncoderTask(Task):
         """Returns JSON-safe values of which `from_config` makes the task again."""
         return {
             "config": self.kinds.describe(self.config),
-            "tokenizer": "word_piece",
+            "tokenizer": tokenizer_name(self.tokenizer),
             "vocabulary": self.tokenizer.get_config(),
             "max_length": self.max_length,
         }
 
     @staticmethod
-    def parts_of(config: Mapping[str, Any]) -> tuple[WordPieceTokenizer, Any, int]:
+    def parts_of(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
         """Returns tokenizer, settings and `max_length` of what `get_config` returned.
 
         Args:
             config: The JSON-safe values.
         """
-        tokenizer = WordPieceTokenizer.from_config(config["vocabulary"])
+        tokenizer = TOKENIZERS[config["tokenizer"]].from_config(config["vocabulary"])
         return tokenizer, config["config"], config["max_length"]

@@ -31,6 +31,7 @@ _UNUSUAL = {
     "special_tokens": list(SPECIAL_TOKENS),
     "ignore_merges": False,
 }
+_BLANKS = b" \t\n\v\f\r"
 _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
 
 
@@ -122,6 +123,8 @@ class BytePairTokenizer:
             bytes(_BYTE_OF[character] for character in token) if token in ordinary else b""
             for token in self.vocabulary
         ]
+        self.leading_blanks = [len(b) - len(b.lstrip(_BLANKS)) for b in self.token_bytes]
+        """Number of blanks, which are one byte each, before the text of each id."""
         self._encoder: Any = None
 
     @classmethod

@@ -64,6 +64,7 @@ class GraphBytePair(tf.Module):
             self._byte_ids = tf.constant(byte_ids, tf.int64)
             self._products = tf.constant([*products, 0], tf.int64)
             self._pieces = tf.constant(pieces)
+            self._sizes = tf.constant([len(piece) for piece in pieces], tf.int32)
             self._readable = tf.constant(tokenizer.tokens(list(range(size))))
             # TensorFlow has no empty tables, so the last key is not a pair.
             self._ranks = _table([*pairs, -1], range(len(pairs) + 1), tf.int64, self._none)
@@ -81,6 +82,46 @@ class GraphBytePair(tf.Module):
         """
         with tf.device("CPU:0"):
             return self._ids(self._words_of(self._read(text)))
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def encode_with_offsets(
+        self, text: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Turns strings into ids, with the bytes of the strings that each id stands for.
+
+        An id stands for `tf.strings.substr(text, start, end - start)`. A part of a character has
+        the place of the whole character. Bytes that are not UTF-8 are read as U+FFFD, and places
+        are those in the text so made.
+
+        Args:
+            text: Strings of shape `(B,)`.
+
+        Returns:
+            The ids of `encode`, and where each begins and ends: ragged int32 `(B, None)`.
+
+        Raises:
+            ValueError: If the tokenizer normalises texts.
+        """
+        if self._normalize:
+            raise ValueError(
+                "Places in a text are of a tokenizer that reads every byte of it. Received: one "
+                "with normalize=True. Train one with normalize=False."
+            )
+        with tf.device("CPU:0"):
+            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+            ids = self._ids(self._words_of(text))
+            # The tokens of all texts, one after the other, are their bytes.
+            ends = tf.cumsum(tf.gather(self._sizes, ids.flat_values))
+            starts = ends - tf.gather(self._sizes, ids.flat_values)
+            data = tf.io.decode_raw(tf.strings.reduce_join(text), tf.uint8)
+            begins = tf.concat([data & 0xC0 != 0x80, [True]], 0)  # of characters, and the end
+            number = tf.cumsum(tf.cast(begins, tf.int32)) - 1
+            first = tf.cast(tf.where(begins)[:, 0], tf.int32)
+            starts = tf.gather(first, tf.gather(number, starts))
+            ends = tf.gather(first, tf.gather(number, ends - 1) + 1)
+            before = tf.cumsum(tf.strings.length(text), exclusive=True)
+            before = tf.gather(before, ids.value_rowids())
+            return ids, ids.with_flat_values(starts - before), ids.with_flat_values(ends - before)
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
         """Turns the start of strings into ids, like `encode(text)[:, :count]`.

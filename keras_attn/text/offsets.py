@@ -2,12 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 Offsets = list[tuple[int, int]]
 """The `(start, end)` of each token, such that it stands for `text[start:end]`."""
+
+
+def ids_and_places(tokenizer: Any, texts: Sequence[str]) -> tuple[list[list[int]], list[Offsets]]:
+    """Turns texts into ids, with the characters that each stands for but the blanks before them.
+
+    Args:
+        tokenizer: Has `encode_with_offsets` and perhaps `leading_blanks`.
+        texts: Strings.
+
+    Returns:
+        `(ids, offsets)`, see `encode_with_offsets`.
+
+    Example:
+
+    >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263, normalize=False)
+    >>> ids_and_places(tokenizer, ["a rose"])
+    ([[67, 262]], [[(0, 1), (2, 6)]])
+    """
+    ids, offsets = tokenizer.encode_with_offsets(list(texts))
+    blanks = getattr(tokenizer, "leading_blanks", None)
+    if blanks is None:
+        return ids, offsets
+    return ids, [
+        [(start + blanks[i], end) for i, (start, end) in zip(row, places, strict=True)]
+        for row, places in zip(ids, offsets, strict=True)
+    ]
+
+
+def leading_blanks_graph(tf: Any, tokenizer: Any, ids: Any) -> Any:
+    """Returns how many bytes of each token are blanks before its text, as TensorFlow ops.
+
+    Args:
+        tf: The module `tensorflow`.
+        tokenizer: Has perhaps `leading_blanks`.
+        ids: Ragged integers.
+
+    Returns:
+        A ragged int32 tensor like `ids`.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263, normalize=False)
+    >>> leading_blanks_graph(tf, tokenizer, tf.ragged.constant([[67, 262]])).to_list()
+    [[0, 1]]
+    """
+    blanks = getattr(tokenizer, "leading_blanks", None)
+    if blanks is None:
+        return tf.zeros_like(ids)
+    return ids.with_flat_values(tf.gather(tf.constant(blanks, tf.int32), ids.flat_values))
 
 
 def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:

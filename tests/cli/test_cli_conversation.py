@@ -1,12 +1,14 @@
 """The command: from dialogues to a chat, and what is wrong with a file or a setting."""
 
 import json
+import signal
 
 import pytest
-from command_runs import run_command, run_elsewhere
+from command_runs import RUN_TO_SIGNAL, assert_same_end, run_command, run_elsewhere
 from tracing import eagerly
 
 from keras_attn.tasks import Talker
+from keras_attn.training import read_training_notes
 
 SETTINGS = """
 [data]
@@ -55,18 +57,48 @@ def place(tmp_path_factory):
     return folder
 
 
+def fit_arguments(place, run_dir, *more):
+    return (
+        "fit", "--config", place / "settings.toml", "--train", place / "talks.jsonl", "--speaker",
+        "desk", "--run-dir", run_dir, *more,
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def run(place):
     with eagerly():
-        code, out, err = command(
-            "fit", "--config", place / "settings.toml", "--train", place / "talks.jsonl",
-            "--speaker", "desk", "--run-dir", place / "run",
-        )  # fmt: skip
+        code, out, err = command(*fit_arguments(place, place / "run"))
     assert code == 0, err
     assert "20 dialogues of 80 turns" in out and "4 dialogues left for the test" in out
     assert "Answers for training: 28, development: 4" in out and "perplexity" in out
     assert out.splitlines()[-1] == str(place / "run/best.task")
     return place / "run/best.task"
+
+
+@pytest.mark.slow
+def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, tmp_path):
+    """The first end is a Ctrl-C, the second comes without a warning; the third process goes on."""
+    settings = "--epochs", 3, "--tokens-per-batch", 96, "--checkpoint-steps", 2, "--dropout", 0.1
+    code, _, err = command(*fit_arguments(place, tmp_path / "whole", *settings))
+    assert code == 0, err
+    again = fit_arguments(place, tmp_path / "again", *settings)
+
+    def run_to(number, writings, code):
+        fit = ("conversation", *again)
+        return run_elsewhere(RUN_TO_SIGNAL, int(number), writings, *fit, code=code)
+
+    _, err = run_to(signal.SIGINT, 2, 130)
+    assert "goes on from here" in err
+    checkpoint = tmp_path / "again" / "checkpoint.npz"
+    notes = read_training_notes(checkpoint)
+    assert (notes["epoch"], notes["batch"]) == (0, 4)
+    run_to(signal.SIGKILL, 4, -signal.SIGKILL)
+    notes = read_training_notes(checkpoint)
+    assert notes["epoch"] == 1 and notes["batch"] > 0
+    code, out, err = command(*again)
+    assert code == 0, err
+    assert "Going on in epoch" in out
+    assert_same_end(tmp_path / "again", tmp_path / "whole")
 
 
 def test_evaluate(place, run, eager):

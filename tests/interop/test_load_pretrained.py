@@ -319,7 +319,7 @@ def test_a_head_that_is_not_tied(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model_type": "roberta"}, "`model_type` must be one of .'bert', 'distilbert'"),
+        ({"model_type": "albert"}, "`model_type` must be one of .'bert', 'distilbert'"),
         ({"is_decoder": True}, "`is_decoder` must be False"),
         ({"add_cross_attention": True}, "`add_cross_attention` must be False"),
         ({"position_embedding_type": "relative_key"}, "must be 'absolute'"),

@@ -219,6 +219,29 @@ def test_lone_surrogates_give_an_answer(tokenizer):
     assert tokenizer.decode(tokenizer.encode("a\ud800b")) == "a\ufffd\ufffd\ufffdb"
 
 
+def test_places_in_the_graph_are_those_in_python():
+    """Parts of a character have the place of the whole one; Python counts characters."""
+    tokenizer = BytePairTokenizer.train(
+        ["the sea, the sea ä 🙂 🙂"] * 3, 275, normalize=False, pattern="gpt2", allow_fewer=True
+    )
+    texts = ["the sea", "", " ä🙂中🙂  x\n\n y", "é" * 5, "\x00 \t", "\u0301 b"]
+    ids, starts, ends = tokenizer.to_graph().encode_with_offsets(tf.constant(texts))
+    wanted, places = tokenizer.encode_with_offsets(texts)
+    assert ids.to_list() == wanted
+    for text, begin, end, row in zip(texts, starts.to_list(), ends.to_list(), places, strict=True):
+        data = text.encode()
+        found = [(len(data[:a].decode()), len(data[:b].decode())) for a, b in zip(begin, end)]  # noqa: B905
+        assert found == row
+    odd = tf.constant([b"a\xff\xfe\xc3"])  # places are those of the text with U+FFFD
+    read = tf.strings.unicode_transcode(odd, "UTF-8", "UTF-8")
+    assert int(tokenizer.to_graph().encode_with_offsets(odd)[2][0, -1]) == len(read.numpy()[0])
+
+
+def test_places_want_every_byte(tokenizer):
+    with pytest.raises(ValueError, match="with normalize=True"):
+        tokenizer.to_graph().encode_with_offsets(tf.constant(["a"]))
+
+
 def test_start_and_end(tokenizer):
     plain = tokenizer.encode("girl")
     assert tokenizer.encode("girl", add_start=True) == [1, *plain]

@@ -34,7 +34,7 @@ from keras_attn.tasks.encoder_task import EncoderTask, EncoderTraining
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored, TrainingRun
-from keras_attn.text import WordPieceTokenizer
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import InBatchCrossEntropy, num_data_shards
 
 
@@ -55,9 +55,10 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`.
+        tokenizer: A `WordPieceTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
         answers: The answers to choose from; each is kept once.
-        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None.
+        config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None.
         max_length: Largest number of ids of a text, special tokens included.
         pooling: `"average"` over all tokens, or `"first"`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
@@ -89,7 +90,7 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: WordPieceTokenizer | BytePairTokenizer,
         answers: Iterable[str],
         config: Any = None,
         max_length: int = AnswerSelectionData.max_length,
@@ -240,7 +241,7 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         settings = {
             "batch_size": 32,
             "max_shapes": 4,
-            "segments": self.config.num_segments is not None,
+            "segments": self.config.reads_segments,
             "pad_id": self.tokenizer.pad_id,
             "max_length": self.max_length,
             "rows_multiple_of": num_data_shards(),

@@ -15,7 +15,7 @@ from keras_attn.generation import CompiledFunction
 from keras_attn.models import ENCODERS, with_heads
 from keras_attn.records import Documents
 from keras_attn.settings import Choice
-from keras_attn.tasks.backbones import chosen_model, read_backbone
+from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.pretraining.data import SentenceIds, make_tokenizer, read_sentences
@@ -103,7 +103,7 @@ class Pretrainer(PretrainingPredictions, Task):
             raise ValueError(
                 f"`max_length` must be an integer of at least 5. Received: {max_length!r}."
             )
-        self.config = self.kinds.make(config, vocabulary_size=tokenizer.vocabulary_size)
+        self.config = self.kinds.make(config, **sizes_of(tokenizer))
         if self.config.sequence_length < max_length:
             raise ValueError(
                 f"`max_length` must be at most {self.config.sequence_length}, the positions that "
@@ -114,7 +114,7 @@ class Pretrainer(PretrainingPredictions, Task):
         self.next_sentence = bool(next_sentence)
         heads = ("masked_words", *(["next_sentence"] if self.next_sentence else []))
         self.model = with_heads(self.config, heads, at_positions=True, dtype=dtype, name="bert")
-        self.field = EncoderInput(tokenizer, max_length)
+        self.field = EncoderInput(tokenizer, max_length, between=self.config.ends_between)
         self.loaded: Any = None
         """A `LoadReport` of the weights that it began with, or None."""
         self._compiled: dict[Any, CompiledFunction] = {}
@@ -216,7 +216,7 @@ class Pretrainer(PretrainingPredictions, Task):
         settings = {
             "max_length": self.max_length,
             "next_sentence": self.next_sentence,
-            "segments": self.config.num_segments is not None,
+            "segments": self.config.reads_segments,
             "rows_multiple_of": num_data_shards(),
             **settings,
         }

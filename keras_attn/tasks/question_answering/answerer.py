@@ -23,7 +23,7 @@ from keras_attn.tasks.question_answering.settings import (
     QuestionAnsweringUse,
 )
 from keras_attn.tasks.task import Examples
-from keras_attn.text import WordPieceTokenizer
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import SpanCrossEntropy
 
 Question = AnsweredQuestion | tuple[str, str, Sequence[Any]]
@@ -47,8 +47,9 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), sections 4.2 and 4.3.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`.
-        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None.
+        tokenizer: A `WordPieceTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
+        config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None.
         max_length: Largest number of ids of a window, special tokens included.
         max_question_length: Largest number of tokens of a question; the rest is cut off.
         overlap: Tokens that two neighbouring windows share.
@@ -90,7 +91,7 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: WordPieceTokenizer | BytePairTokenizer,
         config: Any = None,
         max_length: int = QuestionAnsweringData.max_length,
         max_question_length: int = QuestionAnsweringData.max_question_length,
@@ -98,13 +99,15 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         unanswerable: bool = False,
         dtype: Any = None,
     ):
-        if max_length - max_question_length - 3 < _LEAST_ROOM:
+        super().__init__(tokenizer, config, max_length, None, dtype)
+        self.special = 2 + len(self.field.between)
+        """Number of special tokens of a window."""
+        if max_length - max_question_length - self.special < _LEAST_ROOM:
             raise ValueError(
                 f"Expected room for {_LEAST_ROOM} tokens of a text beside a question. Received: "
-                f"max_length={max_length}, max_question_length={max_question_length}, and three "
-                "special tokens."
+                f"max_length={max_length}, max_question_length={max_question_length}, and "
+                f"{self.special} special tokens."
             )
-        super().__init__(tokenizer, config, max_length, None, dtype)
         self.max_question_length = max_question_length
         self.overlap = overlap
         self.unanswerable = bool(unanswerable)
@@ -118,7 +121,7 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
             question_length: Tokens of the question, at most `max_question_length`; or a tensor.
             minimum: Smaller of two numbers; `tf.minimum` for tensors.
         """
-        room = self.max_length - 3 - question_length
+        room = self.max_length - self.special - question_length
         return Windows(room, minimum(self.overlap // 2, room // 4))
 
     # Data and training
@@ -216,7 +219,7 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
                 continue
             windows = self.windows(len(passage.question))
             pieces = len(passage.ids)
-            before = len(passage.question) + 2
+            before = len(passage.question) + 1 + len(self.field.between)
             for number, first in enumerate(windows.starts(pieces)):
                 row = self.row(passage, first, windows)
                 length = len(row[0])

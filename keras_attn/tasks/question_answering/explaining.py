@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_attn.explain import Explanation
 from keras_attn.explain.word_weights import weighted_words
+from keras_attn.text.offsets import ids_and_places
 
 Tensor = Any
 
@@ -46,7 +47,7 @@ def explain_answers(
         first = row[1] - one.window
         index.append((0, 0) if one.first is None else (one.first + first, one.last + first))
     weights = answerer.gradients(rows, span_score, index, batch_size)
-    encoded = answerer.tokenizer.encode_with_offsets([question for question, _ in pairs])[1]
+    encoded = ids_and_places(answerer.tokenizer, [question for question, _ in pairs])[1]
     explanations = []
     for (question, text), one, (ids, begin), of_row, asked in zip(
         pairs, found, rows, weights, encoded, strict=True

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from keras_attn.text import character_places_graph
+from keras_attn.text.offsets import leading_blanks_graph
 
 
 def answer_function(answerer: Any, tf: Any, use: Any) -> tuple[dict[str, Callable], list[Any]]:
@@ -28,6 +29,7 @@ def answer_function(answerer: Any, tf: Any, use: Any) -> tuple[dict[str, Callabl
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
         asked = tf.cast(tokenizer.encode(question), tf.int32)[:, : answerer.max_question_length]
         ids, starts, ends = tokenizer.encode_with_offsets(text)
+        starts = starts + leading_blanks_graph(tf, special, ids)
         pieces = tf.cast(ids.row_lengths(), tf.int32)
         bounds = tf.cast(ids.row_splits, tf.int32)
         of_question = tf.cast(asked.row_lengths(), tf.int32)
@@ -40,10 +42,11 @@ def answer_function(answerer: Any, tf: Any, use: Any) -> tuple[dict[str, Callabl
         part = part.with_row_splits_dtype(tf.int64)
         count = tf.size(owner)
         around = tf.fill([count, 1], special.start_id), tf.fill([count, 1], special.end_id)
+        between = tf.fill([count, len(answerer.field.between)], special.end_id)
         asked = tf.gather(asked, owner)
-        row = tf.concat([around[0], asked, around[1], part, around[1]], axis=1)
+        row = tf.concat([around[0], asked, between, part, around[1]], axis=1)
         row = row.to_tensor(special.pad_id)
-        before = tf.gather(of_question, owner) + 2
+        before = tf.gather(of_question, owner) + 1 + len(answerer.field.between)
         place = tf.range(tf.shape(row)[1])[None]
         segments = tf.cast((place >= before[:, None]) & (row != special.pad_id), tf.int32)
         logits = answerer.logits(answerer.encoded(row, segments))["spans"]  # (R, T, 2)

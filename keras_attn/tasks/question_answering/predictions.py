@@ -16,6 +16,7 @@ from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.question_answering.explaining import explain_answers
 from keras_attn.tasks.question_answering.settings import QuestionAnsweringUse
 from keras_attn.text import byte_places
+from keras_attn.text.offsets import ids_and_places
 from keras_attn.visualize import text_weights_html
 
 
@@ -118,7 +119,7 @@ class AnswerPredictions:
             cut: Whether long questions are cut.
         """
         texts = list(dict.fromkeys(text for _, text in pairs))
-        both = zip(*self.tokenizer.encode_with_offsets(texts), strict=True)
+        both = zip(*ids_and_places(self.tokenizer, texts), strict=True)
         encoded = dict(zip(texts, both, strict=True))
         most = self.max_question_length if cut else None
         questions = self.tokenizer.encode([question for question, _ in pairs])
@@ -137,7 +138,8 @@ class AnswerPredictions:
         """
         start, end = self.tokenizer.start_id, self.tokenizer.end_id
         part = passage.ids[first : first + windows.room]
-        return [start, *passage.question, end, *part, end], len(passage.question) + 2
+        head = [start, *passage.question, *self.field.between]
+        return [*head, *part, end], len(head)
 
     def predict(
         self,
@@ -218,7 +220,8 @@ class AnswerPredictions:
         threshold: float,
     ) -> Found:
         cut = self.windows(len(passage.question))
-        before, pieces = len(passage.question) + 2, len(passage.ids)
+        before = len(passage.question) + 1 + len(self.field.between)
+        pieces = len(passage.ids)
         scores, spans = [], []
         for number, first, logits in windows:
             inside = logits[before : before + min(pieces - first, cut.room)].astype("float32")

@@ -11,6 +11,7 @@ from keras import ops
 from keras_attn.explain import Explanation
 from keras_attn.explain.word_weights import weighted_words
 from keras_attn.models.sentence_encoder import unit_length
+from keras_attn.text.offsets import ids_and_places
 
 Tensor = Any
 
@@ -42,8 +43,8 @@ def explain_scores(
     """
     if not pairs:
         return []
-    encode = scorer.tokenizer.encode_with_offsets
-    ids, places = zip(*(encode([pair[side] for pair in pairs]) for side in (0, 1)), strict=True)
+    sides = ([pair[side] for pair in pairs] for side in (0, 1))
+    ids, places = zip(*(ids_and_places(scorer.tokenizer, texts) for texts in sides), strict=True)
     explain = _alone if scorer.kind == "bi" else _together
     weights, kept = explain(scorer, pairs, ids, batch_size)
     found = []
@@ -127,12 +128,12 @@ def _together(scorer: Any, pairs: Sequence, ids: Sequence, batch_size: int) -> t
     """The same of pairs that are read at once."""
     rows = scorer.field.rows(*ids)
     found = scorer.gradients(rows, only_class, np.zeros(len(rows), "int32"), batch_size)
-    begins = [begin for _, begin in rows]
+    begins, between = [begin for _, begin in rows], len(scorer.field.between)
     lengths = [len(row) for row, _ in rows]
-    first = [row[1 : begin - 1] for row, begin in zip(found, begins, strict=True)]
+    first = [row[1 : begin - between] for row, begin in zip(found, begins, strict=True)]
     second = [row[begin:-1] for row, begin in zip(found, begins, strict=True)]
     kept = [
-        [begin - 2 for begin in begins],
+        [begin - 1 - between for begin in begins],
         [n - begin - 1 for n, begin in zip(lengths, begins, strict=True)],
     ]
     return [first, second], kept

@@ -26,7 +26,7 @@ from keras_attn.tasks.similarity.settings import (
 )
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import TrainingRun
-from keras_attn.text import WordPieceTokenizer
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import num_data_shards
 
 Scored = ScoredPair | tuple[tuple[str, str], float]
@@ -49,8 +49,9 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
         - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`.
-        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None.
+        tokenizer: A `WordPieceTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
+        config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None.
         kind: `"bi"` or `"cross"`.
         max_length: Largest number of ids of a row, special tokens included.
         lowest: Score of texts that have nothing in common.
@@ -92,7 +93,7 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: WordPieceTokenizer | BytePairTokenizer,
         config: Any = None,
         kind: str = SimilarityData.kind,
         max_length: int = SimilarityData.max_length,
@@ -241,7 +242,7 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
             return self.row_batches(rows, {"classes": targets[:, None]}, **settings)
         firsts, seconds = ([ids for ids, _ in self.field.rows(side)] for side in sides)
         settings = {
-            "segments": self.config.num_segments is not None,
+            "segments": self.config.reads_segments,
             "pad_id": self.tokenizer.pad_id,
             "max_length": self.max_length,
             "rows_multiple_of": num_data_shards(),

@@ -62,7 +62,9 @@ def explain_labels(
             found.append(Explanation(text, [], [], np.zeros(0)))
             continue
         of_row, table = next(weights), next(tables)["tags"][at[n][1]]
-        sizes = np.array([len(p) or 1 for p in tagger.tokenizer.encode(tagged.words)])
+        sizes = np.array(
+            [len(p) or 1 for p in tagger.tokenizer.encode([tagger.lead + w for w in tagged.words])]
+        )
         begin = tagger.windows.starts(int(sizes.sum()))[at[n][0] - at[0][0]]
         last = len(of_row) - 1
         ends = np.clip(np.cumsum(sizes) - begin + 1, 1, last)

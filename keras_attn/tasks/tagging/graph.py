@@ -103,10 +103,10 @@ def probabilities(tagger: Any, tf: Any, tokenizer: Any, words: Any) -> Any:
         float32 `(W, C)`.
     """
     windows, reader = tagger.windows, tagger.tokenizer
-    pieces = tf.cast(tokenizer.encode(words.flat_values), tf.int32)  # (W, None)
+    pieces = tf.cast(tokenizer.encode(tagger.lead + words.flat_values), tf.int32)  # (W, None)
     # A word of characters that the tokenizer removes still wants a label.
     none = tf.cast(pieces.row_lengths() == 0, tf.int64)
-    filled = tf.fill(tf.reduce_sum(none)[None], reader.unknown_id)
+    filled = tf.fill(tf.reduce_sum(none)[None], tagger.unknown_id)
     unknown = tf.RaggedTensor.from_row_lengths(filled, none)
     pieces = tf.concat([pieces, unknown], axis=1)
     bounds = tf.cast(tf.gather(pieces.row_splits, words.row_splits), tf.int32)  # of each sentence

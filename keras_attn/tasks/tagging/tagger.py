@@ -26,7 +26,7 @@ from keras_attn.tasks.tagging.settings import (
     TaggingUse,
 )
 from keras_attn.tasks.task import Examples
-from keras_attn.text import WordPieceTokenizer
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import MaskedCrossEntropy
 
 Tagged = TaggedText | tuple[Sequence[str], Sequence[str]]
@@ -35,18 +35,20 @@ Tagged = TaggedText | tuple[Sequence[str], Sequence[str]]
 class Tagger(TaggingPredictions, EncoderTask):
     """A tagger: an encoder with a head that labels each word.
 
-    A word is labelled by the state of its first piece. Sentences that are longer than `max_length`
-    are cut into rows that overlap (`keras_attn.fields.windows.Windows`), so that no word is
-    left out. If the labels mark entities (`B-X`, `I-X` and `O`), each `I-X` that does not go on an
-    entity is read as `B-X`, in the training labels as in what the model guesses.
+    A word is labelled by the state of its first piece. Byte pairs read each word with a space
+    before it, as `transformers` does with `add_prefix_space`. Sentences that are longer than
+    `max_length` are cut into rows that overlap (`keras_attn.fields.windows.Windows`), so that no
+    word is left out. If the labels mark entities (`B-X`, `I-X` and `O`), each `I-X` that does not
+    go on an entity is read as `B-X`, in the training labels as in what the model guesses.
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 5.3: BERT on CoNLL-2003.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`.
+        tokenizer: A `WordPieceTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
         labels: The labels, in the order of the logits.
-        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None.
+        config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None.
         max_length: Largest number of ids of a row, special tokens included.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
@@ -81,7 +83,7 @@ class Tagger(TaggingPredictions, EncoderTask):
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer,
+        tokenizer: WordPieceTokenizer | BytePairTokenizer,
         labels: Sequence[str],
         config: Any = None,
         max_length: int = TaggingData.max_length,
@@ -97,6 +99,16 @@ class Tagger(TaggingPredictions, EncoderTask):
         self.windows = Windows(room, room // 8)
         self.repaired = 0
         """Labels of the training examples that were repaired, see `repair_bio`."""
+
+    @property
+    def lead(self) -> str:
+        """What is put before each word: byte pairs read words with the space before them."""
+        return " " if isinstance(self.tokenizer, BytePairTokenizer) else ""
+
+    @property
+    def unknown_id(self) -> int:
+        """The id of a word that has none; byte pairs have one for every word."""
+        return self.tokenizer.unknown_id or self.tokenizer.pad_id
 
     @property
     def bio(self) -> bool:
@@ -222,7 +234,7 @@ class Tagger(TaggingPredictions, EncoderTask):
             Rows of ids, and for each word of each sentence the row and the place in it where its
             label is read off.
         """
-        words = list(itertools.chain.from_iterable(sentences))
+        words = [self.lead + word for word in itertools.chain.from_iterable(sentences)]
         pieces = iter(self.tokenizer.encode(words))
         rows: list[tuple[list[int], int]] = []
         places = []
@@ -233,7 +245,7 @@ class Tagger(TaggingPredictions, EncoderTask):
             for _ in sentence:
                 firsts.append(len(ids))
                 # A word of characters that the tokenizer removes still wants a label.
-                ids += next(pieces) or [self.tokenizer.unknown_id]
+                ids += next(pieces) or [self.unknown_id]
             starts = self.windows.starts(len(ids))
             at = []
             for first in firsts:

@@ -19,7 +19,7 @@ from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.records import LabelledTexts
 from keras_attn.records.labelled_texts import Input
 from keras_attn.settings import Choice
-from keras_attn.tasks.backbones import chosen_model, read_backbone
+from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples, Task
@@ -76,11 +76,11 @@ class TextClassifier(TextClassificationPredictions, Task):
         tokenizer: A `BytePairTokenizer`, `WordPieceTokenizer` or `WordTokenizer`.
         class_names: Names of the classes, in the order of the logits.
         config: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig`,
-            `TransformerClassifierConfig` or `BertClassifierConfig`, or a dict of the settings of
-            one with its name, `{"model": "rnn", ...}` (`"bag"`, `"rnn"`, `"transformer"`,
-            `"bert"`; `"bag"` if none is named). The sizes of vocabulary and classes, and the
-            `sequence_length` of learned positions where it is None, are taken from the other
-            arguments.
+            `TransformerClassifierConfig`, `BertClassifierConfig` or `RobertaClassifierConfig`, or a
+            dict of the settings of one with its name, `{"model": "rnn", ...}` (`"bag"`, `"rnn"`,
+            `"transformer"`, `"bert"`, `"roberta"`; `"bag"` if none is named). The sizes of
+            vocabulary and classes, and the `sequence_length` of learned positions where it is None,
+            are taken from the other arguments.
         max_length: Largest number of tokens of a text; longer ones are shortened, in training and
             later.
         truncation: Which part is kept: `"head"`, `"tail"` or `"head_tail"` (a quarter from the
@@ -141,13 +141,14 @@ class TextClassifier(TextClassificationPredictions, Task):
         self.truncation = checked_truncation(truncation, self.pairs)
         self.config = _config(config, tokenizer, len(self.class_names), max_length, self.pairs)
         self.max_length = max_length
-        if self.pairs and self.room < 3:
+        between = getattr(self.config, "ends_between", 1)
+        if self.pairs and self.room < 2 + between:
             raise ValueError(
                 "`max_length` must leave room for a token of each text and the separator. "
                 f"Received: {max_length}."
             )
         # `TextBatches` and the graph put the tokens around the rows.
-        self.field = EncoderInput(tokenizer, self.room, start=False, end=False)
+        self.field = EncoderInput(tokenizer, self.room, start=False, end=False, between=between)
         self.multi_label = bool(multi_label)
         self.loaded: Any = None
         """A `LoadReport` of the weights that it began with, or None."""
@@ -319,7 +320,8 @@ class TextClassifier(TextClassificationPredictions, Task):
         if not self.pairs:
             return self.id_batches(self.encode(texts), labels, weights, **settings)
         sides = self.encoded_sides(texts)
-        lengths = [len(first) + 1 + len(second) for first, second in zip(*sides, strict=True)]
+        between = len(self.field.between)
+        lengths = [len(first) + between + len(second) for first, second in zip(*sides, strict=True)]
         settings = {"given_lengths": lengths, **settings}
         return self.id_batches(self.joined(sides), labels, weights, **settings)
 
@@ -519,9 +521,9 @@ class TextClassifier(TextClassificationPredictions, Task):
 
 def _config(config: Any, tokenizer: Any, num_classes: int, max_length: int, pairs: bool) -> Any:
     """The config of the model, with positions for the longest texts, and segments of pairs."""
-    sizes = {"vocabulary_size": tokenizer.vocabulary_size, "num_classes": num_classes}
+    sizes = {**sizes_of(tokenizer), "num_classes": num_classes}
     given = TEXT_CLASSIFIERS.make(config, **sizes)
-    if pairs and (getattr(given, "num_segments", None) or 0) > 1:
+    if pairs and getattr(given, "reads_segments", False):
         given = TEXT_CLASSIFIERS.make(given, separator_id=tokenizer.end_id)
     if not getattr(given, "has_positions", False):
         return given

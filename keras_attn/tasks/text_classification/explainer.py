@@ -96,7 +96,7 @@ class TextExplainer:
         return rows
 
     def _pairs(self, texts: Sequence[Any]) -> list[_Row]:
-        """What is read of pairs: the tokens of both texts, and the separator between them."""
+        """What is read of pairs: the tokens of both texts, and the separators between them."""
         encode = self.classifier.tokenizer.encode_with_offsets
         first_ids, first_offsets = encode([first for first, _ in texts])
         second_ids, second_offsets = encode([second for _, second in texts])
@@ -104,7 +104,9 @@ class TextExplainer:
         for i, (ids, start) in enumerate(self.classifier.field.rows(first_ids, second_ids)):
             behind = len(ids) - start
             end = len(texts[i][0])
-            offsets = [*first_offsets[i][: start - 1], (end, end), *second_offsets[i][:behind]]
+            count = len(self.classifier.field.between)
+            offsets = [*first_offsets[i][: start - count], *[(end, end)] * count]
+            offsets += second_offsets[i][:behind]
             rows.append(_Row(ids, offsets, [0] * start + [1] * behind))
         return rows
 

@@ -1,0 +1,86 @@
+"""RoBERTa: BERT's encoder with positions that are counted from the mask (Liu et al., 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keras_attn.models.bert import BertConfig
+from keras_attn.models.bert_classifier import BertClassifierConfig
+from keras_attn.models.roles import ENCODERS, TEXT_CLASSIFIERS
+from keras_attn.settings import setting, size
+
+
+@ENCODERS.register("roberta")
+@dataclass(frozen=True)
+class RobertaConfig(BertConfig):
+    """Settings of RoBERTa, an encoder of texts (Liu et al., 2019).
+
+        x         = dropout(norm(E[ids] + S[0] + P[positions]))                    (B, T, D)
+        positions = F - 1 + mask * cumsum(mask)     F, F + 1, ... for tokens, F - 1 for padding
+        sequence  = block_N(... block_1(x))                                        (B, T, D)
+        pooled    = activation(sequence[:, 0] W + b)                               (B, D)
+
+    The blocks are those of `BertConfig`. All tokens are of one segment, and two texts have two end
+    tokens between them, `<s> first </s></s> second </s>`. The head for masked words has the
+    activation `"gelu"`, whatever that of the blocks is.
+
+    Args:
+        vocabulary_size: Number V of tokens.
+        num_segments: Rows of the table S, of which the first is read; None for no such table.
+        first_position: Position F of the first token: 1 and the id of padding.
+        **kwargs: All other arguments of `BertConfig`.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range, or the heads do not divide the width.
+
+    References:
+        - [Liu et al., 2019](https://arxiv.org/abs/1907.11692): RoBERTa.
+
+    Example:
+
+    >>> model = RobertaConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32).build()
+    >>> ids = keras.ops.array([[1, 0, 9, 2]])
+    >>> found = model({"token_ids": ids, "padding_mask": ids != 1})
+    >>> {name: tuple(x.shape) for name, x in found.items()}
+    {'sequence': (1, 4, 16), 'pooled': (1, 16)}
+    """
+
+    layer_norm_epsilon: float = setting(1e-5, "epsilon of the norms", above=0)
+    num_segments: int | None = size("number of segments", default=1, optional=True)
+    first_position: int = size("position of the first token", default=2)
+
+    ends_between = 2
+    reads_segments = False
+    head_activation = "gelu"
+
+
+@TEXT_CLASSIFIERS.register("roberta")
+@dataclass(frozen=True)
+class RobertaClassifierConfig(RobertaConfig, BertClassifierConfig):
+    """Settings of a classifier of texts with RoBERTa as its encoder (Liu et al., 2019).
+
+        sequence = encoder(<s> text </s>)                          (B, T, D)
+        sequence = encoder(<s> text </s></s> second </s>)          of pairs
+        logits   = dropout(pool(sequence)) W + b                   (B, C)
+
+    The layers have the names of those of `RobertaConfig`, so that the weights of an encoder can be
+    loaded.
+
+    Args:
+        vocabulary_size: Number V of tokens.
+        num_classes: Number C of classes.
+        first_position: Position of the first token; the id of padding is one less.
+        **kwargs: All other arguments of `RobertaConfig` and of `BertClassifierConfig`, but
+            `separator_id`.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range.
+
+    Example:
+
+    >>> config = RobertaClassifierConfig(50, 3, dim=16, num_heads=2, intermediate_dim=32)
+    >>> tuple(config.build()(keras.ops.array([[0, 9, 2, 1]])).shape)
+    (1, 3)
+    """
