@@ -134,6 +134,9 @@ class VisualQuestionBatches(BucketedBatches):
         longest = np.array([lengths[row].max() for row in rows])
         widths = np.maximum(1, ceil(longest, multiple)) * multiple
         sizes = np.stack([[len(row) for row in rows], widths], axis=1)
+        # The last row is for places without a question.
+        table = padded(flat, lengths, np.arange(count), int(widths.max()), pad_id)
+        table = np.concatenate([table, np.full((1, table.shape[1]), pad_id, "int32")])
         self._buckets = []
         everything = np.ones(len(rows), "bool")
         for (most, width), members in merge_buckets(sizes, everything, max_shapes):
@@ -142,12 +145,9 @@ class VisualQuestionBatches(BucketedBatches):
             asked = np.full((len(members), most), -1)
             for places, member in zip(asked, members, strict=True):
                 places[: len(rows[member])] = rows[member]
-            # The last row of the table is for places without a question.
-            table = padded(flat, lengths, np.arange(count), width, pad_id)
-            table = np.concatenate([table, np.full((1, width), pad_id, "int32")])
             arrays = {
                 "numbers": numbers[asked[:, 0]],
-                "ids": table[asked],
+                "ids": table[asked, :width],
                 "labels": np.where(asked < 0, 0, labels[asked]).astype("int32"),
                 "weights": (asked >= 0).astype("float32"),
             }
