@@ -46,7 +46,7 @@ class QuestionConfig(Settings):
     vocabulary_size: int = size("number of words")
     num_classes: int = size("number of answers")
     region_dim: int = size("width of a region")
-    grid: tuple[int, int] = size("rows and columns of the regions", kind=tuple)
+    grid: tuple[int, int] | None = size("rows and columns of the regions", default=None, kind=tuple)
     question: str = setting("transformer", "encoder of the question", choices=QUESTION_ENCODERS)
     question_layers: int = setting(1, "layers of the encoder of the question", at_least=1)
     dim: int = setting(128, "width of the model", at_least=2)
@@ -64,7 +64,9 @@ class QuestionConfig(Settings):
                 "`dim` must be even and divisible by `num_heads`. Received: "
                 f"dim={self.dim}, num_heads={self.num_heads}."
             )
-        if len(self.grid) != 2 or not all(type(n) is int and n > 0 for n in self.grid):
+        if self.grid is not None and (
+            len(self.grid) != 2 or not all(type(n) is int and n > 0 for n in self.grid)
+        ):
             raise ValueError(
                 f"`grid` must be positive numbers of rows and columns. Received: {self.grid!r}."
             )
@@ -75,7 +77,13 @@ class QuestionConfig(Settings):
         return self.question == "rnn"
 
     def inputs(self) -> dict[str, Tensor]:
-        """Returns the symbolic inputs `regions` `(B, R, Dr)` and `question_ids` `(B, Q, T)`."""
+        """Returns the symbolic inputs `regions` `(B, R, Dr)` and `question_ids` `(B, Q, T)`.
+
+        Raises:
+            ValueError: If there is no `grid`.
+        """
+        if self.grid is None:
+            raise ValueError("Expected the `grid` of the encoder of the pictures. Received: None.")
         count = self.grid[0] * self.grid[1]
         return {
             "regions": keras.Input((count, self.region_dim), name="regions"),

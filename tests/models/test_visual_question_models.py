@@ -136,7 +136,8 @@ def test_joined_and_saved(tmp_path):
     joined = picture_questions(encoder, make())
     images = np.random.default_rng(2).integers(0, 256, (2, 9, 9, 3)).astype("float32")
     inputs = {"images": images, "question_ids": IDS}
-    expected = call(joined.get_layer("visual_questions"), encoder(images))
+    regions = keras.ops.convert_to_numpy(encoder(images))
+    expected = call(joined.get_layer("visual_questions"), regions)
     np.testing.assert_allclose(joined(inputs, training=False), expected, atol=1e-5)
     joined.save(tmp_path / "m.keras")
     loaded = keras.models.load_model(tmp_path / "m.keras")
@@ -165,5 +166,7 @@ def test_wrong_settings():
     ]:
         with pytest.raises(ValueError, match=message):
             VISUAL_QUESTION_MODELS.make({**SMALL, **settings}, **SIZES)
-    with pytest.raises(ValueError, match="`grid`"):
+    with pytest.raises(ValueError, match="Expected the `grid`"):
+        VISUAL_QUESTION_MODELS.make(SMALL, **{**SIZES, "grid": None}).build()
+    with pytest.raises(ValueError, match="`grid` must be positive"):
         VISUAL_QUESTION_MODELS.make(SMALL, **{**SIZES, "grid": (0, 3)})
