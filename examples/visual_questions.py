@@ -130,7 +130,7 @@ def settings(args: argparse.Namespace) -> dict:
         "model": {
             **model,
             "model": args.model,
-            "question": args.question,
+            "question_encoder": args.question,
             **({"dim": args.dim} if args.dim else {}),
         },
         "training": {

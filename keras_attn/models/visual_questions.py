@@ -36,7 +36,7 @@ class QuestionConfig(Settings):
         num_classes: Number C of answers.
         region_dim: Width Dr of a region: `region_dim` of the `ImageEncoder`.
         grid: Rows and columns of the regions: `grid` of the `ImageEncoder`.
-        question: `"transformer"`, or `"rnn"`: an LSTM in both directions.
+        question_encoder: `"transformer"`, or `"rnn"`: an LSTM in both directions.
         question_layers: Number of its layers.
         dim: Width D of the words.
         num_heads: Number of attention heads, also of the Transformer of the question.
@@ -47,7 +47,9 @@ class QuestionConfig(Settings):
     num_classes: int = size("number of answers")
     region_dim: int = size("width of a region")
     grid: tuple[int, int] | None = size("rows and columns of the regions", default=None, kind=tuple)
-    question: str = setting("transformer", "encoder of the question", choices=QUESTION_ENCODERS)
+    question_encoder: str = setting(
+        "transformer", "encoder of the question", choices=QUESTION_ENCODERS
+    )
     question_layers: int = setting(1, "layers of the encoder of the question", at_least=1)
     dim: int = setting(128, "width of the model", at_least=2)
     num_heads: int = setting(4, "number of attention heads", at_least=1)
@@ -74,7 +76,7 @@ class QuestionConfig(Settings):
     @property
     def recurrent(self) -> bool:
         """Whether the model has loops over time."""
-        return self.question == "rnn"
+        return self.question_encoder == "rnn"
 
     def inputs(self) -> dict[str, Tensor]:
         """Returns the symbolic inputs `regions` `(B, R, Dr)` and `question_ids` `(B, Q, T)`.
@@ -94,7 +96,7 @@ class QuestionConfig(Settings):
         """Returns the states `(B Q, T, D)` of the words of ids `(B Q, T)`."""
         mask = ops.not_equal(ids, 0)
         x = make_embedding(self.vocabulary_size, self.dim, own["dtype"])(ids)
-        if self.question == "rnn":
+        if self.question_encoder == "rnn":
             x = Dropout(self.dropout, name="embedding_dropout", **own)(x)
             encoder = RecurrentEncoder(
                 self.dim // 2, num_layers=self.question_layers, cell="lstm", name="question", **own
@@ -132,7 +134,7 @@ class VisualQuestionsConfig(QuestionConfig):
 
     Args:
         vocabulary_size: See `QuestionConfig`, and so `num_classes`, `region_dim`, `grid`,
-            `question`, `question_layers`, `dim`, `num_heads` and `dropout`.
+            `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
         num_layers: Number of blocks with cross-attention.
         intermediate_dim: Width of the hidden layer of the feed-forward networks.
         attention_dropout: Dropout of the attention weights of the blocks.
@@ -246,7 +248,7 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
 
     Args:
         vocabulary_size: See `QuestionConfig`, and so `num_classes`, `region_dim`, `grid`,
-            `question`, `question_layers`, `dim`, `num_heads` and `dropout`.
+            `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
         units: Width H of the two hidden layers.
 
     Raises:

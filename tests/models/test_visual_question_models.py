@@ -63,7 +63,7 @@ def attend(query, key, value, heads=2):
 @pytest.mark.parametrize("question", ["transformer", pytest.param("rnn", marks=pytest.mark.slow)])
 def test_the_equations(question):
     """From the words and the memory to the logits, a question at a time, in float64."""
-    model = make(question=question, pooling="average", num_layers=1)
+    model = make(question_encoder=question, pooling="average", num_layers=1)
     words = part(model, "picture_words").reshape(2, 2, 3, 8)
     memory, block = part(model, "region_dropout"), model.get_layer("block_0")
     (maps,) = attention_maps(model, {"regions": REGIONS, "question_ids": IDS}).select(
@@ -110,7 +110,9 @@ def test_the_concatenation_by_hand():
 )
 def test_questions_and_padding_change_nothing(kind, question):
     """Each question alone, without padding, has the answer that it has among others."""
-    model = make(kind, question=question, **({"region_layers": 1} if kind[1] == "r" else {}))
+    model = make(
+        kind, question_encoder=question, **({"region_layers": 1} if kind[1] == "r" else {})
+    )
     together = call(model)
     for b, q, length in [(0, 0, 3), (0, 1, 1), (1, 0, 3)]:
         alone = call(model, REGIONS[b : b + 1], IDS[b : b + 1, q : q + 1, :length])
@@ -160,7 +162,7 @@ def test_wrong_settings():
     for settings, message in [
         ({"dim": 9}, "even and divisible"),
         ({"num_heads": 3}, "even and divisible"),
-        ({"question": "bag"}, "`question`"),
+        ({"question_encoder": "bag"}, "`question_encoder`"),
         ({"num_layers": 0}, "`num_layers`"),
         ({"region_positions": "polar"}, "`region_positions`"),
     ]:

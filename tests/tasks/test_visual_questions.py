@@ -103,7 +103,7 @@ def test_maps_are_those_of_the_last_block():
 
 
 def test_batches_and_padding_change_nothing():
-    task = make(question="rnn")
+    task = make(question_encoder="rnn")
     alone = [task.predict_probabilities([pair])[0] for pair in ODD]
     np.testing.assert_allclose(task.predict_probabilities(ODD, batch_size=2), alone, atol=1e-5)
     np.testing.assert_allclose(np.sum(alone, axis=1), 1, atol=1e-5)
@@ -140,7 +140,7 @@ def test_the_saved_model_is_the_object(kind, unsaved):
 
 
 def test_files(tmp_path):
-    for name, task in (("a", make(question="rnn")), ("b", make("concatenation", False))):
+    for name, task in (("a", make(question_encoder="rnn")), ("b", make("concatenation", False))):
         task.save(tmp_path / name)
         loaded = VisualQuestionAnswerer.load(tmp_path / name)
         assert everything(loaded) == everything(task)
@@ -231,7 +231,7 @@ def test_wrong_use():
 def test_other_backends(backend, tmp_path):
     expected = {}
     for question in ("transformer", "rnn"):
-        task = make(question=question)
+        task = make(question_encoder=question)
         task.save(tmp_path / f"{question}.task")
         expected[question] = everything(task)
     result = answer(backend, HERE / "visual_question_toys.py", tmp_path)
