@@ -41,7 +41,7 @@ def trained():
     keras.utils.set_random_seed(0)
     task = VisualQuestionAnswerer.create(EXAMPLES, {"train": ""}, MODEL, encoder=ENCODER)
     task.run = task.fit(
-        EXAMPLES, EXAMPLES[::5], epochs=30, batch_size=6, learning_rate=0.01, verbose=0
+        EXAMPLES, EXAMPLES[::5], epochs=80, batch_size=6, learning_rate=0.01, verbose=0
     )
     return task
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -393,6 +394,11 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
 
     def _models(self) -> tuple[keras.Model, ...]:
         return (self.joined, self.answering, self.encoder)
+
+    @staticmethod
+    def readable(result: Any) -> str:
+        """Returns an answer as a line of JSON; `null` if the picture could not be read."""
+        return json.dumps(result and result._asdict(), ensure_ascii=False)
 
     @staticmethod
     def page(explanations: Sequence[Any], title: str) -> str:
