@@ -56,6 +56,10 @@ TASKS = {
         "Caption pictures: emoji by their names, or any captioned pictures of your own.",
         ("evaluate", "explain", "export", "fit", "predict", "quantize"),
     ),
+    "visual-questions": (
+        "Answer questions about pictures, and show where each word looked.",
+        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
+    ),
 }
 """Each task with what it does and its steps, as the commands have them."""
 EPILOG = """\

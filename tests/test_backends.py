@@ -253,6 +253,19 @@ def entailment():
     return config.build(), inputs
 
 
+def visual_questions():
+    """Two questions about each picture, one of them without a word."""
+    config = models.VisualQuestionsConfig(
+        11, 3, region_dim=4, grid=(2, 3), dim=D, num_heads=N, num_layers=1, intermediate_dim=F,
+        dropout=0.0, region_layers=1,
+    )  # fmt: skip
+    inputs = {
+        "regions": np.random.default_rng(4).normal(size=(2, 6, 4)).astype("float32"),
+        "question_ids": np.array([[[3, 1, 4], [1, 5, 0]], [[9, 2, 0], [0, 0, 0]]], "int32"),
+    }
+    return config.build(), inputs
+
+
 MODELS = {
     "translator": translator,
     "modern": modern,
@@ -264,6 +277,7 @@ MODELS = {
     "captions": captions,
     "bert": bert,
     "entailment": entailment,
+    "visual_questions": visual_questions,
 }
 
 

@@ -44,6 +44,7 @@ NAMED = {
         tasks.TextClassifier,
         tasks.TextGenerator,
         tasks.Translator,
+        tasks.VisualQuestionAnswerer,
     )
 }
 TASKS = {"captioning.md": tasks.Captioner}
@@ -60,6 +61,7 @@ SLOW = {
     "README.md", "answer_selection.md", "bert.md", "captioning.md", "conversation.md",
     "decoding.md", "entailment.md", "fine_tuning.md", "question_answering.md", "sentiment.md",
     "serving.md", "similarity.md", "speed.md", "text_generation.md", "translation.md",
+    "visual_questions.md",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from keras_attn.batches.pair_batches import PairBatches
 from keras_attn.batches.scored_pair_batches import ScoredPairBatches
 from keras_attn.batches.sentence_shards import Shard, ShardWriter, make_shard, open_shards
 from keras_attn.batches.text_windows import TextWindows, scoring_windows
+from keras_attn.batches.visual_question_batches import VisualQuestionBatches
 
 __all__ = [
     "AnswerBatches",
@@ -32,6 +33,7 @@ __all__ = [
     "TextBatches",
     "TextWindows",
     "TokenBatches",
+    "VisualQuestionBatches",
     "class_weights",
     "make_shard",
     "open_shards",

@@ -24,6 +24,7 @@ from keras_attn.tasks import (
     Tagger,
     TextClassifier,
     TextGenerator,
+    VisualQuestionAnswerer,
 )
 from keras_attn.version import __version__
 
@@ -69,6 +70,7 @@ def keras_attn_command(debug: bool) -> None:
 keras_attn_command.add_command(translation)
 for task in (
     TextGenerator, TextClassifier, Tagger, QuestionAnswerer, EntailmentClassifier,
+    VisualQuestionAnswerer,
 ):  # fmt: skip
     keras_attn_command.add_command(task_command(task))
 keras_attn_command.add_command(captioning)

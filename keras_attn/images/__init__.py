@@ -1,4 +1,4 @@
-"""Pictures and their captions from files, checked, and a cache of their features."""
+"""Pictures with captions or questions from files, checked, and a cache of their features."""
 
 from keras_attn.images.captioned_images import CaptionedImage, CaptionedImages
 from keras_attn.images.captions import (
@@ -12,6 +12,8 @@ from keras_attn.images.feature_cache import FeatureCache, encoder_fingerprint
 from keras_attn.images.feature_filling import CacheFill
 from keras_attn.images.image_problems import ImageProblem
 from keras_attn.images.loading import CheckedImages, check_images, load_image
+from keras_attn.images.picture_questions import PictureQuestion, PictureQuestions
+from keras_attn.images.question_readers import read_easy_vqa, read_question_table, read_vqa
 
 __all__ = [
     "CacheFill",
@@ -20,12 +22,17 @@ __all__ = [
     "CheckedImages",
     "FeatureCache",
     "ImageProblem",
+    "PictureQuestion",
+    "PictureQuestions",
     "check_images",
     "encoder_fingerprint",
     "load_image",
     "read_caption_csv",
     "read_coco_captions",
+    "read_easy_vqa",
     "read_flickr8k",
     "read_karpathy",
+    "read_question_table",
     "read_ucm_captions",
+    "read_vqa",
 ]

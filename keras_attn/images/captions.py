@@ -5,17 +5,15 @@ All of them look for the pictures, and tell all that is wrong with a data set at
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
 from keras_attn.images.captioned_images import CaptionChecks, CaptionedImages, CaptionReading
+from keras_attn.images.json_lists import lists_of, load_json
 from keras_attn.records.reading import LineReading, Location, find_file, open_lines
 from keras_attn.records.tables import Column, Table
 
@@ -74,7 +72,7 @@ def read_karpathy(
     >>> images[0].captions, images[0].id
     (('A dog runs .', 'A dog outside .'), '0')
     """
-    return _read_karpathy(_load_json(path), path, image_dir, split, checks)
+    return _read_karpathy(load_json(path), path, image_dir, split, checks)
 
 
 def read_coco_captions(
@@ -110,8 +108,8 @@ def read_coco_captions(
     >>> read_coco_captions(path, check_files=False)[0].captions
     ('a', 'b')
     """
-    data = _load_json(path)
-    pictures, annotations = _lists(path, data, "images", "annotations")
+    data = load_json(path)
+    pictures, annotations = lists_of(path, data, "images", "annotations")
     reading = CaptionReading(path, image_dir, **checks)
     captions: dict[Any, list[Any]] = {}
     names: list[tuple[Any, str]] = []
@@ -305,7 +303,7 @@ def read_ucm_captions(
     path = find_file(base, _UCM_FILES, gzipped=False)
     inner = [base / name for name in _UCM_FOLDERS if (base / name).is_dir()]
     image_dir = inner[0] if inner else base
-    data = _load_json(path)
+    data = load_json(path)
     if isinstance(data, dict):
         return _read_karpathy(data, path, image_dir, split, checks)
     return _read_entries(_entries(path, data), path, image_dir, split, checks)
@@ -318,7 +316,7 @@ def _read_karpathy(
     split: str | Sequence[str] | None,
     checks: CaptionChecks,
 ) -> CaptionedImages:
-    (pictures,) = _lists(path, data, "images")
+    (pictures,) = lists_of(path, data, "images")
     entries: list[Any] = []
     for entry in pictures:
         if isinstance(entry, dict):
@@ -401,31 +399,6 @@ def _lines(reading: CaptionReading, path: Location) -> Iterator[tuple[str, str]]
 def _take_over(lines: LineReading, reading: CaptionReading) -> None:
     for number, kind, what in lines.problems:
         reading.problem(f"line {number:,}", kind, what)
-
-
-def _load_json(path: Location) -> Any:
-    raw = Path(path).read_bytes()
-    try:
-        if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-        return json.loads(raw.decode("utf-8-sig"))
-    except (ValueError, RecursionError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(
-            f"{os.fspath(path)}: expected one whole JSON value in UTF-8. Received: {error}."
-        ) from error
-
-
-def _lists(path: Location, data: Any, *keys: str) -> list[list[Any]]:
-    """The lists under keys of a JSON object."""
-    if not isinstance(data, dict) or not all(isinstance(data.get(key), list) for key in keys):
-        what = f"a {type(data).__name__}"
-        if isinstance(data, dict):
-            what = f"one with the keys {', '.join(map(repr, data))[:200] or 'none'}"
-        raise ValueError(
-            f"{os.fspath(path)}: expected a JSON object with "
-            f"{' and '.join(f'a list {key!r}' for key in keys)}. Received: {what}."
-        )
-    return [data[key] for key in keys]
 
 
 def _entries(path: Location, data: Any) -> list[Any]:

@@ -66,13 +66,17 @@ def describe_image_problems(
 
 
 def refuse_image_problems(
-    where: str, expected: str, entries: int, problems: Sequence[ImageProblem]
+    where: str,
+    expected: str,
+    entries: int,
+    problems: Sequence[ImageProblem],
+    kinds: Mapping[str, str] = IMAGE_PROBLEMS,
 ) -> None:
     """Raises one error about all problems, if there are any."""
     if problems:
         bad = len({problem.where for problem in problems})
         raise ValueError(
             f"{where}: expected {expected}. Received: {bad:,} of {entries:,} that are not: "
-            f"{describe_image_problems(problems)}. Correct them, or leave them out with "
+            f"{describe_image_problems(problems, kinds)}. Correct them, or leave them out with "
             "on_error='skip' (--on-error skip)."
         )

@@ -47,6 +47,12 @@ from keras_attn.metrics.masked_words import (
 )
 from keras_attn.metrics.ranking import RankingReport, ranks_of, score_ranking, score_ranks
 from keras_attn.metrics.tokens import MaskedAccuracy, Perplexity
+from keras_attn.metrics.visual_questions import (
+    agreement,
+    attention_share,
+    majority_answers,
+    visual_question_scores,
+)
 
 __all__ = [
     "AnswerReport",
@@ -61,9 +67,11 @@ __all__ = [
     "Perplexity",
     "RankingReport",
     "TaggingReport",
+    "agreement",
     "answer_f1",
     "answer_scores",
     "answer_words",
+    "attention_share",
     "average_ranks",
     "bigram_accuracy",
     "caption_scores",
@@ -77,6 +85,7 @@ __all__ = [
     "evaluate_scores",
     "fit_temperature",
     "is_bio",
+    "majority_answers",
     "nearest_answers",
     "normalized_answer",
     "pearson",
@@ -90,4 +99,5 @@ __all__ = [
     "spearman",
     "tokenize_captions",
     "unigram_accuracy",
+    "visual_question_scores",
 ]

@@ -25,6 +25,7 @@ from keras_attn.models.roles import (
     LANGUAGE_MODELS,
     PAIR_CLASSIFIERS,
     TEXT_CLASSIFIERS,
+    VISUAL_QUESTION_MODELS,
 )
 from keras_attn.models.sentence_encoder import paired_encoder, sentence_encoder
 from keras_attn.models.sequence_decoder import SequenceDecoder
@@ -35,6 +36,11 @@ from keras_attn.models.token_decoder import TokenDecoder
 from keras_attn.models.transformer import TransformerEncoderDecoderConfig
 from keras_attn.models.transformer_captioner import TransformerCaptionerConfig
 from keras_attn.models.transformer_classifier import TransformerClassifierConfig
+from keras_attn.models.visual_questions import (
+    ConcatenatedQuestionsConfig,
+    VisualQuestionsConfig,
+    picture_questions,
+)
 
 __all__ = [
     "CAPTIONERS",
@@ -45,10 +51,12 @@ __all__ = [
     "LANGUAGE_MODELS",
     "PAIR_CLASSIFIERS",
     "TEXT_CLASSIFIERS",
+    "VISUAL_QUESTION_MODELS",
     "BagClassifierConfig",
     "BertClassifierConfig",
     "BertConfig",
     "CaptionDecoder",
+    "ConcatenatedQuestionsConfig",
     "EntailmentConfig",
     "GptConfig",
     "ImageEncoder",
@@ -64,6 +72,7 @@ __all__ = [
     "TransformerCaptionerConfig",
     "TransformerClassifierConfig",
     "TransformerEncoderDecoderConfig",
+    "VisualQuestionsConfig",
     "applications_encoder",
     "classifier_kind",
     "embedding_and_rest",
@@ -74,6 +83,7 @@ __all__ = [
     "packed_transformer",
     "paired_encoder",
     "patch_encoder",
+    "picture_questions",
     "sentence_encoder",
     "small_cnn_encoder",
     "with_heads",

@@ -16,3 +16,5 @@ CAPTIONERS = Kinds("model", "soft-attention", "architecture of the decoder")
 """Models from the regions of a picture and the ids of its caption to the logits of the next ids."""
 CONVERSATION_MODELS = Kinds("model", "transformer", "architecture of the conversation model")
 """Models that answer the turns so far: encoder-decoders, and decoders that read both in one row."""
+VISUAL_QUESTION_MODELS = Kinds("model", "cross-attention", "architecture of the model")
+"""Models from the regions of a picture and the ids of questions to the logits of the answers."""

@@ -107,6 +107,14 @@ from keras_attn.tasks.translation.settings import (
     TranslationUse,
 )
 from keras_attn.tasks.translation.translator import Translator
+from keras_attn.tasks.visual_questions.answerer import VisualQuestionAnswerer
+from keras_attn.tasks.visual_questions.predictions import VisualAnswer, VisualExplanation
+from keras_attn.tasks.visual_questions.settings import (
+    VisualQuestionsData,
+    VisualQuestionsTest,
+    VisualQuestionsTraining,
+    VisualQuestionsUse,
+)
 
 __all__ = [
     "Alignment",
@@ -194,6 +202,13 @@ __all__ = [
     "TranslationTraining",
     "TranslationUse",
     "Translator",
+    "VisualAnswer",
+    "VisualExplanation",
+    "VisualQuestionAnswerer",
+    "VisualQuestionsData",
+    "VisualQuestionsTest",
+    "VisualQuestionsTraining",
+    "VisualQuestionsUse",
     "caption_view",
     "classification_view",
     "deletion_curve",

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -12,6 +12,7 @@ from keras import ops
 from keras_attn.explain.alignment import END, Alignment
 from keras_attn.generation import CompiledFunction, Generation, beam_search
 from keras_attn.models import CaptionDecoder, ImageEncoder
+from keras_attn.tasks.region_function import RegionFunction, padded_rows, row_batches
 from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
 
@@ -123,19 +124,12 @@ class CaptionSearch:
         self.layers = CaptionDecoder(captioner)
         self.tokenizer = tokenizer
         self.max_length = max_length
-        self._encode = CompiledFunction(
-            lambda images, length: self.encode(images), encoder, dtype="uint8", rank=4
-        )
+        self._encoding = RegionFunction(encoder)
         self._compiled: dict[tuple, CompiledFunction] = {}
 
     def regions(self, images: Any, batch_size: int) -> np.ndarray:
         """Returns float32 regions `(n, R, D)` of pictures of the encoder's size, uint8."""
-        found = []
-        for rows in _batches(images, batch_size):
-            found.append(self._encode(_padded(rows, batch_size), 1)[: len(rows)])
-        if not found:
-            return np.zeros((0, self.encoder.num_regions, self.encoder.region_dim), "float32")
-        return np.concatenate(found)
+        return self._encoding(images, batch_size)
 
     def best(
         self, regions: np.ndarray, beams: int, alpha: float, batch_size: int
@@ -143,8 +137,8 @@ class CaptionSearch:
         """Returns the ids of the best caption of each picture, the end included."""
         run = self._compile((beams, alpha), self.search, beams, alpha)
         results = []
-        for rows in _batches(regions, batch_size):
-            found = run(_padded(rows, batch_size), self.max_length)
+        for rows in row_batches(regions, batch_size):
+            found = run(padded_rows(rows, batch_size), self.max_length)
             for r in range(len(rows)):
                 results.append(found.tokens[r, 0, : found.lengths[r, 0]].tolist())
         return results
@@ -155,8 +149,8 @@ class CaptionSearch:
         """Returns the `count` best captions of each picture."""
         run = self._compile((beams, alpha, count), self.search_and_align, beams, alpha, count)
         results = []
-        for rows in _batches(regions, batch_size):
-            found, weights = run(_padded(rows, batch_size), self.max_length)
+        for rows in row_batches(regions, batch_size):
+            found, weights = run(padded_rows(rows, batch_size), self.max_length)
             for r in range(len(rows)):
                 row = Generation(*(part[r] for part in found))
                 results.append(self._readable(row, weights[r]))
@@ -193,8 +187,7 @@ class CaptionSearch:
 
     def encode(self, images: Tensor) -> Tensor:
         """Returns float32 regions `(B, R, D)` of pictures of the encoder's size."""
-        images = ops.reshape(images, (-1, *self.encoder.image_size, 3))
-        return ops.cast(self.encoder(images, training=False), "float32")
+        return self._encoding.encode(images)
 
     def search(
         self, regions: Tensor, max_length: Any, beams: int, alpha: float, count: int = 1
@@ -235,16 +228,3 @@ class CaptionSearch:
             pad_id=tokenizer.pad_id,
             suppressed_ids=(tokenizer.pad_id, tokenizer.start_id),
         )
-
-
-def _batches(rows: Any, batch_size: int) -> Iterator[np.ndarray]:
-    """Yields arrays of at most so many rows of an array or a list of arrays."""
-    for start in range(0, len(rows), batch_size):
-        yield np.asarray(rows[start : start + batch_size])
-
-
-def _padded(rows: np.ndarray, batch_size: int) -> np.ndarray:
-    """On JAX, which compiles for each shape, always so many rows."""
-    if keras.backend.backend() != "jax" or len(rows) == batch_size:
-        return rows
-    return np.concatenate([rows, np.zeros((batch_size - len(rows), *rows.shape[1:]), rows.dtype)])

@@ -94,6 +94,24 @@ def decode_picture(tf: Any, raw: Any, size: tuple[int, int]) -> Any:
     return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), "uint8")
 
 
+def decode_pictures(tf: Any, image: Any, size: tuple[int, int]) -> Any:
+    """Makes uint8 `(B, rows, columns, 3)` of the bytes of pictures, see `decode_picture`.
+
+    Args:
+        tf: The module `tensorflow`.
+        image: Strings `(B,)`.
+        size: Rows and columns to which they are resized.
+
+    Returns:
+        A uint8 tensor.
+    """
+    return tf.map_fn(
+        lambda raw: decode_picture(tf, raw, size),
+        image,
+        fn_output_signature=tf.TensorSpec((*size, 3), "uint8"),
+    )
+
+
 def graph_functions(
     search: CaptionSearch, tf: Any, beams: int, alpha: float, count: int
 ) -> tuple[dict[str, Callable], list[Any]]:
@@ -113,12 +131,7 @@ def graph_functions(
     size, grid = search.encoder.image_size, search.encoder.grid
 
     def read(image):
-        pixels = tf.map_fn(
-            lambda raw: decode_picture(tf, raw, size),
-            image,
-            fn_output_signature=tf.TensorSpec((*size, 3), "uint8"),
-        )
-        return search.encode(pixels)
+        return search.encode(decode_pictures(tf, image, size))
 
     def serve(image):
         found = search.search(read(image), search.max_length, beams, alpha)
@@ -141,13 +154,40 @@ def graph_functions(
     return {"serving_default": serve, "details": details}, [tokenizer]
 
 
+def decoded_pictures(files: Sequence[bytes], size: tuple[int, int]) -> np.ndarray:
+    """Decodes pictures as the SavedModel does, and compares that with Pillow.
+
+    Args:
+        files: The bytes of pictures.
+        size: Rows and columns to which they are resized.
+
+    Returns:
+        uint8 `(n, rows, columns, 3)`.
+
+    Raises:
+        RuntimeError: If a picture differs from Pillow's by more than `PIXEL_TOLERANCE`.
+    """
+    import tensorflow as tf
+
+    pixels = np.stack([decode_picture(tf, raw, size) for raw in files])
+    for raw, found in zip(files, pixels, strict=True):
+        kind = "png" if raw.startswith(b"\x89PNG") else "jpeg"
+        pillow = load_image(raw, size).astype("int32")
+        difference = int(np.abs(found.astype("int32") - pillow).max())
+        if difference > PIXEL_TOLERANCE[kind]:
+            raise RuntimeError(
+                f"TensorFlow decodes a {kind} picture to other pixels than Pillow. Expected: a "
+                f"difference of {PIXEL_TOLERANCE[kind]} of 255 at most. Received: {difference}."
+            )
+    return pixels
+
+
 def expected_outputs(
     search: CaptionSearch, files: Sequence[bytes], beams: int, alpha: float, count: int
 ) -> dict[str, dict[str, Any]]:
     """Returns what the SavedModel must give for pictures, by signature and output.
 
-    Decoding is compared with Pillow's, within `PIXEL_TOLERANCE`. The captions are those of the
-    pixels that the graph has.
+    The captions are those of the pixels that the graph has, see `decoded_pictures`.
 
     Args:
         search: Searches the captions.
@@ -159,19 +199,7 @@ def expected_outputs(
     Raises:
         RuntimeError: If a picture is decoded to something else than by Pillow.
     """
-    import tensorflow as tf
-
-    size = search.encoder.image_size
-    pixels = np.stack([decode_picture(tf, raw, size) for raw in files])
-    for raw, found in zip(files, pixels, strict=True):
-        kind = "png" if raw.startswith(b"\x89PNG") else "jpeg"
-        pillow = load_image(raw, size).astype("int32")
-        difference = int(np.abs(found.astype("int32") - pillow).max())
-        if difference > PIXEL_TOLERANCE[kind]:
-            raise RuntimeError(
-                f"TensorFlow decodes a {kind} picture to other pixels than Pillow. Expected: a "
-                f"difference of {PIXEL_TOLERANCE[kind]} of 255 at most. Received: {difference}."
-            )
+    pixels = decoded_pictures(files, search.encoder.image_size)
     regions = search.regions(pixels, len(pixels))
     best = search.best(regions, beams, alpha, len(pixels))
     n_best = search.n_best(regions, beams, alpha, count, len(pixels))

@@ -10,6 +10,25 @@ import keras
 from keras_attn.tasks.entailment.predictions import classify_and_align
 
 
+def ids_and_words(tf: Any, tokenizer: Any, text: Any, most: int) -> tuple[Any, Any]:
+    """Reads texts as TensorFlow ops.
+
+    Args:
+        tf: The module `tensorflow`.
+        tokenizer: The graph of a `WordTokenizer`.
+        text: Strings `(B,)`.
+        most: Largest number of words of a text; the rest is not read.
+
+    Returns:
+        Ids and words `(B, S)`, padded with 0 and `""`, S at least 1.
+    """
+    pad = tokenizer.pad_id
+    ids = tf.cast(tokenizer.encode_start(text, most).to_tensor(pad), tf.int32)
+    words = tokenizer.words(text)[:, :most].to_tensor("")
+    missing = [[0, 0], [0, tf.maximum(0, 1 - tf.shape(ids)[1])]]
+    return tf.pad(ids, missing, constant_values=pad), tf.pad(words, missing)
+
+
 def graph_function(classifier: Any, tf: Any) -> tuple[Callable, Any]:
     """Makes the function from two texts to their class and the alignment of their words.
 
@@ -23,18 +42,11 @@ def graph_function(classifier: Any, tf: Any) -> tuple[Callable, Any]:
     """
     tokenizer = classifier.tokenizer.to_graph()
     names = tf.constant(list(classifier.class_names))
-    most, pad = classifier.max_length, tokenizer.pad_id
-
-    def read(text):
-        """Ids and words `(B, S)`, S at least 1."""
-        ids = tf.cast(tokenizer.encode_start(text, most).to_tensor(pad), tf.int32)
-        words = tokenizer.words(text)[:, :most].to_tensor("")
-        missing = [[0, 0], [0, tf.maximum(0, 1 - tf.shape(ids)[1])]]
-        return tf.pad(ids, missing, constant_values=pad), tf.pad(words, missing)
+    most = classifier.max_length
 
     def serve(premise, hypothesis):
-        premise_ids, premise_words = read(premise)
-        hypothesis_ids, hypothesis_words = read(hypothesis)
+        premise_ids, premise_words = ids_and_words(tf, tokenizer, premise, most)
+        hypothesis_ids, hypothesis_words = ids_and_words(tf, tokenizer, hypothesis, most)
         logits, *weights = classify_and_align(classifier.model, premise_ids, hypothesis_ids)
         probabilities = keras.ops.softmax(logits / classifier.temperature)
         outputs = {

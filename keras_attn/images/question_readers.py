@@ -1,0 +1,233 @@
+"""Readers of questions about pictures: easy-VQA, VQA v2, and tables."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Unpack
+
+from keras_attn.images.json_lists import lists_of, load_json
+from keras_attn.images.picture_questions import (
+    PictureQuestions,
+    QuestionChecks,
+    QuestionReading,
+)
+from keras_attn.records.reading import LineReading, Location, find_file, open_lines
+from keras_attn.records.tables import Column, Table
+
+COCO_NAME = "COCO_{split}_{id:012d}.jpg"
+"""Name of a picture of COCO, of which VQA v2 has the ids."""
+
+
+def read_question_table(
+    path: Location,
+    image: Column = "image",
+    question: Column = "question",
+    answer: Column = "answer",
+    kind: Column | None = None,
+    image_dir: Location | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    **checks: Unpack[QuestionChecks],
+) -> PictureQuestions:
+    r"""Reads a table with a picture, a question and an answer in each row.
+
+    Cells may be quoted, as in `read_labelled`, but not in tables with tabs.
+
+    Args:
+        path: The table, plain or gzipped.
+        image: Name of the column of the pictures, or its number (from 0). Its cells are paths,
+            within `image_dir` unless they are absolute.
+        question: Name or number of the column of the questions.
+        answer: Name or number of the column of the answers.
+        kind: Name or number of a column that says what kind of question it is. None: there is none.
+        image_dir: Folder of the pictures. Default: that of the table.
+        delimiter: The one character between cells. Default: a tab in `*.tsv`, else a comma.
+        header: Whether the first row names the columns. Default: True where a column is given by
+            its name.
+        **checks: What all readers of questions have.
+            `on_error`: `"error"` (default): lines without a question about a whole picture are a
+            ValueError, one for all of them, that names each line and its picture. `"skip"`: they
+            are left out, and listed in the `problems` of what is returned.
+            `check_pictures`: Whether each picture is read, to find the broken ones (default True).
+
+    Returns:
+        A `PictureQuestions`: a sequence of `PictureQuestion` with `problems`, `answer_counts` and
+        `summary()`.
+
+    Raises:
+        OSError: The table or the folder is not there or cannot be read.
+        ValueError: As said; also rows with another number of cells, no such column, and a quotation
+            mark that is never closed.
+
+    Example:
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "questions.csv")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("image,question,answer\n1.png,Is it a cat?,yes\n")
+    >>> read_question_table(path, check_pictures=False)[0].question
+    'Is it a cat?'
+    >>> try:
+    ...     read_question_table(path)
+    ... except ValueError as error:
+    ...     "line 2, 1.png: there is no such file" in str(error)
+    True
+    """
+    if delimiter is None:
+        tabs = os.fspath(path).lower().removesuffix(".gz").endswith(".tsv")
+        delimiter = "\t" if tabs else ","
+    columns = {"image": image, "question": question, "answer": answer}
+    if kind is not None:
+        columns["kind"] = kind
+    table = Table(columns, delimiter, delimiter != "\t", header)
+    reading = QuestionReading(path, image_dir, **checks)
+    rows = LineReading(reading.where)
+    with open_lines(path) as lines:
+        for number, cells in table.cells(rows, lines):
+            if None not in cells.values():
+                found = (cells["image"], cells["question"], cells["answer"])
+                reading.add(f"line {number:,}", *found, kind=cells.get("kind", "").strip())
+    for number, problem, what in rows.problems:
+        reading.entries += 1
+        reading.problem(f"line {number:,}", problem, what)
+    return reading.finish()
+
+
+def read_easy_vqa(path: Location, **checks: Unpack[QuestionChecks]) -> PictureQuestions:
+    """Reads a side of easy-VQA, drawn shapes with questions of one answer each.
+
+    The data are files of the package `easy-vqa` on PyPI: `easy_vqa/data/train` and
+    `easy_vqa/data/test` have `questions.json`, a list of `[question, answer, number of the
+    picture]`, and the pictures `images/NUMBER.png`.
+
+    References:
+        - [easy-VQA](https://github.com/vzhou842/easy-VQA): 5,000 pictures, 48,248 questions, 13
+          answers.
+
+    Args:
+        path: The folder of a side, or its `questions.json`.
+        **checks: As in `read_question_table`.
+
+    Returns:
+        A `PictureQuestions`.
+
+    Raises:
+        OSError: The folder or a file is not there or cannot be read.
+        ValueError: The JSON is broken or has another layout; lines as in `read_question_table`.
+
+    Example:
+
+    >>> import json, os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with open(os.path.join(folder, "questions.json"), "w") as file:
+    ...     json.dump([["what color is the shape?", "blue", 0]], file)
+    >>> read_easy_vqa(folder, check_pictures=False)[0].answer
+    'blue'
+    """
+    path = Path(path)
+    if path.is_dir():
+        path = find_file(path, ("questions.json",), gzipped=False)
+    data = load_json(path)
+    if not isinstance(data, list):
+        raise ValueError(
+            f"{path}: expected a JSON list of [question, answer, number of the picture]. Received: "
+            f"a {type(data).__name__}."
+        )
+    reading = QuestionReading(path, path.parent / "images", **checks)
+    for number, entry in enumerate(data, start=1):
+        where = f"entry {number:,}"
+        if not isinstance(entry, list) or len(entry) != 3 or type(entry[2]) is not int:
+            reading.entries += 1
+            reading.problem(where, "type", f"no [question, answer, number] in {entry!r:.80}")
+            continue
+        reading.add(where, f"{entry[2]}.png", entry[0], entry[1])
+    return reading.finish()
+
+
+def read_vqa(
+    questions: Location,
+    annotations: Location,
+    image_dir: Location | None = None,
+    image_name: str = COCO_NAME,
+    **checks: Unpack[QuestionChecks],
+) -> PictureQuestions:
+    """Reads VQA v2, or other data in its two JSON files.
+
+    `questions` has a list `questions` of `{"question_id", "image_id", "question"}`, `annotations` a
+    list `annotations` of `{"question_id", "multiple_choice_answer", "answers", "answer_type"}`. The
+    answer to learn is the commonest one, `multiple_choice_answer`; `answers` are those of ten
+    people, by which an answer is scored; the `kind` is `answer_type`: yes/no, number or other.
+
+    References:
+        - [Goyal et al., 2017](https://arxiv.org/abs/1612.00837): Making the V in VQA matter.
+
+    Args:
+        questions: Such as `v2_OpenEnded_mscoco_train2014_questions.json`, plain or gzipped.
+        annotations: Such as `v2_mscoco_train2014_annotations.json`.
+        image_dir: Folder of the pictures. Default: that of `questions`.
+        image_name: File name of a picture, with `{id}` for its id and `{split}` for the
+            `data_subtype` of `questions`, such as `train2014`.
+        **checks: As in `read_question_table`.
+
+    Returns:
+        A `PictureQuestions`.
+
+    Raises:
+        OSError: The folder or a file is not there or cannot be read.
+        ValueError: The JSON is broken or has another layout, `image_name` has other fields; also
+            questions without an annotation, and entries as in `read_question_table`.
+
+    Example:
+
+    >>> import json, os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> files = [os.path.join(folder, name) for name in ("questions.json", "annotations.json")]
+    >>> asked = {"question_id": 7, "image_id": 9, "question": "Is it a cat?"}
+    >>> answered = {"question_id": 7, "multiple_choice_answer": "yes", "answers": []}
+    >>> with open(files[0], "w") as file:
+    ...     json.dump({"data_subtype": "val2014", "questions": [asked]}, file)
+    >>> with open(files[1], "w") as file:
+    ...     json.dump({"annotations": [answered]}, file)
+    >>> os.path.basename(read_vqa(*files, check_pictures=False)[0].picture)
+    'COCO_val2014_000000000009.jpg'
+    """
+    data, answered = load_json(questions), load_json(annotations)
+    (asked,) = lists_of(questions, data, "questions")
+    (found,) = lists_of(annotations, answered, "annotations")
+    reading = QuestionReading(questions, image_dir, **checks)
+    answers = {a["question_id"]: a for a in found if isinstance(a, dict) and "question_id" in a}
+    split = str(data.get("data_subtype", ""))
+    for number, entry in enumerate(asked, start=1):
+        where = f"entry {number:,}"
+        entry = entry if isinstance(entry, dict) else {}
+        missing = [key for key in ("question_id", "image_id", "question") if key not in entry]
+        if missing:
+            reading.entries += 1
+            reading.problem(where, "keys", f"no {missing[0]!r}")
+            continue
+        where += f" (question {entry['question_id']})"
+        annotation = answers.get(entry["question_id"])
+        if annotation is None:
+            reading.entries += 1
+            reading.problem(where, "unknown", f"it has no annotation in {os.fspath(annotations)}")
+            continue
+        reading.add(
+            where,
+            _picture_name(image_name, entry["image_id"], split),
+            entry["question"],
+            annotation.get("multiple_choice_answer"),
+            [str(a["answer"]) for a in annotation.get("answers", ()) if "answer" in a],
+            str(annotation.get("answer_type", "")),
+        )
+    return reading.finish()
+
+
+def _picture_name(image_name: str, number: Any, split: str) -> str:
+    try:
+        return image_name.format(id=number, split=split)
+    except (KeyError, IndexError, ValueError) as error:
+        raise ValueError(
+            "Expected `image_name` to be a file name with {id}, and perhaps {split}. Received: "
+            f"{image_name!r} for the id {number!r} ({error!r})."
+        ) from error

@@ -1,0 +1,162 @@
+"""Scores of answers to questions about pictures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+_AGREE = 3  # people who must agree with an answer that is wholly right
+
+
+def agreement(answer: str, answers: Sequence[str]) -> float:
+    """Scores an answer by those of several people, as VQA does (Antol et al., 2015).
+
+        score = mean over the people i of  min(1, number of others than i who say so / 3)
+
+    The official evaluation also removes articles and punctuation, and writes numbers as digits;
+    here answers are compared as they are, but for case.
+
+    Args:
+        answer: The answer.
+        answers: Those of people, at least one.
+
+    Returns:
+        0 to 1.
+
+    Raises:
+        ValueError: If there are no answers.
+
+    Example:
+
+    >>> people = ["red"] * 3 + ["pink"] * 7
+    >>> round(agreement("red", people), 4), agreement("pink", people), agreement("blue", people)
+    (0.9, 1.0, 0.0)
+    """
+    if not answers:
+        raise ValueError("Expected the answers of people. Received: none.")
+    same = [other.lower() == answer.lower() for other in answers]
+    scores = [min(1.0, (sum(same) - own) / _AGREE) for own in same]
+    return sum(scores) / len(scores)
+
+
+def visual_question_scores(
+    said: Sequence[str],
+    expected: Sequence[str],
+    answers: Sequence[Sequence[str]] = (),
+    kinds: Sequence[str] = (),
+) -> dict[str, float]:
+    """Measures answers.
+
+    Args:
+        said: An answer to each question.
+        expected: The right ones.
+        answers: Those of several people to each question, if the data have them.
+        kinds: What kind of question each is, or `""`.
+
+    Returns:
+        `accuracy`: share of the answers that are right; `vqa_accuracy`: mean of `agreement`, if
+        each question has the answers of people; and of each kind `accuracy of KIND`.
+
+    Raises:
+        ValueError: If there are no questions, or the lengths differ.
+
+    Example:
+
+    >>> visual_question_scores(["yes", "red"], ["yes", "blue"], kinds=["yes/no", "color"])
+    {'accuracy': 0.5, 'accuracy of color': 0.0, 'accuracy of yes/no': 1.0}
+    """
+    lengths = {len(said), len(expected), len(answers) or len(said), len(kinds) or len(said)}
+    if len(lengths) != 1 or not said:
+        raise ValueError(
+            "Expected as many answers as questions, and at least one. Received: "
+            f"{len(said)} answers, {len(expected)} that are right, {len(answers)} of people, "
+            f"{len(kinds)} kinds."
+        )
+    right = [a == b for a, b in zip(said, expected, strict=True)]
+    found = {"accuracy": sum(right) / len(right)}
+    if answers and all(answers):
+        pairs = zip(said, answers, strict=True)
+        found["vqa_accuracy"] = sum(agreement(a, people) for a, people in pairs) / len(said)
+    for kind, count in sorted(Counter(kinds).items()):
+        if kind:
+            hits = sum(r for r, k in zip(right, kinds, strict=True) if k == kind)
+            found[f"accuracy of {kind}"] = hits / count
+    return found
+
+
+def majority_answers(
+    train: Sequence[tuple[str, str]], questions: Sequence[str]
+) -> list[str]:  # fmt: skip
+    """Answers questions without their pictures, by the commonest answer to each in training.
+
+    A question that is not there gets the commonest answer of all; of equally common ones, the
+    first by its letters.
+
+    Args:
+        train: (question, answer) pairs.
+        questions: The questions.
+
+    Returns:
+        An answer to each.
+
+    Raises:
+        ValueError: If there are no pairs.
+
+    Example:
+
+    >>> train = [("a cat?", "yes"), ("a cat?", "yes"), ("a cat?", "no"), ("a dog?", "no")]
+    >>> majority_answers(train, ["a cat?", "a dog?", "a bird?"])
+    ['yes', 'no', 'no']
+    """
+    if not train:
+        raise ValueError("Expected (question, answer) pairs. Received: none.")
+    counts: dict[str, Counter[str]] = {}
+    for question, answer in train:
+        counts.setdefault(question, Counter())[answer] += 1
+    every = Counter(answer for _, answer in train)
+    best = {q: min(c, key=lambda a: (-c[a], a)) for q, c in counts.items()}
+    common = min(every, key=lambda a: (-every[a], a))
+    return [best.get(question, common) for question in questions]
+
+
+def attention_share(
+    weights: np.ndarray, box: tuple[int, int, int, int], image_size: tuple[int, int]
+) -> tuple[float, float]:
+    """Returns the share of a map's attention that is on an object, and that of uniform attention.
+
+        share = sum of the weights of the regions that the object's box touches / sum of all
+
+    Args:
+        weights: Map `(rows, columns)`, of regions that cover the picture.
+        box: First row and column of the object, and those behind its last ones, in pixels.
+        image_size: Rows and columns of the picture.
+
+    Returns:
+        Two numbers from 0 to 1.
+
+    Raises:
+        ValueError: If the box is empty or the map is no table.
+
+    Example:
+
+    >>> weights = np.array([[0.7, 0.1], [0.1, 0.1]])
+    >>> [round(share, 2) for share in attention_share(weights, (1, 1, 4, 6), (8, 8))]
+    [0.8, 0.5]
+    """
+    weights = np.asarray(weights, "float64")
+    top, left, bottom, right = box
+    if weights.ndim != 2 or top >= bottom or left >= right:
+        raise ValueError(
+            "Expected a map (rows, columns) and a box with pixels. Received: shape "
+            f"{weights.shape} and {box}."
+        )
+    touched = []
+    for count, size, first, behind in zip(
+        weights.shape, image_size, (top, left), (bottom, right), strict=True
+    ):
+        edges = np.arange(count + 1) * size / count
+        touched.append((edges[:-1] < behind) & (edges[1:] > first))
+    on = np.outer(*touched)
+    return float(weights[on].sum() / weights.sum()), float(on.mean())

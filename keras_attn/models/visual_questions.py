@@ -1,0 +1,314 @@
+"""Models that answer questions about pictures."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_attn.layers import (
+    DecoderBlock,
+    Dropout,
+    GridPositionalEncoding,
+    LearnedPositionalEncoding,
+    PositionalEncoding,
+    RecurrentEncoder,
+    TransformerEncoder,
+)
+from keras_attn.models.classifier_parts import make_embedding, make_pooling
+from keras_attn.models.image_encoder import ImageEncoder
+from keras_attn.models.question_rows import QuestionRows, same_question
+from keras_attn.models.roles import VISUAL_QUESTION_MODELS
+from keras_attn.models.transformer_captioner import REGION_POSITIONS
+from keras_attn.settings import Settings, setting, size
+
+Tensor = Any
+
+QUESTION_ENCODERS = ("transformer", "rnn")
+
+
+@dataclass(frozen=True)
+class QuestionConfig(Settings):
+    """Settings of the encoder of the questions, which all these models have.
+
+    Args:
+        vocabulary_size: Number of words; id 0 is padding.
+        num_classes: Number C of answers.
+        region_dim: Width Dr of a region: `region_dim` of the `ImageEncoder`.
+        grid: Rows and columns of the regions: `grid` of the `ImageEncoder`.
+        question_encoder: `"transformer"`, or `"rnn"`: an LSTM in both directions.
+        question_layers: Number of its layers.
+        dim: Width D of the words.
+        num_heads: Number of attention heads, also of the Transformer of the question.
+        dropout: Dropout of embeddings, sublayers and the output.
+    """
+
+    vocabulary_size: int = size("number of words")
+    num_classes: int = size("number of answers")
+    region_dim: int = size("width of a region")
+    grid: tuple[int, int] | None = size("rows and columns of the regions", default=None, kind=tuple)
+    question_encoder: str = setting(
+        "transformer", "encoder of the question", choices=QUESTION_ENCODERS
+    )
+    question_layers: int = setting(1, "layers of the encoder of the question", at_least=1)
+    dim: int = setting(128, "width of the model", at_least=2)
+    num_heads: int = setting(4, "number of attention heads", at_least=1)
+    dropout: float = setting(
+        0.1, "dropout of embeddings, sublayers and the output", at_least=0, below=1
+    )
+
+    def __post_init__(self):
+        if isinstance(self.grid, list):  # as JSON has it
+            object.__setattr__(self, "grid", tuple(self.grid))
+        super().__post_init__()
+        if self.dim % self.num_heads or self.dim % 2:
+            raise ValueError(
+                "`dim` must be even and divisible by `num_heads`. Received: "
+                f"dim={self.dim}, num_heads={self.num_heads}."
+            )
+        if self.grid is not None and (
+            len(self.grid) != 2 or not all(type(n) is int and n > 0 for n in self.grid)
+        ):
+            raise ValueError(
+                f"`grid` must be positive numbers of rows and columns. Received: {self.grid!r}."
+            )
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether the model has loops over time."""
+        return self.question_encoder == "rnn"
+
+    def inputs(self) -> dict[str, Tensor]:
+        """Returns the symbolic inputs `regions` `(B, R, Dr)` and `question_ids` `(B, Q, T)`.
+
+        Raises:
+            ValueError: If there is no `grid`.
+        """
+        if self.grid is None:
+            raise ValueError("Expected the `grid` of the encoder of the pictures. Received: None.")
+        count = self.grid[0] * self.grid[1]
+        return {
+            "regions": keras.Input((count, self.region_dim), name="regions"),
+            "question_ids": keras.Input((None, None), dtype="int32", name="question_ids"),
+        }
+
+    def read(self, ids: Tensor, own: dict[str, Any]) -> Tensor:
+        """Returns the states `(B Q, T, D)` of the words of ids `(B Q, T)`."""
+        mask = ops.not_equal(ids, 0)
+        x = make_embedding(self.vocabulary_size, self.dim, own["dtype"])(ids)
+        if self.question_encoder == "rnn":
+            x = Dropout(self.dropout, name="embedding_dropout", **own)(x)
+            encoder = RecurrentEncoder(
+                self.dim // 2, num_layers=self.question_layers, cell="lstm", name="question", **own
+            )
+        else:
+            x = PositionalEncoding(name="positions", **own)(x)
+            x = Dropout(self.dropout, name="embedding_dropout", **own)(x)
+            encoder = TransformerEncoder(
+                self.question_layers,
+                self.num_heads,
+                intermediate_dim=2 * self.dim,
+                dropout=self.dropout,
+                name="question",
+                **own,
+            )
+        return encoder(x, padding_mask=mask)
+
+
+@VISUAL_QUESTION_MODELS.register("cross-attention")
+@dataclass(frozen=True)
+class VisualQuestionsConfig(QuestionConfig):
+    """Settings of a model in which each word of a question attends to the regions of a picture.
+
+        memory = norm(regions Wr + br + positions of the regions)       (B, R, D)
+        words  = question encoder(embed(question_ids))                  (Q, T, D) of a picture
+        words  = block_i(words, memory), i = 1 ... num_layers           self-attention within the
+                 question, cross-attention to the memory, feed-forward; pre-norm
+        logits = dropout(pool(norm(words))) W + b                       (Q, C)
+
+    The blocks are those of the decoder of Vaswani et al., 2017, without its causal mask, as in the
+    cross-modality encoder of Tan and Bansal, 2019 (LXMERT). Each word has an attention of its own
+    in each block and head. A picture may have several questions: its memory, and the keys and
+    values of it, are computed once. Questions do not see each other. Padding is id 0; a question
+    without a word gets the answer of zeros.
+
+    Args:
+        vocabulary_size: See `QuestionConfig`, and so `num_classes`, `region_dim`, `grid`,
+            `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
+        num_layers: Number of blocks with cross-attention.
+        intermediate_dim: Width of the hidden layer of the feed-forward networks.
+        attention_dropout: Dropout of the attention weights of the blocks.
+        region_positions: What tells where a region is: `"sinusoidal"` (of rows and columns),
+            `"learned"` or `"none"`.
+        region_layers: Number of Transformer blocks over the regions, in which they attend to each
+            other before they are read.
+        pooling: How the words become one vector: `"attention"`, `"average"` or `"max"`.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range.
+
+    Example:
+
+    >>> config = VisualQuestionsConfig(50, 3, region_dim=6, grid=(2, 2), dim=8, num_heads=2)
+    >>> inputs = {"regions": ops.ones((1, 4, 6)), "question_ids": ops.array([[[5, 6], [7, 0]]])}
+    >>> tuple(config.build()(inputs).shape)
+    (1, 2, 3)
+    """
+
+    num_layers: int = setting(2, "blocks with attention to the picture", at_least=1)
+    intermediate_dim: int = setting(256, "hidden width of the feed-forward networks", at_least=1)
+    attention_dropout: float = setting(0.0, "dropout of the attention weights", at_least=0, below=1)
+    region_positions: str = setting(
+        "sinusoidal", "what tells where a region is", choices=REGION_POSITIONS
+    )
+    region_layers: int = setting(0, "Transformer blocks over the regions", at_least=0)
+    pooling: str = setting(
+        "attention", "how the words become one vector", choices=("attention", "average", "max")
+    )
+
+    def build(self, dtype: Any = None, name: str = "visual_questions") -> keras.Model:
+        """Builds the model.
+
+        Args:
+            dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
+            name: Name of the model.
+
+        Returns:
+            A functional model from `{"regions": (B, R, Dr), "question_ids": (B, Q, T)}` to logits
+            `(B, Q, C)`.
+        """
+        own = {"dtype": dtype}
+        inputs = self.inputs()
+        ids = inputs["question_ids"]
+        memory = self._memory(inputs["regions"], own)
+        rows = QuestionRows("questions", name="question_rows")(ids, ids)
+        words = QuestionRows("pictures", name="picture_words", **own)(self.read(rows, own), ids)
+        mask = ops.not_equal(QuestionRows("pictures", name="picture_ids")(ids, ids), 0)
+        together = same_question(ids)
+        for i in range(self.num_layers):
+            block = DecoderBlock(
+                self.num_heads,
+                intermediate_dim=self.intermediate_dim,
+                dropout=self.dropout,
+                attention_dropout=self.attention_dropout,
+                activation="gelu",
+                normalize_first=True,
+                name=f"block_{i}",
+                **own,
+            )
+            words = block(
+                words, memory, padding_mask=mask, attention_mask=together, use_causal_mask=False
+            )
+        words = keras.layers.LayerNormalization(name="norm", **own)(words)
+        words = QuestionRows("questions", name="question_words", **own)(words, ids)
+        x = make_pooling(self.pooling, None, dtype)(words, mask=ops.not_equal(rows, 0))
+        x = Dropout(self.dropout, name="head_dropout", **own)(x)
+        logits = keras.layers.Dense(self.num_classes, name="head", **own)(x)
+        logits = QuestionRows("answers", name="answers", **own)(logits, ids)
+        return keras.Model(inputs, logits, name=name)
+
+    def _memory(self, regions: Tensor, own: dict[str, Any]) -> Tensor:
+        """The regions `(B, R, D)` as the words read them."""
+        x = keras.layers.Dense(self.dim, name="region_projection", **own)(regions)
+        if self.region_positions == "sinusoidal":
+            x = GridPositionalEncoding(self.grid[1], name="region_positions", **own)(x)
+        elif self.region_positions == "learned":
+            count = self.grid[0] * self.grid[1]
+            x = LearnedPositionalEncoding(count, name="region_positions", **own)(x)
+        if self.region_layers:
+            x = TransformerEncoder(
+                self.region_layers,
+                self.num_heads,
+                intermediate_dim=self.intermediate_dim,
+                dropout=self.dropout,
+                normalize_first=True,
+                name="region_encoder",
+                **own,
+            )(x)
+        x = keras.layers.LayerNormalization(name="region_norm", **own)(x)
+        return Dropout(self.dropout, name="region_dropout", **own)(x)
+
+
+@VISUAL_QUESTION_MODELS.register("concatenation")
+@dataclass(frozen=True)
+class ConcatenatedQuestionsConfig(QuestionConfig):
+    """Settings of a model without attention to the picture, to compare with.
+
+        picture = all regions in one vector                             (B, R Dr)
+        words   = mean of question encoder(embed(question_ids))         (Q, D) of a picture
+        hidden  = relu([picture; words] W1 + b1)                        (Q, H)
+        logits  = dropout(relu(hidden W2 + b2)) W3 + b3                 (Q, C)
+
+    It is the CNN + MLP that Santoro et al., 2017, compare relation networks with.
+
+    References:
+        - [Santoro et al., 2017](https://arxiv.org/abs/1706.01427): A simple neural network module
+          for relational reasoning.
+
+    Args:
+        vocabulary_size: See `QuestionConfig`, and so `num_classes`, `region_dim`, `grid`,
+            `question_encoder`, `question_layers`, `dim`, `num_heads` and `dropout`.
+        units: Width H of the two hidden layers.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range.
+
+    Example:
+
+    >>> config = ConcatenatedQuestionsConfig(50, 3, region_dim=6, grid=(2, 2), dim=8, num_heads=2)
+    >>> inputs = {"regions": ops.ones((1, 4, 6)), "question_ids": ops.array([[[5, 6], [7, 0]]])}
+    >>> tuple(config.build()(inputs).shape)
+    (1, 2, 3)
+    """
+
+    units: int = setting(256, "width of the hidden layers", at_least=1)
+
+    def build(self, dtype: Any = None, name: str = "visual_questions") -> keras.Model:
+        """Builds the model; see `VisualQuestionsConfig.build`."""
+        own = {"dtype": dtype}
+        inputs = self.inputs()
+        ids = inputs["question_ids"]
+        rows = QuestionRows("questions", name="question_rows")(ids, ids)
+        pooled = make_pooling("average", None, dtype)(
+            self.read(rows, own), mask=ops.not_equal(rows, 0)
+        )
+        asked = QuestionRows("answers", name="question_vectors", **own)(pooled, ids)
+        # One product with [picture; words], in two parts: the picture's is computed once.
+        seen = keras.layers.Flatten(name="picture", **own)(inputs["regions"])
+        seen = keras.layers.Dense(self.units, name="picture_units", **own)(seen)
+        asked = keras.layers.Dense(self.units, use_bias=False, name="question_units", **own)(asked)
+        x = ops.relu(ops.expand_dims(seen, 1) + asked)
+        x = keras.layers.Dense(self.units, "relu", name="hidden", **own)(x)
+        x = Dropout(self.dropout, name="head_dropout", **own)(x)
+        logits = keras.layers.Dense(self.num_classes, name="head", **own)(x)
+        return keras.Model(inputs, logits, name=name)
+
+
+def picture_questions(
+    encoder: ImageEncoder, model: keras.Model, name: str = "picture_questions"
+) -> keras.Model:
+    """Joins an encoder of pictures and a model of questions, of the same weights.
+
+    Args:
+        encoder: An `ImageEncoder`.
+        model: A model built by the config of one of `VISUAL_QUESTION_MODELS`.
+        name: Name of the new model.
+
+    Returns:
+        A functional model from `{"images": (B, H, W, 3), "question_ids": (B, Q, T)}` to logits
+        `(B, Q, C)`.
+
+    Example:
+
+    >>> encoder = small_cnn_encoder(8, filters=(4, 6))
+    >>> config = VisualQuestionsConfig(50, 3, region_dim=6, grid=(2, 2), dim=8, num_heads=2)
+    >>> joined = picture_questions(encoder, config.build())
+    >>> sorted(joined.input)
+    ['images', 'question_ids']
+    """
+    images = keras.Input((None, None, 3), dtype=encoder.input.dtype, name="images")
+    ids = keras.Input((None, None), dtype="int32", name="question_ids")
+    logits = model({"regions": encoder(images), "question_ids": ids})
+    return keras.Model({"images": images, "question_ids": ids}, logits, name=name)

@@ -1,0 +1,503 @@
+"""Questions about pictures: a picture and a question in, an answer and the maps of words out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import keras
+import numpy as np
+
+from keras_attn.batches import VisualQuestionBatches
+from keras_attn.fields import ODD_TEXTS, TextInput
+from keras_attn.images.image_problems import ImageProblem, describe_image_problems
+from keras_attn.layers.quantization import float_policy
+from keras_attn.metrics import MaskedAccuracy
+from keras_attn.models import (
+    VISUAL_QUESTION_MODELS,
+    ImageEncoder,
+    ImageEncoderConfig,
+    picture_questions,
+)
+from keras_attn.tasks.captioning.data import (
+    CaptionedPictures,
+    digest_of,
+    picture_source,
+    whole_pictures,
+)
+from keras_attn.tasks.captioning.graph import decoded_pictures, example_files
+from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.region_function import RegionFunction
+from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.text_classification.labels import checked_class_names
+from keras_attn.tasks.visual_questions.data import (
+    Asked,
+    checked_questions,
+    distinct,
+    read_questions,
+    training_questions,
+)
+from keras_attn.tasks.visual_questions.graph import graph_functions
+from keras_attn.tasks.visual_questions.predictions import VisualQuestionPredictions
+from keras_attn.tasks.visual_questions.settings import (
+    VisualQuestionsData,
+    VisualQuestionsTest,
+    VisualQuestionsTraining,
+    VisualQuestionsUse,
+)
+from keras_attn.text import WordTokenizer
+from keras_attn.text.registry import vocabulary_digest
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
+from keras_attn.visualize import attention_viewer
+
+
+class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
+    """A model that answers questions about pictures, with its encoder and its tokenizer.
+
+    `.model` is the plain Keras model that is trained, `.dataset(examples)` what its `fit` takes. If
+    the encoder is not trained, `.model` reads regions, which are computed once; else pictures. The
+    examples of `fit` are `keras_attn.images.PictureQuestion`s, or (picture, question, answer)
+    tuples.
+
+    Args:
+        tokenizer: A `WordTokenizer`.
+        answers: The answers, in the order of the logits.
+        encoder: An `ImageEncoder`.
+        config: Settings of the model: a `VisualQuestionsConfig`, a `ConcatenatedQuestionsConfig`,
+            or a dict of the settings of one with its name, `{"model": "concatenation", ...}`
+            (`"cross-attention"` if none is named). Sizes are taken from the other arguments.
+        max_length: Largest number of words of a question; the rest is not read.
+        train_encoder: Whether the encoder is trained too, or stays as it is.
+        dtype: Dtype or policy of the layers that read the question, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer or the encoder is of another class.
+        ValueError: If there are fewer than two answers, or a setting is unknown or out of range.
+
+    Example:
+
+    >>> import numpy as np
+    >>> red, blue = (np.full((8, 8, 3), color, "uint8") for color in ([200, 0, 0], [0, 0, 200]))
+    >>> examples = [(red, "what color is it?", "red"), (blue, "what color is it?", "blue")]
+    >>> model, encoder = {"dim": 8, "num_heads": 2}, {"filters": "4,8", "image_size": 8}
+    >>> answerer = VisualQuestionAnswerer.create(examples, {"train": ""}, model, encoder=encoder)
+    >>> run = answerer.fit(examples, epochs=1, verbose=0)  # with more epochs: red
+    >>> sorted(answerer.ask(red, "what color is it?").answers)
+    ['blue', 'red']
+    >>> [word for word, weights in answerer.explain((red, "what color?")).words()]
+    ['what', 'color', '?']
+    """
+
+    name = "visual-questions"
+    summary = "Answer questions about pictures, and show where each word looked."
+    kinds = VISUAL_QUESTION_MODELS
+    parts: ClassVar = {"encoder": ImageEncoderConfig}
+    Data = VisualQuestionsData
+    Training = VisualQuestionsTraining
+    Use = VisualQuestionsUse
+    Test = VisualQuestionsTest
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    section_steps: ClassVar = {**Task.section_steps, "encoder": ("fit",)}
+    signature_inputs: ClassVar = {
+        "serving_default": ("image", "question"),
+        "encode": ("image",),
+        "ask": ("picture", "question", "regions"),
+    }
+    examples_are = "questions"
+    reads = "only_pairs"
+
+    def __init__(
+        self,
+        tokenizer: WordTokenizer,
+        answers: Sequence[str],
+        encoder: ImageEncoder,
+        config: Any = None,
+        max_length: int = VisualQuestionsData.max_length,
+        train_encoder: bool = False,
+        dtype: Any = None,
+    ):
+        for name, value, kind in (
+            ("tokenizer", tokenizer, WordTokenizer),
+            ("encoder", encoder, ImageEncoder),
+        ):
+            if not isinstance(value, kind):
+                raise TypeError(
+                    f"`{name}` must be of {kind.__name__}. Received: {type(value).__name__}."
+                )
+        check_count("max_length", max_length)
+        self.tokenizer, self.encoder, self.max_length = tokenizer, encoder, max_length
+        self.answers = checked_class_names(answers)
+        self.config = self.kinds.make(
+            config,
+            vocabulary_size=tokenizer.vocabulary_size,
+            num_classes=len(self.answers),
+            region_dim=encoder.region_dim,
+            grid=encoder.grid,
+        )
+        self.train_encoder = bool(train_encoder)
+        if self.train_encoder and not encoder.trainable_weights:
+            raise ValueError(
+                "Expected an encoder with weights that are trained, for train_encoder=True. "
+                f"Received: {encoder.name!r} without one. Set its `trainable` to True."
+            )
+        self.answering = self.config.build(dtype)
+        """The model from regions and ids to logits."""
+        self.joined = picture_questions(encoder, self.answering)
+        """The model from pictures and ids to logits, of the same weights."""
+        self.model = self.joined if self.train_encoder else self.answering
+        self.field = TextInput(tokenizer, max_length)
+        self._regions = RegionFunction(encoder)
+        self._notes: list[str] = []
+        self.cache_dtype = "float16"
+        self._make_functions()
+
+    @property
+    def whole(self) -> keras.Model:
+        """The model from pictures and ids to logits."""
+        return self.joined
+
+    @property
+    def policy(self) -> keras.DTypePolicy:
+        """Dtype policy of the layers that read the question, before the model was quantized."""
+        return float_policy(self.answering.get_layer(self.main_layer))
+
+    def encode(self, images: Any) -> Any:
+        """Returns the regions of a tensor of pictures, here and in the SavedModel.
+
+        Args:
+            images: `(B, H, W, 3)`, of the size of the encoder.
+        """
+        return self._regions.encode(images)
+
+    def facts(self) -> list[str]:
+        """What tells this object from others, for its `repr`."""
+        rows, columns = self.encoder.grid
+        frozen = "" if self.train_encoder else " (not trained)"
+        return [
+            self.kinds.name_of(self.config),
+            f"{self.encoder.name}{frozen} with {rows} x {columns} regions",
+            f"{self.tokenizer.vocabulary_size:,} words",
+            f"{len(self.answers):,} answers",
+        ]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: VisualQuestionsData) -> Examples:
+        """Reads questions about pictures: easy-VQA, the JSON of VQA v2, or a table.
+
+        Every picture is read once before the training. The best weights are chosen by the questions
+        of --dev, or about a part of the pictures. No test side is read.
+        """
+        return training_questions(data)
+
+    def read_test(self, test: VisualQuestionsTest, data: VisualQuestionsData) -> Any:
+        """Reads questions about pictures."""
+        return read_questions(test.data, data, "test", test.test_annotations, data.image_dir)
+
+    @classmethod
+    def create(
+        cls,
+        examples: Iterable[Asked],
+        data: VisualQuestionsData | Mapping[str, Any] | None = None,
+        model: Any = None,
+        dtype: Any = None,
+        encoder: ImageEncoder | ImageEncoderConfig | Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Makes an untrained object for questions, of which vocabulary and answers are made.
+
+        Args:
+            examples: `PictureQuestion`s, or (picture, question, answer) tuples.
+            data: Settings of the vocabulary, the lengths and the answers.
+            model: As `config` of the constructor.
+            dtype: Dtype or policy of the layers, also of an encoder with random weights.
+            encoder: Settings of the encoder, or an `ImageEncoder`, which is not trained.
+
+        Returns:
+            A `VisualQuestionAnswerer`.
+
+        Raises:
+            ValueError: If there is one answer only, or an example is something else.
+        """
+        data = made(cls.Data, data or {"train": ""})
+        found = checked_questions(examples)
+        texts = [example.question for example in found]
+        tokenizer = WordTokenizer.train(texts, data.vocabulary_size)
+        counts = Counter(example.answer for example in found)
+        answers = sorted(sorted(counts), key=counts.get, reverse=True)[: data.max_answers]
+        trained, parts = False, {}
+        if not isinstance(encoder, ImageEncoder):
+            parts["encoder"] = made(ImageEncoderConfig, encoder)
+            trained = parts["encoder"].is_trained
+            encoder = parts["encoder"].build(dtype)
+        task = cls(tokenizer, answers, encoder, model, data.max_length, trained, dtype)
+        task._data, task._parts = data, parts
+        return task
+
+    def dataset(
+        self,
+        examples: Iterable[Asked],
+        cache_dir: str | os.PathLike | None = None,
+        verbose: Any = "auto",
+        on_error: str = "error",
+        **settings: Any,
+    ) -> VisualQuestionBatches:
+        """Makes batches for `model.fit`: pictures, each with its questions.
+
+        Questions whose answer is not among `answers` are left out.
+
+        Args:
+            examples: `PictureQuestion`s, or (picture, question, answer) tuples, with pictures that
+                are all paths, or all arrays or bytes.
+            cache_dir: Folder of the `FeatureCache` of an encoder that is not trained. By default a
+                folder for this encoder in `KERAS_ATTN_CACHE`, or else in `~/.cache/keras_attn`.
+            verbose: 0 does not show the progress of the computation of regions.
+            on_error: `"error"`: a broken picture is an error. `"skip"`: it is left out.
+            **settings: Of `keras_attn.batches.VisualQuestionBatches`: `batch_size`, `seed`, ...
+
+        Returns:
+            `VisualQuestionBatches`.
+
+        Raises:
+            ValueError: If something is not a question about a picture with an answer, a picture is
+                broken, no answer is among the classes, or the cache is of another encoder.
+        """
+        return self._batches(examples, cache_dir, verbose, on_error, **settings)[0]
+
+    def _batches(
+        self,
+        examples: Iterable[Asked],
+        cache_dir: str | os.PathLike | None,
+        verbose: Any,
+        on_error: str,
+        **settings: Any,
+    ) -> tuple[VisualQuestionBatches, int, list[ImageProblem]]:
+        """Returns batches, the number of all questions, and what is wrong with pictures."""
+        asked = checked_questions(examples)
+        numbers = {answer: i for i, answer in enumerate(self.answers)}
+        known = [example for example in asked if example.answer in numbers]
+        if not known:
+            raise ValueError(
+                "Expected questions with answers of the model. Received: none of "
+                f"{len(asked):,}, such as {asked[0].answer!r}."
+                if asked
+                else "Expected at least one question about a picture. Received: none."
+            )
+        pictures, places = distinct([example.picture for example in known])
+        found = CaptionedPictures(pictures, [[n] for n in range(len(pictures))])
+        whole, problems = whole_pictures(self, found, on_error, cache_dir, verbose)
+        place_of = {n: place for place, (n,) in enumerate(whole.captions)}
+        known = [(x, place_of[n]) for x, n in zip(known, places, strict=True) if n in place_of]
+        batches = VisualQuestionBatches(
+            picture_source(self, whole.pictures, cache_dir, verbose),
+            [place for _, place in known],
+            self.tokenizer.encode([example.question for example, _ in known]),
+            [numbers[example.answer] for example, _ in known],
+            **{
+                "name": "images" if self.train_encoder else "regions",
+                "max_length": self.max_length,
+                "pad_id": self.tokenizer.pad_id,
+                # With batches of several shapes, statistics of batch normalisation would tell them.
+                "max_shapes": 1 if self.train_encoder else 4,
+                "rows_multiple_of": num_data_shards(),
+                **settings,
+            },
+        )
+        return batches, len(asked), problems
+
+    def batches(
+        self, examples: Iterable[Asked], training: VisualQuestionsTraining, shuffle: bool = True
+    ) -> VisualQuestionBatches:
+        """Makes the batches of a training, see `dataset`."""
+        return self._training_batches(examples, training, shuffle)[0]
+
+    def _training_batches(
+        self, examples: Iterable[Asked], training: VisualQuestionsTraining, shuffle: bool
+    ) -> tuple[VisualQuestionBatches, int]:
+        batches, count, problems = self._batches(
+            examples,
+            training.cache_dir or None,
+            self._verbose,
+            "error" if self._data is None else self._data.on_error,
+            batch_size=training.batch_size,
+            questions_per_row=training.questions_per_picture,
+            seed=training.seed,
+            shuffle=shuffle,
+        )
+        if problems:
+            self._notes.append(f"Left out: {describe_image_problems(problems)}.")
+        if batches.num_examples < count:
+            self._notes.append(
+                f"{count - batches.num_examples:,} of {count:,} questions are left out: their "
+                "picture is broken, or their answer not among the commonest."
+            )
+        return batches, count
+
+    def objective(self, training: VisualQuestionsTraining) -> dict[str, Any]:
+        """Cross-entropy of the answers."""
+        # Places without a question have no weight; no class is padding.
+        return {
+            "loss": MaskedCrossEntropy(training.label_smoothing, ignore_id=None),
+            "weighted_metrics": [MaskedAccuracy(ignore_id=None, name="accuracy")],
+        }
+
+    def scored_by(self, training: VisualQuestionsTraining) -> tuple[str, int]:
+        """The accuracy."""
+        return "accuracy", 1
+
+    def scorer(
+        self, dev: Iterable[Asked], training: VisualQuestionsTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Scores development questions; of equal accuracies the lower loss is better.
+
+        A question whose answer is not among `answers` counts as wrong.
+        """
+        batches, count = self._training_batches(dev, training, shuffle=False)
+        share = batches.num_examples / count
+
+        def score(model: keras.Model) -> Scored:
+            found = model.evaluate(batches, verbose=0, return_dict=True)
+            figures = {
+                "val_accuracy": float(found["accuracy"]) * share,
+                "val_loss": float(found["loss"]),
+            }
+            return Scored((figures["val_accuracy"], -figures["val_loss"]), figures)
+
+        return score
+
+    def describe(self, batches: VisualQuestionBatches) -> list[str]:
+        """Says what is trained, and what is left out."""
+        notes, self._notes = list(dict.fromkeys(self._notes)), []
+        rows, columns = self.encoder.grid
+        return [
+            *notes,
+            f"{len(batches.pictures):,} pictures with {rows} x {columns} regions, "
+            f"{batches.num_examples:,} questions, {len(self.answers):,} answers, "
+            f"{self.tokenizer.vocabulary_size:,} words, {self.model.count_params():,} weights, "
+            f"{len(batches):,} batches an epoch, {batches.padded_share:.0%} padding, "
+            f"{keras.backend.backend()}",
+        ]
+
+    def digest(self, examples: Iterable[Asked], dev: Iterable[Asked]) -> str:
+        """Names pictures, questions, answers, and an encoder that is not trained."""
+        weights = "" if self.train_encoder else self.encoder.fingerprint()["weights"]
+        sides = [
+            [(x.picture, [f"{x.question}\x00{x.answer}"]) for x in checked_questions(side)]
+            for side in (examples, dev)
+        ]
+        return digest_of(*sides, weights)
+
+    def _models(self) -> tuple[keras.Model, ...]:
+        return (self.joined, self.answering, self.encoder)
+
+    @staticmethod
+    def readable(result: Any) -> str:
+        """Returns an answer as a line of JSON; `null` if the picture could not be read."""
+        return json.dumps(result and result._asdict(), ensure_ascii=False)
+
+    @staticmethod
+    def page(explanations: Sequence[Any], title: str) -> str:
+        """Returns the viewer of the attention of several questions."""
+        return attention_viewer([found.view for found in explanations if found], title)
+
+    # Files and export
+
+    @property
+    def backbone(self) -> Mapping[str, tuple[str, ...]]:
+        """The encoder and the rest, which are models within the whole one."""
+        return {self.encoder.name: (), self.answering.name: ()}
+
+    def vocabularies(self) -> dict[str, str]:
+        """Returns what names the vocabulary of the questions."""
+        return {self.answering.name: vocabulary_digest(self.tokenizer)}
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the object again."""
+        return {
+            "config": self.kinds.describe(self.config),
+            "vocabulary": self.tokenizer.get_config(),
+            "answers": list(self.answers),
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "max_length": self.max_length,
+            "train_encoder": self.train_encoder,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained object of what `get_config` returned."""
+        return cls(
+            WordTokenizer.from_config(config["vocabulary"]),
+            config["answers"],
+            keras.saving.deserialize_keras_object(config["encoder"], safe_mode=True),
+            config["config"],
+            config["max_length"],
+            config["train_encoder"],
+            dtype,
+        )
+
+    @property
+    def export_tolerance(self) -> float:
+        """How far figures of the SavedModel may be from those of this object."""
+        return 1e-4 if self.encoder.output.dtype == "float32" == self.policy.compute_dtype else 3e-2
+
+    @property
+    def spare_row(self) -> Mapping[str, Any]:
+        """A picture that an empty batch gets."""
+        return {"image": example_files((1, 1))[0]}
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns pictures of several kinds, one of them twice, with odd questions about them."""
+        files = example_files(self.encoder.image_size)
+        files = [*files, files[0]]
+        texts = (ODD_TEXTS * 2)[: len(files)]
+        regions = self._regions(decoded_pictures(files, self.encoder.image_size), len(files))
+        picture = np.arange(len(files), dtype="int32")[::-1].copy()
+        return {"image": files, "question": texts, "picture": picture, "regions": regions}
+
+    def expected(
+        self, examples: Mapping[str, Any], use: VisualQuestionsUse
+    ) -> dict[str, dict[str, Any]]:
+        """Returns what this object gives, as the SavedModel is to give it."""
+        regions, texts = examples["regions"], examples["question"]
+        return {
+            "serving_default": self._outputs(regions, texts, use.top_k),
+            "encode": {"regions": regions},
+            "ask": self._outputs(regions[examples["picture"]], texts, use.top_k),
+        }
+
+    def _outputs(self, regions: np.ndarray, texts: Sequence[str], top_k: int) -> dict[str, Any]:
+        probabilities, *maps = self._answered(regions, 1, self.field.encode(texts))
+        best = np.argsort(-probabilities, axis=1, kind="stable")[:, : min(top_k, len(self.answers))]
+        words = self.words(texts)
+        width = max(1, *map(len, words))
+        found = {
+            "answers": [[self.answers[i] for i in row] for row in best],
+            "probabilities": np.take_along_axis(probabilities, best, axis=1),
+            "words": [[*row, *[""] * (width - len(row))] for row in words],
+        }
+        if maps:
+            found["attention"] = maps[0].reshape(len(texts), width, *self.encoder.grid)
+        return found
+
+    def serve(self, tf: Any, use: VisualQuestionsUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the functions of the SavedModel.
+
+        `serving_default` takes `image: string (B,)`, the bytes of JPEG, PNG, GIF or BMP files, and
+        `question: string (B,)`. A picture that is given several times is encoded once. It gives
+
+            answers        string (B, k)                   the best answers, the best first
+            probabilities  float32 (B, k)
+            words          string (B, T)                   the words that are read, `""` in padding
+            attention      float32 (B, T, rows, columns)   where each word looked; not there of a
+                                                           model without attention to the picture
+
+        `encode` takes `image` and gives `regions: float32 (B, R, D)`. `ask` takes these, and for
+        each `question` in `picture: int32 (Q,)` the row of `regions` it is about, and gives what
+        `serving_default` gives. What is said about pictures in `Captioner.serve` is so here too.
+        """
+        return graph_functions(self, tf, min(use.top_k, len(self.answers)))

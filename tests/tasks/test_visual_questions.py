@@ -1,0 +1,243 @@
+"""Questions about pictures: learns, explains, is saved and exported; the same on all backends."""
+
+import io
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+from processes import answer
+from visual_question_toys import (
+    ANSWERS,
+    ENCODER,
+    EXAMPLES,
+    MODEL,
+    ODD,
+    PICTURES,
+    QUESTIONS,
+    everything,
+    make,
+)
+
+from keras_attn import attention_maps
+from keras_attn.images import load_image
+from keras_attn.tasks import VisualQuestionAnswerer
+from keras_attn.tasks.visual_questions.data import checked_questions, distinct
+from keras_attn.text import BytePairTokenizer, WordTokenizer
+
+HERE = Path(__file__).parent
+
+
+def png(picture):
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "png")
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def trained():
+    keras.utils.set_random_seed(0)
+    task = VisualQuestionAnswerer.create(EXAMPLES, {"train": ""}, MODEL, encoder=ENCODER)
+    task.run = task.fit(
+        EXAMPLES, EXAMPLES[::5], epochs=80, batch_size=6, learning_rate=0.01, verbose=0
+    )
+    return task
+
+
+def test_it_learns(trained):
+    assert trained.answers[:2] == ("no", "yes") and trained.train_encoder
+    found = trained.evaluate(EXAMPLES)
+    assert list(found) == ["accuracy", "accuracy of color", "accuracy of side"]
+    assert found["accuracy"] >= 0.95, found
+    assert trained.run.best_score >= 0.9
+    new = trained.ask(PICTURES[0], list(QUESTIONS), top_k=2)
+    assert [x.answer for x in new] == ["red", "yes", "no"]
+    assert next(iter(new[0].answers)) == "red" and len(new[0].answers) == 2
+    assert new[0].answers["red"] == new[0].probability
+    assert trained.predict((png(PICTURES[0]), QUESTIONS[0])).answer == "red"
+
+
+def test_a_picture_is_encoded_once(monkeypatch):
+    task = make()
+    seen = []
+    encode = task._regions
+    monkeypatch.setattr(
+        task, "_regions", lambda pixels, size: seen.append(len(pixels)) or encode(pixels, size)
+    )
+    task.ask(PICTURES[0], list(QUESTIONS) * 5)
+    raw = png(PICTURES[1])
+    task.predict([(raw, q) for q in QUESTIONS] + [(PICTURES[0], QUESTIONS[0])], batch_size=2)
+    assert seen == [1, 2]
+    assert distinct([Path("a"), "a", raw, PICTURES[0], raw])[1] == [0, 0, 1, 2, 1]
+
+
+def test_maps_are_those_of_the_last_block():
+    """The mean of its heads, of each word its own."""
+    task = make()
+    found = task.explain(ODD[1])
+    assert found.tokens == "is it on the right , or on".split()
+    assert found.attention.shape == (8, 2, 2)
+    ids = task.field.encode([ODD[1][1]])[:, None]
+    inputs = {"regions": task.regions(PICTURES[1]), "question_ids": ids}
+    last = attention_maps(task.answering, inputs).select("cross", "block_1")[0]
+    np.testing.assert_allclose(found.attention, last[0].mean(0).reshape(8, 2, 2), atol=1e-5)
+    np.testing.assert_allclose(found.attention.sum((1, 2)), 1, atol=1e-5)
+    assert np.ptp(found.attention, axis=0).max() > 1e-3
+    cross, own = found.view.parts
+    assert [w.shape for w in cross.weights] == [(2, 8, 4)] * 2
+    np.testing.assert_allclose(cross.weights[1], last[0], atol=1e-5)
+    assert (cross.queries, cross.keys, own.keys) == (tuple(found.tokens), None, own.queries)
+    assert len(own.weights) == 3  # one of the question's encoder
+    assert found.view.image.shape == (8, 8, 3)
+    assert found.title.startswith(ODD[1][1])
+    page = VisualQuestionAnswerer.page([found, task.explain(ODD[3]), None], "a < b")
+    assert "<title>a &lt; b</title>" in page and "<b>it" not in page
+    assert len(found.plot().axes) == 9
+    assert task.explain([]) == task.predict([]) == []
+    with pytest.raises(ValueError, match="questions with words"):
+        task.explain(ODD[2])
+    with pytest.raises(ValueError, match="which has none"):
+        make("concatenation").explain(ODD[0])
+
+
+def test_batches_and_padding_change_nothing():
+    task = make(question_encoder="rnn")
+    alone = [task.predict_probabilities([pair])[0] for pair in ODD]
+    np.testing.assert_allclose(task.predict_probabilities(ODD, batch_size=2), alone, atol=1e-5)
+    np.testing.assert_allclose(np.sum(alone, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["cross-attention", "concatenation"])
+def test_the_saved_model_is_the_object(kind, unsaved):
+    task = make(kind)
+    task.export("anywhere", top_k=3)
+    (functions,) = unsaved
+    given = {"image": tf.constant([*map(png, PICTURES)]), "question": tf.constant(QUESTIONS[:2])}
+    found = functions["serving_default"](**given)
+    expected = task.predict(list(zip(PICTURES, QUESTIONS, strict=False)), top_k=3)
+    said = [[text.decode() for text in row] for row in found["answers"].numpy()]
+    assert said == [list(x.answers) for x in expected]
+    np.testing.assert_allclose(
+        found["probabilities"], [[*x.answers.values()] for x in expected], atol=1e-4
+    )
+    assert ("attention" in found) == (kind == "cross-attention")
+    if kind == "cross-attention":
+        maps = task.explain((PICTURES[0], QUESTIONS[0])).attention
+        np.testing.assert_allclose(found["attention"][0, : len(maps)], maps, atol=1e-4)
+        assert found["words"].numpy()[0, : len(maps)].tolist() == b"what color is it ?".split()
+    regions = functions["encode"](image=given["image"])["regions"]
+    several = functions["ask"](
+        picture=tf.constant([1, 0, 1]), question=tf.constant(QUESTIONS), regions=regions
+    )
+    pairs = zip([PICTURES[i] for i in (1, 0, 1)], QUESTIONS, strict=True)
+    wanted = [x.probability for x in task.predict(list(pairs))]
+    np.testing.assert_allclose(several["probabilities"][:, 0], wanted, atol=1e-4)
+    nothing = tf.constant([], tf.string)
+    empty = functions["serving_default"](image=nothing, question=nothing)
+    assert {len(value) for value in empty.values()} == {0}
+
+
+def test_files(tmp_path):
+    for name, task in (("a", make(question_encoder="rnn")), ("b", make("concatenation", False))):
+        task.save(tmp_path / name)
+        loaded = VisualQuestionAnswerer.load(tmp_path / name)
+        assert everything(loaded) == everything(task)
+        assert (loaded.train_encoder, loaded.answers) == (task.train_encoder, ANSWERS)
+        assert loaded.max_length == 8
+
+
+def test_broken_pictures(tmp_path):
+    task = make()
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(png(PICTURES[0])[:60])
+    pairs = [(PICTURES[0], QUESTIONS[0]), (str(broken), QUESTIONS[0]), ODD[1]]
+    with pytest.raises(ValueError, match=r"broken\.png"):
+        task.predict(pairs)
+    with pytest.warns(UserWarning, match=r"1 of 3 pictures have no answers.*broken\.png"):
+        found = task.predict(pairs, on_error="skip")
+    assert found[1] is None and found[2].answer == task.predict(ODD[1]).answer
+    assert found[2].question == ODD[1][1]
+    with pytest.raises(ValueError, match="whole pictures"):
+        task.dataset([(str(broken), "a?", "yes")])
+    files = [str(broken)]
+    for number, picture in enumerate(PICTURES):
+        files.append(str(tmp_path / f"{number}.png"))
+        Path(files[-1]).write_bytes(png(picture))
+    batches = task.dataset([(f, "a?", "yes") for f in files], on_error="skip", batch_size=4)
+    (batch,) = batches
+    assert np.array_equal(batch[0]["images"], [load_image(f) for f in files[1:]])
+
+
+def test_an_encoder_that_stays_as_it_is(tmp_path):
+    """Its regions are what is trained on; answers that are no class are left out, and wrong."""
+    task = make(train_encoder=False)
+    before = [w.numpy().copy() for w in task.encoder.weights]
+    odd = (PICTURES[0], "what is it?", "a box")
+    (batch,) = task.dataset([*EXAMPLES[:3], odd], shuffle=False)
+    np.testing.assert_allclose(batch[0]["regions"], task.regions(EXAMPLES[0][0]), atol=1e-5)
+    assert batch[2].tolist() == [[1.0, 1.0, 1.0]]
+    run = task.fit(EXAMPLES[:6], [*EXAMPLES[:3], odd], epochs=1, verbose=0, run_eagerly=True)
+    assert 0 <= run.best_score <= 0.75
+    for weight, old in zip(task.encoder.weights, before, strict=True):
+        np.testing.assert_array_equal(weight.numpy(), old)
+
+
+@pytest.mark.slow
+def test_quantized_and_low_precision(unsaved, tmp_path):
+    task = make(dim=32, intermediate_dim=32)
+    before = task.predict_probabilities(ODD)
+    task.quantize("int8")
+    assert 0 < np.abs(task.predict_probabilities(ODD) - before).max() < 0.3
+    task.export("anywhere")
+    low = VisualQuestionAnswerer.create(
+        EXAMPLES, {"train": ""}, MODEL, "mixed_bfloat16", encoder=ENCODER
+    )
+    low.fit(EXAMPLES, epochs=1, verbose=0)
+    low.save(tmp_path / "a")
+    assert VisualQuestionAnswerer.load(tmp_path / "a").policy.name == "mixed_bfloat16"
+
+
+def test_wrong_use():
+    tokenizer, encoder = WordTokenizer.train(["a?"]), make().encoder
+    for arguments, message in [
+        ((BytePairTokenizer.train(["a text"], 259), ["a", "b"], encoder), "of WordTokenizer"),
+        ((tokenizer, ["a", "b"], keras.layers.Dense(3)), "of ImageEncoder"),
+    ]:
+        with pytest.raises(TypeError, match=message):
+            VisualQuestionAnswerer(*arguments)
+    with pytest.raises(ValueError, match="two classes or more"):
+        VisualQuestionAnswerer(tokenizer, ["a"], encoder)
+    task = make()
+    for examples, message in [
+        ([("a.png", "a?")], "position 0"),
+        ([(PICTURES[0], "a?", "yes"), (PICTURES[0], 3, "yes")], "position 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            task.evaluate(examples)
+    with pytest.raises(TypeError, match="position 0"):
+        checked_questions([(7, "a?", "yes")])
+    with pytest.raises(TypeError, match="Read a file"):
+        checked_questions("questions.csv")
+    with pytest.raises(ValueError, match="`top_k`"):
+        task.predict(ODD[0], top_k=0)
+    with pytest.raises(ValueError, match="none of 1, such as 'seven'"):
+        task.dataset([(PICTURES[0], "a?", "seven")])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_other_backends(backend, tmp_path):
+    expected = {}
+    for question in ("transformer", "rnn"):
+        task = make(question_encoder=question)
+        task.save(tmp_path / f"{question}.task")
+        expected[question] = everything(task)
+    result = answer(backend, HERE / "visual_question_toys.py", tmp_path)
+    assert result["backend"] == backend
+    for question, wanted in expected.items():
+        found = result["found"][question]
+        np.testing.assert_allclose(found["probabilities"], wanted["probabilities"], atol=1e-5)
+        for ours, theirs in zip(found["maps"], wanted["maps"], strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
