@@ -15,6 +15,7 @@ from keras_attn.batches.pair_batches import PairBatches
 from keras_attn.batches.scored_pair_batches import ScoredPairBatches
 from keras_attn.batches.sentence_shards import Shard, ShardWriter, make_shard, open_shards
 from keras_attn.batches.text_windows import TextWindows, scoring_windows
+from keras_attn.batches.word_windows import WordWindows, kept_shares
 
 __all__ = [
     "AnswerBatches",
@@ -32,7 +33,9 @@ __all__ = [
     "TextBatches",
     "TextWindows",
     "TokenBatches",
+    "WordWindows",
     "class_weights",
+    "kept_shares",
     "make_shard",
     "open_shards",
     "scoring_windows",

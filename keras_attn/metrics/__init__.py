@@ -47,8 +47,15 @@ from keras_attn.metrics.masked_words import (
 )
 from keras_attn.metrics.ranking import RankingReport, ranks_of, score_ranking, score_ranks
 from keras_attn.metrics.tokens import MaskedAccuracy, Perplexity
+from keras_attn.metrics.word_space import (
+    AnalogyReport,
+    Neighbour,
+    WordPairReport,
+    WordSpace,
+)
 
 __all__ = [
+    "AnalogyReport",
     "AnswerReport",
     "CaptionScores",
     "ClassScores",
@@ -58,9 +65,12 @@ __all__ = [
     "Estimate",
     "ImageScores",
     "MaskedAccuracy",
+    "Neighbour",
     "Perplexity",
     "RankingReport",
     "TaggingReport",
+    "WordPairReport",
+    "WordSpace",
     "answer_f1",
     "answer_scores",
     "answer_words",

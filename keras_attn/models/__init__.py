@@ -24,6 +24,7 @@ from keras_attn.models.roles import (
     LANGUAGE_MODELS,
     PAIR_CLASSIFIERS,
     TEXT_CLASSIFIERS,
+    WORD_MODELS,
 )
 from keras_attn.models.sentence_encoder import paired_encoder, sentence_encoder
 from keras_attn.models.sequence_decoder import SequenceDecoder
@@ -34,6 +35,7 @@ from keras_attn.models.token_decoder import TokenDecoder
 from keras_attn.models.transformer import TransformerEncoderDecoderConfig
 from keras_attn.models.transformer_captioner import TransformerCaptionerConfig
 from keras_attn.models.transformer_classifier import TransformerClassifierConfig
+from keras_attn.models.word2vec import CbowConfig, SkipGramConfig
 
 __all__ = [
     "CAPTIONERS",
@@ -44,10 +46,12 @@ __all__ = [
     "LANGUAGE_MODELS",
     "PAIR_CLASSIFIERS",
     "TEXT_CLASSIFIERS",
+    "WORD_MODELS",
     "BagClassifierConfig",
     "BertClassifierConfig",
     "BertConfig",
     "CaptionDecoder",
+    "CbowConfig",
     "EntailmentConfig",
     "GptConfig",
     "ImageEncoder",
@@ -56,6 +60,7 @@ __all__ = [
     "RecurrentEncoderDecoderConfig",
     "RecurrentLanguageModelConfig",
     "SequenceDecoder",
+    "SkipGramConfig",
     "SoftAttentionCaptionerConfig",
     "TokenDecoder",
     "TransformerCaptionerConfig",

@@ -16,6 +16,7 @@ from keras_attn.visualize.lecture_sentences import LECTURE_SENTENCES, LectureSen
 from keras_attn.visualize.text_picture import plot_text_weights
 from keras_attn.visualize.text_weights import text_weights_fragment, text_weights_html
 from keras_attn.visualize.viewer_page import attention_viewer
+from keras_attn.visualize.word_map_page import word_map_page, word_places
 
 __all__ = [
     "LECTURE_SENTENCES",
@@ -36,4 +37,6 @@ __all__ = [
     "plot_text_weights",
     "text_weights_fragment",
     "text_weights_html",
+    "word_map_page",
+    "word_places",
 ]
