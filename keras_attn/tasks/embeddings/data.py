@@ -87,8 +87,8 @@ class WordIds:
             lengths.append(len(words))
         ids = np.frombuffer(read, "int32") if read else np.zeros(0, "int32")
         counts, words = np.bincount(ids, minlength=len(numbers)), list(numbers)
-        kept = [i for i in np.flatnonzero(counts >= data.min_frequency).tolist()]
-        kept.sort(key=lambda i: (-counts[i], words[i]))
+        often = np.flatnonzero(counts >= data.min_frequency).tolist()
+        kept = sorted(often, key=lambda i: (-counts[i], words[i]))
         if data.vocabulary_size is not None:
             kept = kept[: data.vocabulary_size - len(SPECIAL_TOKENS)]
         tokenizer = WordTokenizer([*SPECIAL_TOKENS, *(words[i] for i in kept)], data.lowercase)

@@ -163,12 +163,8 @@ class EmbeddingsPredictions:
         for i in range(0, len(texts), batch_size):
             found = self._computed({"words": texts[i : i + batch_size]}, use)
             for words, cosines in zip(found["words"], found["similarities"], strict=True):
-                kept = [(w, c) for w, c in zip(words, cosines, strict=True) if w]
-                rows.append(
-                    dict(zip(("words", "similarities"), map(list, zip(*kept)), strict=True))
-                    if kept
-                    else {"words": [], "similarities": []}
-                )
+                there = words.index("") if "" in words else len(words)
+                rows.append({"words": words[:there], "similarities": cosines[:there]})
         return rows[0] if one else rows
 
     @property

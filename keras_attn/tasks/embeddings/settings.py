@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from keras_attn.settings import Settings, setting
+from keras_attn.settings import Settings, WrongUse, setting
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,4 @@ class EmbeddingsTest(Settings):
     def check(self, data: Any = None) -> None:
         """Raises a ValueError if there is nothing to measure on."""
         if not self.analogies and not self.pairs:
-            raise ValueError(
-                "Expected `analogies` (--analogies) or `pairs` (--pairs). There is none."
-            )
+            raise WrongUse("Give --analogies, --pairs or both (`analogies`, `pairs`).")
