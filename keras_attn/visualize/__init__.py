@@ -7,6 +7,7 @@ from keras_attn.visualize.coloured_tokens import (
     coloured_tokens_html,
     coloured_tokens_text,
 )
+from keras_attn.visualize.contextual_page import contextual_page, main_directions
 from keras_attn.visualize.encoder_page import encoder_page
 from keras_attn.visualize.head_maps import plot_attention_heads
 from keras_attn.visualize.head_tables import head_roles_fragment, head_roles_html
@@ -28,9 +29,11 @@ __all__ = [
     "coloured_tokens_fragment",
     "coloured_tokens_html",
     "coloured_tokens_text",
+    "contextual_page",
     "encoder_page",
     "head_roles_fragment",
     "head_roles_html",
+    "main_directions",
     "plot_attention",
     "plot_attention_heads",
     "plot_caption",
