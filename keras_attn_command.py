@@ -40,6 +40,10 @@ TASKS = {
         "Pretrain an encoder (BERT) on a text of your own: masked words, next sentences.",
         ("evaluate", "explain", "export", "fit", "predict", "prepare", "quantize"),
     ),
+    "embeddings": (
+        "Learn vectors of words (word2vec), and look at them: neighbours, analogies, a map.",
+        ("analogy", "evaluate", "export", "fit", "nearest", "page", "predict", "vectors"),
+    ),
     "similarity": (
         "Score how similar two texts are, and make vectors of texts.",
         ("embed", "evaluate", "explain", "export", "fit", "predict", "quantize"),

@@ -16,6 +16,7 @@ from keras_attn.batches.scored_pair_batches import ScoredPairBatches
 from keras_attn.batches.sentence_shards import Shard, ShardWriter, make_shard, open_shards
 from keras_attn.batches.text_windows import TextWindows, scoring_windows
 from keras_attn.batches.visual_question_batches import VisualQuestionBatches
+from keras_attn.batches.word_windows import WordWindows, kept_shares
 
 __all__ = [
     "AnswerBatches",
@@ -34,7 +35,9 @@ __all__ = [
     "TextWindows",
     "TokenBatches",
     "VisualQuestionBatches",
+    "WordWindows",
     "class_weights",
+    "kept_shares",
     "make_shard",
     "open_shards",
     "scoring_windows",

@@ -13,6 +13,7 @@ import click
 from keras_attn.cli.answer_selection import answer_selection
 from keras_attn.cli.captioning import captioning
 from keras_attn.cli.conversation import conversation
+from keras_attn.cli.embeddings import embeddings
 from keras_attn.cli.pretraining import pretraining
 from keras_attn.cli.similarity import similarity
 from keras_attn.cli.task_command import task_command
@@ -75,6 +76,7 @@ for task in (
     keras_attn_command.add_command(task_command(task))
 keras_attn_command.add_command(captioning)
 keras_attn_command.add_command(pretraining)
+keras_attn_command.add_command(embeddings)
 keras_attn_command.add_command(similarity)
 keras_attn_command.add_command(answer_selection)
 keras_attn_command.add_command(conversation)

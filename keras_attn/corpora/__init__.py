@@ -1,4 +1,4 @@
-"""Default data: texts, pairs and pictures that `pip` fetches once, or that are drawn."""
+"""Default data: what `pip` fetches once, drawn pictures, and words with several senses."""
 
 from keras_attn.corpora.download import DownloadError
 from keras_attn.corpora.emoji_pictures import (
@@ -12,8 +12,12 @@ from keras_attn.corpora.home_assistant import load_home_assistant
 from keras_attn.corpora.movie_reviews import load_movie_reviews
 from keras_attn.corpora.shakespeare import Work, load_shakespeare
 from keras_attn.corpora.sort_of_clevr import DrawnObject, Scene, questions_of, sort_of_clevr
+from keras_attn.corpora.word_senses import LAYER_WORDS, TEST_WORDS, WORD_SENSES
 
 __all__ = [
+    "LAYER_WORDS",
+    "TEST_WORDS",
+    "WORD_SENSES",
     "DownloadError",
     "DrawnObject",
     "EmojiPicture",

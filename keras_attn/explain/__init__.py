@@ -1,6 +1,7 @@
 """Which inputs decided: explanations, alignments, and how far to trust them."""
 
 from keras_attn.explain.alignment import Alignment
+from keras_attn.explain.contextual_view import ContextualView, contextual_view, sense_layer
 from keras_attn.explain.encoder_study import EncoderStudy, study_encoder, study_texts
 from keras_attn.explain.explanation import Explanation
 from keras_attn.explain.faithfulness import DeletionCurve, deletion_curve
@@ -9,13 +10,16 @@ from keras_attn.explain.head_roles import HeadRoles, head_roles
 
 __all__ = [
     "Alignment",
+    "ContextualView",
     "DeletionCurve",
     "EncoderStudy",
     "Explanation",
     "HeadRoles",
+    "contextual_view",
     "deletion_curve",
     "head_divergence",
     "head_roles",
+    "sense_layer",
     "study_encoder",
     "study_texts",
 ]

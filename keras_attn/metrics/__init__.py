@@ -53,8 +53,15 @@ from keras_attn.metrics.visual_questions import (
     majority_answers,
     visual_question_scores,
 )
+from keras_attn.metrics.word_space import (
+    AnalogyReport,
+    Neighbour,
+    WordPairReport,
+    WordSpace,
+)
 
 __all__ = [
+    "AnalogyReport",
     "AnswerReport",
     "CaptionScores",
     "ClassScores",
@@ -64,9 +71,12 @@ __all__ = [
     "Estimate",
     "ImageScores",
     "MaskedAccuracy",
+    "Neighbour",
     "Perplexity",
     "RankingReport",
     "TaggingReport",
+    "WordPairReport",
+    "WordSpace",
     "agreement",
     "answer_f1",
     "answer_scores",

@@ -26,6 +26,7 @@ from keras_attn.models.roles import (
     PAIR_CLASSIFIERS,
     TEXT_CLASSIFIERS,
     VISUAL_QUESTION_MODELS,
+    WORD_MODELS,
 )
 from keras_attn.models.sentence_encoder import paired_encoder, sentence_encoder
 from keras_attn.models.sequence_decoder import SequenceDecoder
@@ -41,6 +42,7 @@ from keras_attn.models.visual_questions import (
     VisualQuestionsConfig,
     picture_questions,
 )
+from keras_attn.models.word2vec import CbowConfig, SkipGramConfig
 
 __all__ = [
     "CAPTIONERS",
@@ -52,10 +54,12 @@ __all__ = [
     "PAIR_CLASSIFIERS",
     "TEXT_CLASSIFIERS",
     "VISUAL_QUESTION_MODELS",
+    "WORD_MODELS",
     "BagClassifierConfig",
     "BertClassifierConfig",
     "BertConfig",
     "CaptionDecoder",
+    "CbowConfig",
     "ConcatenatedQuestionsConfig",
     "EntailmentConfig",
     "GptConfig",
@@ -67,6 +71,7 @@ __all__ = [
     "RobertaClassifierConfig",
     "RobertaConfig",
     "SequenceDecoder",
+    "SkipGramConfig",
     "SoftAttentionCaptionerConfig",
     "TokenDecoder",
     "TransformerCaptionerConfig",

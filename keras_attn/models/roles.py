@@ -14,6 +14,8 @@ LANGUAGE_MODELS = Kinds("model", "rnn", "architecture of the language model")
 """Models from ids to the logits of the next ids."""
 CAPTIONERS = Kinds("model", "soft-attention", "architecture of the decoder")
 """Models from the regions of a picture and the ids of its caption to the logits of the next ids."""
+WORD_MODELS = Kinds("model", "skip-gram", "what is predicted: words around a word, or a word")
+"""Models from words and those around them to the logits of standing together."""
 CONVERSATION_MODELS = Kinds("model", "transformer", "architecture of the conversation model")
 """Models that answer the turns so far: encoder-decoders, and decoders that read both in one row."""
 VISUAL_QUESTION_MODELS = Kinds("model", "cross-attention", "architecture of the model")

@@ -54,6 +54,7 @@ from keras_attn.records.selection_questions import (
 from keras_attn.records.splits import TranslationSplits, remove_overlap, split_pairs, template
 from keras_attn.records.tagged_texts import TaggedText, TaggedTexts, read_tagged, split_tagged
 from keras_attn.records.texts import read_text, split_text
+from keras_attn.records.word_questions import read_analogies, read_word_pairs
 
 __all__ = [
     "AnsweredQuestion",
@@ -79,6 +80,7 @@ __all__ = [
     "Turn",
     "duplicate_groups",
     "exchanges",
+    "read_analogies",
     "read_candidates",
     "read_dialogues",
     "read_imdb",
@@ -95,6 +97,7 @@ __all__ = [
     "read_tatoeba",
     "read_text",
     "read_tsv",
+    "read_word_pairs",
     "remove_labelled_overlap",
     "remove_overlap",
     "split_dialogues",

@@ -37,6 +37,15 @@ from keras_attn.tasks.conversation.settings import (
     ConversationUse,
 )
 from keras_attn.tasks.conversation.talker import Talker
+from keras_attn.tasks.embeddings.data import WordIds
+from keras_attn.tasks.embeddings.embedder import WordEmbedder
+from keras_attn.tasks.embeddings.predictions import WordScores, WordTests
+from keras_attn.tasks.embeddings.settings import (
+    EmbeddingsData,
+    EmbeddingsTest,
+    EmbeddingsTraining,
+    EmbeddingsUse,
+)
 from keras_attn.tasks.encoder_task import EncoderData, EncoderTask
 from keras_attn.tasks.entailment.classifier import EntailmentClassifier
 from keras_attn.tasks.entailment.data import LabelledPair, LabelledPairs, read_labelled_pairs
@@ -137,6 +146,10 @@ __all__ = [
     "ConversationTraining",
     "ConversationUse",
     "DeletionCurve",
+    "EmbeddingsData",
+    "EmbeddingsTest",
+    "EmbeddingsTraining",
+    "EmbeddingsUse",
     "EncoderData",
     "EncoderStudy",
     "EncoderTask",
@@ -209,6 +222,10 @@ __all__ = [
     "VisualQuestionsTest",
     "VisualQuestionsTraining",
     "VisualQuestionsUse",
+    "WordEmbedder",
+    "WordIds",
+    "WordScores",
+    "WordTests",
     "caption_view",
     "classification_view",
     "deletion_curve",

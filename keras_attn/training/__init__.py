@@ -11,6 +11,7 @@ from keras_attn.training.in_batch_loss import InBatchCrossEntropy
 from keras_attn.training.learning_rates import scale_learning_rate
 from keras_attn.training.logs import TrainingLog
 from keras_attn.training.losses import MaskedCrossEntropy
+from keras_attn.training.negative_sampling_loss import NegativeSamplingLoss
 from keras_attn.training.schedules import InverseSquareRootSchedule, WarmupCosineSchedule
 from keras_attn.training.seeding import seed_everything
 from keras_attn.training.span_loss import SpanCrossEntropy
@@ -25,6 +26,7 @@ __all__ = [
     "InBatchCrossEntropy",
     "InverseSquareRootSchedule",
     "MaskedCrossEntropy",
+    "NegativeSamplingLoss",
     "ProcessBatches",
     "SpanCrossEntropy",
     "TrainingCheckpoint",

@@ -7,6 +7,7 @@ from keras_attn.visualize.coloured_tokens import (
     coloured_tokens_html,
     coloured_tokens_text,
 )
+from keras_attn.visualize.contextual_page import contextual_page, main_directions
 from keras_attn.visualize.encoder_page import encoder_page
 from keras_attn.visualize.head_maps import plot_attention_heads
 from keras_attn.visualize.head_tables import head_roles_fragment, head_roles_html
@@ -16,6 +17,7 @@ from keras_attn.visualize.lecture_sentences import LECTURE_SENTENCES, LectureSen
 from keras_attn.visualize.text_picture import plot_text_weights
 from keras_attn.visualize.text_weights import text_weights_fragment, text_weights_html
 from keras_attn.visualize.viewer_page import attention_viewer
+from keras_attn.visualize.word_map_page import word_map_page, word_places
 
 __all__ = [
     "LECTURE_SENTENCES",
@@ -27,13 +29,17 @@ __all__ = [
     "coloured_tokens_fragment",
     "coloured_tokens_html",
     "coloured_tokens_text",
+    "contextual_page",
     "encoder_page",
     "head_roles_fragment",
     "head_roles_html",
+    "main_directions",
     "plot_attention",
     "plot_attention_heads",
     "plot_caption",
     "plot_text_weights",
     "text_weights_fragment",
     "text_weights_html",
+    "word_map_page",
+    "word_places",
 ]

@@ -1,0 +1,209 @@
+"""Words with those around them, and noise words: batches for word2vec, on any backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.batches.bucketing import ceil
+from keras_attn.batches.epochs import EpochBatches, check_least
+
+SPAN = 16
+"""Number P of words that stand side by side in a row, and share their noise words."""
+
+Batch = tuple[dict[str, np.ndarray], np.ndarray]
+
+
+def kept_shares(counts: Any, subsample: float) -> np.ndarray:
+    """Computes how often each word is kept, as word2vec does.
+
+        p = min(1, sqrt(t / f) + t / f)       f: share of the word among all, t: `subsample`
+
+    Args:
+        counts: Occurrences of each word, `(V,)`.
+        subsample: The threshold t; 0 keeps every word.
+
+    Returns:
+        float64 `(V,)`; 1 for words that do not occur.
+
+    Example:
+
+    >>> kept_shares([90, 9, 1], 0.01).round(3).tolist()
+    [0.117, 0.444, 1.0]
+    """
+    counts = np.asarray(counts, "float64")
+    if not subsample:
+        return np.ones(len(counts))
+    ratio = subsample * counts.sum() / np.maximum(counts, 1e-9)
+    return np.minimum(1.0, np.sqrt(ratio) + ratio)
+
+
+class WordWindows(EpochBatches):
+    """Words of texts with the words around them, for skip-gram and CBOW with negative sampling.
+
+    A row is a span of P = 16 words that stand side by side, so that the vectors of its words, of
+    those around it and of its noise words are fetched once for all. With W = `window`, C = P + 2W
+    and N = `noise_words`, a batch of skip-gram is
+
+        word_ids     (G, P)      int32   the words of each span
+        context_ids  (G, C + N)  int32   those from W before to W behind it, then noise words
+        labels       (G, P, C)   uint8   1 where a word is around another one
+
+    and one of CBOW is
+
+        context_ids      (G, C)      int32
+        context_weights  (G, P, C)   float32   1/n for the n words around a word, else 0
+        word_ids         (G, P + N)  int32     the words of each span, then noise words
+        labels           (G, P, P)   uint8     1 where word and place are the same
+
+    which is what the models and `NegativeSamplingLoss` take. How many words are around a word is
+    drawn from 1 to W for each word of each epoch; they never reach into another text. Frequent
+    words are left out at random before that (`kept_shares`). Noise words are drawn with the
+    probability count^0.75 / sum(count^0.75).
+
+    An epoch is made from `seed` and its number alone, a batch from these and its own number.
+    Every epoch has as many batches, so a few spans may be left out, chosen by the order. As with
+    `TokenBatches`: `set_epoch(n)` takes up a run, the callback `EpochOrder(windows)` binds the
+    order to the epochs that `fit` counts, and **`fit` wants `shuffle=False`**.
+
+    References:
+        - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546): negative sampling, subsampling.
+
+    Args:
+        ids: The words of all texts, one text after the other, integers `(n,)`.
+        lengths: Number of words of each text.
+        counts: Occurrences of each id, `(V,)`, for subsampling and noise.
+        window: Largest number W of words on each side.
+        noise_words: Number N of noise words of a span.
+        subsample: Threshold of subsampling; 0 keeps every word.
+        noise_power: The exponent of the noise distribution.
+        batch_size: Words of a batch; it is rounded up to whole spans.
+        cbow: Whether the batches are those of CBOW.
+        shuffle: False: the spans in their order, and the same draws in each epoch.
+        seed: Any integer >= 0.
+
+    Raises:
+        ValueError: If there are no two words, the numbers do not fit each other, or a setting is
+            out of range.
+
+    Example:
+
+    >>> windows = WordWindows([4, 5, 6], [3], [0, 0, 0, 0, 1, 1, 1], window=1, subsample=0)
+    >>> inputs, labels = windows[0]
+    >>> inputs["word_ids"][0, :4].tolist(), inputs["context_ids"][0, :5].tolist()
+    ([4, 5, 6, 0], [0, 4, 5, 6, 0])
+    >>> labels[0, :4, :5].tolist()
+    [[0, 0, 1, 0, 0], [0, 1, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 0, 0]]
+    """
+
+    def __init__(
+        self,
+        ids: Any,
+        lengths: Sequence[int] | np.ndarray,
+        counts: Any,
+        *,
+        window: int = 5,
+        noise_words: int = 32,
+        subsample: float = 1e-3,
+        noise_power: float = 0.75,
+        batch_size: int = 2048,
+        cbow: bool = False,
+        shuffle: bool = True,
+        seed: int = 0,
+    ):
+        super().__init__(shuffle, seed)
+        check_least(
+            window=(window, 1),
+            noise_words=(noise_words, 1),
+            batch_size=(batch_size, 1),
+            subsample=(subsample, 0),
+        )
+        self.ids = np.asarray(ids, "int32")
+        self.counts = np.asarray(counts, "int64")
+        lengths = np.asarray(lengths, "int64")
+        if self.ids.ndim != 1 or lengths.sum() != len(self.ids) or len(self.ids) < 2:
+            raise ValueError(
+                "Expected the words of texts, at least two, and the length of each text. Received: "
+                f"ids of shape {self.ids.shape}, lengths with the sum {lengths.sum()}."
+            )
+        if self.ids.min() < 0 or self.ids.max() >= len(self.counts):
+            raise ValueError(
+                f"Expected ids below {len(self.counts)}, for which there are counts. Received: "
+                f"{self.ids.min()} to {self.ids.max()}."
+            )
+        self.window, self.noise_words, self.cbow = window, noise_words, cbow
+        self._texts = np.repeat(np.arange(len(lengths), dtype="int32"), lengths)
+        self._kept = kept_shares(self.counts, subsample).astype("float32")
+        noise = np.where(self.counts > 0, self.counts.astype("float64") ** noise_power, 0.0)
+        self._noise = np.cumsum(noise / noise.sum())
+        self.rows = ceil(batch_size, SPAN)
+        """Number G of spans of a batch."""
+        expected = float(np.take(self._kept, self.ids).sum(dtype="float64"))
+        self._count = max(1, ceil(int(expected), self.rows * SPAN))
+        self.set_epoch(0)
+
+    @staticmethod
+    def places(batch_size: int) -> int:
+        """Returns the places for words in a batch: whole spans.
+
+        Args:
+            batch_size: Words of a batch.
+        """
+        return ceil(batch_size, SPAN) * SPAN
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def num_examples(self) -> int:
+        """Number of words of the texts."""
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> Batch:
+        index, (order, ids, starts, ends, _) = self._taken(index)
+        W, rng = self.window, np.random.default_rng([self.seed, self._drawn, index])
+        first = order[index * self.rows : (index + 1) * self.rows, None] * SPAN
+        # `ids` has W more places before the words, and W + P or more behind them.
+        words = ids[first + np.arange(SPAN) + W]
+        around = ids[first + np.arange(SPAN + 2 * W)]
+        reach = rng.integers(1, W + 1, words.shape)
+        places = first + np.arange(SPAN)
+        there = places < len(starts)
+        inside = np.minimum(places, len(starts) - 1)
+        left = np.where(there, np.minimum(reach, places - starts[inside]), 0)[..., None]
+        right = np.where(there, np.minimum(reach, ends[inside] - places), 0)[..., None]
+        offsets = np.arange(SPAN + 2 * W) - np.arange(SPAN)[:, None] - W  # (P, C)
+        labels = (offsets >= -left) & (offsets <= right) & (offsets != 0)
+        drawn = rng.random((self.rows, self.noise_words))
+        noise = np.searchsorted(self._noise, drawn * self._noise[-1], side="right").astype("int32")
+        if not self.cbow:
+            context = np.concatenate([around, noise], axis=1)
+            return {"word_ids": words, "context_ids": context}, labels.view("uint8")
+        sizes = labels.sum(axis=-1, keepdims=True, dtype="float32")
+        inputs = {
+            "context_ids": around,
+            "context_weights": labels / np.maximum(sizes, np.float32(1)),
+            "word_ids": np.concatenate([words, noise], axis=1),
+        }
+        return inputs, np.eye(SPAN, dtype="uint8") * (sizes > 0).astype("uint8")
+
+    def _make_plan(self) -> tuple[np.ndarray, ...]:
+        """The order of the spans; the words that are kept, with the ends of their texts."""
+        self._drawn = self.epoch if self.shuffle else 0
+        rng = np.random.default_rng([self.seed, self._drawn])
+        kept = rng.random(len(self.ids), "float32") < np.take(self._kept, self.ids)
+        texts = self._texts[kept]
+        change = np.flatnonzero(np.diff(texts)) + 1
+        sizes = np.diff([0, *change.tolist(), len(texts)]) if len(texts) else np.zeros(0, int)
+        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        ends = np.repeat(np.cumsum(sizes) - 1, sizes)
+        if not len(texts):  # nothing was kept of a handful of words
+            starts = ends = np.zeros(1, "int64")
+        wanted = self._count * self.rows
+        spans = max(wanted, ceil(len(texts), SPAN))
+        ids = np.zeros(spans * SPAN + 2 * self.window, "int32")
+        ids[self.window : self.window + len(texts)] = self.ids[kept]
+        order = rng.permutation(spans) if self.shuffle else np.arange(spans)
+        return order[:wanted], ids, starts, ends, np.zeros(self._count, "bool")

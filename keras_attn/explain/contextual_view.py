@@ -1,0 +1,298 @@
+"""One word in many sentences: its vectors in each layer of an encoder, beside its static one."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_attn.explain.encoder_study import EncoderStudy, study_texts
+from keras_attn.fields import EncoderInput, checked_texts
+from keras_attn.metrics import Neighbour, WordSpace
+from keras_attn.models import hidden_states
+from keras_attn.visualize import contextual_page
+
+_BATCH = 32
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class ContextualView:
+    """What an encoder makes of one word in many sentences. `contextual_view` makes it.
+
+    Layer 0 is the embeddings, with their positions; layer l is the output of block l.
+
+    Args:
+        word: The word.
+        sentences: The sentences.
+        senses: The sense of the word in each of them, or None.
+        vectors: float32 `(L + 1, S, D)`, the word in each layer and sentence. Of a word of several
+            tokens it is their mean.
+        neighbours: The words nearest to its one static vector.
+        places: First and last token of the word in each sentence, `[CLS]` counted.
+        study: All attention of the encoder in these sentences.
+
+    Example:
+
+    >>> vectors = np.array([[[1, 0], [0, 1], [1, 0.1], [0.1, 1]]])
+    >>> sentences, senses = ["a x", "b x", "c x", "d x"], ["one", "two", "one", "two"]
+    >>> view = ContextualView("x", sentences, senses, vectors, [], [(2, 2)] * 4, None)
+    >>> view.accuracies.tolist()
+    [1.0]
+    """
+
+    word: str
+    sentences: Sequence[str]
+    senses: Sequence[str] | None
+    vectors: np.ndarray
+    neighbours: Sequence[Neighbour]
+    places: Sequence[tuple[int, int]]
+    study: EncoderStudy | None
+
+    @property
+    def cosines(self) -> np.ndarray:
+        """Cosines of the word in all pairs of sentences, float64 `(L + 1, S, S)`."""
+        vectors = self.vectors.astype("float64")
+        lengths = np.sqrt(np.square(vectors).sum(axis=-1, keepdims=True))
+        units = vectors / np.where(lengths > 0, lengths, 1.0)
+        return units @ units.transpose(0, 2, 1)
+
+    @property
+    def accuracies(self) -> np.ndarray:
+        """How often the nearest other sentence has the same sense, in each layer, `(L + 1,)`.
+
+        That is the accuracy of a nearest-neighbour classifier which leaves one sentence out.
+
+        Raises:
+            ValueError: If the senses are not known.
+        """
+        same = self._same()
+        cosines = self.cosines
+        rows = np.arange(len(self.sentences))
+        cosines[:, rows, rows] = -np.inf
+        return same[rows, cosines.argmax(axis=-1)].mean(axis=-1)
+
+    @property
+    def margins(self) -> np.ndarray:
+        """Mean cosine within a sense less that between senses, in each layer, `(L + 1,)`.
+
+        Raises:
+            ValueError: If the senses are not known.
+        """
+        same = self._same()
+        others = ~np.eye(len(same), dtype=bool)
+        cosines = self.cosines
+        return cosines[:, same & others].mean(axis=-1) - cosines[:, ~same].mean(axis=-1)
+
+    @property
+    def parting_layer(self) -> int:
+        """The layer in which the senses part best: by accuracy, then by margin.
+
+        Raises:
+            ValueError: If the senses are not known.
+        """
+        order = np.lexsort((self.margins, self.accuracies))
+        return int(order[-1])
+
+    def attention(self, sentence: int) -> list[np.ndarray]:
+        """Returns what the word looks at in one sentence.
+
+        Args:
+            sentence: Number of the sentence.
+
+        Returns:
+            For each layer the weights `(heads, T)` over the tokens; of a word of several tokens
+            their mean.
+        """
+        first, last = self.places[sentence]
+        layers = self.study.views[sentence].parts[0].weights
+        return [np.asarray(layer)[:, first : last + 1].mean(axis=1) for layer in layers]
+
+    def html(self, title: str = "") -> str:
+        """Writes a page of HTML with `keras_attn.visualize.contextual_page`.
+
+        Args:
+            title: Heading of the page; if empty, it names the word.
+
+        Returns:
+            The page as a string of HTML, to be written as UTF-8.
+        """
+        known = self.senses is not None
+        return contextual_page(
+            self.word,
+            self.sentences,
+            self.vectors,
+            self.study.views,
+            [first for first, _ in self.places],
+            senses=self.senses,
+            accuracies=self.accuracies if known else None,
+            neighbours=self.neighbours,
+            title=title,
+        )
+
+    def _same(self) -> np.ndarray:
+        if self.senses is None:
+            raise ValueError(
+                "Expected sentences with known senses: a dict of lists of sentences. Received: a "
+                "plain list."
+            )
+        senses = np.asarray(self.senses)
+        return senses[:, None] == senses[None, :]
+
+    def __repr__(self) -> str:
+        layers = len(self.vectors) - 1
+        return (
+            f"<ContextualView of {self.word!r} in {len(self.sentences)} sentences, {layers} layers>"
+        )
+
+
+def contextual_view(
+    encoder: Any,
+    sentences: Sequence[str] | Mapping[str, Sequence[str]],
+    word: str,
+    static: Any = None,
+    top_k: int = 10,
+) -> ContextualView:
+    """Looks at one word in many sentences, layer by layer, beside its one static vector.
+
+    Args:
+        encoder: A task with an encoder, such as a `Pretrainer` or a `SimilarityScorer`; or a model
+            of `BertConfig` and its tokenizer, as a tuple.
+        sentences: Strings, each with the word once, in any case; or a dict of such lists by sense,
+            such as `keras_attn.corpora.WORD_SENSES["spring"]`.
+        word: The word.
+        static: Static vectors of words: `WordVectors` or a `WordSpace`. If None, the encoder's own
+            embeddings of tokens, without their positions.
+        top_k: Number of neighbours of the static vector.
+
+    Returns:
+        A `ContextualView`.
+
+    Raises:
+        TypeError: If the encoder is something else, or a sentence is not a string.
+        ValueError: If a sentence does not have the word once, or it is cut off; or the word has no
+            static vector.
+
+    Example:
+
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "hot", "spring"])
+    >>> model = BertConfig(7, dim=16, num_layers=2, num_heads=2, intermediate_dim=32).build()
+    >>> view = contextual_view((model, tokenizer), ["a spring", "a hot spring"], "spring", top_k=2)
+    >>> view, view.vectors.shape, view.places
+    (<ContextualView of 'spring' in 2 sentences, 2 layers>, (3, 2, 16), [(2, 2), (3, 3)])
+    """
+    model, field = _parts(encoder)
+    senses = None
+    if isinstance(sentences, Mapping):
+        senses = [sense for sense, rows in sentences.items() for _ in rows]
+        sentences = [sentence for rows in sentences.values() for sentence in rows]
+    sentences = checked_texts(sentences)
+    if not sentences:
+        raise ValueError("Expected at least one sentence. Received: none.")
+    places = [_place(field, sentence, word) for sentence in sentences]
+    vectors = [
+        _vectors(model, field, sentences[i : i + _BATCH], places[i : i + _BATCH])
+        for i in range(0, len(sentences), _BATCH)
+    ]
+    return ContextualView(
+        word,
+        sentences,
+        senses,
+        np.concatenate(vectors, axis=1),
+        _neighbours(model, field, word, static, top_k),
+        places,
+        study_texts(model, field, sentences),
+    )
+
+
+def sense_layer(views: Sequence[ContextualView]) -> int:
+    """Chooses the layer in which the senses of some words part best.
+
+    Args:
+        views: Views of words with known senses, by the same encoder.
+
+    Returns:
+        The layer whose mean accuracy is the highest; of several the one with the largest margin.
+
+    Example:
+
+    >>> vectors = np.array([[[1, 0], [1, 0], [1, 0], [1, 0]], [[1, 0], [0, 1], [1, 0], [0, 1]]])
+    >>> senses = ["one", "two", "one", "two"]
+    >>> view = ContextualView("x", ["x"] * 4, senses, vectors, [], [(1, 1)] * 4, None)
+    >>> sense_layer([view])
+    1
+    """
+    accuracies = np.mean([view.accuracies for view in views], axis=0)
+    margins = np.mean([view.margins for view in views], axis=0)
+    return int(np.lexsort((margins, accuracies))[-1])
+
+
+def _parts(encoder: Any) -> tuple[Any, EncoderInput]:
+    if isinstance(encoder, tuple) and len(encoder) == 2:
+        model, tokenizer = encoder
+        return model, EncoderInput(tokenizer, model.get_layer("embedding").sequence_length)
+    if isinstance(getattr(encoder, "field", None), EncoderInput) and hasattr(encoder, "model"):
+        return encoder.model, encoder.field
+    raise TypeError(
+        "Expected a task with an encoder, such as a Pretrainer, or a model and its tokenizer as a "
+        f"tuple. Received: {type(encoder).__name__}."
+    )
+
+
+def _place(field: EncoderInput, sentence: str, word: str) -> tuple[int, int]:
+    """The first and the last token of the word in the row of a sentence."""
+    found = list(re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", sentence, re.IGNORECASE))
+    if len(found) != 1 or not word:
+        raise ValueError(
+            f"Expected the word {word!r} once in each sentence. Received: {len(found)} times in "
+            f"{sentence!r}."
+        )
+    start, end = found[0].span()
+    _, offsets = field.tokenizer.encode_with_offsets(sentence)
+    tokens = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
+    first = len(field.start)
+    if not tokens or tokens[-1] >= field.room:
+        raise ValueError(
+            f"Expected sentences that fit {field.max_length} tokens. Received: {sentence!r}, in "
+            f"which {word!r} is cut off."
+        )
+    return tokens[0] + first, tokens[-1] + first
+
+
+def _vectors(
+    model: Any, field: EncoderInput, sentences: Sequence[str], places: Sequence[tuple[int, int]]
+) -> np.ndarray:
+    """The word in each layer and sentence, `(L + 1, S, D)`."""
+    ids, segments = field.encode(sentences)
+    inputs = {
+        "token_ids": ids,
+        "segment_ids": segments,
+        "padding_mask": ids != field.tokenizer.pad_id,
+    }
+    states = hidden_states(
+        model, {key: ops.convert_to_tensor(x) for key, x in inputs.items() if key in model.input}
+    )
+    layers = [np.asarray(ops.convert_to_numpy(ops.cast(x, "float32"))) for x in states]
+    return np.array(
+        [
+            [row[a : b + 1].mean(axis=0) for row, (a, b) in zip(layer, places, strict=True)]
+            for layer in layers
+        ]
+    )
+
+
+def _neighbours(
+    model: Any, field: EncoderInput, word: str, static: Any, top_k: int
+) -> list[Neighbour]:
+    if static is not None:
+        space = static if isinstance(static, WordSpace) else WordSpace(static.words, static.vectors)
+        return space.nearest(word, top_k=top_k)
+    layer = model.get_layer("embedding").token_embedding.embedding
+    table = np.asarray(ops.convert_to_numpy(layer.embeddings), "float32")
+    words = field.tokenizer.vocabulary
+    space, ids = WordSpace(words, table[: len(words)]), field.tokenizer.encode(word)
+    return space.near(table[ids].mean(axis=0), top_k, ids)

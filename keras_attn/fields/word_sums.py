@@ -1,0 +1,139 @@
+"""Sums and differences of words as inputs, and lists of words as outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.fields.outputs import Numbers
+from keras_attn.fields.text import ODD_TEXTS, checked_texts
+
+
+class WordSum:
+    """Words with plus and minus between them as an input: `"king - man + woman"`.
+
+    White space parts the words and signs. A word that is not in the vocabulary is looked up with
+    lower-case letters a to z.
+
+    Args:
+        vocabulary: The words in the order of their ids. Ids 0 to 3 are special tokens.
+        unknown_id: Id of words that are not there.
+
+    Example:
+
+    >>> WordSum(["<pad>", "<start>", "<end>", "<unknown>", "man", "king"]).encode(
+    ...     ["King - man", "cow"]
+    ... ).tolist()
+    [[5, -4], [3, 0]]
+    """
+
+    def __init__(self, vocabulary: Sequence[str], unknown_id: int = 3):
+        self.vocabulary = list(vocabulary)
+        self.unknown_id = unknown_id
+        self.examples = [*ODD_TEXTS, *self.vocabulary[4:6], " - ".join(self.vocabulary[-2:]), "- -"]
+        self._ids = {word: i for i, word in enumerate(self.vocabulary[4:], start=4)}
+
+    def encode(self, texts: Any) -> np.ndarray:
+        """Returns ids, negative for words that are taken away.
+
+        Args:
+            texts: Strings.
+
+        Returns:
+            int32 `(B, T)`, zeros behind the words.
+
+        Raises:
+            TypeError: If an input is not a string.
+        """
+        rows = [self._row(text) for text in checked_texts(texts)]
+        ids = np.zeros((len(rows), max([1, *map(len, rows)])), "int32")
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = row
+        return ids
+
+    def _row(self, text: str) -> list[int]:
+        row, sign = [], 1
+        # White space as RE2 has it.
+        for word in text.translate(dict.fromkeys(map(ord, "\t\n\v\f\r"), " ")).split(" "):
+            if word in ("+", "-"):
+                sign = 1 if word == "+" else -1
+            elif word:
+                found = self._ids.get(word)
+                if found is None:
+                    found = self._ids.get(word.translate(_LOWER), self.unknown_id)
+                row.append(sign * found)
+                sign = 1
+        return row
+
+    def to_graph(self, tf: Any) -> tuple[Callable[[Any], Any], list[Any]]:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+
+        Returns:
+            A function from strings `(B,)` to ids `(B, T)`, and the `tf.Module`s that it uses.
+        """
+        module = tf.Module()
+        with tf.device("CPU:0"):
+            module.ids = tf.lookup.StaticHashTable(
+                tf.lookup.KeyValueTensorInitializer(
+                    tf.constant(self.vocabulary[4:]),
+                    tf.range(4, len(self.vocabulary), dtype=tf.int32),
+                ),
+                self.unknown_id,
+            )
+
+        def encode(text: Any) -> Any:
+            with tf.device("CPU:0"):
+                text = tf.strings.regex_replace(text, r"[\t\n\v\f\r ]+", " ")
+                words = tf.strings.split(text, " ")
+                words = tf.ragged.boolean_mask(words, words != "")
+                signs = (words == "+") | (words == "-")
+                # A sign counts for the word behind it alone.
+                before = tf.concat([tf.fill([tf.size(text), 1], ""), words], axis=1)
+                before = tf.ragged.boolean_mask(
+                    before, tf.ragged.range(before.row_lengths()) < words.row_lengths()[:, None]
+                )
+                flat = words.flat_values
+                found = module.ids.lookup(flat)
+                lowered = module.ids.lookup(tf.strings.lower(flat))
+                found = tf.where(found == self.unknown_id, lowered, found)
+                found = tf.where(before.flat_values == "-", -found, found)
+                ids = tf.ragged.boolean_mask(words.with_flat_values(found), ~signs)
+                ids = ids.to_tensor(0)
+                return tf.pad(ids, [[0, 0], [0, tf.maximum(0, 1 - tf.shape(ids)[1])]])
+
+        return encode, [module]
+
+
+_LOWER = {i: i + 32 for i in range(ord("A"), ord("Z") + 1)}
+
+
+class WordList(Numbers):
+    """Words by their ids; `""` for 0.
+
+    Args:
+        vocabulary: The words in the order of their ids.
+        of: Name of the tensor `(B, k)` among those that `Task.run` returns.
+
+    Example:
+
+    >>> WordList(["<pad>", "a", "b"], "ids").decode({"ids": np.array([[2, 0]])})
+    [['b', '']]
+    """
+
+    def __init__(self, vocabulary: Sequence[str], of: str):
+        super().__init__(of)
+        self.words = ["", *list(vocabulary)[1:]]
+
+    def decode(self, tensors: dict[str, np.ndarray]) -> list[list[str]]:
+        """Returns a list of words for each row."""
+        return [[self.words[i] for i in row] for row in np.asarray(tensors[self.of])]
+
+    def graph(self, tf: Any, tensors: dict[str, Any]) -> Any:
+        """Returns the same as TensorFlow ops."""
+        with tf.device("CPU:0"):
+            return tf.gather(tf.constant(self.words), tensors[self.of])

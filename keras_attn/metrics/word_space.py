@@ -1,0 +1,303 @@
+"""Words as vectors: neighbours, sums and differences, analogies, and agreement with people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_attn.metrics.correlation import spearman
+
+_AT_A_TIME = 512
+
+
+class Neighbour(NamedTuple):
+    """A word near another one.
+
+    Example:
+
+    >>> Neighbour("dog", 0.8).word
+    'dog'
+    """
+
+    word: str
+    similarity: float
+    """The cosine."""
+
+
+class AnalogyReport(NamedTuple):
+    """How many questions "a is to b as c is to ...?" were answered. `print` shows it as a table.
+
+    Example:
+
+    >>> print(AnalogyReport({"family": (3, 4), "gram2-opposite": (0, 1)}, 2))
+    60.00 % of 5 questions; 2 more have a word without a vector
+      75.00 % of 4  family
+       0.00 % of 1  gram2-opposite
+    semantic 75.00 %, syntactic 0.00 %
+    """
+
+    sections: dict[str, tuple[int, int]]
+    """Of each section, the number of right answers and of questions."""
+    left_out: int
+    """Number of questions of which a word has no vector."""
+
+    @property
+    def questions(self) -> int:
+        """Number of questions that were asked."""
+        return sum(asked for _, asked in self.sections.values())
+
+    def share(self, syntactic: bool | None = None) -> float:
+        """Returns the share of right answers; NaN without questions.
+
+        Args:
+            syntactic: True: in the sections whose names begin with "gram"; False: in the others;
+                None: in all.
+        """
+        chosen = [
+            figures
+            for name, figures in self.sections.items()
+            if syntactic is None or name.startswith("gram") == syntactic
+        ]
+        asked = sum(count for _, count in chosen)
+        return sum(right for right, _ in chosen) / asked if asked else math.nan
+
+    def __str__(self) -> str:
+        rows = [
+            f"  {right / asked:8.2%} of {asked:,}  {name}".replace("%", " %")
+            for name, (right, asked) in self.sections.items()
+            if asked
+        ]
+        kinds = (("semantic", False), ("syntactic", True))
+        return "\n".join(
+            [
+                f"{100 * self.share():.2f} % of {self.questions:,} questions; {self.left_out:,} "
+                "more have a word without a vector",
+                *rows,
+                ", ".join(f"{name} {100 * self.share(kind):.2f} %" for name, kind in kinds),
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures as a JSON-safe dict; NaN as None."""
+        found = {"all": self.share(), "semantic": self.share(False), "syntactic": self.share(True)}
+        return {
+            **{name: None if math.isnan(value) else value for name, value in found.items()},
+            "questions": self.questions,
+            "left_out": self.left_out,
+            "sections": {name: list(figures) for name, figures in self.sections.items()},
+        }
+
+
+class WordPairReport(NamedTuple):
+    """How well similarities of words agree with those that people gave.
+
+    Example:
+
+    >>> print(WordPairReport(0.5, 20, 3))
+    Spearman 0.5000 over 20 pairs; 3 more have a word without a vector
+    """
+
+    spearman: float
+    """Correlation of the ranks; NaN if there are no two pairs."""
+    pairs: int
+    """Number of pairs that were compared."""
+    left_out: int
+    """Number of pairs of which a word has no vector."""
+
+    def __str__(self) -> str:
+        return (
+            f"Spearman {self.spearman:.4f} over {self.pairs:,} pairs; {self.left_out:,} more have "
+            "a word without a vector"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures as a JSON-safe dict; NaN as None."""
+        value = None if math.isnan(self.spearman) else self.spearman
+        return {**self._asdict(), "spearman": value}
+
+
+class WordSpace:
+    """Words with a vector for each, to be compared by the cosine.
+
+    A word that is not there as it is written is looked up in lower case.
+
+    Args:
+        words: The words, all different, the commonest first.
+        vectors: `(N, D)`.
+
+    Raises:
+        ValueError: If there is no vector for each word.
+
+    Example:
+
+    >>> space = WordSpace(["king", "queen", "man", "woman"], [[2, 1], [2, -1], [1, 1], [1, -1]])
+    >>> space.nearest(["king", "woman"], ["man"], top_k=1)[0].word
+    'queen'
+    """
+
+    def __init__(self, words: Sequence[str], vectors: Any):
+        vectors = np.asarray(vectors, "float32")
+        if vectors.ndim != 2 or len(vectors) != len(words):
+            raise ValueError(
+                f"Expected a vector for each of the {len(words)} words, an array (N, D). "
+                f"Received: shape {vectors.shape}."
+            )
+        self.words = list(words)
+        lengths = np.sqrt(np.square(vectors, dtype="float64").sum(axis=1, keepdims=True))
+        self.units = (vectors / np.where(lengths > 0, lengths, 1.0)).astype("float32")
+        """The vectors, each of length 1."""
+        self._places = {word: i for i, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def place(self, word: str) -> int | None:
+        """Returns the place of a word, or None.
+
+        Args:
+            word: The word.
+        """
+        found = self._places.get(word)
+        return self._places.get(word.lower()) if found is None else found
+
+    def first(self, count: int) -> WordSpace:
+        """Returns the space of the first words alone.
+
+        Args:
+            count: Their number; 0: all.
+        """
+        if not count or count >= len(self):
+            return self
+        space = WordSpace.__new__(WordSpace)
+        space.words, space.units = self.words[:count], self.units[:count]
+        space._places = {word: i for i, word in enumerate(space.words)}
+        return space
+
+    def nearest(
+        self, plus: str | Sequence[str], minus: str | Sequence[str] = (), top_k: int = 10
+    ) -> list[Neighbour]:
+        """Finds the words nearest to a word, or to a sum and difference of words.
+
+            cos(v, sum_i u_i - sum_j u_j)       u: vectors of length 1
+
+        Args:
+            plus: A word, or several.
+            minus: Words that are taken away.
+            top_k: Largest number of words.
+
+        Returns:
+            `Neighbour`s without the words that were given, the nearest first.
+
+        Raises:
+            ValueError: If a word has no vector, or no word is given.
+
+        Example:
+
+        >>> space = WordSpace(["a", "b", "c"], [[1, 0], [1, 1], [0, 1]])
+        >>> [neighbour.word for neighbour in space.nearest("a")]
+        ['b', 'c']
+        """
+        plus, minus = ([x] if isinstance(x, str) else list(x) for x in (plus, minus))
+        if not plus + minus or top_k < 1:
+            raise ValueError(
+                f"Expected a word, and `top_k` of at least 1. Received: {plus + minus}, {top_k}."
+            )
+        places = [self._known(word) for word in (*plus, *minus)]
+        signs = np.array([1.0] * len(plus) + [-1.0] * len(minus), "float32")
+        return self.near(signs @ self.units[places], top_k, places)
+
+    def near(self, vector: Any, top_k: int = 10, without: Iterable[int] = ()) -> list[Neighbour]:
+        """Finds the words nearest to a vector.
+
+        Args:
+            vector: `(D,)`.
+            top_k: Largest number of words.
+            without: Places of words that are left out.
+
+        Returns:
+            `Neighbour`s, the nearest first.
+        """
+        vector = np.asarray(vector, "float32")
+        cosines = self.units @ (vector / max(float(np.sqrt(vector @ vector)), 1e-12))
+        left_out = list(set(without))
+        cosines[left_out] = -np.inf
+        top_k = min(top_k, len(self) - len(left_out))
+        best = np.argpartition(-cosines, min(top_k, len(self) - 1))[:top_k]
+        best = best[np.lexsort((best, -cosines[best]))]
+        return [Neighbour(self.words[i], float(cosines[i])) for i in best]
+
+    def _known(self, word: str) -> int:
+        place = self.place(word)
+        if place is None:
+            raise ValueError(
+                f"Expected words with vectors. Received: {word!r}, which is not among the "
+                f"{len(self):,} words."
+            )
+        return place
+
+    def analogies(
+        self, questions: Mapping[str, Sequence[tuple[str, str, str, str]]], first: int = 30_000
+    ) -> AnalogyReport:
+        """Asks "a is to b as c is to ...?" and counts right answers (3CosAdd).
+
+            answer = argmax_w cos(w, b - a + c)       over the first words, without a, b and c
+
+        References:
+            - [Mikolov et al., 2013](https://aclanthology.org/N13-1090).
+
+        Args:
+            questions: Tuples (a, b, c, d) by sections, as
+                `keras_attn.records.read_analogies` reads them.
+            first: Number of words at the start, the commonest, that are asked for and may be
+                answers; 0: all.
+
+        Returns:
+            An `AnalogyReport`.
+
+        Example:
+
+        >>> vectors = [[2, 1], [2, -1], [1, 1], [1, -1], [-1, 0]]
+        >>> space = WordSpace(["king", "queen", "man", "woman", "it"], vectors)
+        >>> space.analogies({"family": [("man", "woman", "king", "queen")]}).share()
+        1.0
+        """
+        space = self.first(first)
+        sections: dict[str, tuple[int, int]] = {}
+        left_out = 0
+        for name, rows in questions.items():
+            found = [[space.place(word) for word in row] for row in rows]
+            known = np.array([row for row in found if None not in row], int).reshape(-1, 4)
+            left_out += len(found) - len(known)
+            right = 0
+            for i in range(0, len(known), _AT_A_TIME):
+                a, b, c, d = known[i : i + _AT_A_TIME].T
+                wanted = space.units[b] - space.units[a] + space.units[c]
+                cosines = wanted @ space.units.T
+                cosines[np.arange(len(a))[:, None], np.stack([a, b, c], axis=1)] = -np.inf
+                right += int((cosines.argmax(axis=1) == d).sum())
+            sections[name] = (right, len(known))
+        return AnalogyReport(sections, left_out)
+
+    def word_pairs(self, pairs: Sequence[tuple[str, str, float]]) -> WordPairReport:
+        """Compares the cosines of pairs of words with what people said (Spearman).
+
+        Args:
+            pairs: Two words and a score, as `keras_attn.records.read_word_pairs` reads them.
+
+        Returns:
+            A `WordPairReport`.
+
+        Example:
+
+        >>> space = WordSpace(["a", "b", "c"], [[1, 0], [1, 1], [0, 1]])
+        >>> space.word_pairs([("a", "b", 9.0), ("a", "c", 1.0), ("a", "x", 5.0)])
+        WordPairReport(spearman=1.0, pairs=2, left_out=1)
+        """
+        found = [(self.place(a), self.place(b), score) for a, b, score in pairs]
+        known = [row for row in found if None not in row[:2]]
+        cosines = [float(self.units[a] @ self.units[b]) for a, b, _ in known]
+        value = spearman([row[2] for row in known], cosines) if len(known) > 1 else math.nan
+        return WordPairReport(value, len(known), len(found) - len(known))

@@ -1,0 +1,119 @@
+"""Questions about words: analogies, and pairs of words with the similarity that people see."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+
+from keras_attn.records.texts import read_text
+
+Analogy = tuple[str, str, str, str]
+WordPair = tuple[str, str, float]
+_SCORES = ("simlex999", "human (mean)", "score", "similarity")
+
+
+def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Analogy]]:
+    """Reads analogies in the form of word2vec's `questions-words.txt`.
+
+    A line `: name` begins a section. Any other line has four words: the first is to the second as
+    the third is to the fourth.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Tuples of four words by sections.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a line has not four words, or there is no question.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "questions.txt"
+    >>> _ = path.write_text(": family\\nman woman king queen\\n")
+    >>> read_analogies(path)
+    {'family': [('man', 'woman', 'king', 'queen')]}
+    """
+    sections: dict[str, list[Analogy]] = {}
+    rows: list[Analogy] | None = None
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        fields = line.split()
+        if not fields:
+            continue
+        if fields[0].startswith(":"):
+            rows = sections.setdefault(line.strip().removeprefix(":").strip(), [])
+            continue
+        if len(fields) != 4:
+            raise ValueError(
+                f"{path}: expected four words, or ': ' and the name of a section. Received: "
+                f"{line[:60]!r} in line {number}."
+            )
+        if rows is None:
+            rows = sections.setdefault("analogies", [])
+        rows.append((fields[0], fields[1], fields[2], fields[3]))
+    if not any(sections.values()):
+        raise ValueError(f"{path}: expected analogies. Received: none.")
+    return sections
+
+
+def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
+    """Reads pairs of words with scores, such as WordSim353 and SimLex999.
+
+    Columns are parted by tabs, else by commas. A first line whose third field is not a number has
+    the names of the columns: the scores are in the one named `SimLex999`, `Human (mean)`, `score`
+    or `similarity`, else in the third; the words are in the first two. Lines that begin with `#`
+    are left out.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Tuples of two words and a score.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a line has not two words and a number, or there is no pair.
+
+    Example:
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
+    >>> _ = path.write_text("word1\\tword2\\tPOS\\tSimLex999\\nold\\tnew\\tA\\t1.58\\n")
+    >>> read_word_pairs(path)
+    [('old', 'new', 1.58)]
+    """
+    pairs: list[WordPair] = []
+    column, header = 2, True
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = line.split("\t") if "\t" in line else next(csv.reader([line]))
+        fields = [field.strip() for field in fields]
+        if header:
+            header = False
+            if len(fields) > 2 and math.isnan(_number(fields[2])):
+                names = [field.lower() for field in fields]
+                found = [names.index(name) for name in _SCORES if name in names]
+                column = found[0] if found else 2
+                if found:
+                    continue
+        score = _number(fields[column]) if len(fields) > column else math.nan
+        if not (fields[0] and fields[1:2] and fields[1]) or not math.isfinite(score):
+            raise ValueError(
+                f"{path}: expected two words and a number. Received: {line[:60]!r} in line "
+                f"{number}."
+            )
+        pairs.append((fields[0], fields[1], score))
+    if not pairs:
+        raise ValueError(f"{path}: expected pairs of words. Received: none.")
+    return pairs
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

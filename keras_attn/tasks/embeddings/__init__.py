@@ -1,0 +1,1 @@
+"""Word embeddings: vectors of words, learned from plain text."""

@@ -1,0 +1,155 @@
+"""Plain text made into the ids of its words."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from keras_attn.records import Documents
+from keras_attn.tasks.embeddings.settings import EmbeddingsData
+from keras_attn.text import WordTokenizer
+from keras_attn.text.words import SPECIAL_TOKENS
+
+
+@dataclass(frozen=True, eq=False)
+class WordIds:
+    """The words of texts as ids, without rare words, and how often each occurs.
+
+    Args:
+        tokenizer: The words with an id.
+        ids: int32 `(n,)`, text after text.
+        lengths: Number of words of each text.
+        counts: Occurrences of each id.
+        words_read: Number of words before the rare ones were left out.
+
+    Example:
+
+    >>> ids = WordIds.counted(["a b a", "b a c"], {"min_frequency": 2})
+    >>> ids.tokenizer.vocabulary[4:], ids.ids.tolist(), ids.lengths.tolist()
+    (('a', 'b'), [4, 5, 4, 5, 4], [3, 2])
+    """
+
+    tokenizer: WordTokenizer
+    ids: np.ndarray = field(repr=False)
+    lengths: np.ndarray = field(repr=False)
+    counts: np.ndarray = field(repr=False)
+    words_read: int
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the words."""
+        digest = hashlib.sha256("\n".join(self.tokenizer.vocabulary).encode("utf-8", "replace"))
+        for numbers in (self.ids, self.lengths.astype("int64")):
+            digest.update(np.ascontiguousarray(numbers).tobytes())
+        return digest.hexdigest()[:16]
+
+    def summary(self) -> str:
+        """Returns how much there is."""
+        return (
+            f"{len(self):,} texts, {self.words_read:,} words, of which {len(self.ids):,} are one of"
+            f" {len(self.tokenizer.vocabulary) - len(SPECIAL_TOKENS):,} with a vector"
+        )
+
+    @classmethod
+    def counted(cls, texts: Iterable[str], data: Any = None) -> WordIds:
+        """Reads texts once, and gives an id to each word that occurs often enough.
+
+        Args:
+            texts: Strings.
+            data: `min_frequency`, `vocabulary_size` and `lowercase`, as `EmbeddingsData` or a dict.
+
+        Returns:
+            A `WordIds`.
+
+        Raises:
+            TypeError: If `texts` is a string, or has something else.
+            ValueError: If there are no two words that occur often enough.
+        """
+        data = data if isinstance(data, EmbeddingsData) else EmbeddingsData.made(data or {})
+        if isinstance(texts, str):
+            raise TypeError("Expected texts. Received: a string. Wrap it in a list.")
+        cutter = WordTokenizer([*SPECIAL_TOKENS], data.lowercase)
+        numbers: collections.defaultdict[str, int] = collections.defaultdict()
+        numbers.default_factory = numbers.__len__
+        read, lengths = array("i"), array("q")
+        for text in texts:
+            words = cutter.words(text)
+            read.extend([numbers[word] for word in words])
+            lengths.append(len(words))
+        ids = np.frombuffer(read, "int32") if read else np.zeros(0, "int32")
+        counts, words = np.bincount(ids, minlength=len(numbers)), list(numbers)
+        often = np.flatnonzero(counts >= data.min_frequency).tolist()
+        kept = sorted(often, key=lambda i: (-counts[i], words[i]))
+        if data.vocabulary_size is not None:
+            kept = kept[: data.vocabulary_size - len(SPECIAL_TOKENS)]
+        tokenizer = WordTokenizer([*SPECIAL_TOKENS, *(words[i] for i in kept)], data.lowercase)
+        places = np.full(len(words), -1, "int32")
+        places[kept] = np.arange(len(kept)) + len(SPECIAL_TOKENS)
+        return cls._of(tokenizer, places[ids], np.array(lengths, "int64"), data)
+
+    @classmethod
+    def encoded(cls, texts: Iterable[str], tokenizer: WordTokenizer) -> WordIds:
+        """Reads texts with the words of a tokenizer.
+
+        Args:
+            texts: Strings.
+            tokenizer: Its words have ids; others are left out.
+
+        Returns:
+            A `WordIds`.
+
+        Raises:
+            TypeError: If `texts` is a string, or has something else.
+            ValueError: If there are no two words of the tokenizer.
+        """
+        if isinstance(texts, str):
+            raise TypeError("Expected texts. Received: a string. Wrap it in a list.")
+        read, lengths = array("i"), array("q")
+        for text in texts:
+            ids = tokenizer.encode(text)
+            read.extend(ids)
+            lengths.append(len(ids))
+        ids = np.frombuffer(read, "int32") if read else np.zeros(0, "int32")
+        ids = np.where(ids == tokenizer.unknown_id, -1, ids)
+        return cls._of(tokenizer, ids, np.array(lengths, "int64"), None)
+
+    @classmethod
+    def _of(cls, tokenizer: WordTokenizer, ids: Any, lengths: Any, data: Any) -> WordIds:
+        known = ids >= 0
+        sums = np.concatenate([[0], np.cumsum(known)])
+        ends = np.cumsum(lengths)
+        if known.sum() < 2:
+            often = f" that occur {data.min_frequency} times (`min_frequency`)" if data else ""
+            raise ValueError(
+                f"Expected texts with words{often}. Received: {len(lengths):,} texts with "
+                f"{len(ids):,} words, of which {int(known.sum())} are such. Bring more text."
+            )
+        kept = ids[known].astype("int32")
+        counts = np.bincount(kept, minlength=len(tokenizer.vocabulary))
+        return cls(tokenizer, kept, sums[ends] - sums[ends - lengths], counts, len(ids))
+
+
+def read_words(data: EmbeddingsData) -> WordIds:
+    """Reads files of text.
+
+    Args:
+        data: Which files, and which words.
+
+    Returns:
+        A `WordIds`.
+
+    Raises:
+        FileNotFoundError: If there are no such files.
+        ValueError: If a line is bad, or there are too few words.
+    """
+    documents = Documents(data.text, data.key, data.on_error)
+    return WordIds.counted((" ".join(document) for document in documents), data)

@@ -1,0 +1,73 @@
+"""Loss of words against noise words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+class NegativeSamplingLoss(keras.losses.Loss):
+    """Loss of word2vec: tell the words that stand together from noise words.
+
+        loss_w = sum_c -log s(z_wc)  +  m k/N sum_n -log s(-z_wn)       s(z) = 1 / (1 + e^-z)
+
+    Here c goes over the m words around word w and n over its N noise words. So each pair of words
+    has k noise words in the mean, as in word2vec, which draws k of its own for each pair. The
+    gradient is the same in expectation. As in the paper, a noise word may happen to be the right
+    one; the program word2vec leaves those out.
+
+    References:
+        - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546), equation 4.
+        - [Ji et al., 2016](https://arxiv.org/abs/1604.04661): several words share noise words.
+
+    Args:
+        negatives: Number k of noise words for each pair.
+        name: Name of the loss.
+        **kwargs: Other arguments of `keras.losses.Loss`.
+
+    Call arguments:
+        y_true: 1 where a word belongs to a place, else 0: `(B, P, C)`.
+        y_pred: Logits `(B, P, C + N)`: those of the words, then those of the noise words.
+        sample_weight: Weight of each row or place, or None.
+
+    Returns:
+        The mean over all places `(B, P)`, a scalar.
+
+    Raises:
+        ValueError: If `negatives` is not above 0, or the shapes are others.
+
+    Example:
+
+    >>> loss = NegativeSamplingLoss(negatives=1)
+    >>> float(round(loss(ops.ones((1, 1, 1)), ops.zeros((1, 1, 3))), 4))  # 2 log 2
+    1.3863
+    """
+
+    def __init__(self, negatives: float = 5, name: str = "negative_sampling", **kwargs: Any):
+        super().__init__(name=name, **kwargs)
+        if not negatives > 0:
+            raise ValueError(f"`negatives` must be above 0. Received: {negatives!r}.")
+        self.negatives = float(negatives)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Computes the loss of each place."""
+        y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
+        C, every = y_true.shape[-1], y_pred.shape[-1]
+        if len(y_true.shape) != 3 or len(y_pred.shape) != 3 or not 0 < C < every:
+            raise ValueError(
+                "NegativeSamplingLoss expected labels (B, P, C) and logits (B, P, C + N). "
+                f"Received: shapes {tuple(y_true.shape)} and {tuple(y_pred.shape)}."
+            )
+        right = ops.cast(y_true, "float32")
+        logits = ops.cast(y_pred, "float32")
+        share = self.negatives / (every - C)
+        near = ops.sum(right * ops.softplus(-logits[..., :C]), axis=-1)
+        noise = ops.sum(ops.softplus(logits[..., C:]), axis=-1)
+        return near + share * ops.sum(right, axis=-1) * noise
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "negatives": self.negatives}

@@ -1,0 +1,141 @@
+"""A page with a map of words: search, and the neighbours of a word on a click."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.visualize.display import drawable
+from keras_attn.visualize.web_page import page_files, web_page
+
+_CONTENT = """\
+<p class="hint">Similar words lie together (t-SNE, so far distances mean little). Click a word for
+its neighbours by the cosine, drag and turn the wheel to look closer; or use the arrows, + and -.
+</p><div class="words"><div class="card"><svg id="map" viewBox="0 0 1000 800" tabindex="0"
+role="img" aria-label="Map of words"></svg></div><div class="card">
+<label><h2>Search</h2><input id="search" type="search" autocomplete="off"></label>
+<ul id="found"></ul><p id="word" aria-live="polite"></p><ol id="near"></ol></div></div>
+"""
+
+
+def word_places(vectors: Any, seed: int = 0) -> np.ndarray:
+    """Computes a place on a map for each vector (t-SNE of scikit-learn).
+
+    References:
+        - [van der Maaten and Hinton, 2008](https://jmlr.org/papers/v9/vandermaaten08a.html).
+
+    Args:
+        vectors: `(N, D)`, at least five, of length 1: their distances go with their cosines.
+        seed: Seed of the map.
+
+    Returns:
+        float64 `(N, 2)`, from 0 to 1 on the longer side.
+
+    Raises:
+        ImportError: If scikit-learn is not installed.
+        ValueError: If there are fewer than five vectors.
+
+    Example:
+
+    >>> word_places(np.eye(6)).shape
+    (6, 2)
+    """
+    vectors = np.asarray(vectors, "float32")
+    if len(vectors) < 5:
+        raise ValueError(f"Expected at least five words for a map. Received: {len(vectors)}.")
+    try:
+        from sklearn.manifold import TSNE
+    except ImportError as error:
+        raise ImportError(
+            "A map of words needs scikit-learn: `pip install scikit-learn`."
+        ) from error
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    start = "pca" if min(vectors.shape) > 1 else "random"
+    found = TSNE(2, perplexity=perplexity, init=start, random_state=seed).fit_transform(vectors)
+    found = found.astype("float64") - found.min(axis=0)
+    return found / max(float(found.max()), 1e-12)
+
+
+def word_map_page(
+    space: Any,
+    words: int | Sequence[str] = 1000,
+    *,
+    top_k: int = 10,
+    places: Any = None,
+    title: str = "Words",
+    seed: int = 0,
+) -> str:
+    """Writes a page with a map of words. It is one file and fetches nothing.
+
+    Args:
+        space: A `keras_attn.metrics.WordSpace`.
+        words: The words on the map, or the number of the first ones.
+        top_k: Number of neighbours that a click shows, among all words of the space.
+        places: Their places `(N, 2)`; None: by `word_places`.
+        title: Heading of the page.
+        seed: Seed of the map.
+
+    Returns:
+        The page as a string of HTML, to be written as UTF-8.
+
+    Raises:
+        ImportError: If scikit-learn is needed and not installed.
+        ValueError: If a word has no vector, there are fewer than five, or the places do not fit.
+
+    Example:
+
+    >>> space = WordSpace(list("abcdef"), np.eye(6))
+    >>> page = word_map_page(space, top_k=2, places=np.zeros((6, 2)))
+    >>> "t-SNE" in page, "http://" in page.replace("http://www.w3.org/2000/svg", "")
+    (True, False)
+    """
+    if isinstance(words, int):
+        shown = list(range(min(words, len(space))))
+    else:
+        shown = [space.place(word) for word in words]
+        missing = [w for w, place in zip(words, shown, strict=True) if place is None]
+        if missing:
+            raise ValueError(f"Expected words with vectors. Received: {missing[:8]}, without any.")
+        shown = list(dict.fromkeys(shown))
+    if places is None:
+        places = word_places(space.units[shown], seed)
+    places = np.asarray(places, "float64")
+    if places.shape != (len(shown), 2):
+        raise ValueError(
+            f"Expected places ({len(shown)}, 2), one for each word. Received: shape {places.shape}."
+        )
+    number = {space.words[place]: i for i, place in enumerate(shown)}
+    near = [
+        [
+            [number.get(n.word, drawable(n.word)), round(n.similarity, 4)]
+            for n in space.near(space.units[place], top_k, [place])
+        ]
+        for place in shown
+    ]
+    data = {
+        "words": [drawable(space.words[place]) for place in shown],
+        "x": (40 + 920 * places[:, 0]).round(1).tolist(),
+        "y": (40 + 720 * places[:, 1]).round(1).tolist(),
+        "near": near,
+    }
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    # Nothing in it may end the script element, or begin a comment.
+    text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    style = page_files("viewer.css", "words.css")
+    script = f'(() => {{\n"use strict";{page_files("words.js")}}})();\n'
+    return web_page(
+        title,
+        _CONTENT,
+        style,
+        f"style-src {_hash(style)}; script-src {_hash(script)}",
+        f'\n<script type="application/json" id="data">{text}</script>\n<script>{script}</script>',
+    )
+
+
+def _hash(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
