@@ -83,7 +83,8 @@ class GraphBytePair(tf.Module):
         with tf.device("CPU:0"):
             return self._ids(self._words_of(self._read(text)))
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    # Without a signature: what cannot be traced for texts that are normalised is not saved.
+    @tf.function(reduce_retracing=True, autograph=False)
     def encode_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:

@@ -78,7 +78,7 @@ def run(place):
 @pytest.mark.slow
 def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, tmp_path):
     """The first end is a Ctrl-C, the second comes without a warning; the third process goes on."""
-    settings = "--epochs", 3, "--tokens-per-batch", 96, "--checkpoint-steps", 2, "--dropout", 0.1
+    settings = "--epochs", 3, "--tokens-per-batch", 48, "--checkpoint-steps", 2, "--dropout", 0.1
     code, _, err = command(*fit_arguments(place, tmp_path / "whole", *settings))
     assert code == 0, err
     again = fit_arguments(place, tmp_path / "again", *settings)
@@ -91,10 +91,10 @@ def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, tmp_p
     assert "goes on from here" in err
     checkpoint = tmp_path / "again" / "checkpoint.npz"
     notes = read_training_notes(checkpoint)
-    assert (notes["epoch"], notes["batch"]) == (0, 4)
+    assert (notes["epoch"], notes["batch"]) == (0, 4), notes
     run_to(signal.SIGKILL, 4, -signal.SIGKILL)
     notes = read_training_notes(checkpoint)
-    assert notes["epoch"] == 1 and notes["batch"] > 0
+    assert notes["epoch"] == 1 and notes["batch"] > 0, notes
     code, out, err = command(*again)
     assert code == 0, err
     assert "Going on in epoch" in out
