@@ -15,7 +15,7 @@ from keras_attn.batches.pair_batches import PairBatches
 from keras_attn.batches.scored_pair_batches import ScoredPairBatches
 from keras_attn.batches.sentence_shards import Shard, ShardWriter, make_shard, open_shards
 from keras_attn.batches.text_windows import TextWindows, scoring_windows
-from keras_attn.batches.word_windows import WordWindows, kept_shares
+from keras_attn.batches.word_windows import WordWindows, kept_shares, row_loads
 
 __all__ = [
     "AnswerBatches",
@@ -38,6 +38,7 @@ __all__ = [
     "kept_shares",
     "make_shard",
     "open_shards",
+    "row_loads",
     "scoring_windows",
     "truncate",
 ]
