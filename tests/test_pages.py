@@ -44,6 +44,7 @@ NAMED = {
         tasks.TextClassifier,
         tasks.TextGenerator,
         tasks.Translator,
+        tasks.WordEmbedder,
     )
 }
 TASKS = {"captioning.md": tasks.Captioner}

@@ -69,7 +69,7 @@ class EmbeddingsTraining(Settings):
     )
     batch_size: int = setting(2048, "words of a batch", at_least=1)
     row_steps: int = setting(
-        32, "steps of a word in a batch that count in full; if it has more, they are shorter",
+        128, "steps of a word in a batch that count in full; if it has more, they are shorter",
         at_least=1,
     )  # fmt: skip
     seed: int = setting(0, "seed of the vectors, the windows and the order of the text", at_least=0)
