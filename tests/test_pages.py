@@ -45,6 +45,7 @@ NAMED = {
         tasks.TextGenerator,
         tasks.Translator,
         tasks.VisualQuestionAnswerer,
+        tasks.WordEmbedder,
     )
 }
 TASKS = {"captioning.md": tasks.Captioner}

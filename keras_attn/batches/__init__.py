@@ -16,7 +16,7 @@ from keras_attn.batches.scored_pair_batches import ScoredPairBatches
 from keras_attn.batches.sentence_shards import Shard, ShardWriter, make_shard, open_shards
 from keras_attn.batches.text_windows import TextWindows, scoring_windows
 from keras_attn.batches.visual_question_batches import VisualQuestionBatches
-from keras_attn.batches.word_windows import WordWindows, kept_shares
+from keras_attn.batches.word_windows import WordWindows, kept_shares, row_loads
 
 __all__ = [
     "AnswerBatches",
@@ -40,6 +40,7 @@ __all__ = [
     "kept_shares",
     "make_shard",
     "open_shards",
+    "row_loads",
     "scoring_windows",
     "truncate",
 ]

@@ -40,6 +40,66 @@ def kept_shares(counts: Any, subsample: float) -> np.ndarray:
     return np.minimum(1.0, np.sqrt(ratio) + ratio)
 
 
+def noise_shares(counts: Any, noise_power: float = 0.75) -> np.ndarray:
+    """Computes how often each word is drawn as noise: count^power / sum(count^power).
+
+    Args:
+        counts: Occurrences of each word, `(V,)`.
+        noise_power: The power.
+
+    Returns:
+        float64 `(V,)`; 0 for words that do not occur.
+
+    Example:
+
+    >>> noise_shares([0, 1, 16], 0.5).tolist()
+    [0.0, 0.2, 0.8]
+    """
+    counts = np.asarray(counts, "float64")
+    noise = np.where(counts > 0, counts**noise_power, 0.0)
+    return noise / noise.sum()
+
+
+def row_loads(
+    counts: Any,
+    *,
+    batch_size: int,
+    window: int,
+    negatives: int,
+    subsample: float,
+    noise_power: float = 0.75,
+    cbow: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Computes in how many steps of a batch each word takes part, in the mean.
+
+    word2vec makes these steps one after the other. A batch adds up their gradients, which
+    overshoots where a word has hundreds of them.
+
+    Args:
+        counts: Occurrences of each word, `(V,)`.
+        batch_size: Words of a batch.
+        window: See `WordWindows`.
+        negatives: Noise words for each pair.
+        subsample: See `WordWindows`.
+        noise_power: See `WordWindows`.
+        cbow: See `WordWindows`.
+
+    Returns:
+        float64 `(V,)` each: for the vectors of words, and for those of words around others.
+
+    Example:
+
+    >>> settings = {"batch_size": 10, "window": 1, "negatives": 2, "subsample": 0}
+    >>> words, others = row_loads([0, 1, 1], **settings)  # 10 words, 2 pairs each
+    >>> words.tolist(), others.tolist()
+    ([0.0, 30.0, 30.0], [0.0, 30.0, 30.0])
+    """
+    kept = np.asarray(counts, "float64") * kept_shares(counts, subsample)
+    share, noise = kept / kept.sum(), noise_shares(counts, noise_power)
+    steps = batch_size * (1 if cbow else window + 1)
+    return steps * share * (1 + negatives), steps * (share + negatives * noise)
+
+
 class WordWindows(EpochBatches):
     """Words of texts with the words around them, for skip-gram and CBOW with negative sampling.
 
@@ -136,8 +196,7 @@ class WordWindows(EpochBatches):
         self.window, self.noise_words, self.cbow = window, noise_words, cbow
         self._texts = np.repeat(np.arange(len(lengths), dtype="int32"), lengths)
         self._kept = kept_shares(self.counts, subsample).astype("float32")
-        noise = np.where(self.counts > 0, self.counts.astype("float64") ** noise_power, 0.0)
-        self._noise = np.cumsum(noise / noise.sum())
+        self._noise = np.cumsum(noise_shares(self.counts, noise_power))
         self.rows = ceil(batch_size, SPAN)
         """Number G of spans of a batch."""
         expected = float(np.take(self._kept, self.ids).sum(dtype="float64"))

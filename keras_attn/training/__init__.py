@@ -12,6 +12,7 @@ from keras_attn.training.learning_rates import scale_learning_rate
 from keras_attn.training.logs import TrainingLog
 from keras_attn.training.losses import MaskedCrossEntropy
 from keras_attn.training.negative_sampling_loss import NegativeSamplingLoss
+from keras_attn.training.row_steps import scale_row_steps
 from keras_attn.training.schedules import InverseSquareRootSchedule, WarmupCosineSchedule
 from keras_attn.training.seeding import seed_everything
 from keras_attn.training.span_loss import SpanCrossEntropy
@@ -43,6 +44,7 @@ __all__ = [
     "read_training_notes",
     "save_training_state",
     "scale_learning_rate",
+    "scale_row_steps",
     "seed_everything",
     "without_autotuning",
 ]

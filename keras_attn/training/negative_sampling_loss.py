@@ -55,15 +55,17 @@ class NegativeSamplingLoss(keras.losses.Loss):
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Computes the loss of each place."""
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
-        C, every = y_true.shape[-1], y_pred.shape[-1]
-        if len(y_true.shape) != 3 or len(y_pred.shape) != 3 or not 0 < C < every:
+        known = None not in (y_true.shape[-1], y_pred.shape[-1])
+        fits = not known or 0 < y_true.shape[-1] < y_pred.shape[-1]
+        if len(y_true.shape) != 3 or len(y_pred.shape) != 3 or not fits:
             raise ValueError(
                 "NegativeSamplingLoss expected labels (B, P, C) and logits (B, P, C + N). "
                 f"Received: shapes {tuple(y_true.shape)} and {tuple(y_pred.shape)}."
             )
         right = ops.cast(y_true, "float32")
         logits = ops.cast(y_pred, "float32")
-        share = self.negatives / (every - C)
+        C = ops.shape(y_true)[-1]
+        share = self.negatives / ops.cast(ops.shape(y_pred)[-1] - C, "float32")
         near = ops.sum(right * ops.softplus(-logits[..., :C]), axis=-1)
         noise = ops.sum(ops.softplus(logits[..., C:]), axis=-1)
         return near + share * ops.sum(right, axis=-1) * noise

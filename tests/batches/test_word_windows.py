@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_attn.batches import EpochOrder, WordWindows, kept_shares
+from keras_attn.batches import EpochOrder, WordWindows, kept_shares, row_loads
 
 COUNTS = np.array([0, 0, 0, 0, 400, 200, 100, 50, 50])
 TEXTS = [[4, 5, 6], [7], [8, 4, 4, 5, 6, 7, 8, 5, 4, 6], [4, 6] * 20]
@@ -112,3 +112,33 @@ def test_what_cannot_be():
         WordWindows([4, 9], [2], COUNTS)
     with pytest.raises(ValueError, match="`window` must be >= 1"):
         windows(window=0)
+
+
+@pytest.mark.parametrize("cbow", [False, True])
+def test_loads_are_the_steps_that_are_counted(cbow):
+    """Each place of a word in a pair, and of a noise word, counts for its share."""
+    ids = np.random.default_rng(0).choice(9, 60_000, p=COUNTS / COUNTS.sum())
+    counts = np.bincount(ids, minlength=9)
+    settings = {"window": 3, "subsample": 0.02}
+    batches = WordWindows(
+        ids,
+        [len(ids)],
+        counts,
+        **settings,
+        noise_words=50,
+        batch_size=8192,
+        cbow=cbow,
+        shuffle=False,
+    )
+    inputs, labels = batches[0]
+    found, sizes = np.zeros((2, 9)), labels.sum(axis=-1, dtype=float)  # (G, P)
+    others = inputs["word_ids" if cbow else "context_ids"]
+    C = labels.shape[-1]
+    np.add.at(found[1], others[:, :C], labels.sum(axis=1))
+    np.add.at(found[1], others[:, C:], (4 / 50 * sizes.sum(axis=1))[:, None])
+    if cbow:
+        np.add.at(found[0], inputs["context_ids"], 5 * inputs["context_weights"].sum(axis=1))
+    else:
+        np.add.at(found[0], inputs["word_ids"], 5 * sizes)
+    loads = row_loads(counts, batch_size=8192, negatives=4, cbow=cbow, **settings)
+    np.testing.assert_allclose(loads, found, rtol=0.06)

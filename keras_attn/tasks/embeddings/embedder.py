@@ -12,7 +12,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
-from keras_attn.batches import WordWindows
+from keras_attn.batches import WordWindows, row_loads
 from keras_attn.interop import WordVectors, read_word_vectors, word_vector_width
 from keras_attn.models import WORD_MODELS
 from keras_attn.settings import Choice
@@ -33,7 +33,7 @@ from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.text import WordTokenizer
 from keras_attn.text.registry import vocabulary_digest
-from keras_attn.training import NegativeSamplingLoss
+from keras_attn.training import NegativeSamplingLoss, scale_row_steps
 
 Texts = WordIds | Sequence[str]
 
@@ -87,6 +87,7 @@ class WordEmbedder(EmbeddingsPredictions, Task):
         self.tokenizer = tokenizer
         self.config = self.kinds.make(config, vocabulary_size=tokenizer.vocabulary_size)
         self.model = self.config.build(dtype)
+        self._counts: np.ndarray | None = None
         self.started: str = ""
         """What the vectors started from, in words."""
 
@@ -259,6 +260,7 @@ class WordEmbedder(EmbeddingsPredictions, Task):
         """
         ids = self.word_ids(texts)
         settings = {"cbow": self.config.cbow, **settings}
+        self._counts = ids.counts
         return WordWindows(ids.ids, ids.lengths, ids.counts, **settings)
 
     def batches(
@@ -277,14 +279,28 @@ class WordEmbedder(EmbeddingsPredictions, Task):
         """Compiles with plain SGD, which updates the rows of a batch alone.
 
         The loss is a mean over places; the rate is that of a single pair of words, as in word2vec.
+        A word that is in more than `row_steps` steps of a batch takes so many in all.
         """
         places = WordWindows.places(training.batch_size)
         rate = training.learning_rate or self.config.learning_rate
         schedule = keras.optimizers.schedules.PolynomialDecay(
             rate * places, max(1, total_steps), min(rate, training.last_learning_rate) * places
         )
+        optimizer = keras.optimizers.SGD(schedule)
+        if self._counts is not None:
+            names = ("window", "negatives", "subsample", "noise_power")
+            loads = row_loads(
+                self._counts,
+                batch_size=places,
+                cbow=self.config.cbow,
+                **{name: getattr(training, name) for name in names},
+            )
+            tables = [self.model.get_layer(n).embeddings for n in ("embedding", "context")]
+            most = float(training.row_steps)
+            factors = [most / np.maximum(load, most) for load in loads]
+            scale_row_steps(optimizer, {id(t): f for t, f in zip(tables, factors, strict=True)})
         settings = {
-            "optimizer": keras.optimizers.SGD(schedule),
+            "optimizer": optimizer,
             "jit_compile": jit_compile(recurrent=False),
             "steps_per_execution": checked_steps(training.steps_per_execution),
             **self.objective(training),

@@ -68,6 +68,10 @@ class EmbeddingsTraining(Settings):
         1e-4, "what the learning rate falls to, in a straight line", at_least=0
     )
     batch_size: int = setting(2048, "words of a batch", at_least=1)
+    row_steps: int = setting(
+        128, "steps of a word in a batch that count in full; if it has more, they are shorter",
+        at_least=1,
+    )  # fmt: skip
     seed: int = setting(0, "seed of the vectors, the windows and the order of the text", at_least=0)
     steps_per_execution: int = setting(
         1, "batches between two looks at callbacks and signals, always 1 on PyTorch", at_least=1,

@@ -1,0 +1,63 @@
+"""The page with a map of words, in a browser."""
+
+import json
+
+import numpy as np
+import pytest
+from browser import needs_chromium
+
+from keras_attn.metrics import WordSpace
+from keras_attn.visualize import word_map_page
+
+WORDS = ["sun", "moon", "day", "</script>", "night & day", "Star"]
+VECTORS = np.random.default_rng(0).normal(size=(7, 4))
+SPACE = WordSpace([*WORDS, "far"], VECTORS)
+PLACES = np.random.default_rng(1).random((6, 2))
+
+
+def test_what_is_in_the_page():
+    """Neighbours among all words; those on the map by number, which can be clicked."""
+    page = word_map_page(SPACE, WORDS, top_k=3, places=PLACES)
+    assert page.count("</script>") == 2
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert data["words"] == WORDS
+    for i, word in enumerate(WORDS):
+        expected = SPACE.nearest(word, top_k=3)
+        assert [WORDS[w] if isinstance(w, int) else w for w, _ in data["near"][i]] == [
+            n.word for n in expected
+        ]
+        found = [cosine for _, cosine in data["near"][i]]
+        assert found == pytest.approx([n.similarity for n in expected], abs=1e-4)
+    assert {w for row in data["near"] for w, _ in row if isinstance(w, str)} <= {"far"}
+
+
+def test_places_must_fit():
+    with pytest.raises(ValueError, match=r"places \(6, 2\).*\(3, 2\)"):
+        word_map_page(SPACE, WORDS, places=PLACES[:3])
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_search_and_click(browser, tmp_path):
+    path = tmp_path / "map.html"
+    path.write_text(word_map_page(SPACE, WORDS, top_k=6, places=PLACES), encoding="utf-8")
+    browser.open(path)
+    assert browser.run("document.querySelectorAll('#map g.word').length") == 6
+    browser.run(
+        "const s = document.getElementById('search'); s.value = 'STA'; s.oninput();"
+        "document.querySelector('#found button').click()"
+    )
+    assert browser.run("document.getElementById('word').textContent") == "Star"
+    near = browser.run("[...document.querySelectorAll('#near li')].map((x) => x.textContent)")
+    expected = [f"{word}{cosine:.3f}" for word, cosine in SPACE.nearest("Star", top_k=6)]
+    assert [text[:-6] for text in near] == [text[:-6] for text in expected]
+    browser.run(
+        "[...document.querySelectorAll('#map g.word')].find((g) => g.textContent === 'sun')"
+        ".dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    )
+    assert browser.run("document.getElementById('word').textContent") == "sun"
+    assert browser.run("document.querySelectorAll('#map .near').length") == 5
+    browser.run("[...document.querySelectorAll('#near button')][0].click()")
+    nearest = next(w for w, _ in SPACE.nearest("sun", top_k=6) if w != "far")
+    assert browser.run("document.getElementById('word').textContent") == nearest
+    assert not browser.errors and browser.requests == [path.as_uri()]
