@@ -63,6 +63,7 @@ SLOW = {
     "decoding.md", "entailment.md", "fine_tuning.md", "question_answering.md", "sentiment.md",
     "serving.md", "similarity.md", "speed.md", "text_generation.md", "translation.md",
     "visual_questions.md",
+    "word_embeddings.md",
 }  # fmt: skip
 
 
@@ -319,7 +320,7 @@ SETUPS = {
     "README.md": readme, "answer_selection.md": similarity, "bert.md": bert,
     "captioning.md": captioning, "pretrained.md": pretrained,
     "sentiment.md": sentiment, "serving.md": serving, "similarity.md": similarity,
-    "speed.md": speed, "text_generation.md": gpt2,
+    "speed.md": speed, "text_generation.md": gpt2, "word_embeddings.md": similarity,
 }  # fmt: skip
 
 

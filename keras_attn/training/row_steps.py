@@ -45,7 +45,7 @@ def scale_row_steps(optimizer: keras.optimizers.Optimizer, factors: dict[int, An
         if table is None:
             return gradient
         axes = (-1, *[1] * (len(variable.shape) - 1))
-        if hasattr(gradient, "indices"):  # TensorFlow's IndexedSlices
+        if hasattr(gradient, "dense_shape"):  # TensorFlow's IndexedSlices
             rows = ops.reshape(ops.take(table, gradient.indices), axes)
             parts = (gradient.values * rows, gradient.indices, gradient.dense_shape)
             return type(gradient)(*parts)

@@ -42,22 +42,22 @@ def test_search_and_click(browser, tmp_path):
     path = tmp_path / "map.html"
     path.write_text(word_map_page(SPACE, WORDS, top_k=6, places=PLACES), encoding="utf-8")
     browser.open(path)
-    assert browser.run("document.querySelectorAll('#map g.word').length") == 6
-    browser.run(
+    assert browser.evaluate("document.querySelectorAll('#map g.word').length") == 6
+    browser.evaluate(
         "const s = document.getElementById('search'); s.value = 'STA'; s.oninput();"
         "document.querySelector('#found button').click()"
     )
-    assert browser.run("document.getElementById('word').textContent") == "Star"
-    near = browser.run("[...document.querySelectorAll('#near li')].map((x) => x.textContent)")
+    assert browser.evaluate("document.getElementById('word').textContent") == "Star"
+    near = browser.evaluate("[...document.querySelectorAll('#near li')].map((x) => x.textContent)")
     expected = [f"{word}{cosine:.3f}" for word, cosine in SPACE.nearest("Star", top_k=6)]
     assert [text[:-6] for text in near] == [text[:-6] for text in expected]
-    browser.run(
+    browser.evaluate(
         "[...document.querySelectorAll('#map g.word')].find((g) => g.textContent === 'sun')"
         ".dispatchEvent(new MouseEvent('click', {bubbles: true}))"
     )
-    assert browser.run("document.getElementById('word').textContent") == "sun"
-    assert browser.run("document.querySelectorAll('#map .near').length") == 5
-    browser.run("[...document.querySelectorAll('#near button')][0].click()")
+    assert browser.evaluate("document.getElementById('word').textContent") == "sun"
+    assert browser.evaluate("document.querySelectorAll('#map .near').length") == 5
+    browser.evaluate("[...document.querySelectorAll('#near button')][0].click()")
     nearest = next(w for w, _ in SPACE.nearest("sun", top_k=6) if w != "far")
-    assert browser.run("document.getElementById('word').textContent") == nearest
+    assert browser.evaluate("document.getElementById('word').textContent") == nearest
     assert not browser.errors and browser.requests == [path.as_uri()]

@@ -279,7 +279,8 @@ class WordEmbedder(EmbeddingsPredictions, Task):
         """Compiles with plain SGD, which updates the rows of a batch alone.
 
         The loss is a mean over places; the rate is that of a single pair of words, as in word2vec.
-        A word that is in more than `row_steps` steps of a batch takes so many in all.
+        A word that is in more than `row_steps` steps of a batch takes so many in all; with a rate
+        above the default, as many less.
         """
         places = WordWindows.places(training.batch_size)
         rate = training.learning_rate or self.config.learning_rate
@@ -296,7 +297,7 @@ class WordEmbedder(EmbeddingsPredictions, Task):
                 **{name: getattr(training, name) for name in names},
             )
             tables = [self.model.get_layer(n).embeddings for n in ("embedding", "context")]
-            most = float(training.row_steps)
+            most = training.row_steps * min(1.0, self.config.learning_rate / rate)
             factors = [most / np.maximum(load, most) for load in loads]
             scale_row_steps(optimizer, {id(t): f for t, f in zip(tables, factors, strict=True)})
         settings = {
