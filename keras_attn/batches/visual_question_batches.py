@@ -73,11 +73,11 @@ class VisualQuestionBatches(BucketedBatches):
     >>> batches = VisualQuestionBatches(
     ...     Drawn(), [0, 1, 0], [[5, 6], [7], [8]], [2, 1, 0], shuffle=False
     ... )
-    >>> inputs, labels, weight = batches[0]
+    >>> inputs, labels, weight = batches[1]  # of the picture with two questions
     >>> inputs["regions"].ravel().tolist(), inputs["question_ids"].tolist()
-    ([0.0, 1.0], [[[5, 6], [8, 0]], [[7, 0], [0, 0]]])
+    ([0.0], [[[5, 6], [8, 0]]])
     >>> labels.tolist(), weight.tolist()
-    ([[2, 0], [1, 0]], [[1.0, 1.0], [1.0, 0.0]])
+    ([[2, 0]], [[1.0, 1.0]])
     """
 
     def __init__(

@@ -50,7 +50,16 @@ class DrawnObject(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """A drawn picture, its objects, and questions about it."""
+    """A drawn picture, its objects, and questions about it.
+
+    Example:
+
+    >>> scene = sort_of_clevr(1, questions=1)[0]
+    >>> scene.picture.shape, len(scene.objects)
+    ((64, 64, 3), 6)
+    >>> scene.named("is the red object on the left ?").color
+    'red'
+    """
 
     picture: np.ndarray
     """uint8 `(size, size, 3)`."""

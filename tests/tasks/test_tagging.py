@@ -20,7 +20,12 @@ from keras_attn.export import check_equal
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.models.tensors import model_tensors
 from keras_attn.tasks import EntityPlace, Pretrainer, Tagger, TextClassifier
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, split_words
+from keras_attn.text import (
+    BytePairTokenizer,
+    CharacterTokenizer,
+    WordPieceTokenizer,
+    split_words,
+)
 
 LONG = " ".join(f"Ada Tom meets Eva in New Oslo, {i} times, said Ida;" for i in range(9))
 
@@ -483,8 +488,10 @@ def test_export_of_labels_without_entities(unsaved):
 
 def test_wrong_settings(random_weights):
     tagger, _ = random_weights
-    with pytest.raises(TypeError, match="must be a WordPieceTokenizer"):
+    with pytest.raises(ValueError, match="`tokenizer` must keep texts as they are"):
         Tagger(BytePairTokenizer.train(["a"], 259), ["O", "B-X"])
+    with pytest.raises(TypeError, match="`tokenizer` must be a"):
+        Tagger(CharacterTokenizer.train(["a"]), ["O", "B-X"])
     for labels in (["O"], ["O", "O"], []):
         with pytest.raises(ValueError, match="two labels or more, each once"):
             Tagger(tagger.tokenizer, labels)

@@ -58,6 +58,18 @@ class VisualExplanation:
         attention: float32 `(T, rows, columns)`: the weights of the regions of the picture, of each
             word its own, which sum to 1; the mean over the heads of the last block.
         view: All attention, of all blocks and heads, for `attention_viewer`.
+
+    Example:
+
+    >>> from keras_attn.corpora import questions_of, sort_of_clevr
+    >>> scenes = sort_of_clevr(2, questions=2)
+    >>> model, encoder = {"dim": 8, "num_heads": 2, "intermediate_dim": 8}, {"filters": "4,4"}
+    >>> answerer = VisualQuestionAnswerer.create(
+    ...     questions_of(scenes), {"train": ""}, model, encoder=encoder
+    ... )
+    >>> explained = answerer.explain((scenes[0].picture, "how many squares ?"))
+    >>> [word for word, _ in explained.words()], explained.attention.shape
+    (['how', 'many', 'squares', '?'], (4, 16, 16))
     """
 
     answer: VisualAnswer
