@@ -150,7 +150,8 @@ class WordWindows(EpochBatches):
 
     Example:
 
-    >>> windows = WordWindows([4, 5, 6], [3], [0, 0, 0, 0, 1, 1, 1], window=1, subsample=0)
+    >>> settings = {"window": 1, "subsample": 0, "shuffle": False}
+    >>> windows = WordWindows([4, 5, 6], [3], [0, 0, 0, 0, 1, 1, 1], **settings)
     >>> inputs, labels = windows[0]
     >>> inputs["word_ids"][0, :4].tolist(), inputs["context_ids"][0, :5].tolist()
     ([4, 5, 6, 0], [0, 4, 5, 6, 0])

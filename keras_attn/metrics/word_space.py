@@ -293,8 +293,9 @@ class WordSpace:
         Example:
 
         >>> space = WordSpace(["a", "b", "c"], [[1, 0], [1, 1], [0, 1]])
-        >>> space.word_pairs([("a", "b", 9.0), ("a", "c", 1.0), ("a", "x", 5.0)])
-        WordPairReport(spearman=1.0, pairs=2, left_out=1)
+        >>> report = space.word_pairs([("a", "b", 9.0), ("a", "c", 1.0), ("a", "x", 5.0)])
+        >>> round(report.spearman, 6), report.pairs, report.left_out
+        (1.0, 2, 1)
         """
         found = [(self.place(a), self.place(b), score) for a, b, score in pairs]
         known = [row for row in found if None not in row[:2]]

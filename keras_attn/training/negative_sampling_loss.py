@@ -42,7 +42,7 @@ class NegativeSamplingLoss(keras.losses.Loss):
     Example:
 
     >>> loss = NegativeSamplingLoss(negatives=1)
-    >>> float(round(loss(ops.ones((1, 1, 1)), ops.zeros((1, 1, 3))), 4))  # 2 log 2
+    >>> round(float(loss(ops.ones((1, 1, 1)), ops.zeros((1, 1, 3)))), 4)  # 2 log 2
     1.3863
     """
 
