@@ -39,7 +39,7 @@ from keras_attn.tasks.conversation.settings import (
 from keras_attn.tasks.conversation.talker import Talker
 from keras_attn.tasks.embeddings.data import WordIds
 from keras_attn.tasks.embeddings.embedder import WordEmbedder
-from keras_attn.tasks.embeddings.predictions import WordScores, WordTests
+from keras_attn.tasks.embeddings.predictions import EmbeddingsReport, WordTests
 from keras_attn.tasks.embeddings.settings import (
     EmbeddingsData,
     EmbeddingsTest,
@@ -147,6 +147,7 @@ __all__ = [
     "ConversationUse",
     "DeletionCurve",
     "EmbeddingsData",
+    "EmbeddingsReport",
     "EmbeddingsTest",
     "EmbeddingsTraining",
     "EmbeddingsUse",
@@ -224,7 +225,6 @@ __all__ = [
     "VisualQuestionsUse",
     "WordEmbedder",
     "WordIds",
-    "WordScores",
     "WordTests",
     "caption_view",
     "classification_view",

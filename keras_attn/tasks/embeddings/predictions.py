@@ -54,12 +54,12 @@ class WordTests(NamedTuple):
         return f"{asked:,} analogies, {sum(map(len, self.pairs.values())):,} pairs of words"
 
 
-class WordScores(NamedTuple):
+class EmbeddingsReport(NamedTuple):
     """Scores of word embeddings. `print` shows them.
 
     Example:
 
-    >>> print(WordScores(None, {"wordsim353.tsv": WordPairReport(0.5, 20, 3)}))
+    >>> print(EmbeddingsReport(None, {"wordsim353.tsv": WordPairReport(0.5, 20, 3)}))
     wordsim353.tsv: Spearman 0.5000 over 20 pairs; 3 more have a word without a vector
     """
 
@@ -208,7 +208,7 @@ class EmbeddingsPredictions:
         self,
         tests: WordTests | EmbeddingsTest | Mapping[str, Any],
         first: int = EmbeddingsTest.first,
-    ) -> WordScores:
+    ) -> EmbeddingsReport:
         """Measures the vectors on analogies and on pairs of words.
 
         Args:
@@ -216,7 +216,7 @@ class EmbeddingsPredictions:
             first: Analogies: number of the commonest words that may be asked and answered; 0: all.
 
         Returns:
-            A `WordScores`.
+            A `EmbeddingsReport`.
 
         Raises:
             FileNotFoundError: If there is no such file.
@@ -227,7 +227,7 @@ class EmbeddingsPredictions:
             tests, first = WordTests.read(given), given.first
         space = self.space()
         asked = any(tests.analogies.values())
-        return WordScores(
+        return EmbeddingsReport(
             space.analogies(tests.analogies, first) if asked else None,
             {name: space.word_pairs(pairs) for name, pairs in tests.pairs.items()},
         )
