@@ -116,10 +116,10 @@ def test_questions_and_padding_change_nothing(kind, question):
     together = call(model)
     for b, q, length in [(0, 0, 3), (0, 1, 1), (1, 0, 3)]:
         alone = call(model, REGIONS[b : b + 1], IDS[b : b + 1, q : q + 1, :length])
-        np.testing.assert_allclose(together[b, q], alone[0, 0], atol=1e-5)
+        np.testing.assert_allclose(together[b, q], alone[0, 0], rtol=1e-5, atol=1e-5)
     assert np.isfinite(together).all()
     longer = np.pad(IDS, [(0, 0), (0, 1), (0, 2)])
-    np.testing.assert_allclose(call(model, ids=longer)[:, :2], together, atol=1e-5)
+    np.testing.assert_allclose(call(model, ids=longer)[:, :2], together, rtol=1e-5, atol=1e-5)
     other = IDS.copy()
     other[0, 1, 0] = 3
     assert np.abs(call(model, ids=other) - together)[0, 1].max() > 1e-3

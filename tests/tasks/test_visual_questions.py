@@ -70,7 +70,7 @@ def test_a_picture_is_encoded_once(monkeypatch):
     raw = png(PICTURES[1])
     task.predict([(raw, q) for q in QUESTIONS] + [(PICTURES[0], QUESTIONS[0])], batch_size=2)
     assert seen == [1, 2]
-    assert distinct([Path("a"), "a", raw, PICTURES[0], raw])[1] == [0, 0, 1, 2, 1]
+    assert distinct_pictures([Path("a"), "a", raw, PICTURES[0], raw])[1] == [0, 0, 1, 2, 1]
 
 
 def test_maps_are_those_of_the_last_block():

@@ -38,7 +38,7 @@ from keras_attn.tasks.text_classification.labels import checked_class_names
 from keras_attn.tasks.visual_questions.data import (
     Asked,
     checked_questions,
-    distinct,
+    distinct_pictures,
     read_questions,
     training_questions,
 )
@@ -288,7 +288,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
                 if asked
                 else "Expected at least one question about a picture. Received: none."
             )
-        pictures, places = distinct([example.picture for example in known])
+        pictures, places = distinct_pictures([example.picture for example in known])
         found = CaptionedPictures(pictures, [[n] for n in range(len(pictures))])
         whole, problems = whole_pictures(self, found, on_error, cache_dir, verbose)
         place_of = {n: place for place, (n,) in enumerate(whole.captions)}

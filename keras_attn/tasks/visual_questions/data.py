@@ -154,7 +154,7 @@ def checked_questions(examples: Iterable[Any], answered: bool = True) -> list[Pi
     return found
 
 
-def distinct(pictures: Sequence[Picture]) -> tuple[list[Picture], list[int]]:
+def distinct_pictures(pictures: Sequence[Picture]) -> tuple[list[Picture], list[int]]:
     """Finds pictures that are given several times: the same path, bytes or array object.
 
     Args:
@@ -165,7 +165,7 @@ def distinct(pictures: Sequence[Picture]) -> tuple[list[Picture], list[int]]:
 
     Example:
 
-    >>> distinct(["a.png", "b.png", "a.png"])
+    >>> distinct_pictures(["a.png", "b.png", "a.png"])
     (['a.png', 'b.png'], [0, 1, 0])
     """
     numbers: dict[Any, int] = {}

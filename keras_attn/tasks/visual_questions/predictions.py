@@ -141,7 +141,7 @@ class VisualQuestionPredictions(PictureRegions):
         count = 0
         for start in range(0, len(pairs), _BLOCK):
             block = pairs[start : start + _BLOCK]
-            pictures, places = distinct([pair.picture for pair in block])
+            pictures, places = distinct_pictures([pair.picture for pair in block])
             count += len(pictures)
             found: dict[int, np.ndarray] = {}
             size = self.encoder.image_size
