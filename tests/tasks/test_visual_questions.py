@@ -24,7 +24,7 @@ from visual_question_toys import (
 from keras_attn import attention_maps
 from keras_attn.images import load_image
 from keras_attn.tasks import VisualQuestionAnswerer
-from keras_attn.tasks.visual_questions.data import checked_questions, distinct
+from keras_attn.tasks.visual_questions.data import checked_questions, distinct_pictures
 from keras_attn.text import BytePairTokenizer, WordTokenizer
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.picture_regions import PictureRegions
 from keras_attn.tasks.region_function import padded_rows
 from keras_attn.tasks.task import Figures
-from keras_attn.tasks.visual_questions.data import Asked, checked_questions, distinct
+from keras_attn.tasks.visual_questions.data import Asked, checked_questions, distinct_pictures
 from keras_attn.tasks.visual_questions.looking import answer_and_look
 from keras_attn.tasks.visual_questions.settings import VisualQuestionsUse
 from keras_attn.visualize import AttentionPart, AttentionView
