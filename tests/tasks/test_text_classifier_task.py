@@ -588,6 +588,8 @@ def test_sizes_come_from_the_arguments(eager):
         config = kind(tokenizer.vocabulary_size, 2, dim=16)
         if name == "bert":
             config = dataclasses.replace(config, sequence_length=256)  # `max_length`
+        elif name == "roberta":
+            config = dataclasses.replace(config, first_position=tokenizer.pad_id + 1)
         given = {"model": name, **config.to_dict()}
         for form in (config, given):
             assert TextClassifier(tokenizer, ["a", "b"], form).config == config
