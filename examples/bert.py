@@ -21,7 +21,6 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -76,6 +75,8 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse_arguments(arguments)
     args.run_dir.mkdir(parents=True, exist_ok=True)
 
+    from saved_models import call_saved_model
+
     from keras_attn.records import split_labelled
     from keras_attn.tasks import Pretrainer
     from keras_attn.text import split_sentences
@@ -128,7 +129,7 @@ def main(arguments: list[str] | None = None) -> None:
     saved_model = args.run_dir / "saved_model"
     pretrainer.export(saved_model, overwrite=True)
     texts = list(MASKS)
-    served = call_saved_model(saved_model, texts)
+    served = call_saved_model(saved_model, text=texts)["words"]
     for text, words in zip(texts, served, strict=True):
         print(f"{text}  {words[0][0]}")
     expected = [guess.masks[0][0][0] for guess in pretrainer.predict(texts)]
@@ -255,23 +256,6 @@ def accuracy_table(rows: list[dict]) -> str:
             f"| {row['macro_f1']['value']:.3f} | {row['log_loss']['value']:.3f} |"
         )
     return "\n".join(lines)
-
-
-def call_saved_model(path: Path, texts: list[str]) -> list:
-    """Fills masks in a fresh process that imports TensorFlow and nothing of ours."""
-    script = (
-        "import json, sys\n"
-        "sys.modules['keras_attn'] = None  # as if it were not there\n"
-        "import tensorflow as tf\n"
-        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
-        "words = serve(text=tf.constant(json.loads(sys.argv[2])))['words'].numpy()\n"
-        "print(json.dumps([[[w.decode() for w in mask] for mask in row] for row in words]))\n"
-    )
-    command = [sys.executable, "-c", script, str(path), json.dumps(texts)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"The SavedModel could not be called:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def say(what: str) -> None:

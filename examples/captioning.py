@@ -13,11 +13,9 @@ The pictures are Twemoji by Twitter (CC BY 4.0).
 """
 
 import argparse
-import base64
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -67,6 +65,8 @@ def main(arguments: list[str] | None = None) -> None:
     if args.run_dir.exists() and any(args.run_dir.iterdir()):
         sys.exit(f"{args.run_dir} is not empty. Give another --run-dir, or remove that one.")
     args.run_dir.mkdir(parents=True, exist_ok=True)
+
+    from saved_models import call_saved_model
 
     from keras_attn.metrics import caption_scores
     from keras_attn.models import small_cnn_encoder
@@ -131,7 +131,7 @@ def main(arguments: list[str] | None = None) -> None:
     saved_model = args.run_dir / "saved_model"
     captioner.export(saved_model, beams=args.beams)
     files = [image if isinstance(image, bytes) else Path(image).read_bytes() for image in shown[:3]]
-    served = call_saved_model(saved_model, files)
+    served = call_saved_model(saved_model, image=files)["caption"]
     for caption, raw in zip(served, files, strict=True):
         print(f"  {len(raw):,} bytes -> {caption}")
 
@@ -256,23 +256,6 @@ def write_captions(path: Path, found: list[str], references: list[list[str]]) ->
 def say(text: str) -> None:
     """Prints a heading."""
     print(f"\n=== {text}", flush=True)
-
-
-def call_saved_model(folder: Path, files: list[bytes]) -> list[str]:
-    """Captions in a fresh process that imports TensorFlow and nothing of ours."""
-    script = (
-        "import base64, json, sys\n"
-        "sys.modules['keras_attn'] = None  # as if it were not there\n"
-        "import tensorflow as tf\n"
-        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
-        "images = [base64.b64decode(text) for text in json.load(sys.stdin)]\n"
-        "output = serve(image=tf.constant(images))['caption'].numpy().tolist()\n"
-        "print(json.dumps([text.decode() for text in output]))\n"
-    )
-    command = [sys.executable, "-I", "-c", script, str(folder.resolve())]
-    images = json.dumps([base64.b64encode(raw).decode() for raw in files])
-    done = subprocess.run(command, check=True, capture_output=True, text=True, input=images)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":

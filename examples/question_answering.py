@@ -26,7 +26,6 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -145,6 +144,8 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse_arguments(arguments)
     args.run_dir.mkdir(parents=True, exist_ok=True)
 
+    from saved_models import call_saved_model
+
     from keras_attn.metrics import common_words_answer, score_answers
     from keras_attn.tasks import QuestionAnswerer
 
@@ -186,7 +187,8 @@ def main(arguments: list[str] | None = None) -> None:
     say("5. A SavedModel, called in a process without this package")
     saved_model = args.run_dir / "saved_model"
     answerer.export(saved_model, overwrite=True)
-    served = call_saved_model(saved_model, pairs)
+    questions, passages = map(list, zip(*pairs, strict=True))
+    served = call_saved_model(saved_model, question=questions, text=passages)["answer"]
     print(served)
     if served != [answer.text for answer in answers]:
         raise RuntimeError("The SavedModel and the Python object differ.")
@@ -335,24 +337,6 @@ def marked(text: str, start: int, end: int) -> str:
     if start == end:
         return f"{text} (no answer)"
     return f"{text[:start]}\x1b[38;5;16;48;5;157m{text[start:end]}\x1b[0m{text[end:]}"
-
-
-def call_saved_model(path: Path, pairs: list) -> list:
-    """Answers in a fresh process that imports TensorFlow and nothing of ours."""
-    script = (
-        "import json, sys\n"
-        "sys.modules['keras_attn'] = None  # as if it were not there\n"
-        "import tensorflow as tf\n"
-        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
-        "questions, texts = map(tf.constant, zip(*json.load(sys.stdin)))\n"
-        "found = serve(question=questions, text=texts)['answer'].numpy()\n"
-        "print(json.dumps([answer.decode() for answer in found]))\n"
-    )
-    command = [sys.executable, "-c", script, str(path)]
-    done = subprocess.run(command, input=json.dumps(pairs), capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"The SavedModel could not be called:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def say(what: str) -> None:

@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -72,6 +71,8 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse_arguments(arguments)
     args.run_dir.mkdir(parents=True, exist_ok=True)
 
+    from saved_models import call_saved_model
+
     from keras_attn.records import split_labelled
     from keras_attn.tasks import TextClassifier
     from keras_attn.visualize import text_weights_html
@@ -115,9 +116,9 @@ def main(arguments: list[str] | None = None) -> None:
     say(f"A SavedModel of {best['model']}, called in a process without this package")
     saved_model = args.run_dir / "saved_model"
     loaded[best["model"]].export(saved_model, overwrite=True)
-    served = call_saved_model(saved_model, shown[:3])
-    for text, label, probability in zip(shown, served["label"], served["best"], strict=False):
-        print(f"{label} ({probability:.2f}): {text[:100]!r}")
+    served = call_saved_model(saved_model, text=shown[:3])
+    for text, label, values in zip(shown, served["label"], served["probabilities"], strict=False):
+        print(f"{label} ({max(values):.2f}): {text[:100]!r}")
     expected = [prediction.label for prediction in loaded[best["model"]].predict(shown[:3])]
     if served["label"] != expected:
         raise RuntimeError("The SavedModel and the Python object differ.")
@@ -251,25 +252,6 @@ def named(explanation, model: str):
 def strongest(explanation) -> str:
     """The words of most weight, in a line."""
     return ", ".join(f"{word} {weight:.2f}" for word, weight in explanation.strongest(6))
-
-
-def call_saved_model(path: Path, texts: list[str]) -> dict:
-    """Classifies in a fresh process that imports TensorFlow and nothing of ours."""
-    script = (
-        "import json, sys\n"
-        "sys.modules['keras_attn'] = None  # as if it were not there\n"
-        "import tensorflow as tf\n"
-        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
-        "outputs = serve(text=tf.constant(json.loads(sys.argv[2])))\n"
-        "label = [name.decode() for name in outputs['label'].numpy()]\n"
-        "best = outputs['probabilities'].numpy().max(axis=1).tolist()\n"
-        "print(json.dumps({'label': label, 'best': best}))\n"
-    )
-    command = [sys.executable, "-c", script, str(path), json.dumps(texts)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"The SavedModel could not be called:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def say(what: str) -> None:

@@ -21,7 +21,6 @@ import html
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -100,6 +99,8 @@ def main(arguments: list[str] | None = None) -> None:
     args = parse_arguments(arguments)
     args.run_dir.mkdir(parents=True, exist_ok=True)
 
+    from saved_models import call_saved_model
+
     from keras_attn.tasks import Tagger
     from keras_attn.visualize import text_weights_html
 
@@ -133,7 +134,9 @@ def main(arguments: list[str] | None = None) -> None:
     say("5. A SavedModel, called in a process without this package")
     saved_model = args.run_dir / "saved_model"
     tagger.export(saved_model, overwrite=True)
-    served = call_saved_model(saved_model, [text])
+    found = call_saved_model(saved_model, text=[text])
+    rows = zip(found["entities"], found["kinds"], strict=True)
+    served = [[[e, k] for e, k in zip(*row, strict=True) if k] for row in rows]
     print(served)
     if served != [[[e.text, e.kind] for e in tagged.entities]]:
         raise RuntimeError("The SavedModel and the Python object differ.")
@@ -261,25 +264,6 @@ def entities_page(found: list) -> str:
         f"<style>{style}</style></head><body><h1>Entities</h1>\n{chr(10).join(rows)}\n"
         "</body></html>\n"
     )
-
-
-def call_saved_model(path: Path, texts: list[str]) -> list:
-    """Finds entities in a fresh process that imports TensorFlow and nothing of ours."""
-    script = (
-        "import json, sys\n"
-        "sys.modules['keras_attn'] = None  # as if it were not there\n"
-        "import tensorflow as tf\n"
-        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
-        "found = serve(text=tf.constant(json.loads(sys.argv[2])))\n"
-        "rows = zip(found['entities'].numpy(), found['kinds'].numpy())\n"
-        "print(json.dumps([[[e.decode(), k.decode()] for e, k in zip(*row) if k]"
-        " for row in rows]))\n"
-    )
-    command = [sys.executable, "-c", script, str(path), json.dumps(texts)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"The SavedModel could not be called:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def say(what: str) -> None:

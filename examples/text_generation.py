@@ -11,7 +11,6 @@ All it writes is in `--run-dir`; only the fetched data are kept in a cache.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -57,6 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(f"{args.run_dir} is not empty. Give another --run-dir, or remove that one.")
     args.run_dir.mkdir(parents=True, exist_ok=True)
 
+    from saved_models import call_saved_model
+
     from keras_attn.tasks import TextGenerator
     from keras_attn.text import CharacterTokenizer
     from keras_attn.training import seed_everything
@@ -100,7 +101,9 @@ def main(arguments: list[str] | None = None) -> None:
     saved_model = args.run_dir / "saved_model"
     settings = SETTINGS["top-p"]
     generator.export(saved_model, **settings)
-    served = call_saved_model(saved_model, [args.prompt, ""], [1, 2], 100)
+    served = call_saved_model(
+        saved_model, prompt=[args.prompt, ""], seed=[1, 2], num_characters=100
+    )["text"]
     for text in served:
         print(f"---\n{text}")
     if served != generator.generate([args.prompt, ""], 100, seed=[1, 2], **settings):
@@ -135,26 +138,6 @@ def read_data(args: argparse.Namespace) -> tuple[str, str, str]:
 def say(text: str) -> None:
     """Prints a heading."""
     print(f"\n=== {text}", flush=True)
-
-
-def call_saved_model(folder: Path, prompts: list[str], seeds: list[int], count: int) -> list[str]:
-    """Calls a SavedModel in a fresh process that imports TensorFlow and nothing of ours."""
-    script = (
-        "import json, sys\n"
-        "sys.modules['keras_attn'] = None  # as if it were not there\n"
-        "import tensorflow as tf\n"
-        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
-        "prompts, seeds, count = json.loads(sys.argv[2])\n"
-        "output = serve(\n"
-        "    prompt=tf.constant(prompts), seed=tf.constant(seeds),\n"
-        "    num_characters=tf.constant(count),\n"
-        ")\n"
-        "print(json.dumps([text.decode() for text in output['text'].numpy()]))\n"
-    )
-    inputs = json.dumps([prompts, seeds, count])
-    command = [sys.executable, "-I", "-c", script, str(folder.resolve()), inputs]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
 import time
 from importlib.metadata import version
@@ -80,6 +79,7 @@ def main(arguments: list[str] | None = None) -> None:
     prepare_run_folder(args.run_dir, settings)
 
     import keras
+    from saved_models import call_saved_model
 
     from keras_attn.corpora import DownloadError, load_home_assistant
     from keras_attn.records import read_tsv, split_pairs
@@ -179,7 +179,7 @@ def main(arguments: list[str] | None = None) -> None:
     saved_model = args.run_dir / "saved_model"
     translator.export(saved_model, beams=args.beams)
     texts = [pair.source for pair in splits.test[:3]]
-    served = call_saved_model(saved_model, texts)
+    served = call_saved_model(saved_model, text=texts)["translation"]
     for text, translation in zip(texts, served, strict=True):
         print(f"  {text}\n  -> {translation}")
     if served != translator.translate(texts, beams=args.beams):
@@ -242,22 +242,6 @@ def write_translations(path: Path, pairs: list, scores) -> None:
             "\t".join(" ".join(t.split()) for t in (pair.source, translation, pair.target))
         )
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def call_saved_model(folder: Path, texts: list[str]) -> list[str]:
-    """Calls a SavedModel in a fresh process that imports TensorFlow and nothing of ours."""
-    script = (
-        "import json, sys\n"
-        "sys.modules['keras_attn'] = None  # as if it were not there\n"
-        "import tensorflow as tf\n"
-        "serve = tf.saved_model.load(sys.argv[1]).signatures['serving_default']\n"
-        "texts = tf.constant(json.loads(sys.argv[2]))\n"
-        "output = serve(text=texts)['translation'].numpy().tolist()\n"
-        "print(json.dumps([text.decode() for text in output]))\n"
-    )
-    command = [sys.executable, "-I", "-c", script, str(folder.resolve()), json.dumps(texts)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":
