@@ -167,7 +167,12 @@ CASES = {
     "sst2": classification("glue/SST-2", "accuracy", text="sentence", label="label"),
     "cola": classification("glue/CoLA", "matthews", text=3, label=1, header=False),
     "mrpc": classification(
-        "glue/MRPC", "accuracy", text=3, text_pair=4, label=0, training={"batch_size": 16}
+        "glue/MRPC",
+        "accuracy",
+        training={"batch_size": 16},
+        text="#1 String",
+        text_pair="#2 String",
+        label="Quality",
     ),
     "rte": classification(
         "glue/RTE",
