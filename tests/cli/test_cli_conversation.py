@@ -114,9 +114,11 @@ def test_evaluate(place, run, eager):
     assert "No embedding average" in out and "perplexity" in out
     figures = json.loads((place / "e.json").read_text())
     assert len(figures["answers"]) == 8 and figures["scores"]["model"]["commonest"] > 0
-    code, out, err = command("evaluate", *given, "--data", place / "talks.jsonl")
+    few = "--limit", 5, "--to", place / "few.json"
+    code, out, err = command("evaluate", *given, "--data", place / "talks.jsonl", *few)
     assert code == 0, err
-    assert "16 of them are among those to learn from" in out
+    assert "16 of them are among those to learn from" in out and "5 of 40 answers drawn; 5" in out
+    assert len(json.loads((place / "few.json").read_text())["answers"]) == 5
 
 
 def test_predict(run, tmp_path, eager):

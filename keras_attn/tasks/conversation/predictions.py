@@ -44,7 +44,8 @@ class TestExchanges(list):
     def summary(self) -> str:
         """Returns what was read."""
         return (
-            f"{self.where}; {len(self):,} answers to measure on, {len(self.train):,} to learn from"
+            f"{self.where.removesuffix('.')}; {len(self):,} answers to measure on, "
+            f"{len(self.train):,} to learn from"
         )
 
 

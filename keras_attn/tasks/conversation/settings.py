@@ -173,6 +173,10 @@ class ConversationTest(Settings):
     """
 
     data: str = setting("", "file of dialogues, instead of the held-out part of --train")
+    limit: int | None = setting(
+        None, "number of answers to measure on, drawn with --split-seed; all if none", kind=int,
+        at_least=1,
+    )  # fmt: skip
     vectors: str = setting(
         "", "file of word vectors for the embedding average: GloVe, word2vec or NumPy; without it "
         "that score is left out",

@@ -170,9 +170,13 @@ class Talker(ConversationPredictions, Task):
             if known:
                 where += f" {known:,} of them are among those to learn from."
         most = self.sizes["max_turns"]
-        return TestExchanges(
-            exchanges(held_out, data.speaker, most), exchanges(train, data.speaker, most), where
-        )
+        measured = exchanges(held_out, data.speaker, most)
+        if test.limit and test.limit < len(measured):
+            where += f" {test.limit:,} of {len(measured):,} answers drawn."
+            rng = np.random.default_rng(data.split_seed)
+            drawn = rng.choice(len(measured), test.limit, replace=False)
+            measured = [measured[i] for i in sorted(drawn)]
+        return TestExchanges(measured, exchanges(train, data.speaker, most), where)
 
     @classmethod
     def create(
