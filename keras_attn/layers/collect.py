@@ -194,6 +194,6 @@ def attention_maps(model: Any, inputs: Any, **kwargs: Any) -> AttentionMaps:
         raise ValueError(
             f"No attention layer of keras_attn was called by {type(model).__name__} "
             f"{getattr(model, 'name', model)!r}; stock Keras layers are not collected. Build the "
-            "model from `keras_attn.layers`."
+            "model from `keras_attn.layers`. If it has no attention, gradients explain it."
         )
     return maps

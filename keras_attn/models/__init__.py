@@ -3,6 +3,7 @@
 from keras_attn.models.bag_classifier import BagClassifierConfig
 from keras_attn.models.bert import BertConfig
 from keras_attn.models.bert_classifier import BertClassifierConfig
+from keras_attn.models.bilstm import BiLstmConfig
 from keras_attn.models.captioner import CaptionDecoder, image_captioner
 from keras_attn.models.encoder_heads import HEADS, with_heads
 from keras_attn.models.entailment import EntailmentConfig
@@ -58,6 +59,7 @@ __all__ = [
     "BagClassifierConfig",
     "BertClassifierConfig",
     "BertConfig",
+    "BiLstmConfig",
     "CaptionDecoder",
     "CbowConfig",
     "ConcatenatedQuestionsConfig",

@@ -10,7 +10,8 @@ import keras
 from keras_attn.layers import InputEmbedding, TransformerEncoder
 from keras_attn.layers.sinusoidal_initializer import SinusoidalInitializer
 from keras_attn.models.roles import ENCODERS
-from keras_attn.settings import Settings, setting, size
+from keras_attn.models.text_encoder import TextEncoderConfig
+from keras_attn.settings import setting, size
 
 Tensor = Any
 Layers = dict[str, keras.layers.Layer]
@@ -18,7 +19,7 @@ Layers = dict[str, keras.layers.Layer]
 
 @ENCODERS.register("bert")
 @dataclass(frozen=True)
-class BertConfig(Settings):
+class BertConfig(TextEncoderConfig):
     """Settings of BERT, an encoder of texts (Devlin et al., 2019).
 
         x        = dropout(norm(E[ids] + S[segments] + P[positions]))         (B, T, D)
@@ -80,17 +81,6 @@ class BertConfig(Settings):
                 "`dim` must be divisible by `num_heads`. "
                 f"Received: dim={self.dim}, num_heads={self.num_heads}."
             )
-
-    # What other encoders of this kind have otherwise.
-    first_position = None
-    """Position of the first token of the mask; None counts from the left."""
-    ends_between = 1
-    """Number of end tokens between two texts."""
-
-    @property
-    def reads_segments(self) -> bool:
-        """Whether there is an input for segments."""
-        return self.num_segments is not None and self.num_segments > 1
 
     @property
     def head_activation(self) -> str:
@@ -174,27 +164,3 @@ class BertConfig(Settings):
         if "pooler" in layers:
             found["pooled"] = layers["pooler"](found["sequence"][:, 0])
         return found
-
-    def inputs(self) -> dict[str, Tensor]:
-        """Returns the symbolic inputs of the encoder by their names."""
-        kinds = {"token_ids": "int32", "segment_ids": "int32", "padding_mask": "bool"}
-        if not self.reads_segments:
-            del kinds["segment_ids"]
-        return {n: keras.Input((None,), dtype=kind, name=n) for n, kind in kinds.items()}
-
-    def build(self, dtype: Any = None, name: str | None = None) -> keras.Model:
-        """Builds the encoder.
-
-        Args:
-            dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
-            name: Name of the model; that of its kind if None, such as `"bert"`.
-
-        Returns:
-            A functional model from `{"token_ids", "segment_ids", "padding_mask"}`, each `(B, T)`,
-            to `{"sequence": (B, T, D), "pooled": (B, D)}`. Without segments and pooler it lacks
-            these.
-        """
-        inputs = self.inputs()
-        layers = {layer.name: layer for layer in self.layers(dtype)}
-        name = name or ENCODERS.name_of(self)
-        return keras.Model(inputs, self.encode(layers, inputs), name=name)

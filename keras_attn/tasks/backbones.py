@@ -51,9 +51,14 @@ class Backbone(NamedTuple):
             The backbone's settings, with what was chosen besides.
 
         Raises:
-            ValueError: If another architecture was chosen, or another value of a setting that
-                shapes the weights.
+            ValueError: If the task does not have the architecture, another one was chosen, or
+                another value of a setting that shapes the weights.
         """
+        if self.model not in kinds:
+            raise ValueError(
+                f"The backbone is of the architecture {self.model!r}, which this task does not "
+                f"have. Expected one of {list(kinds)}."
+            )
         other = chosen.values or chosen.name != kinds.default
         if chosen.name != self.model and other:
             raise ValueError(

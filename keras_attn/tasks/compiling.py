@@ -6,7 +6,7 @@ import keras
 
 from keras_attn.models import packed_transformer
 from keras_attn.ops.replicas import replicas
-from keras_attn.training import ChunkedLossModel, WarmupCosineSchedule
+from keras_attn.training import ChunkedLossModel, WarmupCosineSchedule, sum_repeated_rows
 
 
 def make_schedule(
@@ -70,6 +70,7 @@ def make_adam(
         made = keras.optimizers.AdamW(schedule, weight_decay, **settings)
     else:
         made = keras.optimizers.Adam(schedule, **settings)
+    sum_repeated_rows(made)
     if replicas() > 1:
         if gradient_accumulation > 1:
             raise ValueError(

@@ -12,6 +12,7 @@ from keras_attn.training.learning_rates import scale_learning_rate
 from keras_attn.training.logs import TrainingLog
 from keras_attn.training.losses import MaskedCrossEntropy
 from keras_attn.training.negative_sampling_loss import NegativeSamplingLoss
+from keras_attn.training.repeated_rows import sum_repeated_rows
 from keras_attn.training.row_steps import scale_row_steps
 from keras_attn.training.schedules import InverseSquareRootSchedule, WarmupCosineSchedule
 from keras_attn.training.seeding import seed_everything
@@ -46,5 +47,6 @@ __all__ = [
     "scale_learning_rate",
     "scale_row_steps",
     "seed_everything",
+    "sum_repeated_rows",
     "without_autotuning",
 ]

@@ -1,4 +1,4 @@
-"""BERT and its heads: padding, segments, places, precision, maps, files in a fresh process."""
+"""Encoders of texts and their heads: padding, segments, places, precision, maps, files."""
 
 import functools
 import json
@@ -10,7 +10,7 @@ from model_toys import compiled, numpy, randomize
 from processes import run_python
 
 from keras_attn import attention_maps
-from keras_attn.models import ENCODERS, BertConfig, hidden_states, with_heads
+from keras_attn.models import ENCODERS, BertConfig, BiLstmConfig, hidden_states, with_heads
 
 V, D, C = 13, 8, 3
 SIZES = {
@@ -18,6 +18,7 @@ SIZES = {
 }  # fmt: skip
 BERT = BertConfig(V, **SIZES)
 DISTIL = BertConfig(V, **SIZES, num_segments=None, pooler_activation=None)
+BILSTM = BiLstmConfig(V, dim=D, num_layers=2, sequence_length=20)
 MODELS = {
     "pretraining": (BERT, ("masked_words", "next_sentence"), None, True),
     "encoder": (BERT, (), None, False),
@@ -25,11 +26,17 @@ MODELS = {
     "classes": (BERT, ("classes", "next_sentence"), C, False),
     "tags and spans": (DISTIL, ("tags", "spans"), C, False),
     "distil": (DISTIL, ("masked_words", "spans"), None, True),
+    "bilstm": (BILSTM, ("masked_words", "next_sentence", "tags"), C, False),
 }
-QUICK = ("pretraining", "tags and spans")
-EACH = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in MODELS]
-)
+QUICK = ("pretraining", "tags and spans", "bilstm")
+
+
+def each(names):
+    marked = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in names]
+    return pytest.mark.parametrize("name", marked)
+
+
+EACH = each(MODELS)
 LENGTHS = (6, 3, 1)
 IDS = np.array([[2, 9, 3, 5, 12, 3], [2, 7, 3, 0, 0, 0], [2, 0, 0, 0, 0, 0]], "int32")
 SEGMENTS = np.array([[0, 0, 0, 1, 1, 1], [0] * 6, [0] * 6], "int32")
@@ -103,7 +110,7 @@ def test_half_precision(name, policy):
             np.testing.assert_allclose(ours, theirs, atol=0.06 * scale)
 
 
-@EACH
+@each([name for name in MODELS if name != "bilstm"])
 def test_maps_of_attention(name):
     model, _ = toy(name)
     maps = attention_maps(model, inputs_of(model))
@@ -181,12 +188,52 @@ def test_segments_matter():
     assert "segment_ids" not in toy("tags and spans")[0].input
 
 
+def test_bilstm_equals_pytorch():
+    """Padded rows too, whose backward direction begins at their last token."""
+    torch = pytest.importorskip("torch", reason="PyTorch is of the extra `test`")
+    model, _ = toy("bilstm")
+    inputs = inputs_of(model)
+    layers = {layer.name: layer for layer in model.layers}
+    embedded = layers["embedding"](inputs["token_ids"], inputs["segment_ids"])
+    encoder = layers["encoder"]
+    theirs = torch.nn.LSTM(D, D // 2, 2, batch_first=True, bidirectional=True)
+    with torch.no_grad():
+        for i in range(2):
+            for end, layer in (
+                ("", encoder.forward_layers[i]),
+                ("_reverse", encoder.backward_layers[i]),
+            ):
+                kernel, recurrent, bias = map(numpy, layer.weights[:3])
+                getattr(theirs, f"weight_ih_l{i}{end}").copy_(torch.tensor(kernel.T))
+                getattr(theirs, f"weight_hh_l{i}{end}").copy_(torch.tensor(recurrent.T))
+                getattr(theirs, f"bias_ih_l{i}{end}").copy_(torch.tensor(bias))
+                getattr(theirs, f"bias_hh_l{i}{end}").zero_()
+        packed = torch.nn.utils.rnn.pack_padded_sequence(
+            torch.tensor(numpy(embedded)), torch.tensor(LENGTHS), batch_first=True
+        )
+        states, (last, _) = theirs(packed)
+        states, _ = torch.nn.utils.rnn.pad_packed_sequence(states, batch_first=True)
+    value = {w.path: numpy(w) for w in model.weights}
+    found = outputs_of(model, inputs)
+    tags = states.numpy() @ value["tags/kernel"] + value["tags/bias"]
+    for row, length in enumerate(LENGTHS):
+        np.testing.assert_allclose(found["tags"][row, :length], tags[row, :length], atol=1e-5)
+    ends = np.concatenate([last[-2].numpy(), last[-1].numpy()], axis=1)
+    pooled = np.tanh(ends @ value["pooler/kernel"] + value["pooler/bias"])
+    follows = pooled @ value["next_sentence/kernel"] + value["next_sentence/bias"]
+    np.testing.assert_allclose(found["next_sentence"], follows, atol=1e-5)
+
+
 def test_settings():
-    assert ENCODERS.make(ENCODERS.describe(BERT)) == BERT
-    assert type(BERT)(**BERT.to_dict()) == BERT
+    for config in (BERT, BILSTM):
+        assert ENCODERS.make(ENCODERS.describe(config)) == config
+        assert type(config)(**config.to_dict()) == config
     for make, message in (
         (lambda: BertConfig(V, dim=10, num_heads=4), "divisible by `num_heads`"),
         (lambda: BertConfig(V, num_layers=0), "`num_layers`"),
+        (lambda: BiLstmConfig(V, dim=7), "`dim` must be even"),
+        (lambda: attention_maps(toy("bilstm")[0], inputs_of(toy("bilstm")[0])), "gradients"),
+        (lambda: hidden_states(toy("bilstm")[0], {}), "`embedding` and"),
         (lambda: with_heads(BERT, ()), "`heads` must be some of"),
         (lambda: with_heads(BERT, ("spans", "spans")), "each once"),
         (lambda: with_heads(BERT, ("words",)), "`heads` must be some of"),

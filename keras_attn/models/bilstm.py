@@ -1,0 +1,124 @@
+"""Bidirectional LSTM as an encoder of texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from keras_attn.layers import FinalStatesPooling, InputEmbedding, RecurrentEncoder
+from keras_attn.models.roles import ENCODERS
+from keras_attn.models.text_encoder import TextEncoderConfig
+from keras_attn.settings import setting, size
+
+
+@ENCODERS.register("bilstm")
+@dataclass(frozen=True)
+class BiLstmConfig(TextEncoderConfig):
+    """Settings of a bidirectional LSTM that encodes texts (Graves and Schmidhuber, 2005).
+
+        x        = dropout(norm(E[ids] + S[segments]))                        (B, T, D)
+        sequence = lstm_N(... lstm_1(x))                                      (B, T, D)
+        pooled   = activation([forward[l]; backward[f]] W + b)                (B, D)
+
+    Half of the states `sequence` are of each direction, and f and l are the first and the last
+    token. The heads are those of `BertConfig`, so that both kinds of encoders can be compared.
+    Without attention there are no attention weights to look at.
+
+    Args:
+        vocabulary_size: Number V of tokens.
+        dim: Width D of the embeddings, and of the states of both directions; an even number.
+        num_layers: Number of layers.
+        dropout: Dropout rate of the embeddings, between layers and of the output.
+        recurrent_dropout: Dropout rate of the states, with one mask for all steps.
+        layer_norm_epsilon: Epsilon of the norm of the embeddings.
+        sequence_length: Largest number of tokens of a text. There is no table of positions.
+        num_segments: Number of segments; None for none. With 1 or None the model has no input for
+            them.
+        pooler_activation: Activation of the pooled vector; None for an encoder without a pooler.
+
+    Raises:
+        TypeError: If a setting has the wrong type.
+        ValueError: If a setting is unknown or out of range, or the width is odd.
+
+    Example:
+
+    >>> model = BiLstmConfig(50, dim=16, num_layers=1).build()
+    >>> ids = keras.ops.array([[2, 9, 3, 0]])
+    >>> inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
+    >>> {name: tuple(x.shape) for name, x in model(inputs).items()}
+    {'sequence': (1, 4, 16), 'pooled': (1, 16)}
+    """
+
+    vocabulary_size: int = size("number of tokens")
+    dim: int = setting(256, "width of the model", at_least=2)
+    num_layers: int = setting(1, "number of layers", at_least=1)
+    dropout: float = setting(
+        0.3, "dropout of embeddings, between layers and of the output", at_least=0, below=1
+    )
+    recurrent_dropout: float = setting(0.0, "dropout of the states", at_least=0, below=1)
+    layer_norm_epsilon: float = setting(1e-6, "epsilon of the norms", above=0)
+    sequence_length: int = size("largest number of tokens of a text", default=512)
+    num_segments: int | None = size("number of segments", default=2, optional=True)
+    pooler_activation: str | None = size(
+        "activation of the pooler", default="tanh", kind=str, optional=True
+    )
+
+    head_activation = "gelu"
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.dim % 2:
+            raise ValueError(
+                f"`dim` must be even: the encoder has two directions. Received: {self.dim}."
+            )
+
+    @property
+    def initializer_range(self) -> float:
+        """Standard deviation of the weights of heads, `D ** -0.5`."""
+        return self.dim**-0.5
+
+    def layers(self, dtype: Any = None, output_bias: bool = False) -> list[keras.layers.Layer]:
+        """Creates the layers `embedding`, `encoder` and, if there is one, `ends` and `pooler`."""
+        layers = [
+            InputEmbedding(
+                self.vocabulary_size,
+                self.dim,
+                num_segments=self.num_segments,
+                positions=None,
+                mask_zero=False,
+                layer_norm_epsilon=self.layer_norm_epsilon,
+                dropout=self.dropout,
+                output_bias=output_bias,
+                dtype=dtype,
+                name="embedding",
+            ),
+            RecurrentEncoder(
+                self.dim // 2,
+                num_layers=self.num_layers,
+                cell="lstm",
+                dropout=self.dropout,
+                recurrent_dropout=self.recurrent_dropout,
+                dtype=dtype,
+                name="encoder",
+            ),
+        ]
+        if self.pooler_activation is not None:
+            layers.append(FinalStatesPooling(dtype=dtype, name="ends"))
+            layers.append(
+                keras.layers.Dense(
+                    self.dim, activation=self.pooler_activation, dtype=dtype, name="pooler"
+                )
+            )
+        return layers
+
+    @staticmethod
+    def encode(layers, inputs):
+        """Calls the layers."""
+        mask = inputs["padding_mask"]
+        x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
+        found = {"sequence": layers["encoder"](x, padding_mask=mask)}
+        if "pooler" in layers:
+            found["pooled"] = layers["pooler"](layers["ends"](found["sequence"], mask=mask))
+        return found

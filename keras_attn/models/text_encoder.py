@@ -1,0 +1,86 @@
+"""The base of encoders of texts: their inputs, and how their layers become a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from keras_attn.models.roles import ENCODERS
+from keras_attn.settings import Settings
+
+Tensor = Any
+Layers = dict[str, keras.layers.Layer]
+
+
+class TextEncoderConfig(Settings):
+    """Settings of an encoder of texts, for tasks that put heads on it.
+
+    A subclass is a dataclass with the settings `vocabulary_size`, `dim`, `num_layers`, `dropout`,
+    `layer_norm_epsilon`, `sequence_length`, `num_segments` and `pooler_activation`. It has
+    `layers`, of which one is named `embedding` and one `encoder`, and `encode`, which calls them.
+
+    Example:
+
+    >>> from keras_attn.models import BertConfig
+    >>> sorted(BertConfig(50, num_segments=None).inputs())
+    ['padding_mask', 'token_ids']
+    """
+
+    # What some encoders have otherwise.
+    first_position = None
+    """Position of the first token of the mask; None counts from the left."""
+    ends_between = 1
+    """Number of end tokens between two texts."""
+
+    @property
+    def reads_segments(self) -> bool:
+        """Whether there is an input for segments."""
+        return self.num_segments is not None and self.num_segments > 1
+
+    def layers(self, dtype: Any = None, output_bias: bool = False) -> list[keras.layers.Layer]:
+        """Creates the layers.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+            output_bias: Whether the embedding has a bias for logits.
+        """
+        raise NotImplementedError
+
+    @staticmethod
+    def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Calls the layers.
+
+        Args:
+            layers: The layers by their names.
+            inputs: `token_ids`, `segment_ids` (if there are several segments) and `padding_mask`,
+                `(B, T)`.
+
+        Returns:
+            `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`.
+        """
+        raise NotImplementedError
+
+    def inputs(self) -> dict[str, Tensor]:
+        """Returns the symbolic inputs of the encoder by their names."""
+        kinds = {"token_ids": "int32", "segment_ids": "int32", "padding_mask": "bool"}
+        if not self.reads_segments:
+            del kinds["segment_ids"]
+        return {n: keras.Input((None,), dtype=kind, name=n) for n, kind in kinds.items()}
+
+    def build(self, dtype: Any = None, name: str | None = None) -> keras.Model:
+        """Builds the encoder.
+
+        Args:
+            dtype: Dtype or policy of the layers, such as `"mixed_bfloat16"`.
+            name: Name of the model; that of its kind if None, such as `"bert"`.
+
+        Returns:
+            A functional model from `{"token_ids", "segment_ids", "padding_mask"}`, each `(B, T)`,
+            to `{"sequence": (B, T, D), "pooled": (B, D)}`. Without segments and pooler it lacks
+            these.
+        """
+        inputs = self.inputs()
+        layers = {layer.name: layer for layer in self.layers(dtype)}
+        name = name or ENCODERS.name_of(self)
+        return keras.Model(inputs, self.encode(layers, inputs), name=name)
