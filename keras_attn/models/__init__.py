@@ -34,6 +34,7 @@ from keras_attn.models.sequence_decoder import SequenceDecoder
 from keras_attn.models.small_image_encoders import patch_encoder, small_cnn_encoder
 from keras_attn.models.soft_attention_captioner import SoftAttentionCaptionerConfig
 from keras_attn.models.text_classifier import classifier_kind, embedding_and_rest
+from keras_attn.models.text_encoder import TextEncoderConfig
 from keras_attn.models.token_decoder import TokenDecoder
 from keras_attn.models.transformer import TransformerEncoderDecoderConfig
 from keras_attn.models.transformer_captioner import TransformerCaptionerConfig
@@ -75,6 +76,7 @@ __all__ = [
     "SequenceDecoder",
     "SkipGramConfig",
     "SoftAttentionCaptionerConfig",
+    "TextEncoderConfig",
     "TokenDecoder",
     "TransformerCaptionerConfig",
     "TransformerClassifierConfig",

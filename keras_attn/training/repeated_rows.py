@@ -14,10 +14,10 @@ def sum_repeated_rows(optimizer: keras.optimizers.Optimizer) -> None:
         g[i] = sum over the places s with id[s] = i of g[s]
 
     On TensorFlow the gradient of an embedding is a list of rows, one for each place of the batch.
-    Keras squares these rows as they are, so that `g[s]^2` is added up instead of `g[s]`: the norm
-    of `global_clipnorm` is wrong for tokens that stand more than once, and without clipping so are
-    the second moments of Adam, AdamW and RMSprop. Here they are what they are on JAX and PyTorch,
-    where nothing changes. `fit` of the tasks does this by itself.
+    Keras squares these rows as they are, so that `g[s]^2` is added up instead of `g[s]`. For tokens
+    that stand more than once the norms of `clipnorm` and `global_clipnorm` are wrong, and so are
+    the second moments of Adam, AdamW and RMSprop, unless `global_clipnorm` is given. Here all is as
+    on JAX and PyTorch, where nothing changes. `fit` of the tasks does this by itself.
 
     The gradient of a table is as large as the table then, which these optimizers make it anyway.
     Plain `keras.optimizers.SGD` without clipping is right as it is, and faster.

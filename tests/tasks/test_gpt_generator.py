@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import text_generation_toys
-from processes import answer
+from processes import answer, run_python
 from text_generation_toys import TEXT
 
 from keras_attn.interop import save_pretrained
@@ -114,6 +114,30 @@ def test_other_backends_write_the_same(backend, tmp_path):
     assert found["backend"] == backend
     assert found["texts"] == expected["texts"]
     assert found["bits"] == pytest.approx(expected["bits"], rel=1e-5)
+
+
+LENGTHS = """
+import sys
+from keras_attn.tasks import TextGenerator
+generator = TextGenerator.load(sys.argv[1])
+kind, traced = type(generator._decoder), []
+step = kind.step
+kind.step = lambda *args, **kwargs: traced.append(1) or step(*args, **kwargs)
+first = generator.generate(["to be", "or"], 20, seed=3)
+count = len(traced)
+longer = generator.generate(["to be", "or"], 21, seed=3)
+assert generator.generate("to be", 250, seed=3).startswith("to be")
+assert count and len(traced) == 2 * count  # one row is another shape
+assert all(b.startswith(a) and len(b) > len(a) for a, b in zip(first, longer, strict=True))
+"""
+
+
+@pytest.mark.slow
+def test_jax_does_not_compile_for_each_length(tmp_path):
+    keras.utils.set_random_seed(0)
+    generator = TextGenerator(CharacterTokenizer.train([TEXT]), GPT, 16)
+    generator.save(tmp_path / "t.task")
+    run_python("jax", LENGTHS, str(tmp_path / "t.task"))
 
 
 @pytest.mark.slow

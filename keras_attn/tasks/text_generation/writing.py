@@ -34,7 +34,8 @@ PIECES = ((2e6, 64), (2e7, 16))
 costs about a millisecond beside its steps, and those of small models take a tenth of that."""
 STEPS_TO_STOP = 32
 """Tokens after which `generate` looks for stop strings."""
-_ROOM = 256  # a stream has room for a multiple of so many tokens: JAX compiles for each
+_ROOM = 256
+"""Texts in parts have room for a multiple of so many tokens, since JAX compiles for each room."""
 
 
 class TextGenerationWriting:
@@ -129,12 +130,13 @@ class TextGenerationWriting:
         rows = self._prompt_ids(texts)
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         results = [""] * len(rows)
+        compiles_each_length = keras.backend.backend() == "jax"
         for first in range(0, len(rows), batch_size):
             members = order[first : first + batch_size]
             ids = self._padded([rows[i] for i in members], batch_size)
             of_rows = np.resize(seeds[members], len(ids))
-            if stops and beams is None:
-                run = self._steps(settings, end_token, STEPS_TO_STOP)
+            if beams is None and (stops or compiles_each_length):
+                run = self._steps(settings, end_token, STEPS_TO_STOP if stops else _ROOM)
                 pieces = self._pieces(run, ids, of_rows, len(members), num_characters, stops)
                 found = list(map("".join, zip(*pieces, strict=True)))
             else:
