@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from keras_attn.files import atomic_write
 
@@ -80,3 +80,70 @@ def read_assets(
         return make(content)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{expected} Received broken content: {error}") from error
+
+
+class SavedTokenizer:
+    """A tokenizer that can be made again of its config, and has a file of it.
+
+    A subclass has `get_config`, which returns its arguments in a form for JSON.
+
+    Example:
+
+    >>> import tempfile
+    >>> from keras_attn.text import WordTokenizer
+    >>> tokenizer = WordTokenizer.train(["to be"])
+    >>> directory = tempfile.mkdtemp()
+    >>> tokenizer.save_assets(directory)
+    >>> WordTokenizer.load_assets(directory).vocabulary == tokenizer.vocabulary
+    True
+    """
+
+    assets_name: ClassVar[str]
+    """Name of the file without its ending, and of the format."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `__init__` in a form for JSON."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Creates a tokenizer from its config."""
+        return cls(**config)
+
+    def save_assets(self, directory: str | os.PathLike[str]) -> None:
+        """Writes the tokenizer to a directory, which is created if it does not exist.
+
+        Args:
+            directory: The directory for a JSON file, such as `byte_pair.json`.
+        """
+        path = pathlib.Path(directory) / f"{self.assets_name}.json"
+        write_assets(path, f"keras_attn.{self.assets_name}", self.get_config())
+
+    @classmethod
+    def load_assets(cls, directory: str | os.PathLike[str]) -> Self:
+        """Loads a tokenizer that `save_assets` wrote.
+
+        Args:
+            directory: The directory with the file.
+
+        Returns:
+            A tokenizer of this class.
+
+        Raises:
+            ValueError: If the file is missing, broken, or of a newer version.
+        """
+
+        def make(content: dict[str, Any]) -> Self:
+            config = {k: v for k, v in content.items() if k not in ("format", "version")}
+            made = cls.from_config(config)
+            missing = made.get_config().keys() - config.keys()
+            if missing:
+                raise ValueError(f"no {', '.join(sorted(missing))}")
+            return made
+
+        return read_assets(
+            pathlib.Path(directory) / f"{cls.assets_name}.json",
+            f"keras_attn.{cls.assets_name}",
+            f"{cls.__name__}.save_assets",
+            make,
+        )

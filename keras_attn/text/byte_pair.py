@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import pathlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_attn.text.assets import read_assets, write_assets
+from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET
 from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     from keras_attn.text.byte_pair_graph import GraphBytePair
 
 SPECIAL_TOKENS = ("<pad>", "<start>", "<end>")
-ASSETS_FILE = "byte_pair.json"
-ASSETS_FORMAT = "keras_attn.byte_pair"
 
 # Arguments that most tokenizers leave as they are.
 _UNUSUAL = {
@@ -36,7 +32,7 @@ _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class BytePairTokenizer:
+class BytePairTokenizer(SavedTokenizer):
     """Tokenizer by byte-level byte-pair encoding.
 
     A text is read as its UTF-8 bytes. It is cut into pre-tokens (a word, a number or a run of
@@ -96,6 +92,8 @@ class BytePairTokenizer:
     """Modules to import before a SavedModel with this tokenizer is loaded."""
     # Every byte is a token, so there is no unknown token.
     unknown_id = None
+
+    assets_name = "byte_pair"
 
     def __init__(
         self,
@@ -390,55 +388,6 @@ class BytePairTokenizer:
         values = (self.pattern, list(self.special_tokens), self.ignore_merges)
         given = zip(_UNUSUAL.items(), values, strict=True)
         return {name: value for (name, usual), value in given if value != usual}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> BytePairTokenizer:
-        """Creates a tokenizer from its config."""
-        return cls(**config)
-
-    def save_assets(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the tokenizer to a directory, which is created if it does not exist.
-
-        Args:
-            directory: The directory for `byte_pair.json`.
-        """
-        write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
-
-    @classmethod
-    def load_assets(cls, directory: str | os.PathLike[str]) -> BytePairTokenizer:
-        """Loads a tokenizer that `save_assets` wrote.
-
-        Args:
-            directory: The directory with `byte_pair.json`.
-
-        Returns:
-            A `BytePairTokenizer`.
-
-        Raises:
-            ValueError: If the file is missing, broken, or of a newer version.
-
-        Example:
-
-        >>> import tempfile
-        >>> from keras_attn.text import BytePairTokenizer
-        >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263)
-        >>> with tempfile.TemporaryDirectory() as directory:
-        ...     tokenizer.save_assets(directory)
-        ...     again = BytePairTokenizer.load_assets(directory)
-        >>> again.get_config() == tokenizer.get_config()
-        True
-        """
-        return read_assets(
-            pathlib.Path(directory) / ASSETS_FILE,
-            ASSETS_FORMAT,
-            "BytePairTokenizer.save_assets",
-            lambda content: cls(
-                content["vocabulary"],
-                content["merges"],
-                content["normalize"],
-                **{name: content[name] for name in _UNUSUAL if name in content},
-            ),
-        )
 
     def __repr__(self) -> str:
         return f"<BytePairTokenizer vocabulary_size={self.vocabulary_size}>"

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import collections
-import os
-import pathlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_attn.text.assets import read_assets, write_assets
+from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
 
 if TYPE_CHECKING:
     from keras_attn.text.characters_graph import GraphCharacters
 
 SPECIAL_TOKENS = ("<pad>", "<start>", "<end>", "<unknown>")
-ASSETS_FILE = "characters.json"
-ASSETS_FORMAT = "keras_attn.characters"
 UNKNOWN = "\ufffd"
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class CharacterTokenizer:
+class CharacterTokenizer(SavedTokenizer):
     """Tokenizer with one id for each Unicode character (code point).
 
     Ids 0 to 3 are `<pad>`, `<start>`, `<end>` and `<unknown>`. These words in a text are not read
@@ -56,6 +52,8 @@ class CharacterTokenizer:
     start_id = 1
     end_id = 2
     unknown_id = 3
+
+    assets_name = "characters"
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self.vocabulary = _checked_vocabulary(vocabulary)
@@ -213,50 +211,6 @@ class CharacterTokenizer:
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `__init__` in a form for JSON."""
         return {"vocabulary": list(self.vocabulary)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> CharacterTokenizer:
-        """Creates a tokenizer from its config."""
-        return cls(**config)
-
-    def save_assets(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the tokenizer to a directory, which is created if it does not exist.
-
-        Args:
-            directory: The directory for `characters.json`.
-        """
-        write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
-
-    @classmethod
-    def load_assets(cls, directory: str | os.PathLike[str]) -> CharacterTokenizer:
-        """Loads a tokenizer that `save_assets` wrote.
-
-        Args:
-            directory: The directory with `characters.json`.
-
-        Returns:
-            A `CharacterTokenizer`.
-
-        Raises:
-            ValueError: If the file is missing, broken, or of a newer version.
-
-        Example:
-
-        >>> import tempfile
-        >>> from keras_attn.text import CharacterTokenizer
-        >>> tokenizer = CharacterTokenizer.train(["banana"])
-        >>> with tempfile.TemporaryDirectory() as directory:
-        ...     tokenizer.save_assets(directory)
-        ...     again = CharacterTokenizer.load_assets(directory)
-        >>> again.vocabulary == tokenizer.vocabulary
-        True
-        """
-        return read_assets(
-            pathlib.Path(directory) / ASSETS_FILE,
-            ASSETS_FORMAT,
-            "CharacterTokenizer.save_assets",
-            lambda content: cls(content["vocabulary"]),
-        )
 
     def __repr__(self) -> str:
         return f"<CharacterTokenizer vocabulary_size={self.vocabulary_size}>"

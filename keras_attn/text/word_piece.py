@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_attn.text.assets import read_assets, write_assets
+from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.checks import checked_ids, for_each_row, well_formed
 from keras_attn.text.offsets import Offsets, original_offsets
 from keras_attn.text.word_piece_engine import (
@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from keras_attn.text.word_piece_graph import GraphWordPiece
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-ASSETS_FILE = "word_piece.json"
-ASSETS_FORMAT = "keras_attn.word_piece"
 _MOST_CHARACTERS = 1000  # size of the alphabet; rarer characters are unknown
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class WordPieceTokenizer:
+class WordPieceTokenizer(SavedTokenizer):
     """WordPiece tokenizer with the ids of BERT's tokenizer.
 
     A text is cleaned (control characters are removed, white space becomes spaces), lower-cased and
@@ -80,6 +78,8 @@ class WordPieceTokenizer:
     """Modules to import before a SavedModel with this tokenizer is loaded."""
     pad_id = 0
     max_word_length = MAX_WORD_LENGTH
+
+    assets_name = "word_piece"
 
     def __init__(
         self,
@@ -399,55 +399,6 @@ class WordPieceTokenizer:
             "strip_accents": self.strip_accents,
             "mask_in_text": self.mask_in_text,
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> WordPieceTokenizer:
-        """Creates a tokenizer from its config."""
-        return cls(**config)
-
-    def save_assets(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the tokenizer to a directory, which is created if it does not exist.
-
-        Args:
-            directory: The directory for `word_piece.json`.
-        """
-        write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
-
-    @classmethod
-    def load_assets(cls, directory: str | os.PathLike[str]) -> WordPieceTokenizer:
-        """Loads a tokenizer that `save_assets` wrote.
-
-        Args:
-            directory: The directory with `word_piece.json`.
-
-        Returns:
-            A `WordPieceTokenizer`.
-
-        Raises:
-            ValueError: If the file is missing, broken, or of a newer version.
-
-        Example:
-
-        >>> import tempfile
-        >>> from keras_attn.text import WordPieceTokenizer
-        >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hi"])
-        >>> with tempfile.TemporaryDirectory() as directory:
-        ...     tokenizer.save_assets(directory)
-        ...     again = WordPieceTokenizer.load_assets(directory)
-        >>> again.get_config() == tokenizer.get_config()
-        True
-        """
-        return read_assets(
-            pathlib.Path(directory) / ASSETS_FILE,
-            ASSETS_FORMAT,
-            "WordPieceTokenizer.save_assets",
-            lambda content: cls(
-                content["vocabulary"],
-                content["lowercase"],
-                content["strip_accents"],
-                content["mask_in_text"],
-            ),
-        )
 
     def __repr__(self) -> str:
         return (

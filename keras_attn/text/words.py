@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import collections
 import functools
-import os
-import pathlib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
 
-from keras_attn.text.assets import read_assets, write_assets
+from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.checks import checked_ids, for_each_row, well_formed
 from keras_attn.text.normalization import normalize_text, normalize_with_offsets
 from keras_attn.text.offsets import Offsets, original_offsets
@@ -21,13 +19,11 @@ if TYPE_CHECKING:
     from keras_attn.text.words_graph import GraphWords
 
 SPECIAL_TOKENS = ("<pad>", "<start>", "<end>", "<unknown>")
-ASSETS_FILE = "words.json"
-ASSETS_FORMAT = "keras_attn.words"
 _HASHED = 64  # characters of a word that its bucket depends on
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
-class WordTokenizer:
+class WordTokenizer(SavedTokenizer):
     """Tokenizer with one id for each word and punctuation mark.
 
     It is for vectors of whole words, such as those of GloVe and word2vec, and for explanations that
@@ -84,6 +80,8 @@ class WordTokenizer:
     """The prime number with which `hash_buckets` are computed."""
     hash_factors = tuple(pow(48_271, i + 1, 2**31 - 1) for i in range(_HASHED))
     """Factor of each character of a word for that."""
+
+    assets_name = "words"
 
     def __init__(
         self, vocabulary: Sequence[str], lowercase: bool = True, hash_buckets: int = 0
@@ -339,52 +337,6 @@ class WordTokenizer:
             "lowercase": self.lowercase,
             "hash_buckets": self.hash_buckets,
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> WordTokenizer:
-        """Creates a tokenizer from its config."""
-        return cls(**config)
-
-    def save_assets(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the tokenizer to a directory, which is created if it does not exist.
-
-        Args:
-            directory: The directory for `words.json`.
-        """
-        write_assets(pathlib.Path(directory) / ASSETS_FILE, ASSETS_FORMAT, self.get_config())
-
-    @classmethod
-    def load_assets(cls, directory: str | os.PathLike[str]) -> WordTokenizer:
-        """Loads a tokenizer that `save_assets` wrote.
-
-        Args:
-            directory: The directory with `words.json`.
-
-        Returns:
-            A `WordTokenizer`.
-
-        Raises:
-            ValueError: If the file is missing, broken, or of a newer version.
-
-        Example:
-
-        >>> import tempfile
-        >>> from keras_attn.text import WordTokenizer
-        >>> tokenizer = WordTokenizer.train(["to be"])
-        >>> with tempfile.TemporaryDirectory() as directory:
-        ...     tokenizer.save_assets(directory)
-        ...     again = WordTokenizer.load_assets(directory)
-        >>> again.vocabulary == tokenizer.vocabulary
-        True
-        """
-        return read_assets(
-            pathlib.Path(directory) / ASSETS_FILE,
-            ASSETS_FORMAT,
-            "WordTokenizer.save_assets",
-            lambda content: cls(
-                content["vocabulary"], content["lowercase"], content["hash_buckets"]
-            ),
-        )
 
     def __repr__(self) -> str:
         return f"<WordTokenizer vocabulary_size={self.vocabulary_size}>"
