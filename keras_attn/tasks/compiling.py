@@ -6,7 +6,12 @@ import keras
 
 from keras_attn.models import packed_transformer
 from keras_attn.ops.replicas import replicas
-from keras_attn.training import ChunkedLossModel, WarmupCosineSchedule, sum_repeated_rows
+from keras_attn.training import (
+    ChunkedLossModel,
+    WarmupCosineSchedule,
+    fuse_adam,
+    sum_repeated_rows,
+)
 
 
 def make_schedule(
@@ -71,6 +76,7 @@ def make_adam(
     else:
         made = keras.optimizers.Adam(schedule, **settings)
     sum_repeated_rows(made)
+    fuse_adam(made)
     if replicas() > 1:
         if gradient_accumulation > 1:
             raise ValueError(

@@ -7,6 +7,7 @@ from keras_attn.training.chunked_loss import linear_cross_entropy
 from keras_attn.training.chunked_loss_model import ChunkedLossModel
 from keras_attn.training.devices import compute_on, num_data_shards
 from keras_attn.training.distribution import ProcessBatches, get_layout_map, model_parallel
+from keras_attn.training.fused_adam import fuse_adam
 from keras_attn.training.in_batch_loss import InBatchCrossEntropy
 from keras_attn.training.learning_rates import scale_learning_rate
 from keras_attn.training.logs import TrainingLog
@@ -37,6 +38,7 @@ __all__ = [
     "averaged_weights",
     "compute_on",
     "fit_resumable",
+    "fuse_adam",
     "get_layout_map",
     "linear_cross_entropy",
     "load_training_state",
