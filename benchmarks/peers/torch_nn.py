@@ -203,3 +203,22 @@ def attention(case: dict) -> Job:
     model = SelfAttention(case["dim"], case["heads"])
     policy = case.get("policy", "float32")
     return training(model, [((x,), x)], F.mse_loss, 1.0, compiled=False, policy=policy)
+
+
+def update(case: dict, fused: bool) -> Job:
+    """One update by AdamW with clipping, as of `benchmarks.peers.adam`."""
+    dim = case["dim"]
+    block = [(dim, 3 * dim), (dim, dim), (dim, 4 * dim), (4 * dim, dim)]
+    shapes = [(case["vocabulary"], dim), *block * case["layers"]]
+    weights = [nn.Parameter(tensor(*shape)) for shape in shapes]
+    gradients = [tensor(*shape, seed=1) for shape in shapes]
+    adam = torch.optim.AdamW(weights, lr=1e-4, weight_decay=0.01, eps=1e-7, fused=fused)
+
+    def run():
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.grad = gradient
+        nn.utils.clip_grad_norm_(weights, 1.0)
+        adam.step()
+        return weights[0][0, 0].item()
+
+    return Job(run, float(sum(weight.numel() for weight in weights)))

@@ -4,6 +4,9 @@ from benchmarks.suite import OURS, Family
 
 KERAS_ATTN = Family(OURS, "benchmarks.peers.ours")
 KERAS_HUB = Family("keras_hub", "benchmarks.peers.hub", requires=("keras_hub",))
+_TENSORFLOW = ("TensorFlow", "TensorFlow XLA")
+ADAM = Family(OURS, "benchmarks.peers.adam", settings={"ours": True}, only=_TENSORFLOW)
+KERAS_ADAM = Family("Keras", "benchmarks.peers.adam", settings={"ours": False}, only=_TENSORFLOW)
 BERT = Family(OURS, "benchmarks.peers.bert")
 HUB_BERT = Family("keras_hub", "benchmarks.peers.hub_bert", requires=("keras_hub",))
 TORCH_BERT = Family(
