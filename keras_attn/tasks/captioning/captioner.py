@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import keras
 
 from keras_attn.batches import CaptionBatches
 from keras_attn.images.image_problems import ImageProblem, describe_image_problems
-from keras_attn.layers.quantization import float_policy
 from keras_attn.metrics import Perplexity, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.models import CAPTIONERS, ImageEncoder, ImageEncoderConfig, image_captioner
@@ -36,16 +35,16 @@ from keras_attn.tasks.captioning.settings import (
 from keras_attn.tasks.captioning.sources import TestPictures, test_pictures, training_pictures
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
-from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.picture_task import PictureTask
+from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
-from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards, without_autotuning
 
 _DIFFERENT = 2  # pictures that CIDEr weighs words by
 
 
-class Captioner(CaptioningPredictions, Task):
+class Captioner(CaptioningPredictions, PictureTask):
     """A captioner of pictures with its encoder and its tokenizer.
 
     `.model` is the plain Keras model that is trained, `.dataset(images)` what its `fit` takes. If
@@ -86,12 +85,11 @@ class Captioner(CaptioningPredictions, Task):
     name = "captioning"
     summary = "Caption pictures: emoji by their names, or any captioned pictures of your own."
     kinds = CAPTIONERS
-    parts: ClassVar = {"encoder": ImageEncoderConfig}
+    main_layer = "decoder"
     Data = CaptioningData
     Training = CaptioningTraining
     Use = CaptioningUse
     Test = CaptioningTest
-    section_steps: ClassVar = {**Task.section_steps, "encoder": ("fit",)}
     examples_are = "pictures"
 
     def __init__(
@@ -118,7 +116,6 @@ class Captioner(CaptioningPredictions, Task):
                 f"`max_length` must be an integer of at least 2. Received: {max_length!r}."
             )
         self.tokenizer = tokenizer
-        self.encoder = encoder
         self.config = self.kinds.make(
             config,
             vocabulary_size=tokenizer.vocabulary_size,
@@ -126,41 +123,15 @@ class Captioner(CaptioningPredictions, Task):
             grid=encoder.grid,
         )
         self.max_length = max_length
-        self.train_encoder = bool(train_encoder)
-        if self.train_encoder and not encoder.trainable_weights:
-            raise ValueError(
-                "Expected an encoder with weights that are trained, for train_encoder=True. "
-                f"Received: {encoder.name!r} without one. Set its `trainable` to True."
-            )
         self.captioner = self.config.build(dtype)
         """The model from regions and tokens to logits."""
-        self.joined = image_captioner(encoder, self.captioner)
-        """The model from pictures and tokens to logits, of the same weights."""
-        self.model = self.joined if self.train_encoder else self.captioner
+        joined = image_captioner(encoder, self.captioner)
+        self.take_models(encoder, self.captioner, joined, train_encoder)
         self._search = CaptionSearch(encoder, self.captioner, tokenizer, max_length)
-        self._notes: list[str] = []
-        self.cache_dtype = "float16"
-        """Dtype of regions on the disk; `"float32"` for an encoder whose values need it."""
-
-    @property
-    def whole(self) -> keras.Model:
-        """The model from pictures and tokens to logits."""
-        return self.joined
-
-    @property
-    def policy(self) -> keras.DTypePolicy:
-        """Dtype policy of the decoder's layers, as it was before the model was quantized."""
-        return float_policy(self.captioner.get_layer("decoder"))
 
     def facts(self) -> list[str]:
         """What tells this captioner from others, for its `repr`."""
-        rows, columns = self.encoder.grid
-        frozen = "" if self.train_encoder else " (not trained)"
-        return [
-            self.kinds.name_of(self.config),
-            f"{self.encoder.name}{frozen} with {rows} x {columns} regions",
-            f"{self.tokenizer.vocabulary_size:,} tokens",
-        ]
+        return [*super().facts(), f"{self.tokenizer.vocabulary_size:,} tokens"]
 
     # Data and training
 
@@ -211,12 +182,7 @@ class Captioner(CaptioningPredictions, Task):
         data = made(cls.Data, data)
         captions = [text for texts in checked_captioned(examples).captions for text in texts]
         tokenizer = BytePairTokenizer.train(captions, data.vocabulary_size, allow_fewer=True)
-        trained = False
-        parts: dict[str, Any] = {}
-        if not isinstance(encoder, ImageEncoder):
-            parts["encoder"] = made(ImageEncoderConfig, encoder)
-            trained = parts["encoder"].is_trained
-            encoder = parts["encoder"].build(dtype)
+        encoder, trained, parts = cls.encoder_of(encoder, dtype)
         captioner = cls(tokenizer, encoder, model, data.max_length, trained, dtype)
         captioner._data, captioner._parts = data, parts
         return captioner
@@ -384,22 +350,9 @@ class Captioner(CaptioningPredictions, Task):
 
     def digest(self, examples: Iterable[Captioned], dev: Iterable[Captioned]) -> str:
         """Names pictures, captions, and an encoder that is not trained."""
-        weights = "" if self.train_encoder else self.encoder.fingerprint()["weights"]
-        return digest_of(examples, dev, weights)
-
-    def _models(self) -> tuple[keras.Model, ...]:
-        return (self.joined, self.captioner, self.encoder)
+        return digest_of(examples, dev, self.weights_digest())
 
     # Files and export
-
-    @property
-    def backbone(self) -> Mapping[str, tuple[str, ...]]:
-        """The encoder and the decoder, which are models within the whole one."""
-        return {self.encoder.name: (), self.captioner.name: ()}
-
-    def vocabularies(self) -> dict[str, str]:
-        """Returns what names the vocabulary of the decoder."""
-        return {self.captioner.name: vocabulary_digest(self.tokenizer)}
 
     def get_config(self) -> dict[str, Any]:
         """Returns JSON-safe values of which `from_config` makes the captioner again."""
@@ -422,16 +375,6 @@ class Captioner(CaptioningPredictions, Task):
             config["train_encoder"],
             dtype,
         )
-
-    @property
-    def export_tolerance(self) -> float:
-        """How far figures of the SavedModel may be from those of this object."""
-        return 1e-4 if self.encoder.output.dtype == "float32" == self.policy.compute_dtype else 3e-2
-
-    @property
-    def spare_row(self) -> Mapping[str, Any]:
-        """A picture that an empty batch gets."""
-        return {"image": example_files((1, 1))[0]}
 
     def export_examples(self) -> dict[str, Any]:
         """Returns pictures of several kinds and sizes, as the bytes of their files."""

@@ -14,7 +14,6 @@ import numpy as np
 from keras_attn.batches import VisualQuestionBatches
 from keras_attn.fields import ODD_TEXTS, TextInput
 from keras_attn.images.image_problems import ImageProblem, describe_image_problems
-from keras_attn.layers.quantization import float_policy
 from keras_attn.metrics import MaskedAccuracy
 from keras_attn.models import (
     VISUAL_QUESTION_MODELS,
@@ -31,8 +30,9 @@ from keras_attn.tasks.captioning.data import (
 from keras_attn.tasks.captioning.graph import decoded_pictures, example_files
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.fitted import made
+from keras_attn.tasks.picture_task import PictureTask
 from keras_attn.tasks.region_function import RegionFunction
-from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.text_classification.labels import checked_class_names
 from keras_attn.tasks.visual_questions.data import (
@@ -51,12 +51,11 @@ from keras_attn.tasks.visual_questions.settings import (
     VisualQuestionsUse,
 )
 from keras_attn.text import WordTokenizer
-from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 from keras_attn.visualize import attention_viewer
 
 
-class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
+class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
     """A model that answers questions about pictures, with its encoder and its tokenizer.
 
     `.model` is the plain Keras model that is trained, `.dataset(examples)` what its `fit` takes. If
@@ -96,13 +95,11 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
     name = "visual-questions"
     summary = "Answer questions about pictures, and show where each word looked."
     kinds = VISUAL_QUESTION_MODELS
-    parts: ClassVar = {"encoder": ImageEncoderConfig}
     Data = VisualQuestionsData
     Training = VisualQuestionsTraining
     Use = VisualQuestionsUse
     Test = VisualQuestionsTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
-    section_steps: ClassVar = {**Task.section_steps, "encoder": ("fit",)}
     signature_inputs: ClassVar = {
         "serving_default": ("image", "question"),
         "encode": ("image",),
@@ -130,7 +127,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
                     f"`{name}` must be of {kind.__name__}. Received: {type(value).__name__}."
                 )
         check_count("max_length", max_length)
-        self.tokenizer, self.encoder, self.max_length = tokenizer, encoder, max_length
+        self.tokenizer, self.max_length = tokenizer, max_length
         self.answers = checked_class_names(answers)
         self.config = self.kinds.make(
             config,
@@ -139,32 +136,13 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
             region_dim=encoder.region_dim,
             grid=encoder.grid,
         )
-        self.train_encoder = bool(train_encoder)
-        if self.train_encoder and not encoder.trainable_weights:
-            raise ValueError(
-                "Expected an encoder with weights that are trained, for train_encoder=True. "
-                f"Received: {encoder.name!r} without one. Set its `trainable` to True."
-            )
         self.answering = self.config.build(dtype)
         """The model from regions and ids to logits."""
-        self.joined = picture_questions(encoder, self.answering)
-        """The model from pictures and ids to logits, of the same weights."""
-        self.model = self.joined if self.train_encoder else self.answering
+        joined = picture_questions(encoder, self.answering)
+        self.take_models(encoder, self.answering, joined, train_encoder)
         self.field = TextInput(tokenizer, max_length)
         self._regions = RegionFunction(encoder)
-        self._notes: list[str] = []
-        self.cache_dtype = "float16"
         self._make_functions()
-
-    @property
-    def whole(self) -> keras.Model:
-        """The model from pictures and ids to logits."""
-        return self.joined
-
-    @property
-    def policy(self) -> keras.DTypePolicy:
-        """Dtype policy of the layers that read the question, before the model was quantized."""
-        return float_policy(self.answering.get_layer(self.main_layer))
 
     def encode(self, images: Any) -> Any:
         """Returns the regions of a tensor of pictures, here and in the SavedModel.
@@ -176,11 +154,8 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
 
     def facts(self) -> list[str]:
         """What tells this object from others, for its `repr`."""
-        rows, columns = self.encoder.grid
-        frozen = "" if self.train_encoder else " (not trained)"
         return [
-            self.kinds.name_of(self.config),
-            f"{self.encoder.name}{frozen} with {rows} x {columns} regions",
+            *super().facts(),
             f"{self.tokenizer.vocabulary_size:,} words",
             f"{len(self.answers):,} answers",
         ]
@@ -230,11 +205,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
         tokenizer = WordTokenizer.train(texts, data.vocabulary_size)
         counts = Counter(example.answer for example in found)
         answers = sorted(sorted(counts), key=counts.get, reverse=True)[: data.max_answers]
-        trained, parts = False, {}
-        if not isinstance(encoder, ImageEncoder):
-            parts["encoder"] = made(ImageEncoderConfig, encoder)
-            trained = parts["encoder"].is_trained
-            encoder = parts["encoder"].build(dtype)
+        encoder, trained, parts = cls.encoder_of(encoder, dtype)
         task = cls(tokenizer, answers, encoder, model, data.max_length, trained, dtype)
         task._data, task._parts = data, parts
         return task
@@ -385,15 +356,11 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
 
     def digest(self, examples: Iterable[Asked], dev: Iterable[Asked]) -> str:
         """Names pictures, questions, answers, and an encoder that is not trained."""
-        weights = "" if self.train_encoder else self.encoder.fingerprint()["weights"]
         sides = [
             [(x.picture, [f"{x.question}\x00{x.answer}"]) for x in checked_questions(side)]
             for side in (examples, dev)
         ]
-        return digest_of(*sides, weights)
-
-    def _models(self) -> tuple[keras.Model, ...]:
-        return (self.joined, self.answering, self.encoder)
+        return digest_of(*sides, self.weights_digest())
 
     @staticmethod
     def readable(result: Any) -> str:
@@ -406,15 +373,6 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
         return attention_viewer([found.view for found in explanations if found], title)
 
     # Files and export
-
-    @property
-    def backbone(self) -> Mapping[str, tuple[str, ...]]:
-        """The encoder and the rest, which are models within the whole one."""
-        return {self.encoder.name: (), self.answering.name: ()}
-
-    def vocabularies(self) -> dict[str, str]:
-        """Returns what names the vocabulary of the questions."""
-        return {self.answering.name: vocabulary_digest(self.tokenizer)}
 
     def get_config(self) -> dict[str, Any]:
         """Returns JSON-safe values of which `from_config` makes the object again."""
@@ -439,16 +397,6 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, Task):
             config["train_encoder"],
             dtype,
         )
-
-    @property
-    def export_tolerance(self) -> float:
-        """How far figures of the SavedModel may be from those of this object."""
-        return 1e-4 if self.encoder.output.dtype == "float32" == self.policy.compute_dtype else 3e-2
-
-    @property
-    def spare_row(self) -> Mapping[str, Any]:
-        """A picture that an empty batch gets."""
-        return {"image": example_files((1, 1))[0]}
 
     def export_examples(self) -> dict[str, Any]:
         """Returns pictures of several kinds, one of them twice, with odd questions about them."""
