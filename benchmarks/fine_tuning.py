@@ -17,8 +17,8 @@ Where a task has test examples too, as CoNLL-2003 and SICK have, each training i
 once, at its end. No setting was chosen by them.
 
 Both sides start from the same weights, the new head's too: ours are written by `save_pretrained`.
-Both are scored by the same function. The learning rate and the number of epochs are the defaults of
-our tasks; nothing was chosen by the development examples.
+Both are scored by the same function. The peak of the learning rate is the default of our tasks,
+1e-4; nothing was chosen by the development examples.
 """
 
 import argparse

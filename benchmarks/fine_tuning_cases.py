@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 SMALL = {"epochs": 3, "batch_size": 16, "learning_rate": 1e-4}
-"""Settings of trainings on fewer than 10,000 examples: the defaults, but in smaller batches."""
+"""Settings of trainings on fewer than 10,000 examples."""
 
 
 class Case(NamedTuple):
