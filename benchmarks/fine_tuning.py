@@ -3,7 +3,7 @@
     python -m benchmarks.fine_tuning --data FOLDER --backbone MINILM --to RESULTS
 
 `FOLDER` holds the data by the names of GLUE and of the others (`glue/SST-2`, `glue/CoLA`,
-`conll2003`, `squad`, ...). For each task and seed five things are measured and kept in `RESULTS`;
+`conll2003`, `squad`, ...). For each task and seed six things are measured and kept in `RESULTS`;
 what is there is not done again:
 
     losses       the first 20 losses of both, without dropout, of the same batches
@@ -12,6 +12,7 @@ what is there is not done again:
                  longest row, which is its default
     speed        seconds of an epoch of both over 32 batches of examples, in turns
     plain        development score of our bidirectional LSTM, from random weights
+    guess        that of a guess without a network: the commonest label, or words in common
 
 Where a task has test examples too, as CoNLL-2003 and SICK have, each training is scored on them
 once, at its end. No setting was chosen by them.
@@ -38,7 +39,7 @@ from keras_attn.files import atomic_write
 STEPS = 20
 ROUNDS, BATCHES = 3, 32
 """Of the measurement of speed."""
-WHATS = ("losses", "ours", "reference", "speed", "plain")
+WHATS = ("losses", "ours", "reference", "speed", "plain", "guess")
 PLAIN = {"epochs": 10, "batch_size": 32, "learning_rate": 1e-3}
 """Settings of the LSTM's training."""
 
@@ -85,8 +86,14 @@ def plain(
     keras.utils.set_random_seed(seed)
     task = case.create(train, {"max_length": case.max_length}, {"model": case.recurrent})
     task.fit(train, verbose=0, seed=seed, **PLAIN)
-    least = {} if case.least is None else {"least": case.least(train, dev)}
-    return {**scores(case, task, dev, args.data), **least, "weights": task.model.count_params()}
+    return {**scores(case, task, dev, args.data), "weights": task.model.count_params()}
+
+
+def guess(case: Case, train: list[Any], dev: list[Any], data: Path) -> dict[str, float]:
+    """The figure of a guess without a network; of Matthews' and other correlations it is 0."""
+    least = case.least or (lambda train, examples: 0.0)
+    found = {"score": least(train, dev)}
+    return found if case.test is None else found | {"test": least(train, case.test(data))}
 
 
 def measure(name: str, case: Case, what: str, seed: int, args: argparse.Namespace) -> dict:
@@ -94,6 +101,8 @@ def measure(name: str, case: Case, what: str, seed: int, args: argparse.Namespac
     train, dev = case.read(args.data)
     if args.limit:
         train = [train[i] for i in np.random.default_rng(0).permutation(len(train))[: args.limit]]
+    if what == "guess":
+        return guess(case, train, dev, args.data)
     if what == "plain":
         return plain(case, train, dev, args, seed)
     task = build(case, train, args, seed, 0.0 if what == "losses" else 0.1)
@@ -187,10 +196,11 @@ def table(found: dict[str, dict[str, dict]], seeds: list[int]) -> str:
         "ours": lambda name, rows: mean(of_seeds(rows, seeds, "ours", "score")),
         "transformers": lambda name, rows: mean(of_seeds(rows, seeds, "reference", "score")),
         "BiLSTM": lambda name, rows: mean(of_seeds(rows, seeds, "plain", "score")),
-        "guess": lambda name, rows: mean(of_seeds(rows, seeds, "plain", "least")[:1]),
+        "guess": lambda name, rows: mean(of_seeds(rows, seeds, "guess", "score")),
         "ours, test": lambda name, rows: mean(of_seeds(rows, seeds, "ours", "test")),
         "transformers, test": lambda name, rows: mean(of_seeds(rows, seeds, "reference", "test")),
         "BiLSTM, test": lambda name, rows: mean(of_seeds(rows, seeds, "plain", "test")),
+        "guess, test": lambda name, rows: mean(of_seeds(rows, seeds, "guess", "test")),
         "losses differ by": lambda name, rows: largest_gap(rows),
         "times as fast": lambda name, rows: times_as_fast(rows),
     }
@@ -250,7 +260,7 @@ def main(arguments: list[str] | None = None) -> None:
         case = CASES[name]()
         for seed in args.seeds:
             for what in args.only:
-                if what in ("losses", "speed") and seed != args.seeds[0]:
+                if what in ("losses", "speed", "guess") and seed != args.seeds[0]:
                     continue
                 file = args.to / name / f"{what}-{seed}.json"
                 if not file.exists():
@@ -258,7 +268,7 @@ def main(arguments: list[str] | None = None) -> None:
                     row = measure(name, case, what, seed, args)
                     training = PLAIN if what == "plain" else case.training
                     row |= {"training": training, "limit": args.limit}
-                    row |= {"machine": machine.describe()}
+                    row |= {"machine": machine.describe(), "versions": machine.versions()}
                     file.parent.mkdir(parents=True, exist_ok=True)
                     with atomic_write(file) as partial:
                         partial.write_text(json.dumps(row, indent=1) + "\n", encoding="utf-8")

@@ -148,16 +148,7 @@ class BertConfig(TextEncoderConfig):
 
     @staticmethod
     def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Calls the layers.
-
-        Args:
-            layers: The layers by their names.
-            inputs: `token_ids`, `segment_ids` (if there are several segments) and `padding_mask`,
-                `(B, T)`.
-
-        Returns:
-            `sequence` `(B, T, D)` and, if there is a pooler, `pooled` `(B, D)`.
-        """
+        """Calls the layers; `pooled` is of the first token."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

@@ -9,7 +9,7 @@ import keras
 
 from keras_attn.layers import FinalStatesPooling, InputEmbedding, RecurrentEncoder
 from keras_attn.models.roles import ENCODERS
-from keras_attn.models.text_encoder import TextEncoderConfig
+from keras_attn.models.text_encoder import Layers, Tensor, TextEncoderConfig
 from keras_attn.settings import setting, size
 
 
@@ -114,8 +114,8 @@ class BiLstmConfig(TextEncoderConfig):
         return layers
 
     @staticmethod
-    def encode(layers, inputs):
-        """Calls the layers."""
+    def encode(layers: Layers, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Calls the layers; `pooled` is of the last states of both directions."""
         mask = inputs["padding_mask"]
         x = layers["embedding"](inputs["token_ids"], inputs.get("segment_ids"), mask=mask)
         found = {"sequence": layers["encoder"](x, padding_mask=mask)}

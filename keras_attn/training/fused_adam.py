@@ -6,6 +6,8 @@ from typing import Any
 
 import keras
 
+from keras_attn.ops.replicas import replicas
+
 
 def fuse_adam(optimizer: keras.optimizers.Adam) -> None:
     """Has Adam or AdamW update each variable by one operation of TensorFlow.
@@ -15,8 +17,8 @@ def fuse_adam(optimizer: keras.optimizers.Adam) -> None:
         w <- w - learning_rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)
 
     Keras writes the same with about ten operations, each of which reads and writes as many numbers
-    as there are weights. With a large vocabulary and small batches that takes as long as the rest
-    of a training step on a CPU. The optimizer stays what it is: its class, its config, its
+    as there are weights. With a large vocabulary and small batches that is a good part of a
+    training step on a CPU. The optimizer stays what it is: its class, its config, its
     variables and its files are those of Keras. The results differ by rounding.
 
     Nothing changes on JAX and PyTorch, under `tf.distribute` with several replicas, and with
@@ -42,12 +44,9 @@ def fuse_adam(optimizer: keras.optimizers.Adam) -> None:
     """
     if not isinstance(optimizer, keras.optimizers.Adam):
         raise TypeError(f"Expected Adam or AdamW. Received: {type(optimizer).__name__}.")
-    if keras.backend.backend() != "tensorflow" or optimizer.amsgrad:
+    if keras.backend.backend() != "tensorflow" or optimizer.amsgrad or replicas() > 1:
         return
     import tensorflow as tf
-
-    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-        return
 
     def update_step(gradient: Any, variable: Any, learning_rate: Any) -> None:
         index = optimizer._get_variable_index(variable)

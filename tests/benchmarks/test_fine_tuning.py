@@ -57,7 +57,7 @@ def test_a_task(folders, task, tmp_path, capsys, monkeypatch):
     assert len(ours) == min(20, 3 * 400 // CASES[task]().training["batch_size"])
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
     assert np.ptp(ours) > 1e-3
-    for what in ("ours", "reference", "plain"):
+    for what in ("ours", "reference", "plain", "guess"):
         row = rows[f"{what}-0"]
         assert -1 <= row["score"] <= 1 and ("test" in row) == (task == "conll")
     assert all(seconds > 0 for seconds in rows["speed-0"]["reference"])
