@@ -46,6 +46,8 @@ def _adapter() -> type:
     from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 
     class WithoutAutotuning(PyDatasetAdapter):
+        """Keras' adapter, whose data set has no such thread."""
+
         def get_tf_dataset(self) -> Any:
             return untuned(super().get_tf_dataset())
 
