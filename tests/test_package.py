@@ -118,3 +118,9 @@ def test_no_two_files_name_each_other():
         named[name] = named_in(ast.unparse(tree), modules) - {name}
     pairs = {(a, b) for a in named for b in named[a] if a in named[b] and a < b}
     assert not pairs
+
+
+def test_no_two_test_files_have_one_name():
+    """Pytest imports them by their names; run in parts, two of one name would not be noticed."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert [name for name in set(names) if names.count(name) > 1] == []
