@@ -1,6 +1,7 @@
 """The step of conversation that other tasks have not: a chat."""
 
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,39 @@ def _chat(model_file: Path, device: str, settings: dict[str, Any]) -> None:
         typed = sys.stdin is not None and sys.stdin.isatty()
         if typed:
             click.echo("An empty line begins anew; Ctrl-D ends.", err=True)
-        turns: list[str] = []
-        for line in (line for lines in read_chunks((), size=1) for line in lines):
-            turns = [*turns, line] if line.strip() else []
-            if turns:
-                answer = talker.readable(talker.answer(tuple(turns), **values))
-                click.echo(answer)
-                turns = [*turns, answer][-talker.sizes["max_turns"] :]
+        lines = (line for lines in read_chunks((), size=1) for line in lines)
+        reply = lambda turns: talker.readable(talker.answer(turns, **values))  # noqa: E731
+        for answer in answers_to(lines, reply, talker.sizes["max_turns"]):
+            click.echo(answer)
+
+
+def answers_to(
+    lines: Iterable[str], reply: Callable[[tuple[str, ...]], str], max_turns: int
+) -> Iterator[str]:
+    """Answers what is said, line by line; an empty line begins a new conversation.
+
+    Args:
+        lines: The lines.
+        reply: Gives an answer to the turns so far.
+        max_turns: Largest number of turns that are kept.
+
+    Example:
+
+    >>> list(answers_to(["Hi.", "So?", "", "Hi."], lambda turns: str(len(turns)), 4))
+    ['1', '3', '1']
+    """
+    turns: list[str] = []
+    answered = True
+    for line in lines:
+        if not line.strip():
+            turns, answered = [], True
+            continue
+        # After an empty answer the same side goes on speaking.
+        turns = [*turns, line] if answered else [*turns[:-1], f"{turns[-1]} {line}"]
+        answer = reply(tuple(turns))
+        yield answer
+        answered = bool(answer.strip())
+        turns = [*turns, *[answer] * answered][-max_turns:]
 
 
 chat = step_command(

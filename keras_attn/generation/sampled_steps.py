@@ -99,8 +99,9 @@ class SampledSteps:
         Returns:
             The state.
         """
+        # `go_on` reads the last new token too: there may be more calls.
         _, logits, state, lengths = prefilled(
-            self.decoder, prompt, prompt_mask, None, None, max_length
+            self.decoder, prompt, prompt_mask, None, None, max_length + 1
         )
         prompt = ops.convert_to_tensor(prompt)
         past = History(prompt, token_mask(prompt, prompt_mask), logits, *self.penalties)

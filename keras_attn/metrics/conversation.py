@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+
+@functools.cache
+def _word() -> re.Pattern:
+    """Letters, digits and what combines with them, such as the vowels of Hindi; or one mark."""
+    every = map(chr, range(sys.maxunicode + 1))
+    marks = "".join(c for c in every if unicodedata.category(c) in ("Mn", "Mc"))
+    return re.compile(rf"\w[\w{marks}]*|[^\w\s]")
 
 
 def answer_words(text: str) -> list[str]:
-    """Cuts a text into lower-case words and marks of punctuation.
+    """Cuts a text into lower-case words and marks of punctuation, in Unicode's form NFC.
 
     Args:
         text: A string.
@@ -22,8 +31,10 @@ def answer_words(text: str) -> list[str]:
 
     >>> answer_words("I don't know.")
     ['i', 'don', "'", 't', 'know', '.']
+    >>> answer_words("हिन्दी भाषा")
+    ['हिन्दी', 'भाषा']
     """
-    return _WORD.findall(text.lower())
+    return _word().findall(unicodedata.normalize("NFC", text.lower()))
 
 
 def distinct(texts: Sequence[str], n: int) -> float:

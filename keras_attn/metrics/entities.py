@@ -173,14 +173,16 @@ def score_tags(
             f"Received: {len(truth)} and {len(found)} sentences of {sum(map(len, truth))} and "
             f"{sum(map(len, found))} labels."
         )
+    if entities is None:
+        entities = is_bio(sorted({label for row in (*truth, *found) for label in row}))
+    if entities:
+        truth, found = ([repair_bio(row)[0] for row in side] for side in (truth, found))
     pairs = list(zip(truth, found, strict=True))
     right = np.array([sum(a == b for a, b in zip(*rows, strict=True)) for rows in pairs])
     sizes = np.array([len(row) for row in truth])
     accuracy = float(right.sum() / max(1, sizes.sum()))
     samples = np.random.default_rng(seed).integers(len(truth), size=(num_bootstrap, len(truth)))
     report = TaggingReport(accuracy, int(sizes.sum()))
-    if entities is None:
-        entities = is_bio(sorted({label for row in (*truth, *found) for label in row}))
     if not entities:
         spread = right[samples].sum(1) / np.maximum(1, sizes[samples].sum(1))
         return report._replace(interval=_interval(spread))

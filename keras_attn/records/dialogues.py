@@ -240,8 +240,9 @@ def exchanges(
 ) -> list[Exchange]:
     """Makes an exchange of each turn that answers another.
 
-    Neighbouring turns of others than whoever answers are one turn, with a space between them, so
-    that in any number of speakers whoever answers and the others take turns.
+    Neighbouring turns of one speaker are one turn, with a space between them, and before an answer
+    so are those of others than whoever answers. So among any number of speakers whoever answers and
+    the others take turns.
 
     Args:
         dialogues: Dialogues.
@@ -264,10 +265,13 @@ def exchanges(
     """
     found = []
     for dialogue in dialogues:
-        for place, (answer, own) in enumerate(dialogue):
+        spoken = [
+            Turn(_joined(run), who) for who, run in groupby(dialogue, key=lambda turn: turn.speaker)
+        ]
+        for place, (answer, own) in enumerate(spoken):
             if place and speaker in ("", own):
-                runs = groupby(dialogue[:place], key=lambda turn, own=own: turn.speaker == own)
-                turns = [" ".join(turn.text for turn in run) for _, run in runs]
+                runs = groupby(spoken[:place], key=lambda turn, own=own: turn.speaker == own)
+                turns = [_joined(run) for _, run in runs]
                 found.append(Exchange(tuple(turns[-(max_turns or 0) :]), answer))
     if not found:
         raise ValueError(
@@ -276,6 +280,10 @@ def exchanges(
             else "Expected at least one dialogue of two turns. Received: none."
         )
     return found
+
+
+def _joined(turns: Iterable[Turn]) -> str:
+    return " ".join(turn.text for turn in turns)
 
 
 class DialogueSplits(NamedTuple):

@@ -105,7 +105,7 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
 
     | file | questions |
     |---|---|
-    | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none |
+    | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; perhaps `title`, the article, which is the text itself if there is none |
     | `*.json` | SQuAD 1.1 or 2.0: `data`, `paragraphs`, `qas` |
 
     An answer that does not stand where the file says is looked for in the text; the nearest place
@@ -157,7 +157,9 @@ def _of_lines(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[Ans
         if missing:
             reading.no_key(number, record, missing[0])
             continue
-        found = _question(record, record[key], str(record.get("title", name)), name)
+        # Questions about the same text are of one article, whether it has a title or not.
+        title = record[key] if record.get("title") is None else record["title"]
+        found = _question(record, record[key], str(title), name)
         if isinstance(found, str):
             reading.problem(number, "answer" if "answer" in found else "type", found)
         else:
@@ -171,7 +173,7 @@ def _of_squad(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[Ans
     try:
         articles = json.loads(raw.decode("utf-8"))["data"]
         every = [
-            (qa, paragraph["context"], str(article.get("title", i)))
+            (qa, paragraph["context"], str(i if article.get("title") is None else article["title"]))
             for i, article in enumerate(articles)
             for paragraph in article["paragraphs"]
             for qa in paragraph["qas"]

@@ -81,7 +81,7 @@ def read_tagged(
     | file | sentences |
     |---|---|
     | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line, with lists under `words` and `labels` |
-    | any other | CoNLL columns: a word and its label on each line, parted by white space or tabs; blank lines part the sentences, and lines that begin with `-DOCSTART-` or `# ` are passed over |
+    | any other | CoNLL columns: a word and its label on each line, parted by spaces or a tab; blank lines part the sentences, as do lines that begin with `-DOCSTART-`; lines before a sentence that begin with `# ` are passed over |
 
     Files are UTF-8, plain or gzipped (`*.gz`).
 
@@ -142,13 +142,15 @@ def _of_columns(
         if line is None:
             bad = True
             continue
-        if is_blank(line) or line.startswith((_DOCUMENT, "# ")):
+        if line.startswith("# ") and not words and not bad:
+            continue  # behind a word it is one itself
+        if is_blank(line) or line.startswith(_DOCUMENT):
             if words and not bad:
                 yield TaggedText(tuple(words), tuple(labels))
             words, labels, bad = [], [], False
             continue
-        # Words may have spaces such as U+00A0 in them, if tabs part the columns.
-        cells = line.split("\t") if "\t" in line else line.split()
+        # Words may have spaces such as U+00A0 in them.
+        cells = line.split("\t") if "\t" in line else [*filter(None, line.strip(" \r").split(" "))]
         if len(cells) < max(least, 2) or not cells[word_column] or not cells[label_column].strip():
             reading.problem(number, "columns", f"{len(cells)} columns in {line[:60]!r}")
             bad = True

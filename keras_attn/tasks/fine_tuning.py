@@ -24,7 +24,9 @@ class FineTuning(TrainingSettings):
     """
 
     layer_decay: float = setting(
-        1.0, "factor of the learning rate from each block to the one below it", above=0,
+        1.0, "factor of the learning rate from the head to the top block, and from each block to "
+        "the one below it",
+        above=0,
     )  # fmt: skip
     frozen_layers: int = setting(
         0, "number of the lowest blocks that are not trained, nor are the embeddings then; 0 "
@@ -105,7 +107,10 @@ def choose_weights(model: keras.Model, training: FineTuning) -> dict[int, float]
     model._chosen = chosen = _Chosen()
     if training.frozen_layers:
         for layer in [*below, *blocks[: training.frozen_layers]]:
-            chosen.frozen += [(part, part.trainable) for part in layer._flatten_layers()]
+            parts = [*layer._flatten_layers()]
+            # A layer that is thawed thaws its variables, which may have been frozen one by one.
+            own = [v for part in parts for v in part._trainable_variables]
+            chosen.frozen += [(part, part.trainable) for part in (*parts, *own)]
             layer.trainable = False
     if training.lora_rank:
         encodes = stack is layers.get("encoder")
@@ -128,14 +133,14 @@ class _Chosen:
 
     def __init__(self):
         self.lora = False
-        self.frozen: list[tuple[keras.layers.Layer, bool]] = []
+        self.frozen: list[tuple[keras.layers.Layer | keras.Variable, bool]] = []
 
 
 def _undo(model: keras.Model) -> None:
     merge_chosen_lora(model)
     chosen = getattr(model, "_chosen", None)
-    for layer, trainable in chosen.frozen if chosen else ():  # the outer ones come first
-        layer.trainable = trainable
+    for part, trainable in chosen.frozen if chosen else ():  # the outer ones come first
+        part.trainable = trainable
     model._chosen = None
 
 

@@ -304,8 +304,8 @@ class Fitted:
         )
         if run.complete:
             merge_chosen_lora(self.model)
-        if dev is not None and run.complete:
-            note = self.finish(dev, training)
+        if run.complete:
+            note = self.finish(() if dev is None else dev, training)
             if note and run_dir is not None:
                 self.save(run_dir / BEST)
             run = run._replace(note=note)

@@ -209,7 +209,7 @@ class Task(Fitted, Saved, Exported, Quantizable):
         """Does what belongs to the end of a training, such as a calibration.
 
         Args:
-            dev: Development examples.
+            dev: Development examples; none if the training had none.
             training: Settings `Training`.
 
         Returns:

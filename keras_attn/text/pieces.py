@@ -52,7 +52,7 @@ def checked_stops(stops: Any) -> tuple[str, ...]:
     """Returns stop strings as a tuple.
 
     Args:
-        stops: A string, or a sequence of strings.
+        stops: A string, a sequence of strings, or None for none.
 
     Returns:
         A tuple, without duplicates.
@@ -66,7 +66,7 @@ def checked_stops(stops: Any) -> tuple[str, ...]:
     >>> checked_stops("END"), checked_stops(["a", "b", "a"])
     (('END',), ('a', 'b'))
     """
-    found = (stops,) if isinstance(stops, str) else tuple(stops)
+    found = (stops,) if isinstance(stops, str) else tuple(stops or ())
     for stop in found:
         if not isinstance(stop, str):
             raise TypeError(
@@ -161,6 +161,8 @@ class StopReader:
         return text[:place]
 
     def end(self) -> str:
-        """Returns what was held back, since nothing comes after it."""
+        """Returns what was held back, up to a stop string, since nothing comes after it."""
         held, self._held = self._held, ""
-        return held
+        text = cut_at_stop(held, self._stops)  # a shorter one in the beginning of a longer one
+        self.stopped = self.stopped or len(text) < len(held)
+        return text

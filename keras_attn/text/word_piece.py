@@ -18,6 +18,7 @@ from keras_attn.text.word_piece_engine import (
     MAX_WORD_LENGTH,
     is_alone,
     make_engine,
+    removed_marks,
     without_long_words,
 )
 
@@ -297,8 +298,8 @@ class WordPieceTokenizer(SavedTokenizer):
         Returns:
             `(ids, offsets)`: the ids of `encode`, and for each id `(start, end)`, so that it stands
             for `text[start:end]` in the original string. Pieces of one character, such as a Korean
-            syllable, have the same offsets. Combining accents that were removed may belong to no
-            piece.
+            syllable, have the same offsets. Combining accents that were removed belong to the
+            piece before them.
 
         Raises:
             TypeError: If `texts` holds something that is not a string.
@@ -320,7 +321,7 @@ class WordPieceTokenizer(SavedTokenizer):
         encodings = engine.encode_batch(batch, add_special_tokens=False)
         for text, encoding in zip(texts, encodings, strict=True):
             ids.append(start + encoding.ids + end)
-            places = original_offsets(text, encoding.offsets)
+            places = self._with_marks(text, encoding.ids, encoding.offsets)
             around = [(0, 0)] * len(start), [(len(text), len(text))] * len(end)
             offsets.append([*around[0], *places, *around[1]])
         return (ids[0], offsets[0]) if single else (ids, offsets)
@@ -412,6 +413,23 @@ class WordPieceTokenizer(SavedTokenizer):
             whole = ["[MASK]"] if self.mask_in_text else []
             self._encoder = make_engine(ids_of, self.lowercase, self.strip_accents, whole)
         return self._encoder
+
+    def _with_marks(self, text: str, ids: list[int], offsets: Offsets) -> Offsets:
+        """The offsets in a text, each with the accents that were removed behind it."""
+        places = original_offsets(text, offsets)
+        if text.isascii():
+            return places
+        marks = removed_marks(self.lowercase, self.strip_accents)
+        if marks.isdisjoint(text):
+            return places
+        ends = [*range(len(text) + 1)]  # for each place, that behind the marks that begin there
+        for place in reversed(range(len(text))):
+            if text[place] in marks:
+                ends[place] = ends[place + 1]
+        return [
+            (start, end if index == self.mask_id else ends[end])
+            for index, (start, end) in zip(ids, places, strict=True)
+        ]
 
     def _text(self, ids: list[Any]) -> str:
         pieces = [self.token_texts[index] for index in checked_ids(ids, self.vocabulary_size)]

@@ -1,6 +1,8 @@
 """WordPiece encoder of the `tokenizers` library with BERT's settings."""
 
+import functools
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,6 +64,28 @@ def make_engine(
     engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     engine.add_special_tokens([AddedToken(token, normalized=False) for token in whole])
     return engine
+
+
+@functools.lru_cache(maxsize=4)
+def removed_marks(lowercase: bool, strip_accents: bool | None) -> frozenset[str]:
+    r"""Returns the combining marks of which cleaning leaves nothing.
+
+    Args:
+        lowercase: As in `make_engine`.
+        strip_accents: As in `make_engine`.
+
+    Returns:
+        Characters of Unicode's category Mn. None if accents are kept.
+
+    Example:
+
+    >>> marks = removed_marks(True, None)
+    >>> "\u0301" in marks, "a" in marks, len(removed_marks(False, None))
+    (True, False, 0)
+    """
+    clean = make_engine({"[UNK]": 0}, lowercase, strip_accents).normalizer.normalize_str
+    marks = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) == "Mn"]
+    return frozenset(mark for mark in marks if not clean(mark))
 
 
 def is_alone(engine: Any, character: str) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.text.word_piece_engine import CONTINUATION, make_engine
+from keras_attn.text.word_piece_engine import CONTINUATION, make_engine, removed_marks
 
-_KEPT, _REMOVED, _ALONE, _FOLDED = range(4)
+_KEPT, _REMOVED, _ALONE, _FOLDED, _MARK = range(5)
 _MASK = "\x01"
 """What stands for `[MASK]` in a text, while it is cut into words."""
 _MASK_SPACED = " \x01    "  # as many bytes as [MASK] has
@@ -173,7 +173,7 @@ class GraphWordPiece(tf.Module):
         characters = tf.strings.unicode_encode(unique[:, None], "UTF-8")
         kinds = tf.gather(self._kinds, tf.searchsorted(self._starts, unique, side="right") - 1)
         folded = tf.gather(self._folded, self._places.lookup(tf.cast(unique, tf.int64)))
-        cleaned = tf.where(kinds == _REMOVED, "", characters)
+        cleaned = tf.where((kinds == _REMOVED) | (kinds == _MARK), "", characters)
         cleaned = tf.where(kinds == _ALONE, " " + characters + " ", cleaned)
         cleaned = tf.where(kinds == _FOLDED, folded, cleaned)
         if self._mask:
@@ -192,6 +192,11 @@ class GraphWordPiece(tf.Module):
             masks = codes.flat_values == ord(_MASK)
             starts = tf.where(masks, starts - 1, starts)
             ends = tf.where(masks, starts + len("[MASK]"), ends)
+        # Each character ends behind the accents that follow it, in its own text.
+        first = tf.gather(codes.row_starts(), codes.value_rowids())
+        first = tf.equal(first, tf.range(tf.size(index, tf.int64), dtype=tf.int64))
+        group = tf.cumsum(tf.cast(first | (tf.gather(kinds, index) != _MARK), tf.int32)) - 1
+        ends = tf.gather(tf.math.segment_max(ends, group), group)
         return words, owners, starts, ends
 
     def _ids(self, words: tf.RaggedTensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
@@ -291,6 +296,7 @@ def _characters(
         elif text:
             kinds[code] = _FOLDED
             folded[code] = "".join(f" {c} " if c in alone else c for c in text)
+    kinds[[ord(mark) for mark in removed_marks(lowercase, strip_accents)]] = _MARK
     changes = np.flatnonzero(np.diff(kinds)) + 1
     starts = [0, *changes.tolist()]
     return starts, kinds[starts].tolist(), folded

@@ -7,6 +7,7 @@ import pytest
 from command_runs import RUN_TO_SIGNAL, assert_same_end, run_command, run_elsewhere
 from tracing import eagerly
 
+from keras_attn.cli.conversation import answers_to
 from keras_attn.tasks import Talker
 from keras_attn.training import read_training_notes
 
@@ -141,6 +142,21 @@ def test_a_chat_keeps_the_last_turns(run):
         second = talker.readable(talker.answer(("Hi.", first, "I am Ben."), beams=1))
     assert out.split("\n") == [first, second, first, ""]
     assert "Ctrl-D" not in err  # nobody types
+
+
+def test_after_an_empty_answer_the_same_side_speaks():
+    heard, said = [], iter(["Yes?", " ", "", "Bye.", "Hm."])
+
+    def reply(turns):
+        heard.append(turns)
+        return next(said)
+
+    lines = ["Hi.", "I am", "Ben.", "And you?", " ", "Hi."]
+    assert list(answers_to(lines, reply, 4)) == ["Yes?", " ", "", "Bye.", "Hm."]
+    assert heard == [
+        ("Hi.",), ("Hi.", "Yes?", "I am"), ("Hi.", "Yes?", "I am Ben."),
+        ("Hi.", "Yes?", "I am Ben. And you?"), ("Hi.",),
+    ]  # fmt: skip
 
 
 def test_bad_data(place, tmp_path):

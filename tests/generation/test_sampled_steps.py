@@ -7,6 +7,7 @@ from generation_toys import END, PAD, TableDecoder, tables
 from keras import ops
 
 from keras_attn.generation import CompiledSteps, SampledSteps, sample
+from keras_attn.models import GptConfig, language_decoder
 
 SETTINGS = {"temperature": 0.9, "top_p": 0.95, "repetition_penalty": 1.3, "no_repeat_ngram_size": 3}
 PROMPT = np.array([[1, 5, 0], [1, 3, 4], [1, 0, 0]])
@@ -71,6 +72,19 @@ def test_all_parts_are_what_sample_draws(count, end_id):
     if keras.backend.backend() == "tensorflow":
         in_parts(run, count, [3, 2, 1], 40)  # other limits and room, the same functions
         assert run._go_on.experimental_get_tracing_count() == 1
+
+
+def test_parts_may_be_longer_than_what_is_left():
+    """A decoder with a cache, eagerly, which checks that it has room."""
+    config = GptConfig(9, dim=8, num_layers=1, num_heads=2, intermediate_dim=8, sequence_length=16)
+    decoder = language_decoder(config.build())
+    steps = SampledSteps(decoder, end_id=None)
+    state = steps.begin(PROMPT[:, :2], None, SEEDS, max_length=6)
+    first, state = steps.go_on(state, 4)
+    second, state = steps.go_on(state, 4)
+    found = np.concatenate([first["tokens"], second["tokens"][:, :2]], axis=1)
+    whole = sample(decoder, PROMPT[:, :2], max_length=6, end_id=None, seed=SEEDS)
+    np.testing.assert_array_equal(found, whole.tokens)
 
 
 def test_new_variables_are_compiled_anew():

@@ -6,6 +6,7 @@ import pytest
 
 from keras_attn.metrics import (
     answer_scores,
+    answer_words,
     commonest_share,
     distinct,
     embedding_average,
@@ -20,6 +21,11 @@ def test_distinct_by_hand():
     assert distinct(texts, 2) == 4 / 5
     assert distinct(texts, 3) == 3 / 3
     assert distinct(["one"], 2) == distinct([], 1) == 0.0
+
+
+def test_words_of_other_scripts():
+    assert answer_words("Cafe\u0301, हिन्दी!") == ["caf\u00e9", ",", "हिन्दी", "!"]
+    assert answer_words("שָׁלוֹם \u0301x") == ["שָׁלוֹם", "\u0301", "x"]
 
 
 def test_the_commonest_answer():

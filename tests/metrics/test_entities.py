@@ -63,6 +63,13 @@ def test_scores_by_hand():
     assert "interval" not in report.to_dict() and "95 %" not in str(report)
 
 
+def test_both_schemes_of_the_same_entities_have_full_accuracy():
+    older = [["I-PER", "I-PER", "O", "I-LOC", "B-LOC"]]
+    report = score_tags(older, [["B-PER", "I-PER", "O", "B-LOC", "B-LOC"]])
+    assert (report.accuracy, report.f1) == (1.0, 1.0)
+    assert score_tags(older, [["B-PER", "I-PER", "O", "B-LOC", "O"]]).accuracy == 0.8
+
+
 def drawn(seed, labels, sentences=40):
     rng = np.random.default_rng(seed)
     return [rng.choice(labels, rng.integers(1, 12)).tolist() for _ in range(sentences)]
@@ -133,11 +140,11 @@ def test_whether_labels_mark_entities_can_be_said():
     assert (nothing.f1, nothing.entities, nothing.of_kinds) == (0.0, 0, {})
     plain = score_tags([["B-A"]], [["B-A"]], entities=False)
     assert plain.f1 is None and plain.accuracy == 1.0
-    # A label that is of no entity is wrong, and in none.
+    # A label that is of no entity is wrong, and in none; an entity behind it begins there.
     truth, found = [["B-A", "X", "I-A"]], [["B-A", "O", "B-A"]]
     report = score_tags(truth, found, num_bootstrap=10, entities=True)
     assert (report.f1, report.entities, set(report.of_kinds)) == (1.0, 2, {"A"})
-    assert report.interval == (1.0, 1.0) and report.accuracy == pytest.approx(1 / 3)
+    assert report.interval == (1.0, 1.0) and report.accuracy == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,8 @@ def test_exchanges_take_turns():
     ]
     assert exchanges([talk], "x") == [every[2], every[4]]
     assert exchanges([talk], "x", max_turns=2)[1] == Exchange(("d", "e"), "f")
+    twice = [Turn(text, who) for text, who in zip("abcd", "xxyy", strict=True)]
+    assert exchanges([twice]) == [Exchange(("a b",), "c d")]  # nobody answers himself
     with pytest.raises(ValueError, match="speaker 'w'"):
         exchanges([talk], "w")
     with pytest.raises(ValueError, match="at least one dialogue"):

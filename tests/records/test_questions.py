@@ -67,7 +67,7 @@ def test_json_lines(tmp_path):
         (TextAnswer("Oslo", 11),), (TextAnswer("Bob", 17),), (),
     ]  # fmt: skip
     assert [q.name for q in found] == ["7", "line 2", "line 3"]
-    assert found[0].title == "n"
+    assert [q.title for q in found] == ["n", TEXT, TEXT]  # of one text are on one side
 
 
 def test_an_answer_that_is_not_there(tmp_path):

@@ -44,6 +44,15 @@ def test_columns(tmp_path):
     assert found.summary().endswith(summary) and len(found) == 2
 
 
+def test_a_number_sign_is_a_word_behind_a_word(tmp_path):
+    text = "# a comment\nIt O\ncost O\n# B-MON\n14.99 I-MON\n\n# one more\nA\u00a0B O\n"
+    assert words(read_tagged(place(tmp_path, text))) == [
+        ("It cost # 14.99", "O O B-MON I-MON"), ("A\u00a0B", "O"),
+    ]  # fmt: skip
+    tabs = "#\tO\n14\tO\n"
+    assert words(read_tagged(place(tmp_path, tabs))) == [("# 14", "O O")]
+
+
 def test_tabs_line_ends_and_the_last_sentence(tmp_path):
     text = "New\u00a0York\tB-LOC\r\n is \tO \r\n\r\n\r\nx\tO"
     found = read_tagged(place(tmp_path, text))

@@ -2,6 +2,7 @@
 
 import builtins
 import math
+import os
 from pathlib import Path
 
 import keras
@@ -169,6 +170,11 @@ def test_a_reranker(saved, tmp_path):
         order = [x.answer for x in first]
         order[:2] = sorted(order[:2], key=lambda text: -scores[question, text])
         assert own.tolist() == sorted(order.index(text) + 1 for text in texts)
+    # The file is read again when it has changed.
+    loaded = selector._loaded(str(tmp_path / "r.task"))
+    assert selector._loaded(str(tmp_path / "r.task")) is loaded
+    os.utime(tmp_path / "r.task", (0, 0))
+    assert selector._loaded(str(tmp_path / "r.task")) is not loaded
 
 
 @EAGER

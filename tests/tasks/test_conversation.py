@@ -78,6 +78,8 @@ def test_digits_are_tokens(monkeypatch):
         tokenizer = Talker.create(talks, {"vocabulary_size": 300, "split_digits": split}).t
         pieces = tokenizer.tokens(tokenizer.encode("Ticket 4711"))
         assert (len(pieces) < 6) == whole and (pieces[-4:] == [*"4711"]) == split
+    digits = Talker.create([("1111", "1111")] * 3, {"vocabulary_size": 300}).t
+    assert digits.tokens(digits.encode("11")) == ["1", "1"]
 
 
 @pytest.mark.parametrize("kind", quick("transformer", "gpt"))
@@ -182,6 +184,7 @@ def test_inputs(talkers, eager):
         ({"top_k": 3}, "`top_k` belongs to search='sample'"),
         ({"mutual_information": 0.5, "beams": 1}, "several beams"),
         ({"batch_size": 0}, "batch_size"),
+        ({"seed": 2**31, "search": "sample"}, "seed"),
         ({"temperature": 0.0, "search": "sample"}, "temperature"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -67,6 +67,9 @@ def test_a_run_goes_on(tmp_path, eager):
         )
     loaded = EntailmentClassifier.load(first.best)
     assert loaded.evaluate(EXAMPLES[:6]).accuracy.value == first.best_score
+    loaded.temperature = 3.0  # of weights that are trained further
+    loaded.fit(EXAMPLES, verbose=0, epochs=1)
+    assert loaded.temperature == 1.0
 
 
 def each(*quick):

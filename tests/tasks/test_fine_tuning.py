@@ -198,7 +198,10 @@ def test_an_interrupted_run_comes_to_the_same_end(settings, tmp_path, monkeypatc
 def test_what_a_user_prepared_for_lora_is_left_alone():
     tagger = untrained()
     enable_lora(tagger, 2)
+    own = {v.path for v in tagger.model.trainable_variables}
+    tagger.fit(TRAIN, frozen_layers=1, **QUICK)
     tagger.fit(TRAIN, **QUICK)
+    assert {v.path for v in tagger.model.trainable_variables} == own
     assert any(getattr(x, "lora_enabled", False) for x in tagger.model._flatten_layers())
     with pytest.raises(ValueError, match="has LoRA already"):
         tagger.fit(TRAIN, lora_rank=1, **QUICK)

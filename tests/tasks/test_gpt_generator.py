@@ -173,6 +173,20 @@ def test_the_command(tmp_path):
     assert done.stdout.startswith("to")
 
 
+def test_special_tokens_are_not_written():
+    plain = BytePairTokenizer.train([TEXT], 262, normalize=False)
+    special = [*plain.special_tokens, "<|eot|>", "<|reserved|>"]
+    tokenizer = BytePairTokenizer(
+        [*plain.vocabulary[:3], *special[3:], *plain.vocabulary[3:]],
+        plain.merges,
+        normalize=False,
+        special_tokens=special,
+    )
+    generator = TextGenerator(tokenizer, GPT, 16)
+    assert tokenizer.token_bytes[3] == b""
+    assert generator._rules(end_token=True)["suppressed_ids"] == [0, 1, 2, 3, 4]
+
+
 def test_from_pretrained(tmp_path):
     """A decoder whose vocabulary is filled up to a round number, as many are."""
     tokenizer = BytePairTokenizer.train([TEXT], 270, normalize=False, pattern="gpt2")

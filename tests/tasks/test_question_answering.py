@@ -109,11 +109,14 @@ def test_the_windows_of_a_training(random_weights, with_none):
         example = ("Where does Ada live?", LONG, [("Kiel", LONG.rindex("Kiel"))])
         batches = answerer.dataset([example], shuffle=False, batch_size=64, max_shapes=1)
         inputs, labels, weights = batches[0]
-        pieces = len(answerer.tokenizer.encode(LONG))
+        places = answerer.tokenizer.encode_with_offsets(LONG)[1]
         room = DATA["max_length"] - 3 - len(answerer.tokenizer.encode(example[0]))
-        count = len(Windows(room, min(4, room // 4)).starts(pieces))
+        starts = Windows(room, min(4, room // 4)).starts(len(places))
+        answer = next(i for i, (_, end) in enumerate(places) if end > example[2][0][1])
+        without = sum(not first <= answer < first + room for first in starts)
+        assert 1 < without < len(starts)
         rows = int((weights["spans"] > 0).sum())
-        assert rows == (count if keeps_all else 1)
+        assert rows == (1 + without if keeps_all else 1)
         right = 0
         table = zip(inputs["token_ids"], inputs["padding_mask"], labels["spans"], strict=True)
         for ids, mask, (first, last, length) in table:
@@ -122,6 +125,32 @@ def test_the_windows_of_a_training(random_weights, with_none):
                 right += 1
                 assert answerer.tokenizer.decode(ids[first : last + 1].tolist()) == "kiel"
         assert right == 1
+
+
+def test_windows_with_a_part_of_the_answer_teach_nothing(with_none, random_weights):
+    answerer = with_none[0]
+    ids, places = answerer.tokenizer.encode_with_offsets(LONG)
+    room = DATA["max_length"] - 3 - len(answerer.tokenizer.encode("Where?"))
+    windows = Windows(room, min(answerer.overlap // 2, room // 4))
+    starts = windows.starts(len(ids))
+    assert len(starts) > 2 and starts[1] < room
+    # One piece that two windows have, and a span that no window has as a whole.
+    for first, last in ((starts[1], starts[1]), (1, room)):
+        start, end = places[first][0], places[last][1]
+        batches = answerer.dataset(
+            [("Where?", LONG, [(LONG[start:end], start)])], shuffle=False, batch_size=64
+        )
+        labels = [tuple(row) for i in range(len(batches)) for row in batches[i][1]["spans"][:, :2]]
+        labels = labels[: batches.num_examples]
+        touching = sum(s <= last and s + room > first for s in starts)
+        assert touching > 1 and labels.count((0, 0)) == len(starts) - touching
+        whole = last - first < 2
+        assert len(labels) == labels.count((0, 0)) + whole
+        assert answerer.left_out == (
+            {} if whole else {"answers that reach beyond their window were left out": 1}
+        )
+    with pytest.raises(ValueError, match="answers that reach beyond their window"):
+        random_weights[0].dataset([("Where?", LONG, [LONG[: places[room][1]]])])
 
 
 def test_long_questions(random_weights):

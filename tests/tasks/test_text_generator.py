@@ -23,7 +23,8 @@ from tracing import eagerly
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.models import RecurrentLanguageModelConfig
 from keras_attn.tasks import TextGenerator, Translator
-from keras_attn.text import CharacterTokenizer, WordTokenizer
+from keras_attn.tasks.text_generation.settings import TextGenerationData, TextGenerationTest
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer, WordTokenizer
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +185,11 @@ def test_no_ngram_comes_twice(generator):
         (lambda g: TextGenerator(g.tokenizer, 7), ValueError, "Received: 7"),
         (lambda g: TextGenerator("abc"), TypeError, "CharacterTokenizer"),
         (
+            lambda g: TextGenerator(BytePairTokenizer.train(["aa aa"], 259)),
+            ValueError,
+            "normalize=False",
+        ),
+        (
             lambda g: TextGenerator(WordTokenizer.train(["aa aa"])),
             TypeError,
             "WordTokenizer",
@@ -193,6 +199,19 @@ def test_no_ngram_comes_twice(generator):
 def test_errors(random_weights, call, error, message):
     with pytest.raises(error, match=message):
         call(random_weights[0])
+
+
+def test_which_text_is_scored(random_weights, tmp_path):
+    (tmp_path / "t.txt").write_text("abcdefghij")
+    (tmp_path / "d.txt").write_text("xyz")
+    shares = {"text": str(tmp_path / "t.txt"), "dev_share": 0.2, "test_share": 0.3}
+    for dev, wanted in (("", "fg"), (str(tmp_path / "d.txt"), "xyz")):
+        data = TextGenerationData(**shares, dev=dev)
+        found = [
+            random_weights[0].read_test(TextGenerationTest(split=split), data)
+            for split in ("dev", "test", "all")
+        ]
+        assert found == [wanted, "hij", "abcdefghij"]
 
 
 def test_nothing_to_do(random_weights):

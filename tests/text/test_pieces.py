@@ -60,6 +60,7 @@ def test_stops_in_pieces_in_python_and_in_a_graph():
         ("no stop", ()),
         ("a\x00b", ("\x00",)),
         ("ends with ab", ("abc",)),
+        ("xab", ("abc", "b")),
     ]
     for _ in range(150):
         stops = tuple("".join(rng.choices("ab\n", k=rng.randint(1, 4))) for _ in range(2))

@@ -53,6 +53,19 @@ def test_a_mask_is_where_it_stands():
     assert ends == [[1, 7, 8, 16, 22]]
 
 
+def test_accents_that_were_removed_belong_to_the_piece_before():
+    tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cafe", "क", "##s"])
+    texts = ["cafe\u0301\u0308s cafe\u0301", "के", "\u0301cafe", "cafe"]
+    ids, starts, ends = in_graph(tokenizer, texts)
+    assert ids == [[4, 6, 4], [5], [4], [4]]
+    assert [starts, ends] == in_python(tokenizer, texts)[1:]
+    cut = [
+        [text.encode()[a:b].decode() for a, b in zip(*places, strict=True)]
+        for text, *places in zip(texts, starts, ends, strict=True)
+    ]
+    assert cut == [["cafe\u0301\u0308", "s", "cafe\u0301"], ["के"], ["cafe"], ["cafe"]]
+
+
 def odd_texts(count, seed):
     rng = random.Random(seed)
     pool = [chr(c) for c in range(0x3400)]
@@ -67,7 +80,9 @@ def odd_texts(count, seed):
 
 HARD = [
     "", "HÍGH i\u0301\u0301x", "x" * 1000 + " a", "\x00\n\x00", "한국어 각각", "ﬁ ǆ İ ẞ",
-    "[MASK][mask] [MASK", "東京 the", "👩\u200d👧 ☕\ufe0f", "\u00a0the\u3000running ",
+    "[MASK][mask] [MASK",
+    "[MASK]\u0301 a\u0301[MASK]\u0301", "\u0301", "\u0301 के क\u094d\u0937",
+    "東京 the", "👩\u200d👧 ☕\ufe0f", "\u00a0the\u3000running ",
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -42,7 +43,7 @@ class AnswerSelectionPredictions(TextVectors):
 
     answers: tuple[str, ...]
     _index: AnswerIndex | None = None
-    _reranker: tuple[str, Any] = ("", None)
+    _reranker: tuple[Any, Any] = (None, None)
 
     def predict(
         self,
@@ -133,8 +134,10 @@ class AnswerSelectionPredictions(TextVectors):
     def _loaded(self, reranker: Any) -> SimilarityScorer:
         if isinstance(reranker, SimilarityScorer):
             return reranker
-        if self._reranker[0] != str(reranker):
-            self._reranker = str(reranker), SimilarityScorer.load(reranker)
+        path = os.path.expanduser(reranker)
+        file = str(reranker), os.path.getmtime(path) if os.path.exists(path) else None
+        if self._reranker[0] != file:
+            self._reranker = file, SimilarityScorer.load(reranker)
         return self._reranker[1]
 
     # Figures

@@ -226,7 +226,8 @@ class ConversationPredictions:
         given = {name: value for name, value in locals().items() if name not in (*own, "own")}
         train = getattr(exchanges, "train", ()) if train is None else train
         examples = checked_exchanges(exchanges)
-        learnt = checked_exchanges(train) if len(train) else []
+        train = list(train)
+        learnt = checked_exchanges(train) if train else []
         rows = {"model": self.answer([x.turns for x in examples], **given)}
         most = self._search.max_turns
         if learnt:

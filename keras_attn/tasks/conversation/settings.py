@@ -134,7 +134,9 @@ class ConversationUse(Settings):
         0, "sample: length of a sequence of tokens that never comes twice; 0 allows all",
         at_least=0,
     )  # fmt: skip
-    seed: int = setting(0, "sample: seed; the same seed and turns give the same answer", at_least=0)
+    seed: int = setting(
+        0, "sample: seed; the same seed and turns give the same answer", at_least=0, below=2**31
+    )
     batch_size: int = setting(
         64, "conversations computed at a time", at_least=1, steps=("predict", "evaluate")
     )

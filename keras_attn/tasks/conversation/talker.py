@@ -206,7 +206,8 @@ class Talker(ConversationPredictions, Task):
         data = made(cls.Data, data)
         texts = dict.fromkeys(t for x in checked_exchanges(examples) for t in (*x.turns, x.answer))
         if data.split_digits:  # no pair with a digit is learnt
-            texts = [re.sub(r"\d", " ", text) for text in texts]
+            without = [re.sub(r"\d", " ", text) for text in texts]
+            texts = without if any(map(str.strip, without)) else ["?"]
         size = data.vocabulary_size - len(MARKS)
         tokenizer = BytePairTokenizer.train(filter(str.strip, texts), size, allow_fewer=True)
         sizes = {name: getattr(data, name) for name in ("max_turns", "max_context", "max_answer")}

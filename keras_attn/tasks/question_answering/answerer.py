@@ -52,7 +52,8 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
             or None.
         max_length: Largest number of ids of a window, special tokens included.
         max_question_length: Largest number of tokens of a question; the rest is cut off.
-        overlap: Tokens that two neighbouring windows share.
+        overlap: Tokens that two neighbouring windows share; at most half of the room that a window
+            has for the text beside the question.
         unanswerable: Whether it has learned that a text may not answer a question.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
@@ -187,7 +188,8 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
     ) -> EncoderBatches:
         """Makes batches for `model.fit`: the windows of the texts, with their first answers.
 
-        Windows without the answer point at `[CLS]` if `unanswerable`; else they are left out.
+        The window in which the answer is read off points at it. Those without any of it point at
+        `[CLS]` if `unanswerable`; the others are left out.
 
         Args:
             examples: `AnsweredQuestion`s, or tuples (question, text, answers).
@@ -220,16 +222,17 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
             windows = self.windows(len(passage.question))
             pieces = len(passage.ids)
             before = len(passage.question) + 1 + len(self.field.between)
+            own = windows.number(span[0], pieces) if span else None
             for number, first in enumerate(windows.starts(pieces)):
                 row = self.row(passage, first, windows)
                 length = len(row[0])
-                inside = span and (
-                    windows.number(span[0], pieces) == number
-                    and span[1] < first + length - before - 1
-                )
-                if inside:
+                behind = first + length - before - 1
+                if number == own and span[1] < behind:
                     label = (span[0] - first + before, span[1] - first + before, length)
-                elif self.unanswerable:
+                elif number == own:
+                    self._leave_out("answers that reach beyond their window were left out")
+                    continue
+                elif self.unanswerable and not (span and span[0] < behind and span[1] >= first):
                     label = (0, 0, length)
                 else:
                     continue
@@ -252,7 +255,10 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         key = f"questions of more than {self.max_question_length} tokens were " + (
             "cut" if what == "cut" else "left out"
         )
-        self.left_out[key] = self.left_out.get(key, 0) + 1
+        self._leave_out(key)
+
+    def _leave_out(self, what: str) -> None:
+        self.left_out[what] = self.left_out.get(what, 0) + 1
 
     def _span(self, question: AnsweredQuestion, passage: Passage) -> tuple[int, ...] | None:
         """First and last piece of the first answer; `()` for no answer, None to leave it out."""
@@ -267,8 +273,7 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         end = answer.start + len(answer.text)
         inside = [i for i, (a, b) in enumerate(passage.places) if b > answer.start and a < end]
         if not inside:
-            key = "answers without a token were left out"
-            self.left_out[key] = self.left_out.get(key, 0) + 1
+            self._leave_out("answers without a token were left out")
             return None
         return inside[0], inside[-1]
 

@@ -43,7 +43,10 @@ class QuestionAnsweringData(EncoderData):
         "cut", "what to do with longer ones in training", choices=("cut", "skip", "error")
     )
     overlap: int = setting(
-        128, "tokens that two neighbouring windows of a long text share", at_least=0
+        128,
+        "tokens that two neighbouring windows of a long text share, at most half of a window's "
+        "room for the text",
+        at_least=0,
     )
 
 

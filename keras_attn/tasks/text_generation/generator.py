@@ -63,7 +63,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
     token, which so means "somewhere in a text". The examples of `fit` are a text, a string.
 
     Args:
-        tokenizer: A `CharacterTokenizer` or `BytePairTokenizer`.
+        tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
         config: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
             its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
             first. The sizes are taken from the tokenizer and `sequence_length`.
@@ -75,7 +75,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
 
     Raises:
         TypeError: If the tokenizer is of another class.
-        ValueError: If a setting is unknown or out of range.
+        ValueError: If the tokenizer changes texts, or a setting is unknown or out of range.
 
     Example:
 
@@ -110,6 +110,12 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
             raise TypeError(
                 "`tokenizer` must be a CharacterTokenizer or BytePairTokenizer. Received: "
                 f"{type(tokenizer).__name__}. Make one with CharacterTokenizer.train(texts)."
+            )
+        if getattr(tokenizer, "normalize", False):
+            raise ValueError(
+                "`tokenizer` must keep texts as they are, which are written and scored character "
+                "by character. Received: a BytePairTokenizer with normalize=True. Train one with "
+                "normalize=False."
             )
         if not is_count(sequence_length, 2):
             raise ValueError(
@@ -156,6 +162,8 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
 
     def read_test(self, test: TextGenerationTest, data: TextGenerationData) -> Text:
         """Reads a part of a text."""
+        if test.split == "dev" and data.dev:
+            return Text(read_text(data.dev))
         text = _text_of(data)
         if test.split != "all":
             _, *parts = split_text(text, data.dev_share, data.test_share)

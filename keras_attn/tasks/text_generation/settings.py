@@ -37,8 +37,9 @@ class TextGenerationData(Settings):
         "", "text file; Shakespeare's works if empty", shapes_result=False, steps=_TEXT
     )
     dev: str = setting(
-        "", "text file to score after each epoch, instead of a part of --text", shapes_result=False
-    )
+        "", "text file to score after each epoch, instead of a part of --text",
+        shapes_result=False, steps=_TEXT,
+    )  # fmt: skip
     dev_share: float = setting(
         0.05, "share of the text, before the test, that is scored after each epoch", at_least=0,
         below=1, steps=_TEXT,
@@ -130,7 +131,7 @@ class TextGenerationUse(Settings):
         None, "width of a beam search for the most probable text, instead of a sample", kind=int,
         at_least=1, steps=_SAMPLING,
     )  # fmt: skip
-    seed: int = setting(0, "seed of the samples", at_least=0, steps=("predict",))
+    seed: int = setting(0, "seed of the samples", at_least=0, below=2**31, steps=("predict",))
     batch_size: int = setting(
         64, "texts, or windows, computed at a time", at_least=1, steps=("predict", "evaluate")
     )

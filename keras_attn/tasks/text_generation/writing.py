@@ -318,6 +318,8 @@ class TextGenerationWriting:
         tokenizer = self.tokenizer
         end = tokenizer.end_id if end_token and self.ends else None
         special = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id}
+        # Llama 3 has many more, none of which is text.
+        special.update(map(tokenizer.vocabulary.index, getattr(tokenizer, "special_tokens", ())))
         return {
             "end_id": end,
             "pad_id": tokenizer.pad_id,
