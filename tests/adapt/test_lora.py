@@ -73,7 +73,8 @@ PROJECTIONS = {
 
 
 @pytest.mark.parametrize(
-    "name", ["transformer", "luong", pytest.param("additive", marks=pytest.mark.slow)]
+    "name",
+    ["transformer", *(pytest.param(x, marks=pytest.mark.slow) for x in ("luong", "additive"))],
 )
 def test_only_the_projections_learn_and_merging_keeps_the_outputs(name):
     build, wanted = PROJECTIONS[name]

@@ -31,7 +31,15 @@ beams = 2
 """
 
 
-@pytest.mark.parametrize("file", ["de-en", "en-de", "de-en-rnn-additive", "de-en-rnn-none"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "de-en",
+        pytest.param("en-de", marks=pytest.mark.slow),
+        "de-en-rnn-additive",
+        pytest.param("de-en-rnn-none", marks=pytest.mark.slow),
+    ],
+)
 def test_settings(file):
     read = read_settings(FOLDER / f"{file}.toml", Translator.sections())
     settings = {name: Translator.sections()[name].made(values) for name, values in read.items()}

@@ -472,7 +472,11 @@ OVER_REGIONS = models.TransformerCaptionerConfig(
 )
 
 
-@pytest.mark.parametrize("config", [SOFT, OVER_REGIONS], ids=models.CAPTIONERS.name_of)
+@pytest.mark.parametrize(
+    "config",
+    [pytest.param(SOFT, marks=pytest.mark.slow), OVER_REGIONS],
+    ids=models.CAPTIONERS.name_of,
+)
 def test_a_captioner(config, tmp_path):
     """Its masks are made of its ids; regions have none, and are never padding."""
     case = LayerCase(
@@ -500,7 +504,9 @@ ENCODER = models.TransformerClassifierConfig(
 KIND = models.TEXT_CLASSIFIERS.name_of
 
 
-@pytest.mark.parametrize("config", [BAG, BIDIRECTIONAL, ENCODER], ids=KIND)
+@pytest.mark.parametrize(
+    "config", [pytest.param(BAG, marks=pytest.mark.slow), BIDIRECTIONAL, ENCODER], ids=KIND
+)
 def test_a_text_classifier(config, tmp_path):
     """Its masks are made of its ids."""
     case = LayerCase(

@@ -29,7 +29,7 @@ VARIANTS = [
     pytest.param({"normalize_first": False}, marks=pytest.mark.slow),
     {"target": 9, "num_decoder_layers": 1, "activation": "gelu"},
     {"positions": "rotary", "normalization": "rms_norm", "gated": True, "use_bias": False},
-    {"positions": "alibi", "normalize_first": False},
+    pytest.param({"positions": "alibi", "normalize_first": False}, marks=pytest.mark.slow),
 ]
 
 

@@ -29,6 +29,7 @@ def tagger():
     return tagger
 
 
+@pytest.mark.slow
 def test_a_tagger_learns_and_is_exported(tagger, unsaved, tmp_path):
     assert tagger.score(sentences(20, seed=1))["f1"] > 0.8
     assert repr(tagger).startswith("Tagger(bilstm, ")

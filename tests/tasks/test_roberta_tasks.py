@@ -63,6 +63,7 @@ def tagger(folder):
     return tagger
 
 
+@pytest.mark.slow
 def test_a_tagger_learns_and_is_exported(tagger, folder, unsaved, tmp_path):
     assert tagger.score(sentences(20, seed=1))["f1"] > 0.7
     tagger.export("nowhere")

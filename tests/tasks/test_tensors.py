@@ -51,7 +51,7 @@ def test_names_do_not_depend_on_what_was_built_before():
         pytest.param("mixed_bfloat16", marks=pytest.mark.slow),
         "bfloat16",
         pytest.param("int8", marks=pytest.mark.slow),
-        "lora",
+        pytest.param("lora", marks=pytest.mark.slow),
     ],
 )
 def test_round_trips(kind, tmp_path):

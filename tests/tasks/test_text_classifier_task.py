@@ -251,7 +251,12 @@ def test_token_weights_begin_with_what_the_texts_say():
 
 
 @pytest.mark.parametrize(
-    ("case", "batch_size"), [*((case, 7) for case in CASES), ("bag", 64), ("several", 1)]
+    ("case", "batch_size"),
+    [
+        *((case, 7) for case in CASES),
+        pytest.param("bag", 64, marks=pytest.mark.slow),
+        ("several", 1),
+    ],
 )
 def test_predictions_by_hand(case, batch_size):
     """Each text alone through the plain model; also order, truncation and padding."""
