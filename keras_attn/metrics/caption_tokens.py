@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
 import subprocess
+import unicodedata
 from collections.abc import Container, Iterable
 from pathlib import Path
+
+from keras_attn.metrics.word_characters import word_characters
 
 TOKENIZATIONS = {
     "ptb": "PTB tokens by Stanford CoreNLP 3.4.1",
@@ -16,17 +20,22 @@ TOKENIZATIONS = {
 
 _JAR = "stanford-corenlp-3.4.1.jar"
 _JAVA_SECONDS = 600
-_PLAIN = re.compile(
-    r"can(?=not\b)|\w+?(?=n't\b)|n't\b|'(?:s|m|d|ll|re|ve)\b|"  # it 's, do n't, can not
-    r"(?:[^\W\d_]\.){2,}|(?:mr|mrs|ms|dr|st|jr|vs)\.|"  # u.s., st.
-    r"\d+(?:[.,:/]\d+)+|\w+(?:(?:[-./@]|'(?!(?:s|m|d|ll|re|ve)\b))\w+)*|[^\w\s]"
-)
 _PLAIN_PUNCTUATION = frozenset("'\"`.?!,:;-\u201c\u201d\u2018\u2019\xab\xbb\u2013\u2014\u2026")
 _BRACKETS = dict(zip("()[]{}", "-lrb- -rrb- -lsb- -rsb- -lcb- -rcb-".split(), strict=True))
 
 
+@functools.cache
+def _plain() -> re.Pattern:
+    word = f"[{word_characters()}]+"
+    return re.compile(
+        rf"can(?=not\b)|{word}?(?=n't\b)|n't\b|'(?:s|m|d|ll|re|ve)\b|"  # it 's, do n't, can not
+        r"(?:[^\W\d_]\.){2,}|(?:mr|mrs|ms|dr|st|jr|vs)\.|"  # u.s., st.
+        rf"\d+(?:[.,:/]\d+)+|{word}(?:(?:[-./@]|'(?!(?:s|m|d|ll|re|ve)\b)){word})*|[^\w\s]"
+    )
+
+
 def tokenize_captions(captions: Iterable[str], tokenization: str = "plain") -> list[list[str]]:
-    """Returns the words of captions in lower case, without punctuation.
+    """Returns the words of captions in lower case and Unicode's form NFC, without punctuation.
 
     `"ptb"` is the tokenization of `pycocoevalcap`: the Stanford tokenizer, without most
     punctuation. `"plain"` imitates it with a few rules. Words keep their hyphens; "it's" becomes
@@ -50,10 +59,10 @@ def tokenize_captions(captions: Iterable[str], tokenization: str = "plain") -> l
     >>> tokenize_captions(["A black-and-white dog's ball, isn't it?"])
     [['a', 'black-and-white', 'dog', "'s", 'ball', 'is', "n't", 'it']]
     """
-    captions = [" ".join(caption.split()) for caption in captions]
+    captions = [unicodedata.normalize("NFC", " ".join(text.split())) for text in captions]
     if tokenization == "plain":
         left_out = _PLAIN_PUNCTUATION
-        found = (_PLAIN.findall(caption.lower().replace("\u2019", "'")) for caption in captions)
+        found = (_plain().findall(caption.lower().replace("\u2019", "'")) for caption in captions)
         tokens = [[_BRACKETS.get(word, word) for word in words] for words in found]
     elif tokenization == "ptb":
         left_out, lines = _by_java(captions)

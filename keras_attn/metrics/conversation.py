@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.metrics.word_characters import word_characters
+
 
 @functools.cache
 def _word() -> re.Pattern:
-    """Letters, digits and what combines with them, such as the vowels of Hindi; or one mark."""
-    every = map(chr, range(sys.maxunicode + 1))
-    marks = "".join(c for c in every if unicodedata.category(c) in ("Mn", "Mc"))
-    return re.compile(rf"\w[\w{marks}]*|[^\w\s]")
+    return re.compile(rf"\w[{word_characters()}]*|[^\w\s]")
 
 
 def answer_words(text: str) -> list[str]:

@@ -94,12 +94,10 @@ def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
         fields = [field.strip() for field in fields]
         if header:
             header = False
-            if len(fields) > 2 and math.isnan(_number(fields[2])):
+            if len(fields) > 2 and fields[2] and math.isnan(_number(fields[2])):
                 names = [field.lower() for field in fields]
-                found = [names.index(name) for name in _SCORES if name in names]
-                column = found[0] if found else 2
-                if found:
-                    continue
+                column = next((names.index(name) for name in _SCORES if name in names), 2)
+                continue
         score = _number(fields[column]) if len(fields) > column else math.nan
         if not (fields[0] and fields[1:2] and fields[1]) or not math.isfinite(score):
             raise ValueError(

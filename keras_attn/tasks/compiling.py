@@ -216,10 +216,25 @@ def trained_form(
         return model
     form = packed_transformer(model) if packed else model
     form = ChunkedLossModel(form) if chunked_loss else form
-    form.compile(
-        model.optimizer,
-        model.loss,
-        jit_compile=model.jit_compile,
-        steps_per_execution=model.steps_per_execution,
-    )
+    return compiled_alike(form, model)
+
+
+def compiled_alike(form: keras.Model, model: keras.Model) -> keras.Model:
+    """Compiles another form of a compiled model with the same optimizer, loss, metrics and so on.
+
+    Args:
+        form: The form, which has the layers of the model.
+        model: The compiled model.
+
+    Returns:
+        The form.
+
+    Example:
+
+    >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    >>> model.compile("sgd", "mse", run_eagerly=True)
+    >>> compiled_alike(keras.Model(model.input, model.output), model).run_eagerly
+    True
+    """
+    form.compile(**{**model._compile_config.config, "optimizer": model.optimizer})
     return form

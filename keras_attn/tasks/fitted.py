@@ -112,9 +112,11 @@ class Fitted:
         if warmup is None:
             share, most = self.warmup
             warmup = min(most, int(updates * share))
+        # Keras asks a schedule at the number of batches, of which several make an update.
+        steps, warmup = max(total_steps, 1), warmup * accumulation
         factors = choose_weights(self.model, training) if isinstance(training, FineTuning) else {}
         optimizer = make_adam(
-            make_schedule(updates, training.learning_rate, warmup),
+            make_schedule(steps, training.learning_rate, warmup),
             self.policy,
             training.weight_decay,
             training.clip_norm,

@@ -187,15 +187,16 @@ def run_training(
     if run_dir is None:
         if score is not None:
             callbacks.insert(1, best)
+        rows = _Rows()
         history = model.fit(
             without_autotuning(batches),
             epochs=training.epochs,
             shuffle=False,  # they do it
             verbose=verbose,
             # Under `tf.distribute` Keras reads an epoch ahead, and the batches would count it.
-            callbacks=[EpochOrder(batches), *callbacks],
+            callbacks=[EpochOrder(batches), *callbacks, rows],
         ).history
-        rows = _rows(history)
+        rows = rows.found
         if best.weights:
             task.model.set_weights(best.weights)
     else:
@@ -224,12 +225,15 @@ def run_training(
     )
 
 
-def _rows(history: Mapping[str, Sequence[float]]) -> list[dict[str, Any]]:
-    epochs = max((len(values) for values in history.values()), default=0)
-    return [
-        {"epoch": i + 1, **{name: values[i] for name, values in history.items() if i < len(values)}}
-        for i in range(epochs)
-    ]
+class _Rows(keras.callbacks.Callback):
+    """The figures of each epoch; those that only some epochs have stand at these."""
+
+    def __init__(self):
+        super().__init__()
+        self.found: list[dict[str, Any]] = []
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        self.found.append({"epoch": epoch + 1, **(logs or {})})
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:

@@ -139,11 +139,14 @@ WORDS = {
     "U.S. st. a/b o'clock": "u.s. st. a/b o'clock",
     "two\nlines\u2028three": "two lines three",
 }
+MARKED = {"Cafe\u0301 noir.": "caf\u00e9 noir", "हिन्दी भाषा, हिन्दी's": "हिन्दी भाषा हिन्दी 's"}
 
 
 def test_plain_words():
     found = [" ".join(words) for words in tokenize_captions(list(WORDS), "plain")]
     assert found == list(WORDS.values())
+    found = [" ".join(words) for words in tokenize_captions(list(MARKED), "plain")]
+    assert found == list(MARKED.values())
     with pytest.raises(ValueError, match="`tokenization`"):
         tokenize_captions([], "moses")
     with pytest.raises(ValueError, match="`tokenization`"):

@@ -69,6 +69,7 @@ def test_questions_in_files(tmp_path):
         "# WordSim\n# Word 1\tWord 2\tHuman\nold\tnew\t1.58\nbig\tlarge\t9\n",
         "word1\tword2\tPOS\tSimLex999\tconc\nold\tnew\tA\t1.58\t2\nbig\tlarge\tA\t9\t3\n",
         "Word 1,Word 2,Human (mean)\nold,new,1.58\nbig,large,9\n",
+        "word1\tword2\trating\nold\tnew\t1.58\nbig\tlarge\t9\n",
     ],
 )
 def test_pairs_in_files(text, tmp_path):

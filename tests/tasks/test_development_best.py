@@ -117,6 +117,20 @@ def test_at_the_end_the_task_has_the_best_weights(tmp_path, monkeypatch, folder)
         assert (mine != last).any()
 
 
+@pytest.mark.parametrize("folder", [None, "run"])
+def test_scores_stand_at_their_epochs(tmp_path, monkeypatch, folder):
+    generator, left = make(), iter([2.0, 1.0])
+    monkeypatch.setattr(
+        generator, "scorer", lambda dev, training: lambda model: Scored((1.0,), {"x": next(left)})
+    )
+    monkeypatch.setattr(TextGenerationTraining, "score_epochs", 2, raising=False)
+    settings = {"epochs": 3, "batch_size": 20, "verbose": 0}
+    run = generator.fit(TEXT, TEXT[:50], run_dir=folder and tmp_path / folder, **settings)
+    assert [row["epoch"] for row in run.log] == [1, 2, 3]
+    assert [row.get("x") for row in run.log] == [None, 2.0, 1.0]
+    assert all(row["loss"] > 0 for row in run.log)
+
+
 def test_a_run_is_not_made_longer(tmp_path):
     """Its learning rate is zero at the end: more epochs would change nothing."""
     generator, settings = make(), {"batch_size": 20, "verbose": 0}

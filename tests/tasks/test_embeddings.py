@@ -165,6 +165,8 @@ def test_scores_in_files(tmp_path):
     report = made.evaluate(tests)
     assert report.to_dict()["analogies"]["all"] == 0.5
     assert report.pairs["p.tsv"].spearman == pytest.approx(1.0)
+    for few in (made.evaluate(tests, first=2), made.evaluate({**tests, "first": 2})):
+        assert few.analogies.left_out == 2  # two words have no question
     assert made.evaluate(WordTests({}, {})).to_dict() == {}
     with pytest.raises(WrongUse, match="--analogies, --pairs"):
         made.evaluate({})
@@ -202,6 +204,8 @@ def test_what_cannot_be(tmp_path):
     made = WordEmbedder.create(TEXTS, model={"dim": 2})
     with pytest.raises(ValueError, match="another vocabulary, with 5 words"):
         made.dataset(WordIds.counted(["x x"], {"min_frequency": 1}))
+    with pytest.raises(ValueError, match="not chosen by development texts"):
+        made.fit(TEXTS, TEXTS[:2], epochs=1, verbose=0)
 
 
 @pytest.mark.slow

@@ -397,13 +397,15 @@ def test_few_development_texts_leave_the_temperature_alone(tmp_path):
     assert TextClassifier.load(run.best).temperature == 1.0
 
 
-def test_formats_of_files(tmp_path):
+def test_formats_of_files(tmp_path, monkeypatch):
     two = [("Good.", "pos"), ("Bad.", "neg")]
     expected = [LabelledText(*row) for row in two]
     settings = TextClassificationData
     (tmp_path / "a.csv").write_text('review,stars\n"Good.",pos\nBad.,neg\n')
     named = settings(text="review", label="stars")
     assert list(read_texts(str(tmp_path / "a.csv"), named)) == expected
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert list(read_texts("~/a.csv", named)) == expected
     (tmp_path / "a.jsonl").write_text(
         "".join(json.dumps({"text": t, "label": label}) + "\n" for t, label in two)
     )

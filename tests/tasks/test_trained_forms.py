@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from translation_toys import train_translation, write_pairs
 
+from keras_attn.metrics import MaskedAccuracy
 from keras_attn.tasks import (
     PreparedTranslation,
     TranslationData,
@@ -121,6 +122,16 @@ def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
     assert model.loss.label_smoothing == 0.2
     assert model.optimizer.use_ema
     assert seen["batches"].shapes[0][1] <= 64
+
+
+def test_what_else_is_compiled_reaches_the_form(data):
+    translator = Translator.create(data, model=MODEL)
+    settings = {"epochs": 1, "tokens_per_batch": 256, "tokens_per_row": 64, "batching": "packed"}
+    more = {"weighted_metrics": [MaskedAccuracy()], "run_eagerly": True, "verbose": 0}
+    run = translator.fit(data, **settings, **more)
+    assert 0 <= run.history["masked_accuracy"][0] <= 1
+    with pytest.raises(ValueError, match="has no metrics"):
+        translator.fit(data, chunked_loss=True, **settings, **more)
 
 
 def test_pytorch_runs_one_batch_at_a_time(monkeypatch):

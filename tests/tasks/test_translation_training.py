@@ -156,7 +156,8 @@ def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
     assert optimizer.gradient_accumulation_steps == 2
     assert (optimizer.weight_decay, optimizer.global_clipnorm) == (0.01, 1.0)
     assert (optimizer.use_ema, optimizer.ema_momentum) == (True, 0.9)
-    assert optimizer._learning_rate.warmup_steps == 3
+    # In batches, of which two make an update.
+    assert optimizer._learning_rate.warmup_steps == 6
     assert model.loss.label_smoothing == 0.2
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import unicodedata
 import zipfile
 
 import keras
@@ -51,6 +52,14 @@ def test_evaluate_is_sacrebleu_of_translate(translator):
     assert scores.bleu == pytest.approx(expected.score)
     assert scores.bleu < 95
     assert scores.bleu_lowercase == pytest.approx(scores.bleu)
+
+
+def test_references_may_have_marks_apart(translator, monkeypatch):
+    texts = ["Cafe\u0301 de\u0301ja\u0300 vu ici", "Manche fu\u0308nf gru\u0308ne A\u0308pfel"]
+    written = [unicodedata.normalize("NFC", text) for text in texts]
+    monkeypatch.setattr(translator, "translate", lambda *_, **__: written)
+    scores = translator.evaluate([("eins", text) for text in texts])
+    assert (round(scores.bleu), round(scores.chrf)) == (100, 100)
 
 
 def test_evaluate_gives_both_cases(translator):
@@ -155,6 +164,23 @@ def test_each_fit_is_a_schedule_of_its_own(tokenizer, eager):
     translator.model.compile(optimizer, MaskedCrossEntropy())
     translator.fit(PAIRS[:40], epochs=1, verbose=0)
     assert translator.model.optimizer is optimizer  # a choice of the user's own is kept
+
+
+def test_the_schedule_counts_the_batches_of_an_update(tokenizer, eager):
+    """Keras asks it at the number of batches, of which three make an update."""
+    rates = []
+
+    class Rates(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            rates.append(float(self.model.optimizer.learning_rate))
+
+    translator = Translator(tokenizer, CONFIG)
+    settings = {"epochs": 3, "tokens_per_batch": 64, "learning_rate": 1e-3, "verbose": 0}
+    translator.fit(PAIRS[:40], gradient_accumulation=3, callbacks=[Rates()], **settings)
+    several, rates = rates, []
+    Translator(tokenizer, CONFIG).fit(PAIRS[:40], callbacks=[Rates()], **settings)
+    np.testing.assert_allclose(several, rates, atol=1.5e-4)
+    assert several[0] > 5e-4
 
 
 def test_what_is_compiled_by_hand_stays(tokenizer, eager):
@@ -323,6 +349,8 @@ def test_the_direction_of_test_pairs(tokenizer, tmp_path):
     settings = TranslationTest(pairs=str(tmp_path), split="test")
     back = Translator(tokenizer, CONFIG, languages=("en", "de"))
     assert [tuple(pair)[:2] for pair in back.read_test(settings)] == [("one", "eins")]
+    two = TranslationTest(pairs=str(tmp_path / "test.en"), pairs_target=str(tmp_path / "test.de"))
+    assert [tuple(pair)[:2] for pair in back.read_test(two)] == [("one", "eins")]
     back.save(tmp_path / "back.task")
     loaded = Translator.load(tmp_path / "back.task")
     assert loaded.languages == ("en", "de")

@@ -30,6 +30,7 @@ from keras_attn.tasks.answer_selection.settings import (
     AnswerSelectionTest,
     AnswerSelectionUse,
 )
+from keras_attn.tasks.compiling import compiled_alike
 from keras_attn.tasks.encoder_task import EncoderTask, EncoderTraining
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples
@@ -267,13 +268,7 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
     def trained_form(self, training: EncoderTraining) -> keras.Model:
         """Returns the compiled model of pairs, with the layers of `model`."""
         form = paired_encoder(self.model, each_with_all=True)
-        form.compile(
-            self.model.optimizer,
-            self.model.loss,
-            jit_compile=self.model.jit_compile,
-            steps_per_execution=self.model.steps_per_execution,
-        )
-        return form
+        return compiled_alike(form, self.model)
 
     def scorer(
         self, dev: Sequence[Any], training: EncoderTraining

@@ -308,6 +308,13 @@ class WordEmbedder(EmbeddingsPredictions, Task):
         }
         self.model.compile(**{**settings, **more})
 
+    def scorer(self, dev: Any, training: EmbeddingsTraining) -> Any:
+        """Refuses development texts, which say little of the worth of vectors."""
+        raise ValueError(
+            "Word embeddings are not chosen by development texts. Received: `dev`. Leave it out, "
+            "and measure the vectors by `evaluate`, on analogies or pairs of words."
+        )
+
     def describe(self, batches: WordWindows) -> list[str]:
         """Says what is trained."""
         return [

@@ -207,13 +207,14 @@ class EmbeddingsPredictions:
     def evaluate(
         self,
         tests: WordTests | EmbeddingsTest | Mapping[str, Any],
-        first: int = EmbeddingsTest.first,
+        first: int | None = None,
     ) -> EmbeddingsReport:
         """Measures the vectors on analogies and on pairs of words.
 
         Args:
             tests: `WordTests`; or settings `Test`, or a dict of them, with the paths of files.
             first: Analogies: number of the commonest words that may be asked and answered; 0: all.
+                If None, that of the settings.
 
         Returns:
             A `EmbeddingsReport`.
@@ -224,7 +225,10 @@ class EmbeddingsPredictions:
         """
         if not isinstance(tests, WordTests):
             given = tests if isinstance(tests, EmbeddingsTest) else EmbeddingsTest.made(tests)
-            tests, first = WordTests.read(given), given.first
+            tests, own = WordTests.read(given), given.first
+        else:
+            own = EmbeddingsTest.first
+        first = own if first is None else first
         space = self.space()
         asked = any(tests.analogies.values())
         return EmbeddingsReport(

@@ -14,6 +14,7 @@ from keras_attn.models import paired_encoder, sentence_encoder
 from keras_attn.records import ScoredPair, ScoredPairs, read_scored_pairs, split_scored_pairs
 from keras_attn.records.columns import numbered
 from keras_attn.records.scored_pairs import checked_scored_pairs
+from keras_attn.tasks.compiling import compiled_alike
 from keras_attn.tasks.encoder_task import EncoderTask, EncoderTraining
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.similarity.predictions import SimilarityPredictions
@@ -271,14 +272,7 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
         """Returns the compiled model of pairs, with the layers of `model`."""
         if self.kind == "cross":
             return self.model
-        form = paired_encoder(self.model)
-        form.compile(
-            self.model.optimizer,
-            self.model.loss,
-            jit_compile=self.model.jit_compile,
-            steps_per_execution=self.model.steps_per_execution,
-        )
-        return form
+        return compiled_alike(paired_encoder(self.model), self.model)
 
     def scored_by(self, training: EncoderTraining) -> tuple[str, int]:
         """Spearman's correlation."""

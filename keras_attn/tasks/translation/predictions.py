@@ -14,6 +14,7 @@ from keras_attn.tasks.checks import (
     check_n_best,
     checked_pairs,
 )
+from keras_attn.tasks.translation.data import composed
 from keras_attn.tasks.translation.decoding import TranslationSearch
 from keras_attn.tasks.translation.scores import TranslationScores
 from keras_attn.tasks.translation.settings import (
@@ -163,6 +164,8 @@ class TranslationPredictions:
             batch_size: As in `translate`.
             tokenize: sacrebleu's tokenizer of BLEU; `"char"` or `"zh"` for scripts without spaces.
 
+        References are compared in Unicode's form NFC, as translations are written.
+
         Returns:
             `TranslationScores`: cased BLEU, chrF and lower-cased BLEU, their signatures, and the
             translations. `print` shows the figures.
@@ -174,7 +177,7 @@ class TranslationPredictions:
 
         pairs = checked_pairs(pairs)
         translations = self.translate([source for source, _ in pairs], beams, alpha, batch_size)
-        references = [[target for _, target in pairs]]
+        references = [[composed(target) for _, target in pairs]]
         bleu, chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
         lowercase = sacrebleu.BLEU(lowercase=True, tokenize=tokenize)
         return TranslationScores(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +22,12 @@ from keras_attn.tasks.checks import (
 from keras_attn.tasks.compiling import trained_form
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
-from keras_attn.tasks.translation.data import PreparedTranslation, columns, make_tokenizers
+from keras_attn.tasks.translation.data import (
+    PreparedTranslation,
+    columns,
+    composed,
+    make_tokenizers,
+)
 from keras_attn.tasks.translation.decoding import TranslationSearch
 from keras_attn.tasks.translation.graph import graph_functions, stacked
 from keras_attn.tasks.translation.predictions import TranslationPredictions
@@ -154,11 +160,12 @@ class Translator(TranslationPredictions, Task):
         if Path(test.pairs).expanduser().is_dir() != (test.split is not None):
             raise WrongUse("--pairs wants --split where it is a folder, and only there.")
         self._check_direction(test.source, test.target)
-        sides = (test.source, test.target), self.languages
-        names = [given or own for given, own in zip(*sides, strict=True)]
+        names = test.source, test.target
+        if not test.pairs_target:  # two files have no columns
+            names = [given or own for given, own in zip(names, self.languages, strict=True)]
         more = {} if test.split is None else {"split": test.split}
-        target = test.pairs_target or None
-        return read_pairs(test.pairs, target, **columns(*names, test.delimiter), **more)
+        paths = os.path.expanduser(test.pairs), os.path.expanduser(test.pairs_target) or None
+        return read_pairs(*paths, **columns(*names, test.delimiter), **more)
 
     def _check_direction(self, source: str, target: str) -> None:
         if all(self.languages) and (source, target) == self.languages[::-1]:
@@ -311,7 +318,7 @@ class Translator(TranslationPredictions, Task):
         batches = self.batches(pairs, training, shuffle=False)
         some = pairs[: training.score_pairs]
         sources = [source for source, _ in some]
-        references = [[target for _, target in some]]
+        references = [[composed(target) for _, target in some]]
 
         def score(model: keras.Model) -> Scored:
             loss = float(
