@@ -14,7 +14,13 @@ import keras
 import numpy as np
 
 from keras_attn.files import atomic_write, check_format, whole
-from keras_attn.layers import AttentionDecoder, AttentionPooling, FeedForward, SelfAttention
+from keras_attn.layers import (
+    AttentionDecoder,
+    AttentionPooling,
+    FeedForward,
+    SelfAttention,
+    WordByWordAttention,
+)
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import check_positive
 from keras_attn.layers.quantization import quick_deletions, sublayers
@@ -23,7 +29,13 @@ from keras_attn.version import __version__
 
 LORA_VERSION = 1
 _HEADER = "header"
-_ATTENTIONS = (HeadsLayer, SelfAttention, SequenceAttention, AttentionPooling)
+_ATTENTIONS = (
+    HeadsLayer,
+    SelfAttention,
+    SequenceAttention,
+    AttentionPooling,
+    WordByWordAttention,
+)
 
 
 class LoraReport(NamedTuple):

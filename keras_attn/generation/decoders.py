@@ -161,3 +161,23 @@ class RecomputeDecoder:
 def _index(ids: Tensor) -> Tensor:
     """Positions `0 ... L-1` of each row, int32 `(B, L)`."""
     return ops.cumsum(ops.ones_like(ids, dtype="int32"), axis=1) - 1
+
+
+def check_room(decoder: Any, count: Any) -> None:
+    """Raises a ValueError if a decoder has positions for fewer than `count` tokens.
+
+    Args:
+        decoder: Any decoder; those with a limit say so in `longest`.
+        count: Number of tokens; what is no integer is not checked.
+
+    Example:
+
+    >>> check_room(object(), 3)
+    """
+    longest = getattr(decoder, "longest", None)
+    if longest is not None and isinstance(count, int) and count > longest:
+        raise ValueError(
+            f"The decoder has learned positions for {longest} tokens (`sequence_length`). "
+            f"Received: {count}, with those to come. Shorten the prompt or `max_length`, or take "
+            "`keras_attn.generation.WindowDecoder`, which has no limit."
+        )

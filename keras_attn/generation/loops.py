@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_attn.generation.decoders import Decoder, integer, laid_out
+from keras_attn.generation.decoders import Decoder, check_room, integer, laid_out
 from keras_attn.ops.masks import token_mask
 
 Tensor = Any
@@ -69,9 +69,10 @@ def prefilled(
     memory_mask: Tensor | None,
     max_length: Any,
     beams: int = 1,
+    spare: int = 0,
 ) -> tuple[Decoder, Tensor, Any, Tensor]:
     """Returns the decoder for the steps, the logits after the prompts, the state, and the lengths
-    `(B,)` of the prompts."""
+    `(B,)` of the prompts. The cache has `spare` slots more than are needed."""
     prompt = ops.convert_to_tensor(prompt)
     if len(prompt.shape) != 2 or prompt.shape[1] == 0:
         raise ValueError(
@@ -81,7 +82,9 @@ def prefilled(
     mask = token_mask(prompt, prompt_mask)
     prompt_mask = None if prompt_mask is None else mask
     # The last new token is returned, but never read.
-    slots = ops.shape(prompt)[1] + max_length - 1
+    if isinstance(max_length, int):  # of padded prompts each has at least one token
+        check_room(decoder, (prompt.shape[1] if prompt_mask is None else 1) + max_length - 1)
+    slots = ops.shape(prompt)[1] + max_length - 1 + spare
     logits, state = decoder.prefill(prompt, prompt_mask, memory, memory_mask, max_length=slots)
     decoder = laid_out(decoder, prompt, beams)  # after its layers are built
     return decoder, logits, state, ops.sum(ops.cast(mask, "int32"), axis=1)

@@ -101,7 +101,7 @@ class SampledSteps:
         """
         # `go_on` reads the last new token too: there may be more calls.
         _, logits, state, lengths = prefilled(
-            self.decoder, prompt, prompt_mask, None, None, max_length + 1
+            self.decoder, prompt, prompt_mask, None, None, max_length, spare=1
         )
         prompt = ops.convert_to_tensor(prompt)
         past = History(prompt, token_mask(prompt, prompt_mask), logits, *self.penalties)
@@ -151,7 +151,9 @@ class SampledSteps:
                 ends = ops.logical_and(open_, ops.equal(token, self.end_id))
                 finished = ops.logical_or(finished, ends)
             written = written + ops.cast(open_, "int32")
-            logits, inner = decoder.step(token, lengths + before + step, inner)
+            # Nothing follows the last token, for which there may be no position.
+            places = ops.minimum(before + step, ops.maximum(limits - 2, 0))
+            logits, inner = decoder.step(token, lengths + places, inner)
             return step + 1, tokens, written, finished, logits, history, inner
 
         def going(step, tokens, written, finished, logits, history, inner):

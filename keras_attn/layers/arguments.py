@@ -141,7 +141,15 @@ Received: 1 arguments by position, (10000.0,).
                 f"Received: {name}={kwargs[name]!r}."
             )
     given = {*names[: len(args)], *kwargs}
-    missing = [n for n, p in named.items() if p.default is p.empty and n not in given]
+    # A subclass may give the arguments of its base class by itself.
+    own = [*inspect.signature(cls.__init__).parameters.values()][1:]
+    missing = [
+        p.name
+        for p in own
+        if p.default is p.empty
+        and p.name not in given
+        and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
     if missing and (args or kwargs):  # a copied layer is created without any
         raise TypeError(
             f"{kind} needs {', '.join(f'`{name}`' for name in missing)}. "

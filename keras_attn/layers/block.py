@@ -29,6 +29,9 @@ NORMALIZATIONS = {
     "rms_norm": RMSNormalization,
 }
 
+_SEEDED = ("self_attention", "cross_attention", "dropout")
+"""Sublayers with random numbers."""
+
 
 class TransformerBlock(MaskedLayer):
     """Settings, residual connections and norms of a block; subclasses connect them."""
@@ -142,7 +145,7 @@ class TransformerBlock(MaskedLayer):
         self.feed_forward.build(x_shape)
         self.feed_forward_norm = self._norm(x_shape, "feed_forward_norm")
         self.dropout_layer = Dropout(
-            self.dropout, seed=self.seed, dtype=self.dtype_policy, name="dropout"
+            self.dropout, seed=self._seed_of("dropout"), dtype=self.dtype_policy, name="dropout"
         )
 
     def _attention(self, cls: type, name: str, **settings: Any) -> Any:
@@ -156,7 +159,7 @@ class TransformerBlock(MaskedLayer):
             scale=self.scale,
             kernel_initializer=cloned(self.kernel_initializer),
             bias_initializer=cloned(self.bias_initializer),
-            seed=self.seed,
+            seed=self._seed_of(name),
             value_rank=self.value_rank,
             attention_kernel=self.attention_kernel,
             right_padding=self.right_padding,
@@ -164,6 +167,10 @@ class TransformerBlock(MaskedLayer):
             name=name,
             **settings,
         )
+
+    def _seed_of(self, name: str) -> int | None:
+        """The seed of a sublayer: with one seed for all, they would drop the same places."""
+        return None if self.seed is None else self.seed + 1000 * _SEEDED.index(name)
 
     def _norm(self, x_shape: tuple, name: str) -> keras.layers.Layer:
         norm = NORMALIZATIONS[self.normalization](

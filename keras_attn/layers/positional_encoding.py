@@ -117,7 +117,7 @@ class LearnedPositionalEncoding(_AddPositions):
     Call arguments:
         x: `(B, T, D)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)` below `sequence_length`; `0 ... T-1` if
-            None. A value out of range fails on a CPU and is undefined on accelerators.
+            None. A value out of range fails on a CPU, except on JAX, and is undefined elsewhere.
         mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:

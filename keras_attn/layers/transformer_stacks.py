@@ -12,6 +12,7 @@ from keras_attn.layers.masked_layer import (
     check_positions,
     check_positive,
     check_rank,
+    check_same_batch,
     cloned,
     first_mask,
     sequence_mask,
@@ -319,7 +320,8 @@ class TransformerDecoder(_Stack):
             The output `(B, P, D)` and the state, a nest of batch-first tensors.
 
         Raises:
-            ValueError: If `max_length` is less than P.
+            ValueError: If `max_length` is less than P, `x` and `memory` have different numbers of
+                rows, or the layer is not built.
         """
         padding_mask = first_mask(padding_mask, getattr(x, "_keras_mask", None))
         memory_mask = first_mask(memory_mask, getattr(memory, "_keras_mask", None))
@@ -330,6 +332,12 @@ class TransformerDecoder(_Stack):
                 "the stack with its embedding: "
                 "keras_attn.models.TokenDecoder(embedding, positions, stack)."
             )
+        if not self.built:
+            raise ValueError(
+                f"{self.name} has no weights yet. Call it once, or build it with the shapes of `x` "
+                "and `memory`."
+            )
+        check_same_batch(x=x, memory=memory)
         x = ops.cast(x, self.compute_dtype)  # as Keras does for calls
         memory = None if memory is None else ops.cast(memory, self.compute_dtype)
         length = ops.shape(x)[1]

@@ -49,8 +49,9 @@ def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]
     else:
         states = [layers["embedding"](ids)]
         if "positions" in layers:
-            real = ops.ones_like(ids) if mask is None else ops.cast(mask, "int32")
-            positions = ops.maximum(ops.cumsum(real, axis=1) - 1, 0)
+            positions = None
+            if mask is not None:
+                positions = ops.maximum(ops.cumsum(ops.cast(mask, "int32"), axis=1) - 1, 0)
             states = [layers["positions"](states[0], positions=positions)]
     for block in stack.blocks:
         states.append(block(states[-1], padding_mask=mask, training=False))

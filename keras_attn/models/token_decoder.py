@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attn.generation.decoders import repeat
+from keras_attn.generation.decoders import check_room, repeat
 from keras_attn.layers import TokenEmbedding
 from keras_attn.ops.compilers import on_cpu
 from keras_attn.ops.masks import token_mask
@@ -46,6 +46,11 @@ class TokenDecoder:
         self.decoder = decoder
         self.head = head
         self._kernel = None
+
+    @property
+    def longest(self) -> int | None:
+        """Largest number of tokens that there are positions for; None if there is no limit."""
+        return getattr(self.positions, "sequence_length", None)
 
     def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         x = self.embedding(ids)
@@ -95,8 +100,13 @@ class TokenDecoder:
 
         Returns:
             The logits `(B, V)` after the last token of each row, and the state.
+
+        Raises:
+            ValueError: If a prompt without padding is longer than the table of positions.
         """
         prompt = ops.convert_to_tensor(prompt)
+        if prompt_mask is None:
+            check_room(self, prompt.shape[1])
         mask = token_mask(prompt, prompt_mask)
         count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
         x = self._embed(prompt, ops.maximum(count - 1, 0))

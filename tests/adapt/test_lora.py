@@ -204,6 +204,13 @@ def test_batch_normalization_keeps_its_statistics():
     assert not frozen.trainable_weights
 
 
+def test_word_by_word_attention():
+    config = models.EntailmentConfig(20, num_classes=3, dim=4, units=6, projection_dim=4)
+    report = enable_lora(config.build(), 2)
+    names = {path.split("/")[-1] for path in report.layers}
+    assert {"value", "query", "state", "carry"} <= names
+
+
 def test_errors(tmp_path):
     model = transformer()
     with pytest.raises(ValueError, match="rank"):

@@ -247,6 +247,19 @@ def test_more_beams_than_tokens():
         assert_same(result, row, plain_beam_search(table[row], (START,), 7, 3))
 
 
+def test_without_an_end_all_go_on():
+    table, rows = tables(5, 6, seed=1), prompts(5)
+    settings = {"max_length": 4, "end_id": None, "pad_id": 0}
+    decoder, memory = TableDecoder(), ops.convert_to_tensor(table)
+    greedy = greedy_search(decoder, rows, None, memory, **settings)
+    beam = beam_search(decoder, rows, None, memory, num_beams=1, **settings)
+    np.testing.assert_array_equal(greedy.tokens, beam.tokens[:, 0])
+    wide = beam_search(decoder, rows, None, memory, num_beams=3, **settings)
+    for found in (greedy, wide):
+        assert (ops.convert_to_numpy(found.lengths) == 4).all()
+        assert not ops.convert_to_numpy(found.finished).any()
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_greedy_is_a_beam_of_one(alpha):
     for length, min_length in [(8, 0), (8, 3), (1, 0), (2, 2)]:

@@ -74,11 +74,41 @@ def test_calls(call, words):
         lambda x, memory: layers.AdditiveAttention(3)(x, memory),
         lambda x, memory: block()(x, memory),
         lambda x, memory: layers.AttentionDecoder(keras.layers.GRUCell(4))(x, memory),
+        lambda x, memory: built_stack().prefill(x, memory=memory),
     ],
 )
 def test_a_memory_of_another_batch(call):
     with pytest.raises(ValueError, match=r"one batch size.*\(2, 4, 8\).*\(3, 5, 8\)"):
         call(X, np.ones((3, 5, 8), "float32"))
+
+
+def built_stack():
+    stack = layers.TransformerDecoder(1, 2, intermediate_dim=8)
+    stack(X, X)
+    return stack
+
+
+def test_a_stack_without_weights_has_no_state():
+    with pytest.raises(ValueError, match="has no weights yet"):
+        layers.TransformerDecoder(1, 2, intermediate_dim=8).prefill(X)
+
+
+def test_a_subclass_gives_arguments_by_itself():
+    class Small(layers.TransformerEncoderBlock):
+        def __init__(self, factor=1.0, **kwargs):
+            super().__init__(2, intermediate_dim=16, **kwargs)
+            self.factor = factor
+
+    assert Small(2.0, dropout=0.1, name="a").intermediate_dim == 16
+
+    class Sized(layers.TransformerEncoderBlock):
+        def __init__(self, size, **kwargs):
+            super().__init__(2, intermediate_dim=size, **kwargs)
+
+    with pytest.raises(TypeError, match="Sized needs `size`"):
+        Sized(name="a")
+    with pytest.raises(TypeError, match="stacks"):
+        Small(num_layers=2)
 
 
 def test_a_search_of_a_bare_stack():

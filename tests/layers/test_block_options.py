@@ -326,3 +326,14 @@ def test_configs_from_before(cls):
     config = layers.TransformerEncoder(1, N, intermediate_dim=F).get_config()
     assert config.pop("rematerialize") is False
     assert not layers.TransformerEncoder.from_config(config).rematerialize
+
+
+def test_sublayers_of_a_block_with_a_seed_drop_other_places():
+    block = layers.DecoderBlock(N, intermediate_dim=F, dropout=0.5, attention_dropout=0.5, seed=3)
+    block(normal(B, T, D), normal(B, S, D))
+    generators = [
+        part.seed_generator
+        for part in (block.self_attention, block.cross_attention, block.dropout_layer)
+    ]
+    seeds = [tuple(np.asarray(generator.state)) for generator in generators]
+    assert len(set(seeds)) == 3

@@ -1,6 +1,7 @@
 """GPT: step by step as in one go, padding on either side, weights, files, errors."""
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from keras import ops
 from model_toys import numpy, randomize
 
-from keras_attn.generation import greedy_search
+from keras_attn.generation import SampledSteps, greedy_search, sample
 from keras_attn.models import GptConfig, TokenDecoder, hidden_states, language_decoder
 
 V, D, F, T = 11, 12, 10, 8
@@ -155,3 +156,28 @@ def test_errors():
     other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
     with pytest.raises(ValueError, match="`embedding` and `encoder` or `decoder`"):
         hidden_states(other, {"token_ids": ops.zeros((1, 3))})
+
+
+def test_what_has_no_position_is_refused(models):
+    """On JAX it would be NaN."""
+    decoder, llama = (language_decoder(models[kind]) for kind in ("gpt", "llama"))
+    with pytest.raises(ValueError, match=r"positions for 8 tokens.*Received: 9.*WindowDecoder"):
+        decoder.prefill(np.ones((1, 9), "int32"))
+    for search in (greedy_search, functools.partial(sample, seed=1)):
+        found = search(decoder, IDS[:, :3], max_length=6, end_id=None)
+        assert np.isfinite(numpy(found.scores)).all()
+        with pytest.raises(ValueError, match="Received: 9, with those to come"):
+            search(decoder, IDS[:, :3], max_length=7, end_id=None)
+    padded = np.array([[1, 2, 3], [1, 0, 0], [1, 2, 0]])
+    greedy_search(decoder, padded, prompt_mask=padded > 0, max_length=6, end_id=None)
+    with pytest.raises(ValueError, match="Received: 9"):
+        greedy_search(decoder, padded, prompt_mask=padded > 0, max_length=9, end_id=None)
+    greedy_search(llama, IDS[:, :3], max_length=7, end_id=None)
+    steps = SampledSteps(decoder, end_id=None)
+    state = steps.begin(IDS[:, :3], None, np.arange(3, dtype="int32"), max_length=6)
+    found, _ = steps.go_on(state, 8)
+    whole = sample(decoder, IDS[:, :3], max_length=6, end_id=None, seed=np.arange(3, dtype="int32"))
+    np.testing.assert_array_equal(numpy(found["tokens"])[:, :6], numpy(whole.tokens))
+    assert len(hidden_states(models["gpt"], {"token_ids": IDS})) == 3
+    with pytest.raises(ValueError, match="at most 8 tokens"):
+        hidden_states(models["gpt"], {"token_ids": np.ones((1, 9), "int32")})
