@@ -29,7 +29,7 @@ NORMALIZATIONS = {
     "rms_norm": RMSNormalization,
 }
 
-_SEEDED = ("self_attention", "cross_attention", "dropout")
+_SEEDED = ("dropout", "self_attention", "cross_attention")
 """Sublayers with random numbers."""
 
 
