@@ -91,7 +91,13 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--learning-rate", type=float, default=1e-3, help="peak (%(default)s)")
     add("--text", help="a text to find entities in")
     add("--seed", type=int, default=0, help="of everything random (%(default)s)")
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    if args.test_data and not args.data:
+        parser.error("--test-data belongs to --data.")
+    for name in ("vocabulary_size", "dim", "num_layers", "num_heads"):
+        if args.backbone and getattr(args, name) != parser.get_default(name):
+            parser.error(f"--{name.replace('_', '-')} is that of the --backbone.")
+    return args
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -123,7 +129,8 @@ def main(arguments: list[str] | None = None) -> None:
     tagged = tagger.predict(text)
     print(in_colours(tagged))
     page = args.run_dir / "entities.html"
-    page.write_text(entities_page([tagged, *tagger.predict([words_of(x) for x in test[:8]])]))
+    shown = [tagged, *tagger.predict([words_of(x) for x in test[:8]])]
+    page.write_text(entities_page(shown), encoding="utf-8")
     spoke = args.run_dir / "why.html"
     reasons = tagger.explain([text, *map(words_of, test[:8])], method="gradient")
     spoke.write_text(text_weights_html(reasons, "Which words spoke for a label"), encoding="utf-8")

@@ -50,6 +50,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     args = parser.parse_args(arguments)
     if args.test_size < 2:
         parser.error(f"--test-size must be at least 2. Received: {args.test_size}.")
+    if args.data and args.language != parser.get_default("language"):
+        parser.error("--language belongs to the default data, not to --data.")
     if args.attention is not None and args.model != "rnn":
         parser.error("--attention belongs to --model rnn.")
     if args.attention not in (None, *ATTENTIONS):

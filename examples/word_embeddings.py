@@ -43,7 +43,11 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--epochs", type=int, default=5, help="default: %(default)s")
     add("--min-frequency", type=int, default=5, help="default: %(default)s")
     add("--map-words", type=int, default=1000, help="words on the map (%(default)s)")
-    return parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
+    for name in ("model", "dim", "epochs", "min_frequency"):
+        if args.vectors and getattr(args, name) != parser.get_default(name):
+            parser.error(f"--{name.replace('_', '-')} belongs to --text, from which is learned.")
+    return args
 
 
 def learn(args: argparse.Namespace) -> WordEmbedder:

@@ -78,7 +78,8 @@ def remove_partial_files(path: str | os.PathLike) -> None:
     >>> remove_partial_files(Path(tempfile.mkdtemp()) / "numbers.txt")
     """
     path = Path(path)
-    for partial in path.parent.glob(f"{_PARTIAL}{glob.escape(path.name)}-*"):
+    digits = "[0-9a-f]" * 8  # not all that follows: another path may go on behind a hyphen
+    for partial in path.parent.glob(f"{_PARTIAL}{glob.escape(path.name)}-{digits}"):
         if partial.is_dir():
             shutil.rmtree(partial)
         else:
@@ -284,7 +285,12 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    if os.name == "posix":
+        handle = os.open(path, os.O_RDONLY)
+    elif path.is_dir():  # Windows writes folders by itself
+        return
+    else:  # and nothing that is open for reading alone
+        handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     try:
         os.fsync(handle)
     finally:

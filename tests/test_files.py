@@ -91,6 +91,14 @@ def test_leavings_of_killed_processes_are_removed(tmp_path):
     assert [name[:15] for name in os.listdir(tmp_path)] == [".partial-other-"]
 
 
+def test_what_another_process_writes_beside_stays(tmp_path):
+    with atomic_folder(tmp_path / "data-fr") as other:
+        with atomic_folder(tmp_path / "data") as partial:
+            (partial / "a").write_text("a")
+        (other / "b").write_text("b")
+    assert (tmp_path / "data-fr" / "b").read_text() == "b"
+
+
 def test_links_are_followed_and_pipes_are_left_alone(tmp_path):
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -1,5 +1,6 @@
 """The step of conversation that other tasks have not: a chat."""
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import click
 
 from keras_attn.cli.lines import read_chunks
 from keras_attn.cli.options import device_option, model_option
+from keras_attn.cli.output import open_output
 from keras_attn.cli.task_command import step_command, task_command, values_of
 from keras_attn.tasks import Talker
 from keras_attn.training import compute_on
@@ -23,8 +25,10 @@ def _chat(model_file: Path, device: str, settings: dict[str, Any]) -> None:
             click.echo("An empty line begins anew; Ctrl-D ends.", err=True)
         lines = (line for lines in read_chunks((), size=1) for line in lines)
         reply = lambda turns: talker.readable(talker.answer(turns, **values))  # noqa: E731
-        for answer in answers_to(lines, reply, talker.sizes["max_turns"]):
-            click.echo(answer)
+        with contextlib.ExitStack() as stack:
+            output = open_output(None, stack)
+            for answer in answers_to(lines, reply, talker.sizes["max_turns"]):
+                print(answer, file=output, flush=True)
 
 
 def answers_to(

@@ -2,7 +2,7 @@
 
 import contextlib
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -19,17 +19,19 @@ _model = click.option(
 )  # fmt: skip
 
 
-def _show(found: list[Neighbour]) -> None:
+def _show(found: list[Neighbour], output: TextIO) -> None:
     for word, similarity in found:
-        click.echo(f"{similarity:7.4f}  {word}")
+        print(f"{similarity:7.4f}  {word}", file=output)
 
 
 def _nearest(model_file: Path, words: tuple[str, ...], settings: dict[str, Any]) -> None:
     embedder = WordEmbedder.load(model_file)
-    for i, text in enumerate(words):
-        found = embedder.nearest(text, settings["use"].top_k)
-        click.echo(f"{chr(10) if i else ''}{text}")
-        _show(found)
+    with contextlib.ExitStack() as stack:
+        output = open_output(None, stack)
+        for i, text in enumerate(words):
+            found = embedder.nearest(text, settings["use"].top_k)
+            print(f"{chr(10) if i else ''}{text}", file=output)
+            _show(found, output)
 
 
 nearest = step_command(
@@ -46,7 +48,9 @@ nearest = step_command(
 
 
 def _analogy(model_file: Path, a: str, b: str, c: str, settings: dict[str, Any]) -> None:
-    _show(WordEmbedder.load(model_file).analogy(a, b, c, settings["use"].top_k))
+    found = WordEmbedder.load(model_file).analogy(a, b, c, settings["use"].top_k)
+    with contextlib.ExitStack() as stack:
+        _show(found, open_output(None, stack))
 
 
 analogy = step_command(

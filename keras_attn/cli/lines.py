@@ -30,7 +30,7 @@ def check_files(files: tuple[Path, ...]) -> None:
     FileNotFoundError: Expected a file. Received: nowhere.txt, which is none.
     """
     for path in files:
-        if str(path) != "-" and not path.is_file():
+        if str(path) != "-" and (path.is_dir() or not path.exists()):  # a pipe is one too
             raise FileNotFoundError(f"Expected a file. Received: {path}, which is none.")
 
 

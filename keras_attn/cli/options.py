@@ -36,13 +36,14 @@ class _OrNone(click.ParamType):
         return value if value == "none" else self.inner.convert(value, param, ctx)
 
 
-def make_option(option: Option) -> Callable:
+def make_option(option: Option, in_file: bool = False) -> Callable:
     """Makes an option of a setting.
 
     The command gets None where the option was not given, so that a settings file can decide.
 
     Args:
         option: The setting.
+        in_file: Whether a settings file may have what is required; then nothing is refused here.
 
     Returns:
         A decorator of `click`.
@@ -69,4 +70,7 @@ def make_option(option: Option) -> Callable:
         kind = click.Choice(option.choices)
     elif option.default is None and kind is not str:
         kind = _OrNone(kind)
-    return click.option(f"--{name}", option.name, type=kind, required=option.required, help=text)
+    required = option.required and not in_file
+    if option.required and in_file:
+        text += "  [required]"
+    return click.option(f"--{name}", option.name, type=kind, required=required, help=text)

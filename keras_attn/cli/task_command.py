@@ -110,8 +110,12 @@ def merged(
             for section, option in options
             if section == name and given.get(option.name) is not None
         }  # fmt: skip
+        both = {**read.get(name, {}), **line}
+        for section, option in options:
+            if section == name and option.required and option.name not in both:
+                raise click.UsageError(f"Missing option '{_named(option.name)}'.")
         try:
-            made[name] = sections[name].made({**read.get(name, {}), **line})
+            made[name] = sections[name].made(both)
         except (TypeError, ValueError) as error:
             wrong = re.match(r"`(\w+)`", str(error))
             if wrong and wrong[1] in line:
@@ -123,7 +127,11 @@ def merged(
 
 
 def _as_option(name: re.Match) -> str:
-    return "--" + name[1].replace("_", "-")
+    return _named(name[1])
+
+
+def _named(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def values_of(task: type[Task], step: str, settings: Mapping[str, Any], method: Callable) -> dict:
@@ -165,7 +173,7 @@ def step_command(
         body(settings=settings, **given)
 
     for _, option in options_of(task, step)[::-1]:
-        run = make_option(option)(run)
+        run = make_option(option, in_file=True)(run)
     run = config_option(run)
     for decorate in more[::-1]:
         run = decorate(run)

@@ -83,7 +83,8 @@ def prefilled(
     prompt_mask = None if prompt_mask is None else mask
     # The last new token is returned, but never read.
     if isinstance(max_length, int):  # of padded prompts each has at least one token
-        check_room(decoder, (prompt.shape[1] if prompt_mask is None else 1) + max_length - 1)
+        known = prompt.shape[1] if prompt_mask is None else 1
+        check_room(decoder, (known or 1) + max_length - 1)
     slots = ops.shape(prompt)[1] + max_length - 1 + spare
     logits, state = decoder.prefill(prompt, prompt_mask, memory, memory_mask, max_length=slots)
     decoder = laid_out(decoder, prompt, beams)  # after its layers are built

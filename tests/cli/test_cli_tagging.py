@@ -4,12 +4,14 @@ import json
 import os
 import signal
 
+import click
 import numpy as np
 import pytest
 from command_runs import assert_same_end, end_of, note_exports, run_command
 from tagging_toys import sentences
 from tracing import eagerly
 
+from keras_attn.cli.task_command import merged, options_of
 from keras_attn.tasks import Tagger
 from keras_attn.training import checkpointing
 
@@ -194,6 +196,16 @@ def test_export(run, loaded, tmp_path, monkeypatch):
     assert code == 0, err
     assert out == f"SavedModel: {tmp_path / 'm'}\n"
     assert given == [(tmp_path / "m", {"overwrite": False})]
+
+
+def test_a_settings_file_may_have_what_is_required(tmp_path):
+    (tmp_path / "s.toml").write_text('[data]\ntrain = "a.txt"\n')
+    given = dict.fromkeys(option.name for _, option in options_of(Tagger, "fit"))
+    assert merged(Tagger, "fit", tmp_path / "s.toml", given)["data"].train == "a.txt"
+    line = {**given, "train": "b.txt"}
+    assert merged(Tagger, "fit", tmp_path / "s.toml", line)["data"].train == "b.txt"
+    with pytest.raises(click.UsageError, match="Missing option '--train'"):
+        merged(Tagger, "fit", None, given)
 
 
 @pytest.mark.parametrize(

@@ -181,3 +181,16 @@ def test_what_has_no_position_is_refused(models):
     assert len(hidden_states(models["gpt"], {"token_ids": IDS})) == 3
     with pytest.raises(ValueError, match="at most 8 tokens"):
         hidden_states(models["gpt"], {"token_ids": np.ones((1, 9), "int32")})
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="a graph of TensorFlow")
+def test_prompts_of_any_length_in_a_graph(models):
+    """What is not known of a prompt is not checked."""
+    import tensorflow as tf
+
+    decoder = language_decoder(models["gpt"])
+    search = functools.partial(greedy_search, decoder, max_length=3, end_id=None)
+    run = tf.function(
+        lambda ids: search(ids).tokens, input_signature=[tf.TensorSpec([None, None], tf.int32)]
+    )
+    np.testing.assert_array_equal(run(IDS[:, :4]), search(IDS[:, :4]).tokens)

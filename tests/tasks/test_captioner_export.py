@@ -42,6 +42,10 @@ SAME = {
     "grey png": file_bytes(GREY),
     "transparent png": file_bytes(CLEAR),
     "grey and transparent png": file_bytes(PICTURES[2], mode="LA"),
+    "png with a transparent color": file_bytes(
+        PICTURES[0], transparency=tuple(PICTURES[0][0, 0].tolist())
+    ),
+    "grey png with a transparent color": file_bytes(GREY, transparency=int(GREY[0, 0])),
     "gif": file_bytes(PICTURES[5], "gif"),
     "animated gif": file_bytes(
         PICTURES[2], "gif", save_all=True, append_images=[Image.fromarray(PICTURES[0])]

@@ -57,8 +57,16 @@ def decode_picture(tf: Any, raw: Any, size: tuple[int, int]) -> Any:
     """
 
     def on_white():
-        # Not `channels=4`: with less than 8 bits a colour what it makes up is not opaque.
-        pixels = tf.cast(tf.io.decode_png(raw, channels=0), "float32")
+        # Grey and colour may have one that is transparent, which `channels=4` alone takes. Not for
+        # others: with less than 8 bits a colour what it makes up is not opaque.
+        bits, kind = tf.unstack(tf.io.decode_raw(tf.strings.substr(raw, 24, 2), "uint8"), 2)
+        keyed = (bits >= 8) & ((kind == 0) | (kind == 2))
+        pixels = tf.cond(
+            keyed,
+            lambda: tf.io.decode_png(raw, channels=4),
+            lambda: tf.io.decode_png(raw, channels=0),
+        )
+        pixels = tf.cast(pixels, "float32")
         last = tf.shape(pixels)[2]
         transparent = last % 2 == 0
         color = pixels[..., : last - tf.cast(transparent, "int32")]

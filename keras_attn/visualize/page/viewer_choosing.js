@@ -86,7 +86,7 @@ function drawAll() {
 // Choosing
 
 function radios(id, names, value, act, off = () => false) {
-  const box = $(id);
+  const box = $(id), focused = box.contains(document.activeElement);
   for (const old of box.querySelectorAll("label")) old.remove();
   box.hidden = names.length < 2;
   for (const [text, key] of names) {
@@ -97,6 +97,7 @@ function radios(id, names, value, act, off = () => false) {
     input.onchange = () => act(key);
     label.append(input, make("span", {textContent: text}));
     box.append(label);
+    if (focused && input.checked) input.focus();  // where the keys go on
   }
 }
 
