@@ -24,7 +24,10 @@ def _chat(model_file: Path, device: str, settings: dict[str, Any]) -> None:
         if typed:
             click.echo("An empty line begins anew; Ctrl-D ends.", err=True)
         lines = (line for lines in read_chunks((), size=1) for line in lines)
-        reply = lambda turns: talker.readable(talker.answer(turns, **values))  # noqa: E731
+
+        def reply(turns: tuple[str, ...]) -> str:
+            return talker.readable(talker.answer(turns, **values))
+
         with contextlib.ExitStack() as stack:
             output = open_output(None, stack)
             for answer in answers_to(lines, reply, talker.sizes["max_turns"]):

@@ -146,6 +146,15 @@ def check_same_batch(**inputs: Tensor | None) -> None:
         raise ValueError(f"{names} must have one batch size. Received: {shapes}.")
 
 
+def check_built(layer: keras.layers.Layer) -> None:
+    """Raises a ValueError if a decoder, whose methods are called beside `call`, has no weights."""
+    if not layer.built:
+        raise ValueError(
+            f"{layer.name} has no weights yet. Call it once, or build it with the shapes of `x` "
+            "and `memory`."
+        )
+
+
 def check_positions(positions: Tensor, x: Tensor) -> Tensor:
     """Returns integer positions of `x` `(B, T, ...)` as `(1, T)` or `(B, T)`.
 

@@ -7,7 +7,13 @@ import keras
 from keras import ops, tree
 
 from keras_attn.layers.collect import no_collection
-from keras_attn.layers.masked_layer import MaskedLayer, check_rank, first_mask, sequence_mask
+from keras_attn.layers.masked_layer import (
+    MaskedLayer,
+    check_built,
+    check_rank,
+    first_mask,
+    sequence_mask,
+)
 from keras_attn.layers.recurrent_cells import dropout_masks, output_width
 from keras_attn.ops import summarize
 
@@ -236,11 +242,7 @@ class RecurrentLoop(MaskedLayer):
         Returns:
             The output `(B, P, U)` and the state, a nest of batch-first tensors.
         """
-        if not self.built:
-            raise ValueError(
-                f"{self.name} has no weights yet. Call it once, or build it with the shapes of `x` "
-                "and `memory`."
-            )
+        check_built(self)
         padding_mask = first_mask(padding_mask, getattr(x, "_keras_mask", None))
         memory_mask = first_mask(memory_mask, getattr(memory, "_keras_mask", None))
         x = ops.cast(x, self.compute_dtype)

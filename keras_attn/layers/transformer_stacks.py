@@ -9,6 +9,7 @@ from keras_attn.layers.block import TransformerBlock
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.decoder_block import DecoderBlock
 from keras_attn.layers.masked_layer import (
+    check_built,
     check_positions,
     check_positive,
     check_rank,
@@ -332,11 +333,7 @@ class TransformerDecoder(_Stack):
                 "the stack with its embedding: "
                 "keras_attn.models.TokenDecoder(embedding, positions, stack)."
             )
-        if not self.built:
-            raise ValueError(
-                f"{self.name} has no weights yet. Call it once, or build it with the shapes of `x` "
-                "and `memory`."
-            )
+        check_built(self)
         check_same_batch(x=x, memory=memory)
         x = ops.cast(x, self.compute_dtype)  # as Keras does for calls
         memory = None if memory is None else ops.cast(memory, self.compute_dtype)

@@ -75,7 +75,7 @@ def removed_marks(lowercase: bool, strip_accents: bool | None) -> frozenset[str]
         strip_accents: As in `make_engine`.
 
     Returns:
-        Characters of Unicode's category Mn. None if accents are kept.
+        Characters of Unicode's category Mn; an empty set if accents are kept.
 
     Example:
 

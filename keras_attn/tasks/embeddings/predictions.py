@@ -223,11 +223,10 @@ class EmbeddingsPredictions:
             FileNotFoundError: If there is no such file.
             ValueError: If a file is not as it must be.
         """
+        own = EmbeddingsTest.first
         if not isinstance(tests, WordTests):
             given = tests if isinstance(tests, EmbeddingsTest) else EmbeddingsTest.made(tests)
             tests, own = WordTests.read(given), given.first
-        else:
-            own = EmbeddingsTest.first
         first = own if first is None else first
         space = self.space()
         asked = any(tests.analogies.values())

@@ -318,8 +318,9 @@ class TextGenerationWriting:
         tokenizer = self.tokenizer
         end = tokenizer.end_id if end_token and self.ends else None
         special = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id}
-        # Llama 3 has many more, none of which is text.
-        special.update(map(tokenizer.vocabulary.index, getattr(tokenizer, "special_tokens", ())))
+        # Llama 3 has hundreds more, none of which is text.
+        more = set(getattr(tokenizer, "special_tokens", ()))
+        special.update(i for i, token in enumerate(tokenizer.vocabulary) if token in more)
         return {
             "end_id": end,
             "pad_id": tokenizer.pad_id,

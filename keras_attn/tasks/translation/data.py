@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,17 +158,6 @@ class PreparedTranslation:
             header["fingerprint"],
             header["counts"],
         )
-
-
-def composed(text: str) -> str:
-    r"""Returns a text in Unicode's form NFC, in which translations are written.
-
-    Example:
-
-    >>> len(composed("cafe\u0301"))
-    4
-    """
-    return unicodedata.normalize("NFC", text)
 
 
 def columns(source: str | None, target: str | None, delimiter: str = "") -> dict[str, int | str]:

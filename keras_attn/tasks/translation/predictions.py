@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,6 @@ from keras_attn.tasks.checks import (
     check_n_best,
     checked_pairs,
 )
-from keras_attn.tasks.translation.data import composed
 from keras_attn.tasks.translation.decoding import TranslationSearch
 from keras_attn.tasks.translation.scores import TranslationScores
 from keras_attn.tasks.translation.settings import (
@@ -177,7 +177,7 @@ class TranslationPredictions:
 
         pairs = checked_pairs(pairs)
         translations = self.translate([source for source, _ in pairs], beams, alpha, batch_size)
-        references = [[composed(target) for _, target in pairs]]
+        references = [[unicodedata.normalize("NFC", target) for _, target in pairs]]
         bleu, chrf = sacrebleu.BLEU(tokenize=tokenize), sacrebleu.CHRF()
         lowercase = sacrebleu.BLEU(lowercase=True, tokenize=tokenize)
         return TranslationScores(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,6 @@ from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.translation.data import (
     PreparedTranslation,
     columns,
-    composed,
     make_tokenizers,
 )
 from keras_attn.tasks.translation.decoding import TranslationSearch
@@ -318,7 +318,7 @@ class Translator(TranslationPredictions, Task):
         batches = self.batches(pairs, training, shuffle=False)
         some = pairs[: training.score_pairs]
         sources = [source for source, _ in some]
-        references = [[composed(target) for _, target in some]]
+        references = [[unicodedata.normalize("NFC", target) for _, target in some]]
 
         def score(model: keras.Model) -> Scored:
             loss = float(
