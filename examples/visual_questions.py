@@ -34,14 +34,23 @@ SETTINGS = {
         "encoder": {"image_size": 64, "filters": "24,48,96"},
         "model": {"dim": 64, "num_heads": 4, "intermediate_dim": 128, "num_layers": 2},
         "epochs": 20,
+        "questions": 16,
     },
     "sort-of-clevr": {
-        "encoder": {"image_size": 64, "filters": "32,64,96"},
-        "model": {"dim": 96, "num_heads": 4, "intermediate_dim": 192, "num_layers": 3},
-        "epochs": 25,
+        "encoder": {"image_size": 64, "filters": "24,48,96"},
+        "model": {
+            "dim": 96,
+            "num_heads": 4,
+            "intermediate_dim": 192,
+            "num_layers": 2,
+            "region_layers": 1,  # where objects find each other, once for all questions
+        },
+        "epochs": 30,
+        "questions": 20,
     },
 }
-"""What is trained on each: the encoder of the pictures, the model with attention, the epochs."""
+"""What is trained on each: the encoder of the pictures, the model with attention, the epochs, and
+the largest number of questions that a picture has in a batch."""
 COMPARED = {"dim": 64, "units": 256}
 """The model without attention."""
 SHOWN, VIEWED = 4, 24
@@ -136,6 +145,7 @@ def settings(args: argparse.Namespace) -> dict:
         "training": {
             "epochs": args.epochs or chosen["epochs"],
             "batch_size": args.batch_size,
+            "questions_per_picture": chosen["questions"],
             "learning_rate": args.learning_rate,
             "seed": args.seed,
         },

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.layers import DecoderBlock
+
 Tensor = Any
 
 FORMS = ("questions", "pictures", "answers")
@@ -85,20 +87,61 @@ def _times(a: int | None, b: int | None) -> int | None:
     return None if a is None or b is None else a * b
 
 
-def same_question(question_ids: Tensor) -> Tensor:
-    """Says which words of a picture's questions stand in one question.
+@keras.saving.register_keras_serializable(package="keras_attn")
+class QuestionBlock(DecoderBlock):
+    """A decoder block for the words of Q questions about each picture, without a causal mask.
+
+    The words of a question attend to each other, and to the regions of the picture. The products of
+    the self-attention are `(B Q, N, T, T)`, not `(B, N, Q T, Q T)` with a mask between questions,
+    which would be Q times as many; the keys and values of a picture are computed once.
+
+    Shapes: x `(B, Q T, D)`, memory `(B, R, Dm)` to `(B, Q T, D)`.
+
+    Masking: words of id 0 are not attended. The output has no mask.
 
     Args:
-        question_ids: Ids `(B, Q, T)`.
+        *args: Arguments of `DecoderBlock`.
+        **kwargs: The same.
+
+    Call arguments:
+        x: Words `(B, Q T, D)`.
+        memory: Regions `(B, R, Dm)`.
+        question_ids: Ids `(B, Q, T)`; 0 is padding.
+        training: Whether dropout is active.
 
     Returns:
-        Booleans `(B, Q T, Q T)`.
+        The output `(B, Q T, D)`.
 
     Example:
 
-    >>> same_question(ops.ones((1, 2, 1), "int32")).numpy().tolist()
-    [[[True, False], [False, True]]]
+    >>> block = QuestionBlock(num_heads=2, intermediate_dim=16)
+    >>> words, regions = ops.ones((1, 6, 8)), ops.ones((1, 4, 8))
+    >>> tuple(block(words, regions, ops.array([[[5, 6, 7], [8, 0, 0]]])).shape)
+    (1, 6, 8)
     """
-    numbers = ops.cumsum(ops.ones_like(question_ids), axis=1)
-    numbers = QuestionRows("pictures", name="question_numbers")(numbers, question_ids)
-    return ops.equal(ops.expand_dims(numbers, 2), ops.expand_dims(numbers, 1))
+
+    _needed_masks = ()
+
+    def build(self, x_shape, memory_shape, question_ids_shape=None):
+        """Creates the sublayers."""
+        super().build(x_shape, memory_shape)
+
+    def call(self, x, memory, question_ids, training=None):
+        """Applies the sublayers in turn."""
+        B, Q, T = ops.shape(question_ids)
+        D = x.shape[-1]
+        mask = ops.not_equal(question_ids, 0)
+        each = ops.reshape(mask, (-1, T))
+
+        def attend_self(h):
+            h = ops.reshape(h, (-1, T, D))
+            h = self.self_attention(h, mask=each, training=training)
+            return ops.reshape(h, (B, Q * T, D)), None
+
+        def attend_memory(h):
+            return self.cross_attention(h, memory, training=training), None
+
+        x = self._clean(x, ops.reshape(mask, (B, Q * T)))
+        x, _ = self._residual(x, self.self_attention_norm, attend_self, training)
+        x, _ = self._residual(x, self.cross_attention_norm, attend_memory, training)
+        return self._feed_forward(x, training)

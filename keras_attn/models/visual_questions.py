@@ -7,7 +7,6 @@ import keras
 from keras import ops
 
 from keras_attn.layers import (
-    DecoderBlock,
     Dropout,
     GridPositionalEncoding,
     LearnedPositionalEncoding,
@@ -17,7 +16,7 @@ from keras_attn.layers import (
 )
 from keras_attn.models.classifier_parts import make_embedding, make_pooling
 from keras_attn.models.image_encoder import ImageEncoder
-from keras_attn.models.question_rows import QuestionRows, same_question
+from keras_attn.models.question_rows import QuestionBlock, QuestionRows
 from keras_attn.models.roles import VISUAL_QUESTION_MODELS
 from keras_attn.models.transformer_captioner import REGION_POSITIONS
 from keras_attn.settings import Settings, setting, size
@@ -184,10 +183,8 @@ class VisualQuestionsConfig(QuestionConfig):
         memory = self._memory(inputs["regions"], own)
         rows = QuestionRows("questions", name="question_rows")(ids, ids)
         words = QuestionRows("pictures", name="picture_words", **own)(self.read(rows, own), ids)
-        mask = ops.not_equal(QuestionRows("pictures", name="picture_ids")(ids, ids), 0)
-        together = same_question(ids)
         for i in range(self.num_layers):
-            block = DecoderBlock(
+            block = QuestionBlock(
                 self.num_heads,
                 intermediate_dim=self.intermediate_dim,
                 dropout=self.dropout,
@@ -197,9 +194,7 @@ class VisualQuestionsConfig(QuestionConfig):
                 name=f"block_{i}",
                 **own,
             )
-            words = block(
-                words, memory, padding_mask=mask, attention_mask=together, use_causal_mask=False
-            )
+            words = block(words, memory, ids)
         words = keras.layers.LayerNormalization(name="norm", **own)(words)
         words = QuestionRows("questions", name="question_words", **own)(words, ids)
         x = make_pooling(self.pooling, None, dtype)(words, mask=ops.not_equal(rows, 0))

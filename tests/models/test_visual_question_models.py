@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from keras_attn import attention_maps
+from keras_attn.layers import DecoderBlock
 from keras_attn.models import VISUAL_QUESTION_MODELS, picture_questions, small_cnn_encoder
-from keras_attn.models.question_rows import QuestionRows, same_question
+from keras_attn.models.question_rows import QuestionBlock, QuestionRows
 
 SIZES = {"vocabulary_size": 12, "num_classes": 5, "region_dim": 6, "grid": (2, 3)}
 SMALL = {"dim": 8, "num_heads": 2, "dropout": 0.0}
@@ -152,10 +153,28 @@ def test_rows():
     flat = keras.ops.reshape(words, (6, 2, 3))
     assert np.array_equal(QuestionRows("pictures")(flat, ids)[1], np.arange(18, 36).reshape(6, 3))
     assert tuple(QuestionRows("answers")(flat[:, 0], ids).shape) == (2, 3, 3)
-    block = np.kron(np.eye(3), np.ones((2, 2))).astype(bool)
-    assert np.array_equal(same_question(ids), [block, block])
     with pytest.raises(ValueError, match="`form` must be one of"):
         QuestionRows("columns")
+
+
+def test_a_block_is_a_decoder_block_with_a_mask_between_questions():
+    """With its weights, for the words of all questions in one row."""
+    block = QuestionBlock(2, intermediate_dim=16, attention_dropout=0.1, normalize_first=True)
+    words = np.random.default_rng(3).normal(size=(2, 6, 8)).astype("float32")
+    found = block(words, REGIONS, IDS)
+    assert isinstance(block, DecoderBlock) and "attention_dropout" in block.get_config()
+    plain = DecoderBlock(2, intermediate_dim=16, normalize_first=True)
+    plain(words, REGIONS)
+    plain.set_weights(block.get_weights())
+    expected = plain(
+        words,
+        REGIONS,
+        padding_mask=(IDS != 0).reshape(2, 6),
+        attention_mask=np.kron(np.eye(2), np.ones((3, 3)))[None].repeat(2, 0).astype(bool),
+        use_causal_mask=False,
+    )
+    real = (IDS != 0).reshape(2, 6)
+    np.testing.assert_allclose(np.asarray(found)[real], np.asarray(expected)[real], atol=2e-6)
 
 
 def test_wrong_settings():
