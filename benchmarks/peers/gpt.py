@@ -85,15 +85,17 @@ def tokens_at(case: dict, jit: bool) -> Job:
     """Tokens behind `at` others, in a cache for `room`; the amount is tokens.
 
     What is in the cache does not change what a step costs, so the prompt has one token, and the
-    steps have the positions of those that come later.
+    state is that behind `at` tokens, of zeros.
     """
     model = make_model(case)
     decoder = language_decoder(model)
 
     def write(ids, room):
-        logits, state = decoder.prefill(ids, max_length=room - 1)
+        logits, state = decoder.prefill(ids, max_length=room)
         first = ops.cast(ops.argmax(logits, axis=-1), "int32")
         at = ops.zeros_like(first) + case["at"]
+        slots = ops.cumsum(ops.ones_like(state["visible"], dtype="int32"), axis=1) - 1
+        state = {**state, "slot": at, "visible": slots < case["at"]}
 
         def step(number, token, state):
             logits, state = decoder.step(token, at + number, state)

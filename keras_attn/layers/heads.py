@@ -187,12 +187,13 @@ class HeadsLayer(MaskedLayer):
         role: str,
         bias: Tensor | None = None,
         return_attention_scores: bool = False,
+        used: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attends with projected `(M, T, N, H)` to a cache `(B, K, L, ...)`."""
         collector = active_collector()
         wanted = return_attention_scores or collector is not None
         shared = role != "self"  # beams share the memory of their sentence
-        context = cached_attention(query, *cache, visible, bias, self.scale, wanted, shared)
+        context = cached_attention(query, *cache, visible, bias, self.scale, wanted, shared, used)
         if wanted:
             context, scores = context
             if collector is not None:

@@ -331,7 +331,9 @@ class MultiHeadSelfAttention(HeadsLayer):
             near = count > ops.max(count, axis=1, keepdims=True) - self.sliding_window
             visible = ops.logical_and(visible, near)
         cache = (write_cache(cache[0], slot, key), write_cache(cache[1], slot, value))
-        result = self._attend_cached(query, cache, visible, "self", bias, return_attention_scores)
+        result = self._attend_cached(
+            query, cache, visible, "self", bias, return_attention_scores, used=slot + 1
+        )
         if return_attention_scores:
             return result[0], cache, result[1]
         return result, cache

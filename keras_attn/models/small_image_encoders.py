@@ -103,7 +103,8 @@ def _convolution(
         width, 4 if strides == 2 else 3, strides, padding="same", use_bias=False, dtype=dtype,
         name=name,
     )(x)  # fmt: skip
-    x = keras.layers.BatchNormalization(dtype=dtype, name=f"{name}_norm")(x)
+    # Keras' own momentum of 0.99 takes 500 steps to forget where it began: whole runs, here.
+    x = keras.layers.BatchNormalization(momentum=0.9, dtype=dtype, name=f"{name}_norm")(x)
     return keras.layers.ReLU(dtype=dtype, name=f"{name}_relu")(x) if activation else x
 
 

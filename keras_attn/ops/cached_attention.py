@@ -1,15 +1,21 @@
 """Attention to cached keys and values, for step-by-step decoding."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_attn.ops.attention import masked_softmax
-from keras_attn.ops.compilers import compiler
+from keras_attn.ops.compilers import compiler, on_cpu
+from keras_attn.ops.masks import static_shape
+from keras_attn.ops.padding import known_value
 
 Tensor = Any
+
+LEAST_READ = 32  # slots of a cache of which a part is not worth reading
+MOST_PARTS = 5
 
 
 def to_cache(projected: Tensor) -> Tensor:
@@ -78,6 +84,7 @@ def cached_attention(
     scale: float | None = None,
     return_attention_scores: bool = False,
     shared: bool = True,
+    used: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Scaled dot-product attention from queries to a cache (Vaswani et al., 2017).
 
@@ -100,6 +107,8 @@ def cached_attention(
         return_attention_scores: Whether the weights `(M, N, T, L)` are returned too.
         shared: Whether rows of queries may share a row of the cache. False promises M = B, which
             saves a transposition if B is unknown.
+        used: int32 scalar, the number of the first slots that may be visible: not much more than
+            these is read, unless the weights are returned; the whole cache if None.
 
     Returns:
         The context `(M, T, N, Hv)` in the dtype of `values`, or `(context, weights)`.
@@ -111,6 +120,20 @@ def cached_attention(
     >>> tuple(context.shape), tuple(weights.shape)
     ((4, 1, 8, 4), (4, 8, 1, 7))
     """
+    if used is not None and not return_attention_scores:
+
+        def attend(length):
+            return cached_attention(
+                query,
+                keys[:, :, :length],
+                values[:, :, :length],
+                None if visible is None else visible[:, :length],
+                None if bias is None else bias[..., :length],
+                scale,
+                shared=shared,
+            )
+
+        return _of_the_first(used, keys, attend)
     N, H, K = query.shape[2], query.shape[3], keys.shape[1]
     T, G = ops.shape(query)[1], N // K
     scale = 1.0 / math.sqrt(H) if scale is None else scale
@@ -137,6 +160,42 @@ def cached_attention(
         return context
     weights = _by_row(weights, one, rows, N, T)  # (M, T, N, L)
     return context, ops.transpose(weights, (0, 2, 1, 3))
+
+
+def _of_the_first(used: Tensor, cache: Tensor, attend: Callable[[Any], Tensor]) -> Tensor:
+    """Returns `attend(length)` for the least of some lengths that is at least `used`.
+
+    The lengths are that of the cache, a quarter of it, a sixteenth, ... A compiler of fixed shapes
+    gets a branch for each. In a branch XLA reads the cache where it lies; beside a write it would
+    copy the caches of a single row first. A GPU would wait for the choice, and reads the whole.
+    """
+    known, length = known_value(used), static_shape(cache)[2]
+    if known is not None and length is not None:
+        lengths = [length // 4**part for part in _parts(length)]
+        return attend(next(n for n in lengths if n >= min(int(known), length)))
+    if not on_cpu():
+        return attend(length)
+    if compiler() == "xla":
+        parts = _parts(length)
+        every = ops.shape(cache)[2]
+        above = [ops.cast(used > every // 4**part, "int32") for part in parts[:-1]]
+        # The length of a part is found in its branch, where it is a constant to XLA.
+        branches = [lambda part=part: attend(ops.shape(cache)[2] // 4**part) for part in parts]
+        return ops.switch(sum(above), branches) if above else attend(length)
+    if compiler() != "none":
+        return attend(length)
+    every = length = ops.shape(cache)[2]
+    for _ in range(MOST_PARTS - 1):
+        every = every // 4
+        length = ops.where(every >= ops.maximum(used, LEAST_READ), every, length)
+    return attend(length)
+
+
+def _parts(length: int | None) -> list[int]:
+    """The powers of 4 by which a cache is divided, the greatest first."""
+    if length is None:
+        return [2, 1, 0]
+    return [n for n in range(MOST_PARTS - 1, 0, -1) if length // 4**n >= LEAST_READ] + [0]
 
 
 def _by_row(x: Tensor, one: bool, rows: Any, heads: int, length: Any) -> Tensor:

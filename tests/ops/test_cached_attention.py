@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_attn.ops import dot_product_attention
 from keras_attn.ops.cached_attention import cached_attention, to_cache, write_cache
+from keras_attn.ops.compilers import tracing_for
 
 B, S, H, HV = 3, 6, 4, 5
 
@@ -109,3 +110,54 @@ def test_a_cache_is_written_slot_by_slot():
     for slot in (4, 0, 5, 2, 1, 3):
         cache = write_cache(cache, ops.convert_to_tensor(slot), key[:, slot : slot + 1])
     np.testing.assert_array_equal(ops.convert_to_numpy(cache), key.transpose(0, 2, 1, 3))
+
+
+@pytest.mark.parametrize("way", ["eager", "graph", "xla"])
+def test_what_is_not_used_need_not_be_read(way):
+    """Each number of used slots, in a cache with NaN behind what has to be read."""
+    L, lengths = 130, (32, 130)
+    rng = np.random.default_rng(2)
+    query = rng.normal(size=(2, 1, 4, H)).astype("float32")
+    key, value = (rng.normal(size=(2, 2, L, size)).astype("float32") for size in (H, HV))
+    bias = rng.normal(size=(2, 4, 1, L)).astype("float32")
+
+    def attend(key, value, used):
+        return cached_attention(
+            *map(ops.convert_to_tensor, (query, key, value)),
+            ops.broadcast_to(ops.arange(L) < used, (2, L)),
+            ops.convert_to_tensor(bias),
+            used=used,
+        )
+
+    if way != "eager":
+        attend = compiled(attend, key, value, xla=way == "xla")
+    for used in (1, 31, 32, 33, 129, 130):
+        expected = cached_attention(
+            *map(ops.convert_to_tensor, (query, key[:, :, :used], value[:, :, :used])),
+            bias=ops.convert_to_tensor(bias[..., :used]),
+        )
+        read = min(n for n in lengths if n >= used)
+        holed = [np.where(np.arange(L)[:, None] < read, x, np.nan) for x in (key, value)]
+        found = attend(*map(ops.convert_to_tensor, holed), ops.convert_to_tensor(used))
+        np.testing.assert_allclose(
+            ops.convert_to_numpy(found), ops.convert_to_numpy(expected), atol=1e-6
+        )
+
+
+def compiled(function, key, value, xla):
+    """The function in a graph of the backend, for any length without XLA."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(function)
+    if keras.backend.backend() == "torch":
+        pytest.skip("PyTorch does not compile here")
+    import tensorflow as tf
+
+    def traced(*inputs):
+        with tracing_for(xla=xla):
+            return function(*inputs)
+
+    specs = [tf.TensorSpec(x.shape if xla else (2, 2, None, x.shape[3])) for x in (key, value)]
+    signature = [*specs, tf.TensorSpec([], "int32")]
+    return tf.function(traced, input_signature=signature, jit_compile=xla, autograph=False)
