@@ -54,10 +54,10 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def texts(args: argparse.Namespace) -> Iterator[str]:
-    """Reads documents, and dialogues with all of their turns as one text."""
+    """Reads documents, and dialogues of two speakers with all of their turns as one text."""
     yield from (" ".join(document) for document in Documents(args.text))
     if args.dialogues:
-        for dialogue in read_dialogues(args.dialogues):
+        for dialogue in read_dialogues(args.dialogues, on_error="skip"):
             yield " ".join(turn.text for turn in dialogue)
 
 
