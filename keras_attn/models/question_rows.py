@@ -126,6 +126,10 @@ class QuestionBlock(DecoderBlock):
         """Creates the sublayers."""
         super().build(x_shape, memory_shape)
 
+    def compute_output_spec(self, x, memory, question_ids, training=None):
+        """Returns the shape and dtype of the output: Q times T is no length that Keras knows."""
+        return keras.KerasTensor(x.shape, self.compute_dtype)
+
     def call(self, x, memory, question_ids, training=None):
         """Applies the sublayers in turn."""
         B, Q, T = ops.shape(question_ids)

@@ -33,7 +33,7 @@ class SequenceDecoder:
 
     Example:
 
-    >>> model = TransformerEncoderDecoderConfig(50, dim=16, intermediate_dim=32).build()
+    >>> model = TransformerEncoderDecoderConfig(50, num_layers=1, dim=16, num_heads=2).build()
     >>> memory, mask = SequenceDecoder(model).encode(keras.ops.array([[5, 6, 2, 0]]))
     >>> tuple(memory.shape), tuple(mask.shape)
     ((1, 4, 16), (1, 4))

@@ -67,7 +67,7 @@ class TransformerEncoderDecoderConfig(Settings):
 
     Example:
 
-    >>> model = TransformerEncoderDecoderConfig(50, dim=16, intermediate_dim=32).build()
+    >>> model = TransformerEncoderDecoderConfig(50, num_layers=1, dim=16, num_heads=2).build()
     >>> ids = keras.ops.array([[5, 6, 2]])
     >>> tuple(model({"source_ids": ids, "target_ids": ids}).shape)
     (1, 3, 50)

@@ -174,7 +174,8 @@ def test_a_block_is_a_decoder_block_with_a_mask_between_questions():
         use_causal_mask=False,
     )
     real = (IDS != 0).reshape(2, 6)
-    np.testing.assert_allclose(np.asarray(found)[real], np.asarray(expected)[real], atol=2e-6)
+    found, expected = (keras.ops.convert_to_numpy(x)[real] for x in (found, expected))
+    np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
 def test_wrong_settings():
