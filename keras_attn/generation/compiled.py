@@ -148,7 +148,10 @@ class CompiledFunction:
             signature = [ids, tf.TensorSpec([], tf.int32), *numbers]
             function = tracing_for(xla=False)(self.function)
             compiled = tf.function(function, input_signature=signature, autograph=False)
-            return lambda ids, length, *more: compiled(ids, tf.constant(length, tf.int32), *more)
+            # Tensors also for those who debug with `tf.config.run_functions_eagerly(True)`.
+            return lambda ids, length, *more: compiled(
+                tf.constant(ids), tf.constant(length, tf.int32), *map(tf.constant, more)
+            )
 
         @functools.cache
         def traced(length, one_row):

@@ -54,9 +54,9 @@ class TransformerCaptionerConfig(Settings):
 
     Example:
 
-    >>> model = TransformerCaptionerConfig(50, region_dim=6, grid=(3, 3), dim=8).build()
+    >>> config = TransformerCaptionerConfig(50, region_dim=6, num_layers=1, dim=8, grid=(3, 3))
     >>> inputs = {"regions": ops.ones((1, 9, 6)), "target_ids": ops.array([[1, 5, 6]])}
-    >>> tuple(model(inputs).shape)
+    >>> tuple(config.build()(inputs).shape)
     (1, 3, 50)
     """
 

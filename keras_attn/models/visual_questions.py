@@ -298,7 +298,8 @@ def picture_questions(
     Example:
 
     >>> encoder = small_cnn_encoder(8, filters=(4, 6))
-    >>> config = VisualQuestionsConfig(50, 3, region_dim=6, grid=(2, 2), dim=8, num_heads=2)
+    >>> settings = {"dim": 8, "num_heads": 2, "num_layers": 1}
+    >>> config = VisualQuestionsConfig(50, 3, region_dim=6, grid=(2, 2), **settings)
     >>> joined = picture_questions(encoder, config.build())
     >>> sorted(joined.input)
     ['images', 'question_ids']

@@ -35,6 +35,11 @@ def transformer(**more):
     return config.build()
 
 
+def attention(dim=8):
+    x = keras.Input((6, dim))
+    return keras.Model(x, layers.MultiHeadSelfAttention(2, name="attention")(x))
+
+
 def recurrent(**more):
     return models.RecurrentEncoderDecoderConfig(V, **{**RECURRENT, **more}).build()
 
@@ -212,7 +217,7 @@ def test_word_by_word_attention():
 
 
 def test_errors(tmp_path):
-    model = transformer()
+    model = attention()
     with pytest.raises(ValueError, match="rank"):
         enable_lora(model, 0)
     with pytest.raises(ValueError, match="alpha"):
@@ -230,7 +235,7 @@ def test_errors(tmp_path):
     with pytest.raises(ValueError, match="already"):
         load_lora(model, tmp_path / "a.npz")
     with pytest.raises(ValueError, match=r"does not fit.*\(8, 24\)"):
-        load_lora(transformer(dim=16), tmp_path / "a.npz")
+        load_lora(attention(dim=16), tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", x=1)
     with pytest.raises(ValueError, match="another file"):
-        load_lora(transformer(), tmp_path / "b.npz")
+        load_lora(attention(), tmp_path / "b.npz")

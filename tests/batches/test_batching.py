@@ -210,7 +210,7 @@ def make_model():
     return model
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_fit_walks_through_the_epochs(data, workers):
     batches = make(*data, workers=workers, max_queue_size=2)
     validation = make(data[0][:50], data[1][:50], shuffle=False)

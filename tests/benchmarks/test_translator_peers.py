@@ -44,7 +44,7 @@ def test_tokens(peer, beams, wanted):
 
 
 @pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_the_products_alone_stay_finite(beams, jit):
     """A row a beam, and none of them nothing: products of zeros or NaN may take another time."""
     from benchmarks.peers import products

@@ -100,14 +100,23 @@ def fit_arguments(place, run, *more):
 
 @pytest.fixture(scope="module")
 def run(place):
-    """A finished run."""
-    code, out, err = command(*fit_arguments(place, place / "run"))
+    """A finished run. Writing captions would take as long as all else: their scores are made up."""
+    with eagerly(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Captioner, "caption_source", lambda *_: CAPTIONS)
+        code, out, err = command(*fit_arguments(place, place / "run"))
     assert code == 0, err
     assert "24 pictures of 24, 24 captions" in out
     assert "Pictures for training: 18, development: 6" in out
     assert "Best on the development pictures: cider" in out
     assert out.splitlines()[-1] == str(place / "run/best.task")
     return place / "run"
+
+
+@pytest.fixture(scope="module")
+def traced(place):
+    """Another one, with its scores, and to the bit as in processes of their own."""
+    assert command(*fit_arguments(place, place / "traced"))[0] == 0
+    return place / "traced"
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +146,8 @@ def test_the_run_folder(run):
     assert 'image = "photo"  #' in (run / "settings.toml").read_text()
 
 
-def test_the_same_command_again_changes_nothing(place, run):
+@pytest.mark.slow
+def test_the_same_command_again_changes_nothing(place, run, eager):
     before = (run / "checkpoint.npz").read_bytes()
     code, out, err = command(*fit_arguments(place, run))
     assert code == 0, err
@@ -161,7 +171,7 @@ def test_other_settings_or_pictures_are_refused(place, run, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, tmp_path):
+def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, traced, tmp_path):
     """The first end is a Ctrl-C, the second comes without a warning; the third process goes on."""
 
     def run_to(number, writings, code):
@@ -180,8 +190,8 @@ def test_a_run_that_is_interrupted_and_killed_comes_to_the_same_end(place, run, 
     code, out, err = command(*fit_arguments(place, tmp_path))
     assert code == 0, err
     assert "Going on in epoch" in out
-    assert_same_end(tmp_path, run)
-    best, expected = (Captioner.load(folder / "best.task") for folder in (tmp_path, run))
+    assert_same_end(tmp_path, traced)
+    best, expected = (Captioner.load(folder / "best.task") for folder in (tmp_path, traced))
     for mine, theirs in zip(best.joined.weights, expected.joined.weights, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
@@ -399,6 +409,7 @@ def test_jax_needs_no_tensorflow(place, tmp_path):
 # What cannot be learnt from, and wrong use
 
 
+@pytest.mark.slow
 def test_broken_pictures_are_named(place, tmp_path):
     """Missing ones before the training; cut ones too; or all of them are left out."""
     rows = [
@@ -448,6 +459,7 @@ def test_data_that_cannot_be_learnt_from(place, content, message, tmp_path):
     assert message in err
 
 
+@pytest.mark.slow
 def test_features_of_another_encoder_are_refused(place, tmp_path, monkeypatch):
     folder = tmp_path / "features"
     folder.mkdir()

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from command_runs import note_exports, run_command
+from tracing import eagerly
 
 from keras_attn.tasks import EntailmentClassifier
 
@@ -29,11 +30,12 @@ def place(tmp_path_factory):
     ]
     (folder / "SICK.txt").write_text(HEAD + "\n".join(rows) + "\n")
     (folder / "v.txt").write_text("dog 1 0 1\ncat 0 1 1\nruns 1 1 0\na 0 0 1\n")
-    code, out, err = command(
-        "fit", "--train", folder / "SICK.txt", "--reversed-pairs", "--word-vectors",
-        folder / "v.txt", "--freeze-word-vectors", "--units", 4, "--projection-dim", 0,
-        "--epochs", 1, "--batch-size", 9, "--run-dir", folder / "run",
-    )  # fmt: skip
+    with eagerly():
+        code, out, err = command(
+            "fit", "--train", folder / "SICK.txt", "--reversed-pairs", "--word-vectors",
+            folder / "v.txt", "--freeze-word-vectors", "--units", 4, "--projection-dim", 0,
+            "--epochs", 1, "--batch-size", 9, "--run-dir", folder / "run",
+        )  # fmt: skip
     assert code == 0, err
     assert "Pairs for training: 18, development: 9" in out
     assert "Labels: CONTRADICTION 6, ENTAILMENT 6, NEUTRAL 6." in out
@@ -44,7 +46,7 @@ def place(tmp_path_factory):
     return folder
 
 
-def test_evaluate(place, tmp_path):
+def test_evaluate(place, tmp_path, eager):
     code, _, err = command(
         "evaluate", "--model", place / "run/best.task", "--data", place / "SICK.txt",
         "--num-bootstrap", 0, "--to", tmp_path / "f.json",
@@ -57,7 +59,7 @@ def test_evaluate(place, tmp_path):
     assert (code, "which is none" in err) == (1, True)
 
 
-def test_predict_and_explain(place, tmp_path, capfd):
+def test_predict_and_explain(place, tmp_path, capfd, eager):
     (tmp_path / "pairs.txt").write_text("A dog runs.\tA <b>cat</b> doesn't\nA dog\t\n")
     given = ("--model", place / "run/best.task", tmp_path / "pairs.txt")
     code, _, err = command("predict", *given)
@@ -75,7 +77,8 @@ def test_predict_and_explain(place, tmp_path, capfd):
     assert (code, "Is the tab between two texts missing?" in err) == (1, True)
 
 
-def test_export_and_quantize(place, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_export_and_quantize(place, tmp_path, monkeypatch, eager):
     exported = note_exports(monkeypatch, EntailmentClassifier)
     model = ("--model", place / "run/best.task", "--to")
     assert command("export", *model, tmp_path / "saved")[0] == 0

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from command_runs import run_command
+from tracing import eagerly
 
 from keras_attn.tasks import SimilarityScorer
 
@@ -25,18 +26,19 @@ def best(tmp_path_factory):
     """The end of a run."""
     folder = tmp_path_factory.mktemp("similarity")
     (folder / "train.csv").write_text("\n".join(ROWS))
-    code, out, err = command(
-        "fit", "--train", folder / "train.csv", "--format", "tsv", "--first", 2, "--second", 3,
-        "--score", 1, "--vocabulary-size", 80, "--max-length", 16, "--epochs", 1, *SIZES,
-        "--near-duplicates", "anywhere", "--run-dir", folder / "run",
-    )  # fmt: skip
+    with eagerly():
+        code, out, err = command(
+            "fit", "--train", folder / "train.csv", "--format", "tsv", "--first", 2, "--second", 3,
+            "--score", 1, "--vocabulary-size", 80, "--max-length", 16, "--epochs", 1, *SIZES,
+            "--near-duplicates", "anywhere", "--run-dir", folder / "run",
+        )  # fmt: skip
     assert code == 0, err
     assert "36 pairs, scores from 1 to 5" in out
     assert "Spearman" in out
     return folder / "run/best.task"
 
 
-def test_evaluate_and_predict(best, tmp_path, capfd):
+def test_evaluate_and_predict(best, tmp_path, capfd, eager):
     scorer = SimilarityScorer.load(best)
     (tmp_path / "test.tsv").write_text("a big dog\tthe big hound\t5\na red dog\ta cat\t0\n")
     columns = ("--first", 0, "--second", 1, "--score", 2)
@@ -59,7 +61,7 @@ def test_evaluate_and_predict(best, tmp_path, capfd):
     assert (code, "a tab between them" in err) == (1, True)
 
 
-def test_explain(best, tmp_path):
+def test_explain(best, tmp_path, eager):
     (tmp_path / "lines.txt").write_text("a big dog\tthe big hound\n")
     code, _, err = command(
         "explain", "--model", best, "--to", tmp_path / "page.html", tmp_path / "lines.txt"
@@ -69,7 +71,7 @@ def test_explain(best, tmp_path):
     assert "hound" in page and "gradient x input" in page
 
 
-def test_embed(best, tmp_path, capfd):
+def test_embed(best, tmp_path, capfd, eager):
     scorer = SimilarityScorer.load(best)
     texts = ["a big dog", "", "naïve \U0001f600\twith a tab"]
     (tmp_path / "lines.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")

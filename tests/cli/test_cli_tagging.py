@@ -123,6 +123,7 @@ def test_a_run_that_is_interrupted_comes_to_the_same_end(place, run, tmp_path, m
         assert code == 1 and message in err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_fine_tuning_of_a_backbone(place, run, tmp_path):
     fit = (
@@ -183,6 +184,7 @@ def test_explain(place, run, loaded, tmp_path, method, shown):
     assert "What speaks" in page and shown in page
 
 
+@pytest.mark.slow
 def test_quantize(run, tmp_path):
     code, out, err = command("quantize", "--model", run / "best.task", "--to", tmp_path / "s.task")
     assert code == 0, err

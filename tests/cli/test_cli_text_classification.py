@@ -250,7 +250,7 @@ def test_predict(run, classifier, tmp_path, capfd):
     assert json.loads((tmp_path / "o.jsonl").read_text())["label"] == "bad"
 
 
-def test_explain(run, classifier, tmp_path):
+def test_explain(run, classifier, tmp_path, eager):
     (tmp_path / "lines.txt").write_text("The <b>great</b> film\nA dull walk\nA third one\n")
     page = tmp_path / "page.html"
     arguments = ("explain", "--model", run / "best.task", "--to", page, tmp_path / "lines.txt")
@@ -310,7 +310,8 @@ def test_the_exported_model(run, classifier, tmp_path):
     np.testing.assert_allclose(outputs["weights"][1][: len(expected)], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("model", ["bag", pytest.param("rnn", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["bag", "rnn"])
 def test_jax_needs_no_tensorflow(place, model, tmp_path):
     """From the training to a page, and predictions as TensorFlow has them."""
     best = tmp_path / "run/best.task"
@@ -392,7 +393,8 @@ def test_wrong_use(arguments, code, message, tmp_path, monkeypatch):
     assert message in err
 
 
-def test_pairs(place, run, tmp_path, capfd):
+@pytest.mark.slow
+def test_pairs(place, run, tmp_path, capfd, eager):
     """A column of second texts; lines with a tab, and what a line without one is told."""
     rows = [(f"the {a}", f"a {b}", "xy"[a == b]) for a in NOUNS for b in NOUNS]
     with open(tmp_path / "train.tsv", "w", encoding="utf-8") as file:

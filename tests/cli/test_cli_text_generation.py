@@ -205,7 +205,8 @@ def test_predict_shows_texts_while_they_are_written(run, generator, loaded, capf
     )
 
 
-def test_export(run, generator, tmp_path):
+@pytest.mark.slow
+def test_the_exported_model(run, generator, tmp_path):
     code, _, err = command(
         "export", "--model", run / "best.task", "--to", tmp_path / "m", "--top-p", 0.9
     )

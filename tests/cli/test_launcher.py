@@ -63,7 +63,16 @@ def test_what_needs_no_keras(arguments, expected):
     ("arguments", "code", "message", "fresh"),
     [
         (["text-generation", "predict", "--help"], 0, "", False),
-        (["text-generation", "predict", "--model", "none.task"], 1, "Expected a saved task", True),
+        *(
+            pytest.param(
+                ["text-generation", "predict", "--model", "none.task"],
+                1,
+                "Expected a saved task",
+                fresh,
+                marks=[pytest.mark.slow] * fresh,
+            )
+            for fresh in (False, True)
+        ),
         (["nothing"], 2, "No such command 'nothing'", False),
     ],
 )

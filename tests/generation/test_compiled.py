@@ -243,3 +243,21 @@ def test_the_results_compared_are_not_trivial(here):
         assert len(np.unique(rows, axis=0)) >= 3
         changed = here[f"{name} after a change: tokens"].reshape(4, -1)
         assert not np.array_equal(rows, changed)
+
+
+@on_tensorflow
+def test_functions_that_run_eagerly_get_tensors():
+    """As one debugs: `tf.config.run_functions_eagerly(True)`."""
+    import tensorflow as tf
+
+    def add(ids, length, more):
+        assert all(tf.is_tensor(x) for x in (ids, length, more))
+        return keras.ops.expand_dims(ids[:, 0] + length, 1) + more
+
+    function = CompiledFunction(add, [])
+    tf.config.run_functions_eagerly(True)
+    try:
+        found = function([[1], [2]], 3, [[10, 20], [30, 40]])
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert found.tolist() == [[14, 24], [35, 45]]

@@ -51,8 +51,15 @@ def compiled(count, end_id):
     )
 
 
-@pytest.mark.parametrize("end_id", [None, END])
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize(
+    ("count", "end_id"),
+    [
+        (1, None),
+        (4, END),
+        pytest.param(1, END, marks=pytest.mark.slow),
+        pytest.param(4, None, marks=pytest.mark.slow),
+    ],
+)
 def test_all_parts_are_what_sample_draws(count, end_id):
     limits = [9, 12, 5]
     whole = sample(

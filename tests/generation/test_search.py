@@ -199,7 +199,7 @@ def test_wide_beam_is_exhaustive_search(alpha, rules):
         assert_same(result, row, expected)
 
 
-QUICK = [(1, 0.6), (2, 1.0), (3, 0.0), (5, 0.6)]
+QUICK = [(1, 0.6), (3, 0.0), (5, 0.6)]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_without_an_end_all_go_on():
         assert not ops.convert_to_numpy(found.finished).any()
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6])
+@pytest.mark.parametrize("alpha", [pytest.param(0.0, marks=pytest.mark.slow), 0.6])
 def test_greedy_is_a_beam_of_one(alpha):
     for length, min_length in [(8, 0), (8, 3), (1, 0), (2, 2)]:
         table = tables(60, 6, seed=length)
@@ -303,7 +303,7 @@ def test_scores_are_the_decoders_own(width):
             assert score == pytest.approx(total, abs=1e-5)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float16", pytest.param("bfloat16", marks=pytest.mark.slow)])
 def test_half_precision_logits(dtype):
     """Logits that the dtype holds exactly give what float32 gives."""
     table = np.round(tables(40, 6) * 16) / 16
@@ -342,7 +342,7 @@ def test_impossible_logits():
 # Batches
 
 
-@pytest.mark.parametrize("width", [None, 1, 3])
+@pytest.mark.parametrize("width", [None, pytest.param(1, marks=pytest.mark.slow), 3])
 def test_rows_do_not_depend_on_each_other(width):
     """Prompts of different lengths, and rows that end early beside rows that do not."""
     table = tables(5, 6)

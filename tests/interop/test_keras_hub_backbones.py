@@ -50,7 +50,7 @@ def test_out():
     assert read_pretrained(backbone).config == CONFIG
 
 
-@pytest.mark.parametrize("num_segments", [1, 2])
+@pytest.mark.parametrize("num_segments", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_in(num_segments):
     backbone = randomize(
         keras_hub.models.BertBackbone(31, 2, 3, 12, 20, 0.2, 16, num_segments=num_segments)

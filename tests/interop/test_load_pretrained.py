@@ -41,7 +41,7 @@ def rewrite(folder, function):
     safetensors.numpy.save_file(tensors, path, {"format": "pt"})
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", [0, 1, 2, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_state_equals_that_of_transformers(number, tmp_path):
     """Of several widths, numbers of layers and segments, epsilons; with and without pooler."""
     settings = [
@@ -142,7 +142,7 @@ def theirs_by_head(kind, found):
 
 
 QUICK = [(bert, "ForPreTraining"), (bert, "ForTokenClassification"), (bert, "ForQuestionAnswering")]
-QUICK += [(distilbert, "ForMaskedLM"), (distilbert, "ForSequenceClassification")]
+QUICK += [(distilbert, "ForMaskedLM")]
 WITH_HEADS = [(make, kind) for make in (bert, distilbert) for kind in HEADS]
 WITH_HEADS.remove((distilbert, "ForNextSentencePrediction"))
 WITH_HEADS.remove((distilbert, "ForPreTraining"))

@@ -109,8 +109,15 @@ def test_it_is_that_of_the_papers(cell, order, feeding):
             np.testing.assert_allclose(array(weights)[b, t], row, atol=1e-5)
 
 
-@pytest.mark.parametrize("feeding", [False, True])
-@pytest.mark.parametrize("order", ["bahdanau", "luong"])
+@pytest.mark.parametrize(
+    ("order", "feeding"),
+    [
+        ("bahdanau", True),
+        ("luong", False),
+        pytest.param("bahdanau", False, marks=pytest.mark.slow),
+        pytest.param("luong", True, marks=pytest.mark.slow),
+    ],
+)
 def test_gates_and_a_deep_output(order, feeding):
     """Xu et al., 2015, with two attentions: each has a gate; hidden layers of the bridge."""
     decoder = AttentionDecoder(
@@ -214,7 +221,7 @@ def test_without_a_memory_it_is_the_cell():
 @pytest.mark.parametrize(
     ("cell", "attention", "order", "units", "bridge"),
     [
-        case
+        pytest.param(*case, marks=() if i % 9 == 0 else pytest.mark.slow)
         for i, case in enumerate(
             itertools.product(CELLS, ATTENTIONS, ["bahdanau", "luong"], [None, 3], [False, True])
         )
@@ -253,7 +260,9 @@ def test_step_by_step_is_teacher_forcing(cell, attention, order, units, bridge):
     assert all(taken[k] is state[k] for k in state if k != "states")
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy", [pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"]
+)
 def test_positions_are_counted_in_half_precision(policy):
     """bfloat16 counts to 256 only; a monotonic window must come further."""
     length = 300

@@ -233,8 +233,15 @@ def test_no_biases_at_all():
     assert len(block.weights) == 2 + 4 + 2 + 3  # both attentions, the network, norms
 
 
-@pytest.mark.parametrize("cls", [layers.TransformerEncoder, layers.TransformerDecoder])
-@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+@pytest.mark.parametrize(
+    ("positions", "cls"),
+    [
+        ("rotary", layers.TransformerEncoder),
+        ("alibi", layers.TransformerDecoder),
+        pytest.param("rotary", layers.TransformerDecoder, marks=pytest.mark.slow),
+        pytest.param("alibi", layers.TransformerEncoder, marks=pytest.mark.slow),
+    ],
+)
 def test_only_distances_count(cls, positions):
     stack = cls(2, N, intermediate_dim=F, positions=positions)
     x = normal(B, T, D)

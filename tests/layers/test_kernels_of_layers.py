@@ -100,8 +100,15 @@ def test_equal_to_plain(asked):
         np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["chunked", "plain"])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("causal", "kernel"),
+    [
+        (False, "plain"),
+        (True, "chunked"),
+        pytest.param(False, "chunked", marks=pytest.mark.slow),
+        pytest.param(True, "plain", marks=pytest.mark.slow),
+    ],
+)
 def test_right_padding(causal, kernel, asked):
     """Lengths in the place of a mask: the same output, an implicit mask, rows of padding alone."""
     declared = MultiHeadSelfAttention(2, attention_kernel=kernel, right_padding=True)
@@ -203,8 +210,9 @@ def test_training(jit_compile):
     for layer in plain.layers[2:]:
         layer.attention_kernel = "plain"
     plain.set_weights(model.get_weights())
+    model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=jit_compile)
+    plain.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
     for each in (model, plain):
-        each.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=jit_compile)
         each.fit(inputs, values(2, 7, D), verbose=0)
     for a, b in zip(model.get_weights(), plain.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
@@ -213,8 +221,9 @@ def test_training(jit_compile):
 @pytest.mark.parametrize(
     ("cls", "settings"),
     [
-        (TransformerEncoderBlock, {}),
-        (DecoderBlock, {}),
+        # The stacks have them.
+        pytest.param(TransformerEncoderBlock, {}, marks=pytest.mark.slow),
+        pytest.param(DecoderBlock, {}, marks=pytest.mark.slow),
         (TransformerEncoder, {"num_layers": 2}),
         (TransformerDecoder, {"num_layers": 2}),
     ],

@@ -410,6 +410,38 @@ LOSS_CASES = {
 }
 
 
+# Their layers, which do what is said here, go through these checks on their own.
+SLOW_PAIRS = {
+    "decoder": (
+        "symbolic", "models_masks", "lost_masks", "accepted_masks", "dtypes", "empty",
+        "nothing_visible",
+    ),
+    "encoder": ("symbolic", "models_masks", "lost_masks", "nothing_visible"),
+    "decoder_block": ("models_masks", "lost_masks"),
+    "recurrent_decoder": ("models_masks", "lost_masks"),
+    "recurrent_encoder": ("models_masks",),
+    "word_by_word": ("models_masks",),
+}  # fmt: skip
+# Their settings are tried in other layers or blocks too, or by the tests of these settings.
+SLOW_VARIANTS = (
+    "self_attention_chunked",
+    "attention_chunked",
+    "encoder_rematerialized",
+    "recurrent_encoder_deep",
+    "decoder_t5",
+    "decoder_alone",
+    "encoder_pre",
+    "decoder_block_pre",
+    "decoder_block_low_rank",
+    "encoder_block_pre",
+    "recurrent_decoder_two",
+    "recurrent_decoder_alone",
+    "self_attention_low_rank",
+    "self_attention_grouped",
+    "attention_low_rank",
+)
+
+
 def pairs():
     """All checks for the first case of a class; of its variants the others are slow."""
     seen = set()
@@ -419,6 +451,8 @@ def pairs():
         seen.add(cls)
         for check in CHECKS:
             quick = (first or check in CHECKS_OF_VARIANTS) and check not in SLOW_CHECKS
+            quick &= check == "config" or name not in SLOW_VARIANTS
+            quick &= check not in SLOW_PAIRS.get(name, ())
             if first and check == "attention_mask":
                 continue  # within "accepted_masks"
             marks = [] if quick else [pytest.mark.slow]
@@ -443,14 +477,35 @@ def test_a_layer_that_adds_a_loss(case, tmp_path):
     run_layer_test(LOSS_CASES[case], tmp_path, skip=("dtypes",))
 
 
+# Of whole models; of padding and lengths the tests of the models themselves are quick.
+MODEL_CHECKS = ("config", "dtypes", "empty", "saving")
+MASK_CHECKS = (
+    "accepted_masks", "refused_masks", "implicit_masks", "models_masks", "nothing_visible",
+)  # fmt: skip
+OTHER_CHECKS = tuple(name for name in CHECKS if name not in (*MODEL_CHECKS, *MASK_CHECKS))
+SOME_SLOW = pytest.mark.parametrize(
+    "checks",
+    [
+        pytest.param(MODEL_CHECKS, id="some"),
+        pytest.param(OTHER_CHECKS, id="others", marks=pytest.mark.slow),
+    ],
+)
+
 TRANSFORMER = models.TransformerEncoderDecoderConfig(
     11, num_layers=1, dim=D, num_heads=N, intermediate_dim=12, normalize_first=False
 )
 RECURRENT = models.RecurrentEncoderDecoderConfig(11, dim=D, units=6)
 
 
-@pytest.mark.parametrize("config", [TRANSFORMER, RECURRENT], ids=["transformer", "rnn"])
-def test_a_model(config, tmp_path):
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(TRANSFORMER, id="transformer"),
+        pytest.param(RECURRENT, id="rnn", marks=pytest.mark.slow),
+    ],
+)
+@SOME_SLOW
+def test_a_model(config, checks, tmp_path):
     """Of an encoder and a decoder; its masks are those of its embeddings."""
     case = LayerCase(
         lambda dtype=None, name="model": config.build(dtype, name),
@@ -458,11 +513,8 @@ def test_a_model(config, tmp_path):
         masks={},
         as_dict=True,
     )
-    masks_as_arguments = (
-        "accepted_masks", "refused_masks", "implicit_masks", "models_masks", "nothing_visible",
-    )  # fmt: skip
     empty = ("empty",) if config is BIDIRECTIONAL else ()  # Keras' recurrent layers cannot
-    run_layer_test(case, tmp_path, skip=(*masks_as_arguments, *empty))
+    run_layer_test(case, tmp_path, skip=empty, only=checks)
 
 
 SEEN = {"vocabulary_size": 11, "region_dim": 6, "dim": D}
@@ -472,11 +524,8 @@ OVER_REGIONS = models.TransformerCaptionerConfig(
 )
 
 
-@pytest.mark.parametrize(
-    "config",
-    [pytest.param(SOFT, marks=pytest.mark.slow), OVER_REGIONS],
-    ids=models.CAPTIONERS.name_of,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("config", [SOFT, OVER_REGIONS], ids=models.CAPTIONERS.name_of)
 def test_a_captioner(config, tmp_path):
     """Its masks are made of its ids; regions have none, and are never padding."""
     case = LayerCase(
@@ -485,11 +534,7 @@ def test_a_captioner(config, tmp_path):
         masks={},
         as_dict=True,
     )
-    masks_as_arguments = (
-        "accepted_masks", "refused_masks", "implicit_masks", "models_masks", "nothing_visible",
-        "padding",
-    )  # fmt: skip
-    run_layer_test(case, tmp_path, skip=masks_as_arguments)
+    run_layer_test(case, tmp_path, skip=(*MASK_CHECKS, "padding"))
 
 
 # Without the dropout of words, whose config in Keras has a tuple that JSON makes a list.
@@ -505,9 +550,12 @@ KIND = models.TEXT_CLASSIFIERS.name_of
 
 
 @pytest.mark.parametrize(
-    "config", [pytest.param(BAG, marks=pytest.mark.slow), BIDIRECTIONAL, ENCODER], ids=KIND
+    "config",
+    [*(pytest.param(config, marks=pytest.mark.slow) for config in (BAG, BIDIRECTIONAL)), ENCODER],
+    ids=KIND,
 )
-def test_a_text_classifier(config, tmp_path):
+@SOME_SLOW
+def test_a_text_classifier(config, checks, tmp_path):
     """Its masks are made of its ids."""
     case = LayerCase(
         lambda dtype=None, name="model": config.build(dtype, name),
@@ -516,11 +564,8 @@ def test_a_text_classifier(config, tmp_path):
         keeps_mask=False,
         pools=True,
     )
-    masks_as_arguments = (
-        "accepted_masks", "refused_masks", "implicit_masks", "models_masks", "nothing_visible",
-    )  # fmt: skip
     empty = ("empty",) if config is BIDIRECTIONAL else ()  # Keras' recurrent layers cannot
-    run_layer_test(case, tmp_path, skip=(*masks_as_arguments, *empty))
+    run_layer_test(case, tmp_path, skip=empty, only=checks)
 
 
 def test_every_layer_is_there():

@@ -99,7 +99,7 @@ def test_buckets_by_hand():
 def test_relative_positions_are_one_table_for_a_stack(tmp_path):
     settings = {"positions": "relative", "num_buckets": 4, "max_distance": 5}
     inputs = keras.Input((None, D))
-    stack = TransformerEncoder(3, N, intermediate_dim=8, **settings)
+    stack = TransformerEncoder(2, N, intermediate_dim=8, **settings)
     model = keras.Model(inputs, stack(inputs))
     tables = {id(block.self_attention.relative_bias) for block in stack.blocks}
     assert len(tables) == 1

@@ -109,7 +109,9 @@ def plain_pair_id(first, second, buckets, seed=0):
     return 1 + (residues[0] * 46337 + residues[1]) % (buckets - 1)
 
 
-@pytest.mark.parametrize("buckets", [2, 1000, 2**20, 2**30])
+@pytest.mark.parametrize(
+    "buckets", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1000, 2**20)), 2**30]
+)
 def test_pairs_are_those_of_plain_integers(buckets):
     rng = np.random.default_rng(0)
     ids = np.concatenate(

@@ -211,7 +211,7 @@ def test_decoder_block(normalize_first, activation, masked):
     )
 
 
-@pytest.mark.parametrize("normalize_first", [False, True])
+@pytest.mark.parametrize("normalize_first", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_stacks(normalize_first):
     """Three layers each, the memory of the decoder being what the encoder gives."""
     x, y = arrays((B, S, D), (B, T, D))

@@ -69,6 +69,7 @@ def test_the_interface(name, tmp_path):
     assert (type(clone), clone.grid) == (ImageEncoder, encoder.grid)
 
 
+@pytest.mark.slow
 def test_a_saved_model_takes_pictures_of_any_size(tmp_path):
     encoder = ENCODERS["cnn"]()
     encoder.export(tmp_path / "exported", verbose=False)

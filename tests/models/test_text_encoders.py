@@ -97,7 +97,9 @@ def test_padding_changes_nothing(name):
 
 
 @EACH
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize(
+    "policy", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)]
+)
 def test_half_precision(name, policy):
     model = randomize(build(name, policy))
     found, exact = model(inputs_of(model)), outputs_of(toy(name)[0], inputs_of(model))

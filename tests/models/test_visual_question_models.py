@@ -105,7 +105,7 @@ def test_the_concatenation_by_hand():
     ("kind", "question"),
     [
         ("cross-attention", "transformer"),
-        ("cross-attention", "rnn"),
+        pytest.param("cross-attention", "rnn", marks=pytest.mark.slow),
         pytest.param("concatenation", "rnn", marks=pytest.mark.slow),
     ],
 )

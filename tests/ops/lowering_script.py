@@ -27,7 +27,11 @@ B, T, D, N = 2, 256, 32, 4
 def lowered(layer, *tensors, **masks):
     """The program of a loss and its gradients, of the dtype of the layer."""
     attention_kernels.cuda_capability = HERE
-    layer(*tensors, **masks)  # builds it
+    # Builds it; arrays would compile each operation.
+    layer(
+        *[keras.Input(batch_shape=x.shape) for x in tensors],
+        **{k: keras.Input(batch_shape=x.shape, dtype="bool") for k, x in masks.items()},
+    )
     attention_kernels.cuda_capability = lambda: (9, 0)
     state = [v.value for v in layer.trainable_variables]
 
@@ -109,7 +113,7 @@ def differences():
     }
 
     @functools.partial(jax.jit, static_argnums=(1, 2))
-    def run(mask, causal, kernel):
+    def run(mask, causal, kernel, q, k, v):  # as constants they would be folded for seconds
         def loss(q, k, v):
             y = dot_product_attention(
                 q, k, v, mask=mask[:, None, None], use_causal_mask=causal, kernel=kernel
@@ -123,10 +127,13 @@ def differences():
     for causal in (False, True):
         for mask in masks.values():  # compiled for each of their two shapes
             attention_kernels.cuda_capability, jax.nn.dot_product_attention = HERE, original
-            expected = jax.tree.leaves(run(mask, causal, "plain"))
+            each = np.broadcast_to(mask, (3, 130))
+            expected = jax.tree.leaves(run(each, causal, "plain", q, k, v))
             attention_kernels.cuda_capability = lambda: (9, 0)
             jax.nn.dot_product_attention = instead
-            for a, b in zip(jax.tree.leaves(run(mask, causal, "auto")), expected, strict=True):
+            for a, b in zip(
+                jax.tree.leaves(run(mask, causal, "auto", q, k, v)), expected, strict=True
+            ):
                 a, b = np.asarray(a, "float32"), np.asarray(b, "float32")
                 largest = max(largest, float((np.abs(a - b) / (1 + np.abs(b))).max()))
     return {"largest": largest, "by lengths": all(told), "calls": len(told)}

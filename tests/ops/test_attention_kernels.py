@@ -54,8 +54,13 @@ def test_the_cases_are_many_and_different():
     assert 5 < sum(hidden) < len(CASES) - 5
 
 
+def some(numbers, quick):
+    """Cases; all but the quick ones are marked slow."""
+    return [pytest.param(n, marks=() if n in quick else pytest.mark.slow) for n in numbers]
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("number", some(NUMBERS, quick=NUMBERS[::2]))
 def test_kernel(number, kernel, all_expected):
     """Values and gradients, with every option."""
     with kernel_cases.chunks_of(4):
@@ -67,16 +72,11 @@ def test_kernel(number, kernel, all_expected):
 
 @pytest.mark.parametrize("dtype, tolerance", [("float16", 0.01), ("bfloat16", 0.1)])
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("number", NUMBERS[1::6])
+@pytest.mark.parametrize("number", some(NUMBERS[1::6], quick=NUMBERS[1::12]))
 def test_half_precision(number, kernel, dtype, tolerance, all_expected):
     with kernel_cases.chunks_of(4):
         found = run(number, kernel, dtype)
     assert largest_difference(number, found, all_expected[number]) < tolerance
-
-
-def some(numbers, quick):
-    """Cases; all but the quick ones are marked slow."""
-    return [pytest.param(n, marks=() if n in quick else pytest.mark.slow) for n in numbers]
 
 
 @pytest.mark.parametrize("unknown", [pytest.param(False, marks=pytest.mark.slow), True])
@@ -154,9 +154,9 @@ def test_torch(expected_file):
     assert result["flash"] == "flash"
 
 
-@pytest.mark.parametrize("every", [pytest.param(2, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize("every", [pytest.param(2, marks=pytest.mark.slow), 12])
 def test_jax(expected_file, every):
-    """JAX compiles each case for a second or two: the quick test takes every eighth."""
+    """JAX compiles each case for a second or two: the quick test takes every twelfth."""
     result = answer("jax", HERE / "kernel_script.py", expected_file, every)
     check_differences(result)
     assert {f"chunked {number}" for number in NUMBERS[::every]} <= set(result["differences"])

@@ -110,8 +110,8 @@ def fitted():
 def _train():
     captioner = small("soft")
     # As many steps as the moving means of the encoder take.
-    settings = {"batch_size": 3, "learning_rate": 0.01, "label_smoothing": 0.0}
-    captioner.fit([*CAPTIONED, *MORE], epochs=30, verbose=0, **settings)
+    settings = {"batch_size": 3, "learning_rate": 0.02, "label_smoothing": 0.0}
+    captioner.fit([*CAPTIONED, *MORE], epochs=15, verbose=0, **settings)
     return captioner
 
 

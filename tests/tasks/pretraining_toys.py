@@ -50,7 +50,7 @@ def make(**config):
 
 def trained():
     pretrainer = make()
-    pretrainer.fit(documents(), epochs=30, batch_size=8, learning_rate=4e-3, verbose=0)
+    pretrainer.fit(documents(), epochs=30, batch_size=16, learning_rate=8e-3, verbose=0)
     return pretrainer
 
 

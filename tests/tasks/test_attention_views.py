@@ -52,11 +52,11 @@ def test_a_recurrent_translator():
 
 def test_what_is_no_text():
     with pytest.raises(TypeError, match=r"Expected strings\. Received: 1"):
-        translation_view(Translator(TOKENIZER, SMALL), 1)
+        translation_view(Translator(TOKENIZER, {**SMALL, "num_layers": 1}), 1)
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("text", ["the film was great", LONG])
+@pytest.mark.parametrize("text", ["the film was great", pytest.param(LONG, marks=pytest.mark.slow)])
 def test_classifiers(case, text):
     classifier = make(case)
     view = classification_view(classifier, text)

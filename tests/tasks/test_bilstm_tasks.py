@@ -22,6 +22,12 @@ SCORED = [(("a dog runs", "a hound runs"), 4.5), (("a dog runs", "the sea is col
 
 
 @pytest.fixture(scope="module")
+def untrained():
+    keras.utils.set_random_seed(0)
+    return Tagger.create(sentences(), DATA, BILSTM)
+
+
+@pytest.fixture(scope="module")
 def tagger():
     keras.utils.set_random_seed(0)
     tagger = Tagger.create(sentences(), DATA, BILSTM)
@@ -42,13 +48,14 @@ def test_a_tagger_learns_and_is_exported(tagger, unsaved, tmp_path):
     assert again.config == tagger.config and again.predict(TEXTS) == tagger.predict(TEXTS)
 
 
-def test_what_has_no_attention_is_explained_by_gradients(tagger):
-    assert tagger.explain(TEXTS[0], word="Rome", method="gradient").strongest(1)
+def test_what_has_no_attention_is_explained_by_gradients(untrained, eager):
+    assert untrained.explain(TEXTS[0], word="Rome", method="gradient").strongest(1)
     with pytest.raises(ValueError, match="If it has no attention, gradients"):
-        tagger.explain([TEXTS[0]])
+        untrained.explain([TEXTS[0]])
 
 
-def test_what_needs_blocks_or_another_model_is_refused(tagger, tmp_path):
+def test_what_needs_blocks_or_another_model_is_refused(untrained, tmp_path):
+    tagger = untrained
     for settings in ({"lora_rank": 2}, {"layer_decay": 0.9}, {"frozen_layers": 1}):
         with pytest.raises(ValueError, match=r"which has none\. Leave them out"):
             tagger.fit(sentences(8), epochs=1, verbose=0, **settings)

@@ -37,6 +37,9 @@ from keras_attn.tasks.attention_views import caption_view
 from keras_attn.text import CharacterTokenizer
 
 EACH = pytest.mark.parametrize("case", CASES)
+SOFT_FIRST = pytest.mark.parametrize(
+    "case", ["soft", pytest.param("transformer", marks=pytest.mark.slow)]
+)
 NEW = [draw("green", "light", seed) for seed in (8, 9)]
 
 
@@ -55,9 +58,20 @@ def tasks(tmp_path_factory):
     return made, folder
 
 
+class Expected(dict):
+    """What the captioners give, each when it is asked for."""
+
+    def __init__(self, made):
+        self.made = made
+
+    def __missing__(self, case):
+        self[case] = everything(self.made[case])
+        return self[case]
+
+
 @pytest.fixture(scope="module")
 def expected(tasks):
-    return {case: everything(captioner) for case, captioner in tasks[0].items()}
+    return Expected(tasks[0])
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +190,7 @@ def test_n_best(fitted):
     assert [c.text for c in alone[:R]] == [c.text for c in found[0]]
 
 
-@EACH
+@SOFT_FIRST
 def test_attention(tasks, case):
     captioner = tasks[0][case]
     rows, columns = captioner.encoder.grid
@@ -191,7 +205,7 @@ def test_attention(tasks, case):
                 assert weights.shape == (rows, columns)
 
 
-def test_words_are_those_of_the_caption(fitted):
+def test_words_are_those_of_the_caption(fitted, eager):
     caption = fitted.caption(PICTURES[2], BEAMS, return_attention=True)
     words = caption.words()
     assert [word for word, _ in words] == CAPTIONS[2].split()
@@ -231,7 +245,7 @@ def test_scores_are_those_of_the_plain_model(tasks, case, eager):
             assert caption.score == pytest.approx(total / ((5 + len(ids)) / 6) ** 0.7, abs=2e-4)
 
 
-@pytest.mark.parametrize("case", ["soft", pytest.param("transformer", marks=pytest.mark.slow)])
+@SOFT_FIRST
 def test_neighbours_and_batches_change_nothing(tasks, expected, case):
     captioner = tasks[0][case]
     for number, picture in enumerate(PICTURES):
@@ -349,7 +363,7 @@ def test_evaluation_is_that_of_the_captions(fitted, files):
 # Files
 
 
-@EACH
+@SOFT_FIRST
 def test_files(tasks, expected, case):
     captioner, path = tasks[0][case], tasks[1] / f"{case}.task"
     loaded = Captioner.load(path)
@@ -362,6 +376,7 @@ def test_files(tasks, expected, case):
         Translator.load(path)
 
 
+@pytest.mark.slow
 def test_a_loaded_one_learns_on(fitted, tmp_path, eager):
     fitted.save(tmp_path / "a.task")
     loaded = Captioner.load(tmp_path / "a.task")
@@ -388,7 +403,7 @@ def test_mixed_precision(fitted, tmp_path, eager):
     np.testing.assert_array_equal(again.regions(PICTURES), captioner.regions(PICTURES))
 
 
-def test_the_cache_of_another_encoder_is_refused(files, tmp_path):
+def test_the_cache_of_another_encoder_is_refused(files, tmp_path, eager):
     captioner = small("soft", train_encoder=False)
     captioner.dataset(files, tmp_path, verbose=0)
     other = small("transformer")
@@ -401,7 +416,8 @@ def test_the_cache_of_another_encoder_is_refused(files, tmp_path):
         captioner.dataset(files, tmp_path)
 
 
-def test_the_cache_has_a_folder_for_each_encoder(files, tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_the_cache_has_a_folder_for_each_encoder(files, tmp_path, monkeypatch, eager):
     monkeypatch.setenv("KERAS_ATTN_CACHE", str(tmp_path))
     for case in CASES:
         small(case, train_encoder=False).dataset(files, verbose=0)
@@ -481,6 +497,14 @@ def test_sizes_come_from_the_encoder_and_the_tokenizer():
     assert captioner.config.vocabulary_size == TOKENIZER.vocabulary_size
     assert captioner.config.region_dim == 16
     assert encoder.trainable  # it is the caller's
+    encoder.trainable = False
+    with pytest.raises(ValueError, match="Set its `trainable` to True"):
+        Captioner(TOKENIZER, encoder, SOFT, train_encoder=True)
+
+
+@pytest.mark.slow
+def test_sizes_of_a_transformer_come_from_the_encoder():
+    encoder = small_cnn_encoder(**CNN)
     for more in ({}, {"grid": (3, 3), "region_dim": 7}):
         made = Captioner(TOKENIZER, encoder, {**TRANSFORMER, **more})
         assert (made.config.grid, made.config.region_dim) == ((SIZE // 4, SIZE // 4), 16)

@@ -120,7 +120,7 @@ def test_the_vocabulary_is_that_of_the_training_captions(tmp_path, monkeypatch):
     assert not any("ze" in token or "br" in token for token in vocabulary)
 
 
-def test_the_same_call_again_changes_nothing(run):
+def test_the_same_call_again_changes_nothing(run, eager):
     found, folder, _ = run
     before = (folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()
     lines = []
@@ -138,8 +138,12 @@ def test_the_same_call_again_changes_nothing(run):
         ({"data": changed(DATA, max_length=15)}, "max_length is 14 there, 15 here"),
         ({"training": changed(TRAINING, score="bleu_4")}, "score is 'cider' there"),
         ({"images": [*MORE[:-1], CAPTIONED[0]]}, "another run"),
-        ({"images": [(MORE[0][0], "another box"), *MORE[1:]]}, "another run"),
-        ({"dev": CAPTIONED[1:]}, "another run"),
+        pytest.param(
+            {"images": [(MORE[0][0], "another box"), *MORE[1:]]},
+            "another run",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param({"dev": CAPTIONED[1:]}, "another run", marks=pytest.mark.slow),
     ],
 )
 def test_a_folder_of_another_run_is_refused(run, more, message):
@@ -308,6 +312,7 @@ def test_the_best_weights_are_kept(tmp_path, monkeypatch):
     assert (by_loss.best, by_loss.best_epoch) == ((-2.0,), 2)
 
 
+@pytest.mark.slow
 def test_at_most_so_many_pictures_are_scored(tmp_path, monkeypatch):
     seen = []
 
@@ -351,7 +356,7 @@ def test_whole_pictures(place):
     assert batches.num_examples == 2
 
 
-@pytest.mark.parametrize("case", ["soft", "transformer"])
+@pytest.mark.parametrize("case", ["soft", pytest.param("transformer", marks=pytest.mark.slow)])
 def test_whole_pictures_in_memory(case, place):
     raw = (place / "1.png").read_bytes()
     images = [*CAPTIONED[:2], (raw[:50], "a"), (raw, "a"), (PICTURES[0].astype(float), "a")]

@@ -113,6 +113,7 @@ def texts():
     return [*found, "", found[0], found[3], ""]  # none has more than 16 tokens: one shape
 
 
+@pytest.mark.slow
 def test_lists_with_empty_texts_and_doubles(translator):
     given = texts()
     found = translator.translate(given, beams=2, batch_size=4, jit_compile=False)

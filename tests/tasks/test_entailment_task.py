@@ -80,7 +80,7 @@ def each(*quick):
     )
 
 
-@each("word_by_word", "none")
+@each("word_by_word")
 def test_files(attention, tmp_path):
     classifier = make(attention)
     classifier.temperature = 1.5
@@ -102,7 +102,7 @@ def test_padding_and_batches_change_nothing():
     assert classifier.explain([]) == []
 
 
-def test_explanations_by_hand():
+def test_explanations_by_hand(eager):
     """The weights of the layer, of the words that are read."""
     classifier = make(max_length=4)
     pair = ("The dog runs and sits.", "It doesn't run, really")
@@ -122,7 +122,7 @@ def test_explanations_by_hand():
     assert figure.get_suptitle() == found.title
 
 
-@each("matching", "none")
+@each("matching")
 def test_the_saved_model_is_the_object(attention, unsaved):
     """With the odd texts of all exports, each against another one."""
     classifier = make(attention, max_length=20)

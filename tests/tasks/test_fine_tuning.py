@@ -209,6 +209,7 @@ def test_what_a_user_prepared_for_lora_is_left_alone():
     tagger.fit(TRAIN, lora_rank=1, **QUICK)
 
 
+@pytest.mark.slow
 def test_saving_in_the_middle_gives_a_plain_task(tmp_path):
     tagger = untrained()
 

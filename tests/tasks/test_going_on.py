@@ -64,7 +64,7 @@ def moved(before, after):
     return {name for name, value in after.items() if (value != before[name]).any()}
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("kind", ["gpt2", pytest.param("llama", marks=pytest.mark.slow)])
 def test_the_first_loss_is_that_of_the_given_model(kind, request):
     """Computed by the given model on windows that are cut by hand."""
     place, model = request.getfixturevalue(kind)
@@ -136,7 +136,7 @@ def test_frozen_blocks_and_learning_rates_by_depth(llama):
     assert not any(id(v) in factors for v in layers["head"].variables)
 
 
-@pytest.mark.parametrize("kind", ["rnn", "gpt"])
+@pytest.mark.parametrize("kind", [pytest.param("rnn", marks=pytest.mark.slow), "gpt"])
 def test_a_saved_generator_is_gone_on_with(kind, tmp_path):
     if kind == "rnn":
         first = make()

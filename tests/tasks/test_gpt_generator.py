@@ -57,6 +57,7 @@ def test_it_learns_and_writes_more_than_a_window(generator):
     assert text.startswith("to be, or not to be: that is the question.\nto be, or not to be")
 
 
+@pytest.mark.slow
 def test_a_text_depends_on_its_prompt_and_seed_alone():
     generator = TextGenerator(CharacterTokenizer.train([TEXT]), GPT, 12)
     together = generator.generate(PROMPTS, 30, seed=[1, 2, 3])

@@ -17,7 +17,9 @@ from keras_attn.tasks import TextClassificationData, TextClassifier
 from keras_attn.tasks.task_file import read_config
 from keras_attn.tasks.text_classification.data import training_texts
 
-EACH = pytest.mark.parametrize("kind", KINDS)
+EACH = pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[pytest.mark.slow] * (k == "rnn")) for k in KINDS]
+)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def test_segments_and_the_order_of_texts_matter(tasks):
     assert np.abs(same[0] - there).max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", ["bag", "rnn", "bert"])
+@EACH
 def test_predictions_by_hand(tasks, kind):
     classifier = tasks[0][kind]
     found = classifier.predict_logits(HOSTILE, batch_size=3)
@@ -103,7 +105,7 @@ def test_it_learns():
 
 @EACH
 @pytest.mark.parametrize("method", METHODS)
-def test_explanations_point_into_the_right_text(tasks, kind, method):
+def test_explanations_point_into_the_right_text(tasks, kind, method, eager):
     classifier = tasks[0][kind]
     for pair, found in zip(HOSTILE, classifier.explain(HOSTILE, method), strict=True):
         assert (found.text, found.second) == pair
@@ -128,7 +130,7 @@ def test_explanations_point_into_the_right_text(tasks, kind, method):
     assert "a cat was red" in drawn
 
 
-def test_gradients_are_those_of_the_whole_row(tasks):
+def test_gradients_are_those_of_the_whole_row(tasks, eager):
     """A bag without a hidden layer is linear: what its tokens add is the log-odds."""
     classifier = make("bag")
     head = classifier.model.get_layer("head")
@@ -246,7 +248,7 @@ def test_the_saved_model(tasks, tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
-def test_the_same_on_other_backends(tasks, backend):
+def test_the_same_on_other_backends(tasks, backend, eager):
     result = answer(backend, Path(pair_toys.__file__), tasks[1], *KINDS)
     assert result["backend"] == backend
     for kind, classifier in tasks[0].items():

@@ -52,7 +52,7 @@ def test_it_learns(pretrainer):
     assert same > 0.5 > other
 
 
-def test_what_predict_gives(random_weights):
+def test_what_predict_gives(random_weights, eager):
     pretrainer, _ = random_weights
     guesses = pretrainer.predict(TEXTS, top_k=4)
     assert [len(guess.masks) for guess in guesses] == [1, 1, 0, 0, 3]
@@ -77,7 +77,7 @@ def test_what_predict_gives(random_weights):
     assert pretrainer.predict([]) == []
 
 
-def test_scores_are_those_of_the_logits(random_weights):
+def test_scores_are_those_of_the_logits(random_weights, eager):
     """Perplexity and accuracies by NumPy, of batches that count only what is real."""
     pretrainer, _ = random_weights
     held_out = documents(21, seed=1)
@@ -120,7 +120,7 @@ def test_masks_show_only_what_stands_around_them(random_weights):
 
 
 @pytest.mark.parametrize("backend", [pytest.param("jax", marks=pytest.mark.slow), "torch"])
-def test_another_backend(random_weights, backend):
+def test_another_backend(random_weights, backend, eager):
     pretrainer, path = random_weights
     found = answer(backend, Path(pretraining_toys.__file__), path)
     expected = everything(pretrainer)
@@ -151,7 +151,7 @@ def test_training_without_tensorflow(tmp_path, backend):
     assert done.stdout.startswith("True False Pretrainer(bert"), done.stderr
 
 
-def test_files(random_weights, tmp_path):
+def test_files(random_weights, tmp_path, eager):
     pretrainer, path = random_weights
     again = Pretrainer.load(path)
     assert everything(again) == everything(pretrainer)
@@ -249,7 +249,7 @@ def test_going_on_from_given_weights(random_weights, tmp_path):
         again.fit(other, epochs=1)
 
 
-def test_a_classifier_starts_from_the_encoder(random_weights, tmp_path):
+def test_a_classifier_starts_from_the_encoder(random_weights, tmp_path, eager):
     pretrainer, path = random_weights
     examples = [(sentence, "ab"[i % 2]) for i, (sentence, *_) in enumerate(documents(8))]
     data = {"backbone": str(path), "max_length": 32}

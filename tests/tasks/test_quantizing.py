@@ -58,8 +58,9 @@ def test_a_classifier(tmp_path, unsaved):
         assert classification.everything(loaded, ["attention", "gradient"]) == explained
     half = TextClassifier.load(tmp_path / "int8.task", dtype="mixed_bfloat16")
     assert half.model.get_layer("head").dtype_policy.name == "int8_from_mixed_bfloat16"
-    loaded.export(tmp_path / "model", method="attention")
-    outputs = unsaved[0]["serving_default"](tf.constant(texts[:1]))
+    with eagerly():
+        loaded.export(tmp_path / "model", method="attention")
+        outputs = unsaved[0]["serving_default"](tf.constant(texts[:1]))
     np.testing.assert_allclose(outputs["probabilities"], found[:1], atol=1e-5)
 
 

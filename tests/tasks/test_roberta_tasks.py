@@ -56,6 +56,11 @@ def data(folder, **more):
 
 
 @pytest.fixture(scope="module")
+def untrained(folder):
+    return Tagger.create(sentences(64), data(folder), RATES)
+
+
+@pytest.fixture(scope="module")
 def tagger(folder):
     tagger = Tagger.create(sentences(64), data(folder), RATES)
     assert {name.split("/")[0] for name in tagger.loaded.new} == {"tags"}
@@ -81,7 +86,9 @@ def test_a_tagger_learns_and_is_exported(tagger, folder, unsaved, tmp_path):
     assert read_backbone(tmp_path / "t.task").model == "roberta"
 
 
-def test_words_of_a_tagger_have_the_ids_of_transformers(tagger, folder):
+def test_words_of_a_tagger_have_the_ids_of_transformers(untrained, folder, eager):
+    tagger = untrained
+    assert {name.split("/")[0] for name in tagger.loaded.new} == {"tags"}
     reference = transformers.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
     words = ["Ada", "meets", "😀", "Bob's", "."]
     wanted = reference(words, is_split_into_words=True)
@@ -123,7 +130,7 @@ def test_windows_of_questions_have_the_ids_of_transformers(answerer, folder):
     assert set(inputs) == {"token_ids", "padding_mask"}
 
 
-def test_answers_are_exported(answerer, unsaved):
+def test_answers_are_exported(answerer, unsaved, eager):
     answerer.export("nowhere", n_best=3)
     check_answers(answerer, unsaved[0]["serving_default"])
     answer = answerer.predict(PAIRS[0])

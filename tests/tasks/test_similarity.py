@@ -70,7 +70,7 @@ def pooled(model, texts, pooling, max_length):
 
 
 @EAGER
-@pytest.mark.parametrize("pooling", [None, "first"])
+@pytest.mark.parametrize("pooling", [None, pytest.param("first", marks=pytest.mark.slow)])
 def test_vectors_are_those_of_transformers(pretrained, pooling):
     folder, model = pretrained
     scorer = SimilarityScorer.from_backbone(folder, max_length=10, pooling=pooling)

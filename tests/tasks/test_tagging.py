@@ -147,7 +147,7 @@ def test_labels_without_entities():
     assert tagger.evaluate(examples, num_bootstrap=9).f1 is None
 
 
-def test_labels_that_were_never_seen(random_weights, tmp_path):
+def test_labels_that_were_never_seen(random_weights, tmp_path, eager):
     tagger, path = random_weights
     strange = [(["Ada", "codes"], ["B-JOB", "X"])]
     report = tagger.evaluate(strange, num_bootstrap=5)
@@ -156,11 +156,10 @@ def test_labels_that_were_never_seen(random_weights, tmp_path):
         tagger.dataset(strange)
     # Among the development sentences they count as errors, and sentences without entities do not
     # change what is measured.
-    with eagerly():
-        for dev in (strange, [(["codes"], ["O"])]):
-            fresh = Tagger.load(path)
-            run = fresh.fit(sentences(8), dev, epochs=1, learning_rate=1e-9, verbose=0)
-            assert run.score_name == "entity F1" and run.best_score == 0.0
+    for dev in (strange, [(["codes"], ["O"])]):
+        fresh = Tagger.load(path)
+        run = fresh.fit(sentences(8), dev, epochs=1, learning_rate=1e-9, verbose=0)
+        assert run.score_name == "entity F1" and run.best_score == 0.0
 
 
 def test_class_weights(random_weights):
@@ -225,7 +224,7 @@ def test_which_words_speak_for_a_label(tagger):
             tagger.explain("Tom meets Eva in Oslo .", word, "gradient")
 
 
-def test_words_of_other_windows_have_no_weight(random_weights):
+def test_words_of_other_windows_have_no_weight(random_weights, eager):
     tagger, _ = random_weights
     words = split_words(LONG)
     for number in (0, len(words) // 2, len(words) - 1):
@@ -294,6 +293,7 @@ def test_gradients_are_those_of_autograd(random_weights, theirs):
         np.testing.assert_allclose(found, expected, atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_starting_from_an_encoder(random_weights, theirs, tmp_path):
     """A task of pretraining, a tagger, and a folder of Hugging Face weights."""
     tagger, path = random_weights
@@ -326,7 +326,7 @@ def test_starting_from_an_encoder(random_weights, theirs, tmp_path):
 # Files, backends, precision
 
 
-def test_files(random_weights, tmp_path):
+def test_files(random_weights, tmp_path, eager):
     tagger, path = random_weights
     again = Tagger.load(path)
     assert everything(again) == everything(tagger)
@@ -382,6 +382,7 @@ def test_mixed_precision(tagger, tmp_path):
         half.fit(sentences(8), epochs=1, verbose=0)
 
 
+@pytest.mark.slow
 def test_int8(tagger, tmp_path):
     tagger.save(tmp_path / "t.task")
     small = Tagger.load(tmp_path / "t.task")

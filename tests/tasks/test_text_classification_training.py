@@ -81,7 +81,7 @@ def test_the_vocabulary_is_that_of_the_training_texts(run):
     assert not {"song", "quizzical", "\u0436", "##\u0436", "q"} & set(vocabulary)
 
 
-def test_the_same_call_again_changes_nothing(run):
+def test_the_same_call_again_changes_nothing(run, eager):
     found, folder, _ = run
     before = (folder / "checkpoint.npz").read_bytes(), (folder / "log.csv").read_bytes()
     lines = []
@@ -138,6 +138,7 @@ def test_what_cannot_be_trained_leaves_no_run(more, message, tmp_path):
     assert {p.name for p in tmp_path.iterdir()} <= {".lock"}
 
 
+@pytest.mark.slow
 def test_uneven_classes_are_named(tmp_path, eager):
     texts = [("fine film", "good")] * 21 + [("dull film", "bad")] * 2
     once = TextClassificationTraining(epochs=1)
@@ -231,7 +232,7 @@ def scoring(classifier, examples, path, **settings):
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
-def test_the_best_weights_are_kept(tmp_path, in_memory):
+def test_the_best_weights_are_kept(tmp_path, in_memory, eager):
     classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], {"pair_buckets": 0})
     examples = [("a", "good")] * 3 + [("b", "bad")]
     path = None if in_memory else tmp_path / "best.task"
@@ -275,7 +276,7 @@ def test_without_development_examples_the_last_weights_are_kept(tmp_path):
     np.testing.assert_array_equal(kept.predict_logits(TEXTS), classifier.predict_logits(TEXTS))
 
 
-def test_fit_in_a_folder_is_the_run_of_the_command(tmp_path):
+def test_fit_in_a_folder_is_the_run_of_the_command(tmp_path, eager):
     """Python's `fit` goes on where it was, and refuses other settings and data."""
     first = TextClassifier.create(TRAIN, DATA, MODEL)
     fit = {"run_dir": tmp_path, "batch_size": 10, "learning_rate": 0.05, "verbose": 0}
@@ -319,7 +320,7 @@ def test_settings_of_fit_that_cannot_be(settings, error, message):
         classifier.fit(EXAMPLES, **settings)
 
 
-def test_the_average_of_the_weights_is_scored_and_kept(tmp_path):
+def test_the_average_of_the_weights_is_scored_and_kept(tmp_path, eager):
     config = {"dropout": 0.0, "word_dropout": 0.0, "pair_buckets": 0, "dim": 4}
     classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], config)
     callback = scoring(classifier, EXAMPLES, tmp_path / "best.task")

@@ -44,6 +44,13 @@ from keras_attn.tasks.text_classification.labels import warn_of_imbalance
 from keras_attn.text import CharacterTokenizer
 
 EACH = pytest.mark.parametrize("case", CASES)
+
+
+def quick(*cases):
+    """All cases; the others than these are slow."""
+    return [pytest.param(c, marks=() if c in cases else pytest.mark.slow) for c in CASES]
+
+
 # Lengths that fall in several buckets, in no order.
 MIXED = [" ".join([*TEXTS, *TEXTS][i : i + i * 7 % 11]) for i in range(30)]
 TINY = {"num_heads": 2, "num_layers": 1, "intermediate_dim": 12}
@@ -63,7 +70,8 @@ def tasks(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(tasks):
-    return {case: everything(classifier, METHODS[case]) for case, classifier in tasks[0].items()}
+    with eagerly():
+        return {case: everything(made, METHODS[case]) for case, made in tasks[0].items()}
 
 
 def small(kind="bag", tokenizer="word_piece", max_length=12, **more):
@@ -253,12 +261,15 @@ def test_token_weights_begin_with_what_the_texts_say():
 @pytest.mark.parametrize(
     ("case", "batch_size"),
     [
-        *((case, 7) for case in CASES),
+        ("bag", 7),
+        pytest.param("rnn", 7, marks=pytest.mark.slow),
+        pytest.param("first", 7, marks=pytest.mark.slow),
+        ("several", 7),
         pytest.param("bag", 64, marks=pytest.mark.slow),
-        ("several", 1),
+        pytest.param("several", 1, marks=pytest.mark.slow),
     ],
 )
-def test_predictions_by_hand(case, batch_size):
+def test_predictions_by_hand(case, batch_size, eager):
     """Each text alone through the plain model; also order, truncation and padding."""
     classifier = make(case, max_length=36)
     classifier.temperature = 1.7
@@ -294,8 +305,8 @@ def test_nothing_to_do(tasks, case):
     assert (logits.shape, weights) == ((0, 3), [])
 
 
-@EACH
-def test_hostile_texts(tasks, case):
+@pytest.mark.parametrize("case", quick("bag", "several"))
+def test_hostile_texts(tasks, case, eager):
     classifier = tasks[0][case]
     for method in METHODS[case]:
         for text, found in zip(HOSTILE, classifier.explain(HOSTILE, method), strict=True):
@@ -382,7 +393,7 @@ def test_few_examples_do_not_make_it_certain():
     assert classifier.calibrate(examples) == 0.2
 
 
-@pytest.mark.parametrize("case", ["bag", "several"])
+@pytest.mark.parametrize("case", ["bag", pytest.param("several", marks=pytest.mark.slow)])
 def test_calibration(case, tmp_path):
     """Logits that are five times too large are found out, and no label changes."""
     classifier = make(case)
@@ -418,7 +429,7 @@ def test_calibration(case, tmp_path):
 # Explanations
 
 
-@pytest.mark.parametrize("case", ["rnn", "several"])
+@pytest.mark.parametrize("case", [pytest.param("rnn", marks=pytest.mark.slow), "several"])
 def test_attention_is_that_of_the_pooling(case):
     classifier = make(case, max_length=40)
     texts = MIXED[:6]  # of all lengths
@@ -500,7 +511,7 @@ def test_gradients_are_slopes(case, eager):
             np.testing.assert_allclose(found.weights, slopes[first:], atol=2e-6, rtol=1e-4)
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("several", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_gradients_of_a_linear_bag_sum_to_the_odds(several):
     classifier = small("bag", "byte_pair", 24, config={"pair_buckets": 50}, multi_label=several)
     rng = np.random.default_rng(0)
@@ -534,9 +545,7 @@ def test_what_decides_is_found(fitted):
 
 QUICK = [
     ("byte_pair", "attention", "head_tail"),
-    ("byte_pair", "first", "head"),
-    ("word_piece", "attention", "tail"),
-    ("word_piece", "first", "head_tail"),
+    ("word_piece", "first", "head"),
 ]
 
 
@@ -692,7 +701,7 @@ def test_what_a_model_cannot_do(tasks):
 # Files
 
 
-@EACH
+@pytest.mark.parametrize("case", quick("several"))
 def test_files(tasks, case, eager):
     classifier, path = tasks[0][case], tasks[1] / f"{case}.task"
     loaded = TextClassifier.load(path)
@@ -826,7 +835,7 @@ def test_the_saved_model_gives_what_python_gives(tasks, served, case):
 @pytest.mark.parametrize(
     ("case", "method"),
     [
-        ("first", "gradient"),
+        pytest.param("first", "gradient", marks=pytest.mark.slow),
         ("several", "attention"),
         pytest.param("rnn", "gradient", marks=pytest.mark.slow),
     ],

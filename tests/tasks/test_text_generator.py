@@ -30,7 +30,7 @@ from keras_attn.text import BytePairTokenizer, CharacterTokenizer, WordTokenizer
 @pytest.fixture(scope="module")
 def generator():
     generator = make()
-    generator.fit(TEXT, epochs=25, batch_size=8, learning_rate=2e-2, verbose=0)
+    generator.fit(TEXT, epochs=15, batch_size=12, learning_rate=4e-2, verbose=0)
     return generator
 
 

@@ -39,11 +39,18 @@ def png(picture):
 @pytest.fixture(scope="module")
 def trained():
     keras.utils.set_random_seed(0)
-    task = VisualQuestionAnswerer.create(EXAMPLES, {"train": ""}, MODEL, encoder=ENCODER)
+    model = {**MODEL, "num_layers": 1}
+    task = VisualQuestionAnswerer.create(EXAMPLES, {"train": ""}, model, encoder=ENCODER)
     task.run = task.fit(
-        EXAMPLES, EXAMPLES[::5], epochs=80, batch_size=6, learning_rate=0.01, verbose=0
+        EXAMPLES, EXAMPLES[::5], epochs=25, batch_size=12, learning_rate=0.01, verbose=0
     )
     return task
+
+
+@pytest.fixture(scope="module")
+def made():
+    """One of two layers that has learned nothing; nobody changes it."""
+    return make()
 
 
 def test_it_learns(trained):
@@ -59,8 +66,8 @@ def test_it_learns(trained):
     assert trained.predict((png(PICTURES[0]), QUESTIONS[0])).answer == "red"
 
 
-def test_a_picture_is_encoded_once(monkeypatch):
-    task = make()
+def test_a_picture_is_encoded_once(made, monkeypatch):
+    task = made
     seen = []
     encode = task._regions
     monkeypatch.setattr(
@@ -73,9 +80,9 @@ def test_a_picture_is_encoded_once(monkeypatch):
     assert distinct_pictures([Path("a"), "a", raw, PICTURES[0], raw])[1] == [0, 0, 1, 2, 1]
 
 
-def test_maps_are_those_of_the_last_block():
+def test_maps_are_those_of_the_last_block(made):
     """The mean of its heads, of each word its own."""
-    task = make()
+    task = made
     found = task.explain(ODD[1])
     assert found.tokens == "is it on the right , or on".split()
     assert found.attention.shape == (8, 2, 2)
@@ -109,7 +116,9 @@ def test_batches_and_padding_change_nothing():
     np.testing.assert_allclose(np.sum(alone, axis=1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["cross-attention", "concatenation"])
+@pytest.mark.parametrize(
+    "kind", ["cross-attention", pytest.param("concatenation", marks=pytest.mark.slow)]
+)
 def test_the_saved_model_is_the_object(kind, unsaved):
     task = make(kind)
     task.export("anywhere", top_k=3)
@@ -139,17 +148,25 @@ def test_the_saved_model_is_the_object(kind, unsaved):
     assert {len(value) for value in empty.values()} == {0}
 
 
-def test_files(tmp_path):
-    for name, task in (("a", make(question_encoder="rnn")), ("b", make("concatenation", False))):
-        task.save(tmp_path / name)
-        loaded = VisualQuestionAnswerer.load(tmp_path / name)
-        assert everything(loaded) == everything(task)
-        assert (loaded.train_encoder, loaded.answers) == (task.train_encoder, ANSWERS)
-        assert loaded.max_length == 8
+@pytest.mark.parametrize(
+    ("kind", "train_encoder", "settings"),
+    [
+        pytest.param("cross-attention", True, {"question_encoder": "rnn"}, marks=pytest.mark.slow),
+        pytest.param("cross-attention", False, {}, marks=pytest.mark.slow),
+        ("concatenation", False, {}),
+    ],
+)
+def test_files(kind, train_encoder, settings, tmp_path):
+    task = make(kind, train_encoder, **settings)
+    task.save(tmp_path / "a")
+    loaded = VisualQuestionAnswerer.load(tmp_path / "a")
+    assert everything(loaded) == everything(task)
+    assert (loaded.train_encoder, loaded.answers) == (task.train_encoder, ANSWERS)
+    assert loaded.max_length == 8
 
 
-def test_broken_pictures(tmp_path):
-    task = make()
+def test_broken_pictures(made, tmp_path):
+    task = made
     broken = tmp_path / "broken.png"
     broken.write_bytes(png(PICTURES[0])[:60])
     pairs = [(PICTURES[0], QUESTIONS[0]), (str(broken), QUESTIONS[0]), ODD[1]]
@@ -199,8 +216,9 @@ def test_quantized_and_low_precision(unsaved, tmp_path):
     assert VisualQuestionAnswerer.load(tmp_path / "a").policy.name == "mixed_bfloat16"
 
 
-def test_wrong_use():
-    tokenizer, encoder = WordTokenizer.train(["a?"]), make().encoder
+def test_wrong_use(made):
+    task = made
+    tokenizer, encoder = WordTokenizer.train(["a?"]), task.encoder
     for arguments, message in [
         ((BytePairTokenizer.train(["a text"], 259), ["a", "b"], encoder), "of WordTokenizer"),
         ((tokenizer, ["a", "b"], keras.layers.Dense(3)), "of ImageEncoder"),
@@ -209,7 +227,6 @@ def test_wrong_use():
             VisualQuestionAnswerer(*arguments)
     with pytest.raises(ValueError, match="two classes or more"):
         VisualQuestionAnswerer(tokenizer, ["a"], encoder)
-    task = make()
     for examples, message in [
         ([("a.png", "a?")], "position 0"),
         ([(PICTURES[0], "a?", "yes"), (PICTURES[0], 3, "yes")], "position 1"),

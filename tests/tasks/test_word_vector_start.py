@@ -23,7 +23,9 @@ def data(tmp_path_factory):
     return {"tokenizer": "words", "word_vectors": str(path), "max_length": 12}
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    "model", [pytest.param(m, marks=[pytest.mark.slow] * (m == "rnn")) for m in MODELS]
+)
 def test_what_the_models_read(model, data, tmp_path, eager):
     """The output of the embedding is the vector, whatever its scale; frozen, it stays so."""
     settings = {**data, "freeze_word_vectors": True}

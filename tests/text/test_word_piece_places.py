@@ -1,5 +1,6 @@
 """Places of word pieces in the graph: those of the Python object, in bytes."""
 
+import functools
 import random
 import unicodedata
 
@@ -20,8 +21,13 @@ def tokenizer(request):
     )
 
 
+@functools.cache
+def graph_of(tokenizer):
+    return tokenizer.to_graph()
+
+
 def in_graph(tokenizer, texts):
-    graph = tokenizer.to_graph()
+    graph = graph_of(tokenizer)
     found = graph.encode_with_offsets(tf.constant([t.encode() for t in texts]))
     return [part.to_list() for part in found]
 
@@ -116,7 +122,7 @@ def test_a_long_text(tokenizer):
 def test_bytes_that_are_not_text(tokenizer):
     """Each bad byte is a character of its own, and places stay those of the bytes."""
     raw = b"the \xff\xfe running"
-    graph = tokenizer.to_graph()
+    graph = graph_of(tokenizer)
     ids, starts, ends = graph.encode_with_offsets(tf.constant([raw]))
     cut = [raw[a:b] for a, b in zip(starts.to_list()[0], ends.to_list()[0], strict=True)]
     assert cut[0] == b"the"
@@ -126,7 +132,7 @@ def test_bytes_that_are_not_text(tokenizer):
 
 def test_no_text(tokenizer):
     assert in_graph(tokenizer, ["", " \n"]) == [[[], []]] * 3
-    graph = tokenizer.to_graph()
+    graph = graph_of(tokenizer)
     empty = graph.encode_with_offsets(tf.constant([], tf.string))
     assert [part.to_list() for part in empty] == [[], [], []]
 
