@@ -31,15 +31,21 @@ if sys.version_info < (3, 12):
 
 
 @pytest.fixture(autouse=True)
-def _seed(_quick_keras):
+def _seed(monkeypatch):
     """Each test begins alike: runs of tasks make TensorFlow deterministic, which refuses XLA."""
     import keras  # not at the top: the process that hands out the tests needs none
 
-    keras.utils.set_random_seed(0)
-    if keras.backend.backend() == "tensorflow":
-        from tensorflow.python.framework import config
+    if keras.backend.backend() != "tensorflow":
+        keras.utils.set_random_seed(0)
+        return
+    from tensorflow import random
+    from tensorflow.python.framework import config
 
-        config.disable_op_determinism()
+    with monkeypatch.context() as patch:
+        # TensorFlow would forget its kernels, and make them again for each test.
+        patch.setattr(random, "set_seed", lambda seed: None)
+        keras.utils.set_random_seed(0)
+    config.disable_op_determinism()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -63,9 +69,6 @@ def _quick_keras():
     from keras.src.backend.tensorflow.trainer import TensorFlowTrainer as Trainer
 
     tf.random.set_seed(0)
-    # With each seed TensorFlow would forget its kernels and functions, and make them again. Keras
-    # draws all of its numbers by seeds of its own.
-    tf.random.set_seed = lambda seed: None
     # A graph here runs a few times: Grappler takes longer than it saves.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     make = Trainer.make_train_function

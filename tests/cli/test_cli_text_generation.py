@@ -11,6 +11,7 @@ from command_runs import (
     RUN_WITHOUT,
     assert_same_end,
     end_of,
+    note_exports,
     run_command,
     run_elsewhere,
 )
@@ -203,6 +204,20 @@ def test_predict_shows_texts_while_they_are_written(run, generator, loaded, capf
     assert capfd.readouterr().out.startswith(
         generator.generate("", 20, seed=3, stop=["o", "be"]) + "\n"
     )
+
+
+def test_export(run, tmp_path, monkeypatch):
+    given = note_exports(monkeypatch, TextGenerator)
+    arguments = ("export", "--model", run / "best.task", "--to", tmp_path / "m")
+    code, out, err = command(*arguments, "--top-p", 0.9)
+    assert code == 0, err
+    assert str(tmp_path / "m") in out
+    code, _, err = command(*arguments)
+    assert code == 1
+    assert "--overwrite" in err
+    ((path, settings),) = given
+    assert path == tmp_path / "m"
+    assert (settings["temperature"], settings["top_p"], settings["overwrite"]) == (0.8, 0.9, False)
 
 
 @pytest.mark.slow

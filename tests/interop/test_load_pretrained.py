@@ -142,7 +142,7 @@ def theirs_by_head(kind, found):
 
 
 QUICK = [(bert, "ForPreTraining"), (bert, "ForTokenClassification"), (bert, "ForQuestionAnswering")]
-QUICK += [(distilbert, "ForMaskedLM")]
+QUICK += [(distilbert, "ForMaskedLM"), (distilbert, "ForSequenceClassification")]
 WITH_HEADS = [(make, kind) for make in (bert, distilbert) for kind in HEADS]
 WITH_HEADS.remove((distilbert, "ForNextSentencePrediction"))
 WITH_HEADS.remove((distilbert, "ForPreTraining"))

@@ -57,12 +57,12 @@ def test_it_learns_and_writes_more_than_a_window(generator):
     assert text.startswith("to be, or not to be: that is the question.\nto be, or not to be")
 
 
-@pytest.mark.slow
-def test_a_text_depends_on_its_prompt_and_seed_alone():
+@pytest.mark.parametrize("count", [15, pytest.param(30, marks=pytest.mark.slow)])
+def test_a_text_depends_on_its_prompt_and_seed_alone(count, eager):
     generator = TextGenerator(CharacterTokenizer.train([TEXT]), GPT, 12)
-    together = generator.generate(PROMPTS, 30, seed=[1, 2, 3])
-    assert [len(t) - len(p) for t, p in zip(together, PROMPTS, strict=True)] == [30] * 3
-    assert generator.generate(PROMPTS[1:2], 30, seed=[2]) == together[1:2]
+    together = generator.generate(PROMPTS, count, seed=[1, 2, 3])
+    assert [len(t) - len(p) for t, p in zip(together, PROMPTS, strict=True)] == [count] * 3
+    assert generator.generate(PROMPTS[1:2], count, seed=[2]) == together[1:2]
     # The beginning of a longer text is the shorter one.
     shorter = generator.generate(PROMPTS, 10, seed=[1, 2, 3])
     assert [t[: len(p) + 10] for p, t in zip(PROMPTS, together, strict=True)] == shorter
