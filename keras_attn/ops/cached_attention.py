@@ -14,8 +14,8 @@ from keras_attn.ops.padding import known_value
 
 Tensor = Any
 
-LEAST_READ = 32  # slots of a cache of which a part is not worth reading
-MOST_PARTS = 5
+LEAST_READ = 32  # fewer slots of a cache are not worth a part of their own
+MOST_PARTS = 5  # number of the parts of which one is read, the whole cache included
 
 
 def to_cache(projected: Tensor) -> Tensor:
@@ -175,19 +175,19 @@ def _of_the_first(used: Tensor, cache: Tensor, attend: Callable[[Any], Tensor]) 
         return attend(next(n for n in lengths if n >= min(int(known), length)))
     if not on_cpu():
         return attend(length)
+    whole = ops.shape(cache)[2]
     if compiler() == "xla":
         parts = _parts(length)
-        every = ops.shape(cache)[2]
-        above = [ops.cast(used > every // 4**part, "int32") for part in parts[:-1]]
+        above = [ops.cast(used > whole // 4**part, "int32") for part in parts[:-1]]
         # The length of a part is found in its branch, where it is a constant to XLA.
         branches = [lambda part=part: attend(ops.shape(cache)[2] // 4**part) for part in parts]
         return ops.switch(sum(above), branches) if above else attend(length)
     if compiler() != "none":
         return attend(length)
-    every = length = ops.shape(cache)[2]
-    for _ in range(MOST_PARTS - 1):
-        every = every // 4
-        length = ops.where(every >= ops.maximum(used, LEAST_READ), every, length)
+    length = whole
+    for part in range(1, MOST_PARTS):
+        shorter = whole // 4**part
+        length = ops.where(shorter >= ops.maximum(used, LEAST_READ), shorter, length)
     return attend(length)
 
 

@@ -261,7 +261,7 @@ def test_step_by_step_is_teacher_forcing(cell, attention, order, units, bridge):
 
 
 @pytest.mark.parametrize(
-    "policy", [pytest.param("mixed_bfloat16", marks=pytest.mark.slow), "mixed_float16"]
+    "policy", ["mixed_bfloat16", pytest.param("mixed_float16", marks=pytest.mark.slow)]
 )
 def test_positions_are_counted_in_half_precision(policy):
     """bfloat16 counts to 256 only; a monotonic window must come further."""

@@ -152,8 +152,8 @@ def test_the_saved_model_is_the_object(kind, unsaved):
     ("kind", "train_encoder", "settings"),
     [
         pytest.param("cross-attention", True, {"question_encoder": "rnn"}, marks=pytest.mark.slow),
-        pytest.param("cross-attention", False, {}, marks=pytest.mark.slow),
-        ("concatenation", False, {}),
+        ("cross-attention", False, {}),
+        pytest.param("concatenation", False, {}, marks=pytest.mark.slow),
     ],
 )
 def test_files(kind, train_encoder, settings, tmp_path):

@@ -164,10 +164,10 @@ def test_killed_within_an_epoch(uninterrupted, tmp_path):
 
 def test_signals_lose_no_batch(uninterrupted, tmp_path):
     count = len(make_batches())
-    ends = [At(count, terminate), AtSecondEpoch(interrupt)]
+    ends = [At(3, interrupt), At(count - 3, terminate), AtSecondEpoch(interrupt)]
     losses, weights, positions = run_until_done(tmp_path / "c.npz", ends)
     # The last batch of an epoch comes again: the file has the place before it.
-    assert positions == [(0, count - 1), (1, 1), (EPOCHS, 0)]
+    assert positions == [(0, 3), (0, count - 1), (1, 1), (EPOCHS, 0)]
     assert losses == uninterrupted[0]
     for ours, theirs in zip(weights, uninterrupted[1], strict=True):
         np.testing.assert_array_equal(ours, theirs)
