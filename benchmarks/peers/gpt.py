@@ -85,7 +85,8 @@ def tokens_at(case: dict, jit: bool) -> Job:
     """Tokens behind `at` others, in a cache for `room`; the amount is tokens.
 
     What is in the cache does not change what a step costs, so the prompt has one token, and the
-    state is that behind `at` tokens, of zeros.
+    state is that behind `at` tokens, of zeros. Behind `new` more it goes back to there, `turns`
+    times, so that making the cache hardly counts.
     """
     model = make_model(case)
     decoder = language_decoder(model)
@@ -98,13 +99,15 @@ def tokens_at(case: dict, jit: bool) -> Job:
         state = {**state, "slot": at, "visible": slots < case["at"]}
 
         def step(number, token, state):
-            logits, state = decoder.step(token, at + number, state)
+            place = at + number % case["new"]
+            logits, state = decoder.step(token, place, {**state, "slot": place})
             return number + 1, ops.cast(ops.argmax(logits, axis=-1), "int32"), state
 
-        number = ops.zeros((), "int32")
-        some = ops.while_loop(lambda number, *_: number < case["new"], step, (number, first, state))
+        number, steps = ops.zeros((), "int32"), case["new"] * case["turns"]
+        some = ops.while_loop(lambda number, *_: number < steps, step, (number, first, state))
         return some[1]
 
     compiled = CompiledFunction(write, model.variables, jit)
     ids = gpt.prompts({**case, "prompt": 1})
-    return Job(lambda: compiled(ids, case["room"]), case["batch"] * case["new"])
+    amount = case["batch"] * case["new"] * case["turns"]
+    return Job(lambda: compiled(ids, case["room"]), amount)

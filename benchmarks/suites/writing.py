@@ -31,7 +31,7 @@ def cases(sizes: dict) -> list[Case]:
             f"behind {at} tokens, room for {room}",
             "tokens_at",
             (GPT,),
-            {"batch": 1, "at": at, "room": room, "new": sizes["steps"]},
+            {"batch": 1, "at": at, "room": room, "new": sizes["steps"], "turns": sizes["turns"]},
             "tokens",
         )
         for at, room in some
@@ -66,12 +66,12 @@ SUITE = Suite(
     "greedy search of a GPT-2 from prompts, with caches",
     sizes={
         "dim": 256, "layers": 4, "heads": 4, "vocabulary": 8000, "activation": "gelu_tanh",
-        "dropout": 0.0, "context": 1024, "prompt": 16, "new": 256, "many": 16, "steps": 20,
-        "early": 100, "late": 1000, "short": 128,
+        "dropout": 0.0, "context": 1024, "prompt": 16, "new": 256, "many": 16,
+        "early": 100, "late": 1000, "short": 128, "steps": 20, "turns": 25,
     },
     quick={
         "dim": 32, "layers": 1, "heads": 2, "vocabulary": 60, "context": 40, "prompt": 3, "new": 5,
-        "many": 3, "steps": 2, "early": 4, "late": 30, "short": 8,
+        "many": 3, "early": 4, "late": 30, "short": 8, "steps": 2, "turns": 2,
     },
     cases=cases,
     remarks=remarks,

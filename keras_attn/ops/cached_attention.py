@@ -15,7 +15,7 @@ from keras_attn.ops.padding import known_value
 Tensor = Any
 
 LEAST_READ = 32  # fewer slots of a cache are not worth a part of their own
-MOST_PARTS = 5  # number of the parts of which one is read, the whole cache included
+DIVISORS = (128, 32, 8, 2, 1)  # a step reads the cache divided by one of these
 
 
 def to_cache(projected: Tensor) -> Tensor:
@@ -165,37 +165,37 @@ def cached_attention(
 def _of_the_first(used: Tensor, cache: Tensor, attend: Callable[[Any], Tensor]) -> Tensor:
     """Returns `attend(length)` for the least of some lengths that is at least `used`.
 
-    The lengths are that of the cache, a quarter of it, a sixteenth, ... A compiler of fixed shapes
-    gets a branch for each. In a branch XLA reads the cache where it lies; beside a write it would
+    The lengths are that of the cache, a half of it, an eighth, a 32nd, ... A compiler of fixed
+    shapes gets a branch for each. In a branch XLA reads the cache where it lies; beside a write it would
     copy the caches of a single row first. A GPU would wait for the choice, and reads the whole.
     """
     known, length = known_value(used), static_shape(cache)[2]
     if known is not None and length is not None:
-        lengths = [length // 4**part for part in _parts(length)]
+        lengths = [length // divisor for divisor in _divisors(length)]
         return attend(next(n for n in lengths if n >= min(int(known), length)))
     if not on_cpu():
         return attend(length)
     whole = ops.shape(cache)[2]
     if compiler() == "xla":
-        parts = _parts(length)
-        above = [ops.cast(used > whole // 4**part, "int32") for part in parts[:-1]]
+        divisors = _divisors(length)
+        above = [ops.cast(used > whole // divisor, "int32") for divisor in divisors[:-1]]
         # The length of a part is found in its branch, where it is a constant to XLA.
-        branches = [lambda part=part: attend(ops.shape(cache)[2] // 4**part) for part in parts]
+        branches = [lambda n=n: attend(ops.shape(cache)[2] // n) for n in divisors]
         return ops.switch(sum(above), branches) if above else attend(length)
     if compiler() != "none":
         return attend(length)
     length = whole
-    for part in range(1, MOST_PARTS):
-        shorter = whole // 4**part
+    for divisor in reversed(DIVISORS[:-1]):
+        shorter = whole // divisor
         length = ops.where(shorter >= ops.maximum(used, LEAST_READ), shorter, length)
     return attend(length)
 
 
-def _parts(length: int | None) -> list[int]:
-    """The powers of 4 by which a cache is divided, the greatest first."""
+def _divisors(length: int | None) -> list[int]:
+    """The numbers by which a cache is divided, the greatest first."""
     if length is None:
-        return [2, 1, 0]
-    return [n for n in range(MOST_PARTS - 1, 0, -1) if length // 4**n >= LEAST_READ] + [0]
+        return [8, 2, 1]
+    return [n for n in DIVISORS[:-1] if length // n >= LEAST_READ] + [1]
 
 
 def _by_row(x: Tensor, one: bool, rows: Any, heads: int, length: Any) -> Tensor:
