@@ -99,6 +99,7 @@ class AnswerBatches(BucketedBatches):
         widths = np.minimum(ceil(lengths, multiple) * multiple, most)[:, None]
         self._buckets = []
         for (width,), members in merge_buckets(widths, kept, max_shapes):
+            width = min(width, most)  # which need not be a multiple
             arrays = {
                 "rows": padded(flat, lengths, members, width + 1, pad_id, end_id=end_id),
                 "before": before[members],

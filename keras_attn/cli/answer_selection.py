@@ -55,7 +55,10 @@ def _pairs(
         questions = read_questions_of(source, settings["data"])
         click.echo(questions.summary())
         found = AnswerSelector.load(model_file).pairs(questions, **values)
-        rows = csv.writer(open_output(output, stack), lineterminator="\n")
+        # A carriage return alone is not quoted otherwise, and then cannot be read.
+        rows = csv.writer(
+            open_output(output, stack), lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC
+        )
         rows.writerow(["sentence1", "sentence2", "score"])
         rows.writerows(found)
     click.echo(f"{output}: {len(found):,} pairs")

@@ -134,6 +134,7 @@ def score_answers(
         An `AnswerReport`.
 
     Raises:
+        TypeError: If the right answers of a question are a string.
         ValueError: If there is no question, or there are not as many answers, best answers and
             margins.
 
@@ -146,6 +147,11 @@ def score_answers(
         raise ValueError(
             "Expected an answer to each of one question or more. Received: "
             f"{len(found)} answers to {len(right)} questions."
+        )
+    alone = [choices for choices in right if isinstance(choices, str)]
+    if alone:
+        raise TypeError(
+            f"Expected a list of right answers for each question. Received: {alone[0]!r:.100}."
         )
     sizes = [None if values is None else len(values) for values in (best, margins)]
     if sizes not in ([None, None], [len(found)] * 2):

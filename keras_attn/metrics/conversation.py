@@ -183,6 +183,8 @@ def nearest_answers(
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
+    if not any(map(answer_words, train_contexts)):
+        return [train_answers[0]] * len(contexts)
     words: Callable = answer_words
     vectorizer = TfidfVectorizer(analyzer=words)
     table = vectorizer.fit_transform(train_contexts).T.tocsr()

@@ -48,7 +48,9 @@ class RankingReport(NamedTuple):
 def ranks_of(scores: Any, relevant: Sequence[int]) -> np.ndarray:
     """Returns the ranks of the right candidates of a question, from 1.
 
-    Equal scores share the mean of their ranks, so that no order of the candidates helps.
+    Equal scores have the ranks that they get in the mean of all orders, so that no order of the
+    candidates helps: with a candidates above, and g right and w wrong ones of one score, the i-th
+    right one of them has the rank `a + i (g + w + 1) / (g + 1)`.
 
     Args:
         scores: A score for each candidate; the greater is the better.
@@ -73,10 +75,12 @@ def ranks_of(scores: Any, relevant: Sequence[int]) -> np.ndarray:
             "Expected a number for each candidate, and the numbers of right ones. Received: scores "
             f"of shape {scores.shape} and right candidates {relevant.tolist()[:10]}."
         )
-    own = scores[relevant][:, None]
+    own = -np.sort(-scores[relevant])[:, None]
     above = (scores > own).sum(axis=1)
     equal = (scores == own).sum(axis=1)
-    return np.sort(above + (equal + 1) / 2)
+    right = (own == own.T).sum(axis=1)
+    number = np.arange(len(own)) - (own < own.T).sum(axis=1) + 1  # among the right ones
+    return above + number * (equal + 1) / (right + 1)
 
 
 def score_ranking(

@@ -166,8 +166,9 @@ def _of_the_first(used: Tensor, cache: Tensor, attend: Callable[[Any], Tensor]) 
     """Returns `attend(length)` for the least of some lengths that is at least `used`.
 
     The lengths are that of the cache, a half of it, an eighth, a 32nd, ... A compiler of fixed
-    shapes gets a branch for each. In a branch XLA reads the cache where it lies; beside a write it would
-    copy the caches of a single row first. A GPU would wait for the choice, and reads the whole.
+    shapes gets a branch for each. In a branch XLA reads the cache where it lies; beside a write it
+    would copy the caches of a single row first. A GPU would wait for the choice, and reads the
+    whole.
     """
     known, length = known_value(used), static_shape(cache)[2]
     if known is not None and length is not None:

@@ -255,7 +255,8 @@ def checked_questions(examples: Iterable[Any]) -> list[AnsweredQuestion]:
             found.append(example)
             continue
         parts = [] if isinstance(example, str) else list(example)
-        if len(parts) != 3 or not all(isinstance(part, str) for part in parts[:2]):
+        texts = [isinstance(part, str) for part in parts]
+        if texts != [True, True, False]:
             raise TypeError(
                 "Expected tuples of a question, a text and a list of answers. Received: "
                 f"{example!r:.100} as example {i}."

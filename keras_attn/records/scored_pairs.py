@@ -82,7 +82,8 @@ class _Reading(LineReading):
             with contextlib.suppress(ValueError):
                 value = float(score.strip())
         elif isinstance(score, int | float) and not isinstance(score, bool):
-            value = float(score)
+            with contextlib.suppress(OverflowError):
+                value = float(score)
         if score is not None and not math.isfinite(value):
             self.problem(number, "score", f"{score!r:.60} is not a number")
         if len(texts) == 2 and score is not None and len(self.problems) == before:

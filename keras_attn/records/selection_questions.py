@@ -14,6 +14,7 @@ from keras_attn.records.labelled_texts import LabelledText
 from keras_attn.records.parallel import PROBLEMS, LineProblem, describe_problems, many
 from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
 from keras_attn.records.tables import Column
+from keras_attn.text.checks import well_formed
 
 _EXPECTED = (
     "(question, answer), (question, [answers]) or (question, [answers], [candidates]), with no "
@@ -219,7 +220,7 @@ def checked_selection_questions(examples: Iterable[Any]) -> list[SelectionQuesti
                 f"Expected questions with right answers, {_EXPECTED}. Received: "
                 f"{example!r:.100} at position {i}."
             )
-        answers, candidates = (tuple(dict.fromkeys(x)) for x in [*lists, ()][:2])
+        answers, candidates = (tuple(dict.fromkeys(map(well_formed, x))) for x in [*lists, ()][:2])
         missing = [answer for answer in answers if candidates and answer not in candidates]
         if missing:
             raise ValueError(

@@ -18,6 +18,7 @@ from keras_attn.models import ENCODERS, with_heads
 from keras_attn.settings import Choice, Settings, setting
 from keras_attn.tasks.backbones import Backbone, chosen_model, read_backbone, sizes_of
 from keras_attn.tasks.checks import is_count
+from keras_attn.tasks.doubts import doubt_of
 from keras_attn.tasks.fine_tuning import EncoderTraining
 from keras_attn.tasks.task import Task
 from keras_attn.tasks.task_run import TrainingRun
@@ -316,14 +317,9 @@ class EncoderTask(Task):
     def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
         """Says so if the training ended no better than a guess that is the same for all texts."""
         guess = batches.guessing_loss()
-        loss = run.history.get("loss", [0.0])[-1]
-        if guess is None or loss < guess:
+        if guess is None:
             return ""
-        return (
-            f"the training loss of {loss:.3f} is not below {guess:.3f}, that of guessing labels by "
-            "their shares alone: nothing was learned. Try another seed, a smaller learning_rate, "
-            "more warmup_steps, or more epochs"
-        )
+        return doubt_of(run, guess, "guessing labels by their shares alone")
 
     def encoded(self, ids: Tensor, segments: Tensor) -> dict[str, Tensor]:
         """Returns the inputs of the model.

@@ -43,7 +43,7 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
         "config": config,
         **({"quantization": quantization} if quantization else {}),
     }
-    text = json.dumps(header, ensure_ascii=False)
+    text = json.dumps(header)  # ASCII, as a lone surrogate in a name has no UTF-8
     weights = to_bytes(model_tensors(model), keras_attn=__version__)
     with atomic_write(path) as partial, zipfile.ZipFile(partial, "w") as archive:
         archive.writestr(_SETTINGS, text, zipfile.ZIP_DEFLATED)

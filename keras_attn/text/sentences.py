@@ -11,7 +11,7 @@ _LINES = re.compile(r"(?:<br\s*/?>|[\r\n\u2028\u2029])+", re.IGNORECASE)
 _END = re.compile(
     r"""
     (?<![.!?\u2026])(?P<mark>[.!?\u2026]++)[)\]"'\u201c\u201d\u2018\u2019\u00bb]*+
-    (?=\s+[("'\[\u201c\u201e\u2018\u201a\u00ab\u00bf\u00a1]*[^\W_a-z])   # no lower-case letter
+    (?=\s+[("'\[\u201c\u201e\u2018\u201a\u00ab\u00bf\u00a1]*(?P<next>[^\W_a-z]))
     | [\u3002\uff01\uff1f]+[\u300d\u300f\uff09\u201d\u2019]*    # Chinese and Japanese, no space
     """,
     re.VERBOSE,
@@ -52,10 +52,16 @@ def split_sentences(text: str) -> list[str]:
                 line[max(start, match.start() - _LONGEST_WORD) : match.start()]
             ):
                 continue
+            if match["next"] and _is_small_latin(match["next"]):
+                continue
             found.append(line[start : match.end()].strip())
             start = match.end()
         found.append(line[start:].strip())
     return [sentence for sentence in found if sentence]
+
+
+def _is_small_latin(letter: str) -> bool:
+    return letter.islower() and ("\u00df" <= letter <= "\u024f" or "\u1e00" <= letter <= "\u1eff")
 
 
 def _abbreviates(before: str) -> bool:

@@ -47,6 +47,13 @@ def test_no_row_is_padded_beyond_the_longest_that_there_may_be():
         AnswerBatches(prompts, answers, end_id=2, max_length=1)
 
 
+def test_widths_that_are_rounded_once_more_stay_below_the_longest():
+    """There are more than 256 of them."""
+    prompts = [[5] * n for n in range(1, 2049, 4)] + [[5] * 2099]
+    batches = AnswerBatches(prompts, [[6]] * len(prompts), end_id=2, max_length=2100, multiple=4)
+    assert max(batches[i][0].shape[1] for i in range(len(batches))) == 2100
+
+
 def test_what_it_refuses():
     with pytest.raises(ValueError, match="1 of them empty"):
         AnswerBatches([[5], []], [[6], [7]], end_id=2)

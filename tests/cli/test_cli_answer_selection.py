@@ -86,18 +86,19 @@ def test_an_index_without_training(best, tmp_path):
 
 
 def test_pairs_are_what_similarity_reads(best, tmp_path):
-    (tmp_path / "test.csv").write_text('question,answer\n"who, then",nobody knows\n')
+    (tmp_path / "test.csv").write_bytes(b'question,answer\n"who, then",nobody knows\n"a\rb",so\n')
     code, out, err = command(
         "pairs", "--model", best, "--data", tmp_path / "test.csv", "--negatives", 3, "--by",
         "words", "--to", tmp_path / "pairs.csv",
     )  # fmt: skip
     assert code == 0, err
-    assert "4 pairs" in out
+    assert "8 pairs" in out
     with open(tmp_path / "pairs.csv", newline="", encoding="utf-8") as file:
         head, first, *others = csv.reader(file)
     assert (head, first) == (
         ["sentence1", "sentence2", "score"], ["who, then", "nobody knows", "1.0"]
     )  # fmt: skip
-    assert [row[2] for row in others] == ["0.0"] * 3
+    assert [row[2] for row in others] == ["0.0"] * 3 + ["1.0"] + ["0.0"] * 3
+    assert others[3][0] == "a\rb"
     data = SimilarityScorer.Data(train=str(tmp_path / "pairs.csv"), dev=str(tmp_path / "pairs.csv"))
-    assert len(SimilarityScorer.read(data).train) == 4
+    assert len(SimilarityScorer.read(data).train) == 8

@@ -123,6 +123,11 @@ def test_interval():
     assert report.to_dict()["interval"] == report.interval
 
 
+def test_a_right_answer_alone_is_not_read_letter_by_letter():
+    with pytest.raises(TypeError, match=r"a list of right answers for each.*'Oslo'"):
+        score_answers(["Oslo"], ["Oslo"])
+
+
 def test_unequal_numbers():
     with pytest.raises(ValueError, match="2 answers to 1 questions"):
         score_answers(["a", "b"], [["a"]])

@@ -64,6 +64,10 @@ def test_a_dull_answer_is_seen():
     assert dull["distinct_2"] < 0.1 < right["distinct_2"]
 
 
+def test_training_contexts_without_a_word():
+    assert nearest_answers(["hi", "?"], ["", " ."], ["a", "b"]) == ["a", "a"]
+
+
 def test_baselines_by_hand():
     learnt = ["the red car", "the blue car", "the tea"]
     answers = ["one", "two", "three"]

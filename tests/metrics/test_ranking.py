@@ -1,5 +1,7 @@
 """Mean reciprocal rank, average precision and recall."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
@@ -20,6 +22,18 @@ def test_by_hand():
 def test_equal_scores_help_nobody():
     assert ranks_of([1, 1, 1], [0]).tolist() == ranks_of([1, 1, 1], [2]).tolist() == [2.0]
     assert score_ranking([[0] * 9], [[4]], num_bootstrap=0).reciprocal_rank == pytest.approx(1 / 5)
+    both = score_ranking([[0.9, 0.9, 0.1]], [[0, 1]], num_bootstrap=0)
+    assert (both.reciprocal_rank, both.average_precision, both.recall[1]) == (1.0, 1.0, 0.5)
+
+
+def test_equal_scores_have_their_mean_ranks_over_all_orders():
+    scores, relevant = [3, 1, 1, 1, 2, 1, 0], [1, 3, 4, 6]
+    orders = []
+    for order in itertools.permutations(range(len(scores))):
+        if sorted(scores, reverse=True) == [scores[i] for i in order]:
+            orders.append([rank + 1 for rank, i in enumerate(order) if i in relevant])
+    assert len(orders) == 24
+    np.testing.assert_allclose(ranks_of(scores, relevant), np.mean(orders, axis=0))
 
 
 def test_average_precision_is_that_of_scikit_learn():

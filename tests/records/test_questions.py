@@ -107,7 +107,7 @@ def test_examples_are_checked():
     assert checked_questions([("Who?", TEXT, [("Oslo", 20)])])[0].answers[0].start == 28
     with pytest.raises(ValueError, match="'Rome', which is not in its text"):
         checked_questions([("Who?", TEXT, ["Rome"])])
-    for wrong in ("text", ("q", "t"), ("q", 5, [])):
+    for wrong in ("text", ("q", "t"), ("q", 5, []), ("Who?", TEXT, "Oslo")):
         with pytest.raises(TypeError, match="as example 0"):
             checked_questions([wrong])
 

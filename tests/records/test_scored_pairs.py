@@ -43,6 +43,10 @@ def test_bad_lines_are_named(tmp_path):
     null = write(tmp_path / "a.jsonl", '{"sentence1": "a", "sentence2": "b", "score": null}\n')
     with pytest.raises(ValueError, match="not a number"):
         read_scored_pairs(null)
+    huge = '{"sentence1": "a", "sentence2": "b", "score": %s}\n' % ("9" * 401)
+    huge = write(tmp_path / "b.jsonl", huge + huge.replace("9" * 401, "1"))
+    found = read_scored_pairs(huge, on_error="skip")
+    assert [p.kind for p in found.problems] == ["score"] and found[0].score == 1.0
     with pytest.raises(ValueError, match="no such column"):
         read_scored_pairs(path, "first")
     with pytest.raises(FileNotFoundError, match="Expected a file of scored pairs"):

@@ -186,6 +186,9 @@ def test_pairs_for_a_reranker(saved):
     wrong = [x.answer for x in selector.predict("what bird", by="words")]
     wrong.remove("the red bird")
     assert [pair.second for pair in found[-2:]] == wrong[:2]
+    parts = selector.pairs([("who runs", text) for text in EXAMPLES[0][1]], negatives=2, by="words")
+    assert {(p.second, p.score) for p in parts} <= {(p.second, p.score) for p in found}
+    assert len(set(parts)) == len(parts) and [p.score for p in parts].count(1) == 2
     own = [("who", "x", ["x", "y", "z"])]
     assert {(p.second, p.score) for p in selector.pairs(own)} == {("x", 1), ("y", 0), ("z", 0)}
 
@@ -253,6 +256,17 @@ def test_files_and_precisions(saved, tmp_path):
 
 
 @EAGER
+@EAGER
+def test_lone_surrogates_can_be_saved(tmp_path):
+    selector = AnswerSelector(TOKENIZER, ["half \ud800", "a dog"], SIZES, 16)
+    selector.save(tmp_path / "a.task")
+    answers = AnswerSelector.load(tmp_path / "a.task").answers
+    assert answers == selector.answers and answers[1] == "a dog"
+    "".join(answers).encode("utf-8")
+    report = selector.evaluate([("who", "half \ud800")], num_bootstrap=0)
+    assert report.questions == 1
+
+
 def test_an_encoder_of_another_task(saved):
     selector, path = saved
     other = AnswerSelector.from_backbone(path, ["a dog", "a cat"], max_length=16)
@@ -326,6 +340,9 @@ def test_wrong_use(saved):
             AnswerSelector(TOKENIZER, wrong, SIZES, 16)
     with pytest.raises(TypeError, match="Expected a list of answers"):
         AnswerSelector(TOKENIZER, "a dog", SIZES, 16)
+    for use in ({"by": "words"}, {"by": "both"}, {"reranker": "a.task"}):
+        with pytest.raises(ValueError, match="SavedModel searches by vectors, without a reranker"):
+            selector.export("nowhere", **use)
     with pytest.raises(ValueError, match="`pooling` must be one of"):
         make(pooling="max")
     with pytest.raises(TypeError, match="Expected strings"):

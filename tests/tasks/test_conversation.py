@@ -1,5 +1,6 @@
 """Conversation: what is read and learnt, answers, scores, files, backends and SavedModels."""
 
+import json
 from pathlib import Path
 
 import conversation_toys as toys
@@ -155,7 +156,9 @@ def test_samples_follow_seed_and_turns_alone(talkers, eager):
     given = [*HOSTILE[:3], HOSTILE[0], ("Ho.",)]
     together = talker.answer(given, **use)
     assert talker.answer(given[::-1], **use, batch_size=3)[::-1] == together
+    functions = len(talker._search._compiled)
     assert talker.answer(given, **{**use, "seed": 6}) != together
+    assert len(talker._search._compiled) == functions  # nothing is traced for a seed
     assert together[0] == together[3] != together[4]
     rows = np.array([[5, 6, 0], [6, 5, 0], [5, 6, 0], [5, 6, 7]], "int32")
     seeds = np.asarray(talker._search.seeds(rows, 1)).tolist()
@@ -259,6 +262,25 @@ def test_files(talkers, tmp_path, eager):
     report = other.load_backbone(tmp_path / "a.task")
     assert "embedding" in str(report)
     assert other.perplexity(TALKS) == pytest.approx(talker.perplexity(TALKS), rel=1e-4)
+
+
+def test_a_speaker_who_answers_in_few_dialogues(tmp_path):
+    def line(who, number):
+        turns = [("A", f"hi {number}"), (who, "so"), ("A", "yes")]
+        return json.dumps({"turns": [{"speaker": s, "text": t} for s, t in turns]}) + "\n"
+
+    path = tmp_path / "talks.jsonl"
+    path.write_text("".join(line("Bot" if n < 7 else "B", n) for n in range(20)))
+    said = {}
+    for seed in range(6):
+        data = Talker.Data(train=str(path), speaker="Bot", split_seed=seed)
+        try:
+            said[seed] = len(Talker.read(data).dev)
+        except ValueError as error:
+            said[seed] = str(error)
+    assert 1 in said.values()
+    (told,) = {x for x in said.values() if x != 1}
+    assert told.startswith("Expected answers of 'Bot' among the 1 dialogues that are held out to")
 
 
 def test_equal_runs_and_other_data(talkers):

@@ -74,6 +74,18 @@ def test_what_a_run_reads(write):
     assert len(read_labelled_pairs(write("SICK_train.txt", PARTS), split="test")) == 1
 
 
+def test_a_table_of_ones_own_with_the_parts_of_sick(write):
+    rows = ["a\tb\tyes\tTRAIN", "c\td\tno\tTRIAL", "e\tf\tyes\tTEST"]
+    path = write("p.tsv", "\n".join(["premise\thypothesis\tlabel\tSemEval_set", *rows]))
+    examples = training_pairs(EntailmentData(train=path))
+    assert [[p.premise for p in side] for side in (examples.train, examples.dev)] == [["a"], ["c"]]
+    # Of JSON no part is read, so a part of the premises is held out.
+    one = '{"premise": "%s", "hypothesis": "h", "label": "a", "SemEval_set": "TRAIN"}\n'
+    path = write("p.jsonl", "".join(one % premise for premise in "abcd"))
+    examples = training_pairs(EntailmentData(train=path))
+    assert (len(examples.train), len(examples.dev)) == (3, 1)
+
+
 def test_snli(write):
     found = read_labelled_pairs(write("snli.jsonl", lines(SNLI)), split="test")
     assert [pair.label for pair in found] == ["entailment", "contradiction"]

@@ -42,7 +42,7 @@ def test_it_learns(trained):
     assert report.accuracy.value == 1.0
     assert trained.run.best_score == 1.0
     assert trained.predict(("The dog runs.", "a dog runs")).label == "yes"
-    assert [p.label for p in trained.predict([("the dog runs", "a cat runs")])] == ["no"]
+    assert [p.label for p in trained.predict([("the dog runs.", "a cat runs")])] == ["no"]
     noun = trained.explain(("The bird sings.", "A bird sings"))
     assert noun.source_tokens == ["the", "bird", "sings", "."]
     assert noun.target_tokens == ["a", "bird", "sings"]

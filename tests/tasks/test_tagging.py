@@ -476,6 +476,31 @@ def test_labels_of_what_is_exported_are_repaired(random_weights):
     assert raw != found and sum(len(t.entities) for t in tagger.predict([*TEXTS, LONG])) > 5
 
 
+def test_labels_that_only_go_on(unsaved):
+    """Some pretrained taggers know "I-PER" without "B-PER"."""
+    examples = [(["Ada", "codes"], ["B-PER", "O"])]
+    with eagerly():
+        known = Tagger.create(examples, DATA, {**SIZES, "num_layers": 1})
+        tagger = Tagger(known.tokenizer, ["O", "I-PER", "I-LOC"], known.config, known.max_length)
+        tagger.export("nowhere")
+        (functions,) = unsaved
+        words = ["Ada", "Lee", "codes", "in", "Rome", "with", "Ben"] * 3
+        kinds = set()
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            for weight in tagger.model.trainable_weights:
+                weight.assign(rng.normal(scale=0.5, size=weight.shape))
+            tagged = tagger.predict([words])[0]
+            found = functions["words"](words=tf.constant([words]))
+            assert [w.decode() for w in found["labels"][0].numpy()] == tagged.labels
+            places = zip(*(found[n][0].numpy() for n in ("kinds", "first", "behind")), strict=True)
+            assert [(k.decode(), *map(int, at)) for k, *at in places] == [
+                (e.kind, e.first, e.behind) for e in tagged.entities
+            ]
+            kinds |= {e.kind for e in tagged.entities}
+    assert kinds == {"PER", "LOC"}
+
+
 @pytest.mark.slow
 def test_export_of_labels_without_entities(unsaved):
     examples = [(["Ada", "codes"], ["NN", "VB"])]
@@ -489,6 +514,8 @@ def test_export_of_labels_without_entities(unsaved):
 
 def test_wrong_settings(random_weights):
     tagger, _ = random_weights
+    with pytest.raises(ValueError, match="call the signature `words` with words"):
+        tagger.export("nowhere", split=False)
     with pytest.raises(ValueError, match="`tokenizer` must keep texts as they are"):
         Tagger(BytePairTokenizer.train(["a"], 259), ["O", "B-X"])
     with pytest.raises(TypeError, match="`tokenizer` must be a"):

@@ -49,6 +49,15 @@ from keras_attn.text.sentences import ABBREVIATIONS
         ("你好。我很好！你呢？", ["你好。", "我很好！", "你呢？"]),
         ("“真的？”他说。（是。）好", ["“真的？”", "他说。", "（是。）", "好"]),
         ("「はい。」と言った。『そう！』", ["「はい。」", "と言った。", "『そう！』"]),
+        (
+            "Siehe hierzu: vgl. über das Haus. Élan. Ähnlich!",
+            [
+                "Siehe hierzu: vgl. über das Haus.",
+                "Élan.",
+                "Ähnlich!",
+            ],
+        ),
+        ("Да. нет.", ["Да.", "нет."]),  # of Latin letters alone
         # No text.
         ("", []),
         (" \n\t \r\n\u3000", []),

@@ -262,15 +262,18 @@ class AnswerSelectionPredictions(TextVectors):
         own = [x.candidates or self.answers for x in checked]
         given = own if any(x.candidates for x in checked) else None
         found = self._searched([x.question for x in checked], given, use)
+        right_of: dict[str, set[str]] = {}  # of a question, in several examples too
+        for x in checked:
+            right_of.setdefault(x.question, set()).update(x.answers)
         pairs = []
         for x, (texts, scores) in zip(checked, found, strict=True):
             pairs += [ScoredPair(x.question, answer, 1.0) for answer in x.answers]
-            right = set(x.answers)
-            count = use.negatives * len(right)
+            right = right_of[x.question]
+            count = use.negatives * len(x.answers)
             ordered = [texts[i] for i in best(scores, count + len(right))]
             wrong = [text for text in ordered if text not in right][:count]
             pairs += [ScoredPair(x.question, text, 0.0) for text in wrong]
-        return pairs
+        return list(dict.fromkeys(pairs))
 
     # The command and the SavedModel
 
@@ -279,6 +282,15 @@ class AnswerSelectionPredictions(TextVectors):
         """Returns the answers to a question as the command writes them."""
         rows = [{**found._asdict(), "score": round(found.score, 6)} for found in result]
         return json.dumps(rows, ensure_ascii=False)
+
+    def checked_use(self, use: AnswerSelectionUse) -> AnswerSelectionUse:
+        """Returns the settings of an export, which searches by vectors alone."""
+        if use.by != "vectors" or use.reranker:
+            raise ValueError(
+                "A SavedModel searches by vectors, without a reranker. Received: "
+                f"by={use.by!r}, reranker={use.reranker!r}. Leave them out, or search in Python."
+            )
+        return use
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones."""

@@ -36,6 +36,7 @@ from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+from keras_attn.text.checks import well_formed
 from keras_attn.training import InBatchCrossEntropy, num_data_shards
 
 
@@ -121,7 +122,7 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
     def answers(self, answers: Iterable[str]) -> None:
         if isinstance(answers, str):
             raise TypeError(f"Expected a list of answers. Received: the string {answers!r:.80}.")
-        answers = tuple(dict.fromkeys(checked_texts(answers)))
+        answers = tuple(dict.fromkeys(map(well_formed, checked_texts(answers))))
         empty = [i for i, answer in enumerate(answers) if is_blank(answer)]
         if empty or not answers:
             what = f"{answers[empty[0]]!r}, which is empty" if empty else "none"

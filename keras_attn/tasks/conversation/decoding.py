@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -140,11 +141,15 @@ class AnswerSearch:
     ) -> list[list[int]]:
         """Returns the ids of an answer to each row."""
         found: list[list[int]] = [[] for _ in rows]
+        # One function for all seeds.
+        kind = dataclasses.replace(use, seed=0, batch_size=ConversationUse.batch_size)
         for numbers, ids, compiled in self._batches(rows, batch_size):
             run = self._function(
-                (use, compiled), lambda ids, length: self.search(ids, use), compiled
+                (kind, compiled),
+                lambda ids, length, seed: self.search(ids, kind, seed[0]),
+                compiled,
             )
-            best = run(ids, 1)
+            best = run(ids, 1, np.full(len(ids), use.seed, "int32"))
             for r, i in enumerate(numbers):
                 found[i] = best.tokens[r, : best.lengths[r]].tolist()
         return found
@@ -171,8 +176,10 @@ class AnswerSearch:
 
     # Tensors: for any backend, and for the export
 
-    def search(self, ids: Tensor, use: ConversationUse) -> Generation:
+    def search(self, ids: Tensor, use: ConversationUse, seed: Any = None) -> Generation:
         """Finds an answer to each row of ids `(B, S)`; tokens are `(B, max_answer)`.
+
+        A `seed`, an int32 scalar, replaces that of `use`.
 
         With `mutual_information` the R beams are ranked anew, T an answer and S the turns:
 
@@ -190,7 +197,7 @@ class AnswerSearch:
         }  # fmt: skip
         decoder, given = self._prompted(ids)
         if use.search == "sample":
-            seeds = self.seeds(ids, use.seed)
+            seeds = self.seeds(ids, use.seed if seed is None else seed)
             return sample(decoder, *given, seed=seeds, **settings, **use.sampling())
         settings |= {"num_beams": use.beams, "alpha": use.alpha}
         weight = use.mutual_information
@@ -214,7 +221,7 @@ class AnswerSearch:
             return self.layers.decoder, (start, None, *self.layers.encode(ids))
         return self.layers, (ids, ops.not_equal(ids, self.tokenizer.pad_id))
 
-    def seeds(self, ids: Tensor, seed: int) -> Tensor:
+    def seeds(self, ids: Tensor, seed: Any) -> Tensor:
         """Returns a seed for each row, int32 `(B,)`, made of its ids and one integer."""
         places = ops.cumsum(ops.ones_like(ids), axis=1)
         real = ops.cast(ops.not_equal(ids, self.tokenizer.pad_id), "int32")

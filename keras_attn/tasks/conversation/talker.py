@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -155,8 +156,10 @@ class Talker(ConversationPredictions, Task):
             dev, whole = list(chosen), len(train)
             train = without(train, chosen)
             notes += [chosen.summary(), f"{whole - len(train):,} of its dialogues not learnt"]
-        made = [exchanges(d, data.speaker, data.max_turns) if d else [] for d in (train, dev)]
-        return Examples(*made, "\n".join(notes))
+        learnt = exchanges(train, data.speaker, data.max_turns)
+        _check_held_out(dev, data, "to choose the best weights", "--dev-share")
+        chosen_by = exchanges(dev, data.speaker, data.max_turns) if dev else []
+        return Examples(learnt, chosen_by, "\n".join(notes))
 
     def read_test(self, test: ConversationTest, data: ConversationData) -> TestExchanges:
         """Reads the held-out dialogues, or others, and those of the training for the baselines."""
@@ -170,6 +173,8 @@ class Talker(ConversationPredictions, Task):
             if known:
                 where += f" {known:,} of them are among those to learn from."
         most = self.sizes["max_turns"]
+        if not test.data:
+            _check_held_out(held_out, data, "for the test", "--test-share")
         measured = exchanges(held_out, data.speaker, most)
         if test.limit and test.limit < len(measured):
             where += f" {test.limit:,} of {len(measured):,} answers drawn."
@@ -361,6 +366,17 @@ class Talker(ConversationPredictions, Task):
 
 def _read(path: str, data: ConversationData) -> Dialogues:
     return read_dialogues(path, data.format, data.on_error, data.max_characters)
+
+
+def _check_held_out(held: Any, data: ConversationData, purpose: str, share: str) -> None:
+    who = data.speaker
+    pairs = (pair for dialogue in held for pair in itertools.pairwise(dialogue))
+    if held and who and not any(a.speaker != who == b.speaker for a, b in pairs):
+        raise ValueError(
+            f"Expected answers of {who!r} among the {len(held)} dialogues that are held "
+            f"out {purpose}. Received: none. Take another --split-seed, a greater {share}, or a "
+            "file of its own."
+        )
 
 
 def _split(read: Dialogues, data: ConversationData) -> Any:

@@ -14,6 +14,7 @@ from keras_attn.metrics import evaluate_probabilities
 from keras_attn.models import PAIR_CLASSIFIERS
 from keras_attn.settings import Choice
 from keras_attn.tasks.checks import is_count
+from keras_attn.tasks.doubts import doubt_of, loss_of_shares
 from keras_attn.tasks.entailment.data import (
     LabelledPair,
     LabelledPairs,
@@ -31,7 +32,7 @@ from keras_attn.tasks.entailment.settings import (
 )
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples, Task
-from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.text_classification.labels import (
     checked_class_names,
     class_names_of,
@@ -261,6 +262,10 @@ class EntailmentClassifier(EntailmentPredictions, Task):
             "loss": keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             "weighted_metrics": [keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
         }
+
+    def doubt(self, batches: PairBatches, run: TrainingRun) -> str:
+        """Says so if the training ended no better than a guess that is the same for all texts."""
+        return doubt_of(run, loss_of_shares(batches), "guessing labels by their shares alone")
 
     def scored_by(self, training: EntailmentTraining) -> tuple[str, int]:
         """The accuracy, or the macro F1."""

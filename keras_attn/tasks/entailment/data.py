@@ -25,6 +25,7 @@ SPLITS = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
 """What SICK's column `SemEval_set` says."""
 NO_LABEL = "-"
 """The label of a pair on which SNLI's annotators did not agree."""
+_SPLIT_COLUMN = "SemEval_set"
 _REVERSED = {
     "B_entails_A": "ENTAILMENT",
     "B_contradicts_A": "CONTRADICTION",
@@ -141,7 +142,7 @@ def read_labelled_pairs(
         path: The file.
         settings: `format`, the names of the columns, `delimiter` and `on_error`; the defaults if
             None.
-        split: `"train"`, `"dev"` or `"test"`: the part of a file of SICK that has the column
+        split: `"train"`, `"dev"` or `"test"`: the part of a table that has SICK's column
             `SemEval_set`. Other files are read whole. None reads all.
         swap: Whether each pair of SICK is followed by the same texts in the other order, with their
             own label.
@@ -167,9 +168,7 @@ def read_labelled_pairs(
     path = os.path.expanduser(os.fspath(path))
     if not os.path.isfile(path):
         raise FileNotFoundError(f"Expected a file of labelled pairs at {path}. There is none.")
-    with open_lines(path) as lines:
-        first = next(lines, b"")
-    kind = _format(path, first) if settings.format == "auto" else settings.format
+    kind, first, has_splits = _layout(path, settings)
     usual = COLUMNS.get(kind, ("premise", "hypothesis", "label"))
     if kind == "sick" and b"entailment_label" not in first:
         usual = (*usual[:2], "entailment_judgment")  # as the parts of SemEval have it
@@ -180,8 +179,8 @@ def read_labelled_pairs(
         if kind != "sick":
             raise ValueError(f"`reversed_pairs` belong to SICK. Received: {path}, {kind}.")
         columns["swapped"] = "entailment_BA"
-    if kind == "sick" and b"SemEval_set" in first:
-        columns["split"] = "SemEval_set"
+    if has_splits:
+        columns["split"] = _SPLIT_COLUMN
     if settings.delimiter and kind in ("json_lines", "snli"):
         raise ValueError(
             f"`delimiter` is for tables, not for JSON. Received: {settings.delimiter!r}."
@@ -213,6 +212,14 @@ def read_labelled_pairs(
                     reading.add(number, hypothesis, premise, label)
     reading.refuse(len(reading.pairs), "two texts and their label on each line", "labelled pair")
     return LabelledPairs(reading.pairs, path, reading.lines, reading.unlabelled, reading.problems)
+
+
+def _layout(path: str, settings: EntailmentData) -> tuple[str, bytes, bool]:
+    """The format of a file, its first line, and whether a column says which part a pair is of."""
+    with open_lines(path) as lines:
+        first = next(lines, b"")
+    kind = _format(path, first) if settings.format == "auto" else settings.format
+    return kind, first, kind in ("sick", "csv", "tsv") and _SPLIT_COLUMN.encode() in first
 
 
 def _format(path: str, first: bytes) -> str:
@@ -251,9 +258,7 @@ def training_pairs(settings: EntailmentData) -> Examples:
     if settings.dev:
         dev = read_labelled_pairs(settings.dev, settings, "dev")
         return Examples(list(read), list(dev), f"{summary}\n{dev.summary()}")
-    with open_lines(read.where) as lines:
-        has_splits = b"SemEval_set" in next(lines, b"")
-    if has_splits:
+    if _layout(read.where, settings)[2]:
         dev = read_labelled_pairs(settings.train, settings, "dev")
         return Examples(list(read), list(dev), f"{summary}\n{dev.summary()}")
     premises = sorted({pair.premise for pair in read})

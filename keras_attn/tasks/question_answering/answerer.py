@@ -12,6 +12,7 @@ from keras_attn.fields.windows import Windows
 from keras_attn.metrics import AnswerReport, score_answers
 from keras_attn.records import AnsweredQuestion, AnsweredQuestions, read_questions, split_questions
 from keras_attn.records.questions import checked_questions
+from keras_attn.tasks.doubts import doubt_of, rows_of
 from keras_attn.tasks.encoder_task import EncoderTask
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.question_answering.graph import answer_function
@@ -23,6 +24,7 @@ from keras_attn.tasks.question_answering.settings import (
     QuestionAnsweringUse,
 )
 from keras_attn.tasks.task import Examples
+from keras_attn.tasks.task_run import TrainingRun
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import SpanCrossEntropy
 
@@ -288,6 +290,12 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
     def objective(self, training: Any) -> dict[str, Any]:
         """Cross-entropy of the first and the last token of the answer."""
         return {"loss": {"spans": SpanCrossEntropy(name="spans")}}
+
+    def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
+        """Says so if the training ended no better than pointing at any token."""
+        spans, weights = rows_of(batches, "spans")
+        guess = float(weights @ np.log(np.maximum(spans[:, 2], 1)) / len(weights))
+        return doubt_of(run, guess, "pointing at any token of a row")
 
     def describe(self, batches: Any) -> list[str]:
         """Says what is trained, and what was left out."""

@@ -15,6 +15,7 @@ from keras_attn.records import ScoredPair, ScoredPairs, read_scored_pairs, split
 from keras_attn.records.columns import numbered
 from keras_attn.records.scored_pairs import checked_scored_pairs
 from keras_attn.tasks.compiling import compiled_alike
+from keras_attn.tasks.doubts import doubt_of, rows_of
 from keras_attn.tasks.encoder_task import EncoderTask, EncoderTraining
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.similarity.predictions import SimilarityPredictions
@@ -265,8 +266,17 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
         return {"loss": {output: keras.losses.MeanSquaredError()}}
 
     def doubt(self, batches: EncoderBatches | ScoredPairBatches, run: TrainingRun) -> str:
-        """Says nothing: the order of the scores may be right where their values are not."""
-        return ""
+        """Says so if a cross-encoder ended no better than with the mean score for all pairs.
+
+        Of a bi-encoder the order of the scores may be right where their values are not.
+        """
+        if self.kind != "cross":
+            return ""
+        scores, weights = rows_of(batches, "classes")
+        scores = scores[:, 0]
+        off = scores - weights @ scores / weights.sum()
+        guess = float(weights @ off**2 / len(weights))
+        return doubt_of(run, guess, "giving all pairs the mean score")
 
     def trained_form(self, training: EncoderTraining) -> keras.Model:
         """Returns the compiled model of pairs, with the layers of `model`."""

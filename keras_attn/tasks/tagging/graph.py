@@ -36,8 +36,8 @@ def tagging_functions(tagger: Any, tf: Any) -> tuple[dict[str, Callable], list[A
         before = tf.concat([tf.zeros_like(kind[:1]), kind[:-1]], 0) * same_row
         wrong = tf.gather(inside, best) & (before != kind)
         best = tf.where(wrong, tf.gather(repaired, best), best)
-        first = tf.gather(begins, best)
-        goes_on = tf.gather(inside, best)
+        first = tf.gather(begins, best) | wrong  # some models have no "B-PER" beside "I-PER"
+        goes_on = tf.gather(inside, best) & ~wrong
         goes_on = tf.concat([goes_on[1:], tf.zeros_like(goes_on[:1])], 0)
         after = tf.concat([same_row[1:], tf.zeros_like(same_row[:1])], 0) > 0
         last = (kind > 0) & ~(goes_on & after)

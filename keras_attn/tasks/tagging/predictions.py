@@ -120,17 +120,19 @@ class TaggingPredictions:
     ) -> TaggedWords:
         best = table.argmax(axis=-1) if len(words) else np.zeros(0, "int32")
         labels = [self.labels[i] for i in best]
+        number = {label: i for i, label in enumerate(self.labels)}
         entities = []
         if self.bio:
-            labels, _ = repair_bio(labels)
-            for kind, first, behind in entities_of(labels):
+            whole, _ = repair_bio(labels)
+            # Some models have no "B-PER" beside "I-PER".
+            labels = [b if b in number else a for a, b in zip(labels, whole, strict=True)]
+            for kind, first, behind in entities_of(whole):
                 if isinstance(text, str):
                     start, end = starts[first], starts[behind - 1] + len(words[behind - 1])
                     shown = text[start:end]
                 else:
                     start, end, shown = None, None, " ".join(words[first:behind])
                 entities.append(EntityPlace(kind, shown, start, end, first, behind))
-        number = {label: i for i, label in enumerate(self.labels)}
         chosen = [float(table[i, number[label]]) for i, label in enumerate(labels)]
         return TaggedWords(text if isinstance(text, str) else None, words, labels, chosen, entities)
 
@@ -187,6 +189,15 @@ class TaggingPredictions:
         if result.entities:
             found["entities"] = [entity._asdict() for entity in result.entities]
         return json.dumps(found, ensure_ascii=False)
+
+    def checked_use(self, use: TaggingUse) -> TaggingUse:
+        """Returns the settings of an export, which has a signature of its own for given words."""
+        if not use.split:
+            raise ValueError(
+                "A SavedModel cuts texts into words. Received: split=False. Leave it out, and call "
+                "the signature `words` with words."
+            )
+        return use
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones."""

@@ -21,9 +21,10 @@ from keras_attn.records.labelled_texts import Input
 from keras_attn.settings import Choice
 from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
 from keras_attn.tasks.checks import is_count
+from keras_attn.tasks.doubts import doubt_of, loss_of_shares
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples, Task
-from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.text_classification.data import (
     make_tokenizer,
     read_texts,
@@ -383,6 +384,10 @@ class TextClassifier(TextClassificationPredictions, Task):
             metric = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         # Rows that only fill a batch have no weight.
         return {"loss": loss, "weighted_metrics": [metric]}
+
+    def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
+        """Says so if the training ended no better than a guess that is the same for all texts."""
+        return doubt_of(run, loss_of_shares(batches), "guessing labels by their shares alone")
 
     def scored_by(self, training: TextClassificationTraining) -> tuple[str, int]:
         """The accuracy, or the macro F1."""

@@ -1,0 +1,83 @@
+"""Trainings that end no better than a guess that is the same for all examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from keras_attn.tasks.task_run import TrainingRun
+
+
+def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:
+    """Says so if the loss of a training did not fall below that of a guess.
+
+    Args:
+        run: The run, which is at its end.
+        guess: The loss of the guess.
+        guessing: What the guess does.
+
+    Returns:
+        A sentence without its full stop; empty if the loss is less.
+
+    Example:
+
+    >>> from types import SimpleNamespace
+    >>> run = SimpleNamespace(history={"loss": [0.9, 0.7]})
+    >>> doubt_of(run, 0.8, "guessing"), doubt_of(run, 0.6, "guessing").split(":")[0]
+    ('', 'the training loss of 0.700 is not below 0.600, that of guessing')
+    """
+    loss = run.history.get("loss", [0.0])[-1]
+    if loss < guess:
+        return ""
+    return (
+        f"the training loss of {loss:.3f} is not below {guess:.3f}, that of {guessing}: nothing "
+        "was learned. Try another seed, a smaller learning_rate, more warmup_steps, or more epochs"
+    )
+
+
+def loss_of_shares(batches: Any) -> float:
+    """Returns the least cross-entropy of a guess that is the same for all rows, in nats.
+
+        -sum_c share_c log share_c
+
+    times the mean weight of a row. For labels `(B, C)` of 0 and 1 it is the mean of the binary one
+    over the classes.
+
+    Args:
+        batches: Batches `(inputs, labels, weights)` of a classifier. A pass is made over them.
+
+    Example:
+
+    >>> batches = [(None, np.array([0, 1]), np.ones(2)), (None, np.array([2, 3]), np.ones(2))]
+    >>> round(loss_of_shares(batches), 4)  # log 4
+    1.3863
+    """
+    labels, weights = rows_of(batches)
+    if labels.ndim == 1:
+        shares = np.bincount(labels, weights)[:, None]
+    else:
+        of_one = weights @ labels
+        shares = np.stack([of_one, weights.sum() - of_one])
+    shares = shares / max(weights.sum(), 1e-9)
+    logs = np.log(np.where(shares > 0, shares, 1.0))
+    return float(weights.mean() * -(shares * logs).sum(axis=0).mean())
+
+
+def rows_of(batches: Any, name: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the labels of all rows, and the weights of the rows.
+
+    Args:
+        batches: Batches `(inputs, labels, weights)`. A pass is made over them.
+        name: Whose labels, of batches with labels for several outputs.
+
+    Example:
+
+    >>> labels, weights = rows_of([(None, {"a": np.array([3])}, {"a": np.array([0.5])})], "a")
+    >>> labels.tolist(), weights.tolist()
+    ([3], [0.5])
+    """
+    found = [batches[i][1:] for i in range(len(batches))]
+    if name is not None:
+        found = [(labels[name], weights[name]) for labels, weights in found]
+    return tuple(np.concatenate(part) for part in zip(*found, strict=True))

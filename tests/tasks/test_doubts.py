@@ -1,0 +1,83 @@
+"""Trainings that learn nothing are named, with the loss of a guess that was worked out by hand."""
+
+from types import SimpleNamespace
+
+import answering_toys
+import entailment_toys
+import numpy as np
+import pytest
+import similarity_toys
+import text_classification_toys
+from tracing import eagerly
+
+from keras_attn.tasks import QuestionAnswerer
+
+NOTHING = {"epochs": 1, "learning_rate": 1e-9, "verbose": 0}
+SCORES = [
+    (pair, score) for pair, score in zip(similarity_toys.PAIRS, (1, 1, 2, 3, 5, 5), strict=True)
+]
+
+
+def answerer():
+    return QuestionAnswerer.create(
+        answering_toys.questions(4), answering_toys.DATA, answering_toys.SIZES
+    )
+
+
+def classifier(case, **settings):
+    return text_classification_toys.make(case, **settings)
+
+
+# The toys have as many texts of both classes.
+CASES = {
+    "labels": (lambda: classifier("bag"), text_classification_toys.EXAMPLES, np.log(2)),
+    "several labels": (
+        lambda: classifier("several"),
+        [(text, [label]) for text, label in text_classification_toys.EXAMPLES],
+        np.log(2) * 2 / 3,  # all know that the third one never comes
+    ),
+    "entailment": (entailment_toys.make, entailment_toys.EXAMPLES, np.log(2)),
+    # From 1 to 5, of which the model learns 0 to 1.
+    "scores": (lambda: similarity_toys.make("cross"), SCORES, np.var([1, 1, 2, 3, 5, 5]) / 16),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The classes are uneven")
+@pytest.mark.parametrize("case", CASES)
+def test_a_training_that_learns_nothing_is_named(case):
+    make, examples, guess = CASES[case]
+    with eagerly():
+        task = make()
+        run = task.fit(examples, examples[:4], **NOTHING)
+    assert f"is not below {guess:.3f}, that of" in run.note
+    assert "nothing was learned. Try another seed" in run.note
+    good = SimpleNamespace(history={"loss": [9.0, guess * 0.99]})
+    assert task.doubt(task.dataset(examples), good) == ""
+
+
+def test_class_weights_change_the_guess():
+    task = classifier("bag")
+    examples = text_classification_toys.EXAMPLES
+    batches = task.dataset(examples, {"bad": 3.0, "good": 1.0, "naïve": 1.0})
+    note = task.doubt(batches, SimpleNamespace(history={"loss": [9.0]}))
+    guess = -(3 * np.log(3 / 4) + np.log(1 / 4)) / 2
+    assert f"is not below {guess:.3f}, " in note
+
+
+def test_an_answer_is_pointed_at():
+    with eagerly():
+        task = answerer()
+        examples = answering_toys.questions(4)
+        run = task.fit(examples, examples[:1], **NOTHING)
+    batches = task.dataset(examples, shuffle=False, batch_size=1)
+    inputs = [batches[i][0] for i in range(len(batches))]
+    guess = np.mean([np.log(x["padding_mask"][0].sum()) for x in inputs])
+    note = task.doubt(batches, SimpleNamespace(history={"loss": [9.0]}))
+    assert f"is not below {guess:.3f}, that of pointing at any token" in note
+    assert run.note == "" or f"{guess:.3f}" in run.note
+    assert task.doubt(batches, SimpleNamespace(history={"loss": [guess * 0.99]})) == ""
+
+
+def test_a_bi_encoder_is_not_judged_by_its_loss():
+    task = similarity_toys.make("bi")
+    assert task.doubt(task.dataset(SCORES), SimpleNamespace(history={"loss": [9.0]})) == ""
