@@ -113,7 +113,7 @@ def enable_lora(
     ):
         raise ValueError(f"`alpha` must be a number above 0, or None. Received: {alpha!r}.")
     model = _model(model)
-    if _with_lora(model):
+    if with_lora(model):
         raise ValueError(f"{model.name!r} has LoRA already. Call `merge_lora` on it first.")
     projections = _projections(model, feed_forward)
     # Sublayers of a layer that was frozen before it was built are not marked as frozen.
@@ -148,7 +148,17 @@ def _model(model: Any) -> keras.Model:
     return model
 
 
-def _with_lora(model: keras.Model) -> dict[str, keras.layers.Dense]:
+def with_lora(model: keras.Model) -> dict[str, keras.layers.Dense]:
+    """Returns the layers of a model that have LoRA, by their paths.
+
+    Args:
+        model: The model.
+
+    Example:
+
+    >>> with_lora(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
+    {}
+    """
     return {
         path: layer
         for path, layer in sublayers(model)
@@ -233,7 +243,7 @@ def merge_lora(model: Any) -> None:
     True
     """
     model = _model(model)
-    found = _with_lora(model)
+    found = with_lora(model)
     if not found:
         raise ValueError(f"{model.name!r} has no LoRA. Call `enable_lora` on it first.")
     with quick_deletions():
@@ -278,7 +288,7 @@ def save_lora(model: Any, path: str | os.PathLike) -> None:
     >>> load_lora(other, path) == report
     True
     """
-    found = _with_lora(_model(model))
+    found = with_lora(_model(model))
     if not found:
         raise ValueError(f"{_model(model).name!r} has no LoRA. Call `enable_lora` on it first.")
     first = next(iter(found.values()))
@@ -330,7 +340,7 @@ def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
         header = json.loads(archive[_HEADER].tobytes())
         arrays = {name: archive[name] for name in archive.files}
     check_format(path, header, LORA_VERSION)
-    if _with_lora(model):
+    if with_lora(model):
         raise ValueError(f"{model.name!r} has LoRA already. Call `merge_lora` on it first.")
     known = dict(sublayers(model))
     found = {}

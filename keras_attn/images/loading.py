@@ -269,15 +269,22 @@ def _open(raw: bytes, name: str, max_pixels: int) -> Any:
     return image
 
 
+# By the EXIF orientation. `ImageOps.exif_transpose` would also write the other entries anew, and
+# fails at odd ones.
+_TURNS = {
+    2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE", 6: "ROTATE_270",
+    7: "TRANSVERSE", 8: "ROTATE_90",
+}  # fmt: skip
+
+
 def _upright(image: Any) -> Any:
     """The picture turned as its EXIF data say; those that cannot be read say nothing."""
-    from PIL import ImageOps
-
     try:
-        image.getexif()
+        orientation = image.getexif().get(0x0112)
     except Exception:  # as viewers do: the pixels are whole
         return image
-    return ImageOps.exif_transpose(image)
+    name = _TURNS.get(orientation) if isinstance(orientation, int) else None
+    return image if name is None else image.transpose(_pillow().Transpose[name])
 
 
 def _as_rgb(image: Any) -> Any:

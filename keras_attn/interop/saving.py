@@ -108,6 +108,16 @@ def _encoder(
     num_classes = tensors[f"{classifier}/bias"].shape[0] if classifier else None
     labels = _checked_labels(labels, num_classes)
     _check_tokenizer(tokenizer, config, _TOKENIZERS.get(kind, WordPieceTokenizer))
+    if (
+        kind == "roberta"
+        and tokenizer is not None
+        and tokenizer.pad_id != config.first_position - 1
+    ):
+        raise ValueError(
+            "RoBERTa counts positions from the id of its padding: expected a tokenizer whose "
+            f"`pad_id` is {config.first_position - 1}, one below the `first_position` of the "
+            f"model. Received: {tokenizer.pad_id}."
+        )
     weights = list(encoder_weights(config, kind))
     own = [pooler_part(kind, "classes" in heads)] if pooler else []
     for part in (*own, *heads):

@@ -202,7 +202,7 @@ def write_word_vectors(
     """
     path = Path(path).expanduser()
     if format == "auto":
-        format = _SUFFIXES.get(path.suffix.lower(), "glove")
+        format = _SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix, "glove")
     _check_format(format)
     for word in vectors.words:
         if not word or any(c.isspace() for c in word):

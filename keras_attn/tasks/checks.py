@@ -28,6 +28,28 @@ def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
     return checked
 
 
+def check_padding(tokenizer: Any) -> None:
+    """Refuses a tokenizer whose padding is not id 0, which the models take for padding.
+
+    Args:
+        tokenizer: A tokenizer.
+
+    Raises:
+        ValueError: If it has another `pad_id`.
+
+    Example:
+
+    >>> from keras_attn.text import BytePairTokenizer
+    >>> check_padding(BytePairTokenizer.train(["a"], 261))
+    """
+    if tokenizer.pad_id != 0:
+        raise ValueError(
+            "Expected a tokenizer whose padding has the id 0, which this model hides. Received: "
+            f"`pad_id`={tokenizer.pad_id}. Take another tokenizer, or a model that was pretrained "
+            "with this one."
+        )
+
+
 def is_count(value: Any, least: int = 1) -> bool:
     """Returns whether a value is an integer of at least `least`."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least

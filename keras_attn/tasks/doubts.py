@@ -12,6 +12,8 @@ from keras_attn.tasks.task_run import TrainingRun
 def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:
     """Says so if the loss of a training did not fall below that of a guess.
 
+    That of an only epoch proves nothing: it is a mean that begins with random weights.
+
     Args:
         run: The run, which is at its end.
         guess: The loss of the guess.
@@ -27,8 +29,8 @@ def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:
     >>> doubt_of(run, 0.8, "guessing"), doubt_of(run, 0.6, "guessing").split(":")[0]
     ('', 'the training loss of 0.700 is not below 0.600, that of guessing')
     """
-    loss = run.history.get("loss", [0.0])[-1]
-    if loss < guess:
+    *before, loss = run.history.get("loss", [0.0])
+    if not before or loss < guess:
         return ""
     return (
         f"the training loss of {loss:.3f} is not below {guess:.3f}, that of {guessing}: nothing "

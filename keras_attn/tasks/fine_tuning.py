@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import keras
 
 from keras_attn.adapt import enable_lora, merge_lora
+from keras_attn.adapt.lora import with_lora
 from keras_attn.settings import setting, with_defaults
 from keras_attn.tasks.training_settings import TrainingSettings
 
@@ -156,5 +157,30 @@ def merge_chosen_lora(model: keras.Model) -> None:
     """
     chosen = getattr(model, "_chosen", None)
     if chosen is not None and chosen.lora:
-        merge_lora(model)
+        if with_lora(model):  # who was interrupted may have merged it
+            merge_lora(model)
         chosen.lora = False
+
+
+def refuse_adapter(model: keras.Model) -> None:
+    """Refuses a model with LoRA that `choose_weights` did not add.
+
+    The best weights of a run are kept without it: it would be lost.
+
+    Args:
+        model: The model.
+
+    Raises:
+        ValueError: If it has.
+
+    Example:
+
+    >>> refuse_adapter(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
+    """
+    chosen = getattr(model, "_chosen", None)
+    if with_lora(model) and not (chosen is not None and chosen.lora):
+        raise ValueError(
+            "A run in a folder keeps its best weights without LoRA, and this model has LoRA from "
+            "`enable_lora` or `load_lora`. Leave `run_dir` out, merge it with `merge_lora`, or let "
+            "`fit` add it (`lora_rank`)."
+        )

@@ -20,7 +20,12 @@ from keras_attn.tasks.compiling import (
     make_adam,
     make_schedule,
 )
-from keras_attn.tasks.fine_tuning import FineTuning, choose_weights, merge_chosen_lora
+from keras_attn.tasks.fine_tuning import (
+    FineTuning,
+    choose_weights,
+    merge_chosen_lora,
+    refuse_adapter,
+)
 from keras_attn.tasks.run_folder import BEST, tidy_run
 from keras_attn.tasks.task_run import TrainingRun, run_training
 from keras_attn.tasks.training_settings import COMPILED, TrainingSettings
@@ -124,15 +129,16 @@ class Fitted:
             accumulation,
             **self.adam,
         )
+        if "optimizer" in more:
+            optimizer = keras.optimizers.get(more["optimizer"])
         if factors:
             scale_learning_rate(optimizer, factors)
         settings = {
-            "optimizer": optimizer,
             "jit_compile": jit_compile(recurrent=getattr(self.config, "recurrent", False)),
             "steps_per_execution": checked_steps(training.steps_per_execution),
             **self.objective(training),
         }
-        self.model.compile(**{**settings, **more})
+        self.model.compile(**{**settings, **more, "optimizer": optimizer})
 
     def _training(self, settings: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Parts keyword arguments into settings of the training and arguments of Keras."""
@@ -276,6 +282,7 @@ class Fitted:
         if run_dir is not None:
             tidy_run(run_dir, self.sections(), sections)
         if run_dir is not None:
+            refuse_adapter(self.model)
             self.check_run_dir(run_dir)
         examples = list(examples) if isinstance(examples, Iterator) else examples
         dev = list(dev) if isinstance(dev, Iterator) else dev

@@ -8,7 +8,7 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from keras_attn.images import check_images, load_image
 
@@ -70,6 +70,27 @@ def test_first_frame():
     frames = [Image.new("RGB", (3, 2), colour) for colour in ("red", "blue")]
     raw = data(frames[0], "gif", save_all=True, append_images=frames[1:])
     assert set(colours(load_image(raw))) == {(255, 0, 0)}
+
+
+def test_odd_entries_of_exif_do_no_harm():
+    """Pillow fails where it writes them anew."""
+    turned = struct.pack("<HHII", 0x0112, 3, 1, 6)
+    resolution = struct.pack("<HHI4s", 0x011A, 2, 3, b"72")  # a string in place of a number
+    exif = b"Exif\0\0II*\0" + struct.pack("<IH", 8, 2) + turned + resolution + bytes(4)
+    raw = data(Image.new("RGB", (2, 3), "red"), "jpeg", exif=exif)
+    with pytest.raises(TypeError):
+        ImageOps.exif_transpose(Image.open(io.BytesIO(raw)))
+    assert load_image(raw).shape == (2, 3, 3)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_orientation_is_that_of_pillow(orientation):
+    image = Image.fromarray(np.arange(18, dtype="uint8").reshape(2, 3, 3) * 9)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    raw = data(image, exif=exif)
+    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(raw)))
+    np.testing.assert_array_equal(load_image(raw), np.asarray(expected))
 
 
 @pytest.mark.parametrize(

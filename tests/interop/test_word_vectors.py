@@ -106,6 +106,7 @@ def test_parquet(tmp_path, monkeypatch):
     [
         ("v.txt", "auto"), ("v.txt.gz", "auto"), ("v.vec", "word2vec"), ("v.bin", "auto"),
         ("v.npy", "auto"), ("v.npz", "auto"), ("w2v.bin.gz", "word2vec_binary"),
+        ("v.bin.gz", "auto"),
     ],
 )  # fmt: skip
 def test_round_trip_to_the_bit(tmp_path, name, format):

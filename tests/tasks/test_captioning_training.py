@@ -434,6 +434,8 @@ def test_sides_of_a_file(place, tmp_path):
     assert counts(place, train=path, dev=path, dev_split="val") == (5, 3)
     with pytest.raises(ValueError, match=r"'restval' \(2\), 'test' \(8\), 'train' \(5\)"):
         counts(place, train=path, train_split="training")
+    with pytest.raises(ValueError, match=r"name parts of the file: .*Received: 'valid'"):
+        counts(place, train=path, dev_split="valid")
     with pytest.raises(ValueError, match=r"not learnt from\. Received: 3 of 3"):
         counts(place, train=path, train_split="train,val")
     # Without a side for it, a share is taken; the test side is not touched.

@@ -16,7 +16,7 @@ from keras_attn.adapt import enable_lora, merge_lora
 from keras_attn.models import BertConfig, with_heads
 from keras_attn.models.tensors import model_tensors
 from keras_attn.tasks import FineTuning, Tagger, TextGenerator
-from keras_attn.tasks.fine_tuning import choose_weights
+from keras_attn.tasks.fine_tuning import choose_weights, merge_chosen_lora
 from keras_attn.text import CharacterTokenizer
 from keras_attn.training import checkpointing
 
@@ -192,6 +192,40 @@ def test_an_interrupted_run_comes_to_the_same_end(settings, tmp_path, monkeypatc
         expected = weights(whole)
         for name, value in weights(again).items():
             np.testing.assert_array_equal(value, expected[name], err_msg=name)
+
+
+def test_an_adapter_is_not_lost_in_a_folder(tmp_path):
+    """What a run keeps in its file has no LoRA."""
+    tagger = untrained()
+    enable_lora(tagger, 2)
+    with pytest.raises(ValueError, match="Leave `run_dir` out, merge it with `merge_lora`"):
+        tagger.fit(TRAIN, run_dir=tmp_path / "run", **QUICK)
+    assert not (tmp_path / "run" / "best.task").exists()
+
+
+def test_lora_that_was_merged_after_an_interrupt():
+    tagger = untrained()
+    choose_weights(tagger.model, tagger.Training(lora_rank=2))
+    merge_lora(tagger)
+    merge_chosen_lora(tagger.model)
+    choose_weights(tagger.model, tagger.Training())
+    assert not any(getattr(x, "lora_enabled", False) for x in tagger.model._flatten_layers())
+
+
+def test_layer_decay_is_of_any_optimizer():
+    tagger = untrained()
+    before = [np.array(w) for w in tagger.model.trainable_weights]
+    tagger.compile(10, optimizer=keras.optimizers.SGD(0.1), layer_decay=1e-3)
+    tagger.model.optimizer.apply(
+        [keras.ops.ones(w.shape) for w in tagger.model.trainable_weights],
+        tagger.model.trainable_weights,
+    )
+    moved = {
+        w.path: float(np.abs(np.array(w) - old).max())
+        for w, old in zip(tagger.model.trainable_weights, before, strict=True)
+    }
+    assert max(moved.values()) == pytest.approx(0.1, rel=1e-3)  # the head
+    assert max(v for path, v in moved.items() if "embedding" in path) < 1e-4
 
 
 @pytest.mark.slow

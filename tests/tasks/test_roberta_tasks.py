@@ -11,7 +11,7 @@ from answering_toys import PAIRS, questions
 from processes import run_python
 from tagging_toys import TEXTS, sentences
 
-from keras_attn.interop import save_pretrained
+from keras_attn.interop import read_pretrained, save_pretrained
 from keras_attn.models import RobertaConfig
 from keras_attn.tasks import (
     AnswerSelector,
@@ -20,6 +20,7 @@ from keras_attn.tasks import (
     SimilarityScorer,
     Tagger,
     TextClassifier,
+    Translator,
     read_backbone,
 )
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
@@ -226,3 +227,21 @@ def test_a_new_roberta_with_word_pieces():
     tagger = Tagger(tokenizer, ["x", "y"], {"model": "roberta", **sizes}, 16)
     assert tagger.config.first_position == 1 and tagger.field.between == [tokenizer.end_id] * 2
     assert len(tagger.predict("a b c").labels) == 3
+
+
+def test_padding_that_a_model_would_not_hide(folder):
+    tokenizer = read_pretrained(folder).tokenizer
+    assert tokenizer.pad_id == 1
+    for model in ("bag", "rnn", "transformer"):
+        with pytest.raises(ValueError, match="whose padding has the id 0"):
+            TextClassifier(tokenizer, ["a", "b"], {"model": model})
+    with pytest.raises(ValueError, match="whose padding has the id 0"):
+        Translator(tokenizer)
+
+
+def test_a_tokenizer_of_another_padding_is_not_saved(tmp_path):
+    tokenizer = BytePairTokenizer.train(["a b"], 259, normalize=False)
+    config = RobertaConfig(259, dim=8, num_layers=1, num_heads=2, intermediate_dim=8)
+    with pytest.raises(ValueError, match=r"whose `pad_id` is 1, one below .* Received: 0"):
+        save_pretrained(tmp_path / "a", config.build(), config, tokenizer)
+    assert not (tmp_path / "a").exists()

@@ -323,6 +323,11 @@ def training_pictures(settings: CaptioningData) -> TrainingPictures:
         raise ValueError("`dev_image_dir` belongs to `dev` or `dev_names`. Received: it alone.")
     elif side and {part.strip() for part in s.dev_split.split(",")} <= set(sides):
         dev = _read(s.train, kind, s, s.dev_split, s.image_dir)
+    elif side and s.dev_split != CaptioningData.dev_split:
+        raise ValueError(
+            f"Expected `dev_split` to name parts of the file: {', '.join(map(repr, sides))}. "
+            f"Received: {s.dev_split!r}."
+        )
     train = _read(s.train, kind, s, side, s.image_dir, s.train_names)
     images, summary = list(train), train.summary()
     if s.limit is not None and s.limit < len(images):

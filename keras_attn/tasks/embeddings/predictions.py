@@ -46,7 +46,11 @@ class WordTests(NamedTuple):
         """
         test.check()
         analogies = read_analogies(test.analogies) if test.analogies else {}
-        return cls(analogies, {Path(path).name: read_word_pairs(path) for path in test.pairs})
+        names = [Path(path).name for path in test.pairs]
+        if len(set(names)) < len(names):
+            names = list(test.pairs)
+        read = map(read_word_pairs, test.pairs)
+        return cls(analogies, dict(zip(names, read, strict=True)))
 
     def summary(self) -> str:
         """Returns how much there is."""

@@ -20,7 +20,7 @@ from keras_attn.records import LabelledTexts
 from keras_attn.records.labelled_texts import Input
 from keras_attn.settings import Choice
 from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
-from keras_attn.tasks.checks import is_count
+from keras_attn.tasks.checks import check_padding, is_count
 from keras_attn.tasks.doubts import doubt_of, loss_of_shares
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples, Task
@@ -141,6 +141,8 @@ class TextClassifier(TextClassificationPredictions, Task):
         self.reads = "only_pairs" if self.pairs else "lines"
         self.truncation = checked_truncation(truncation, self.pairs)
         self.config = _config(config, tokenizer, len(self.class_names), max_length, self.pairs)
+        if getattr(self.config, "first_position", None) is None:
+            check_padding(tokenizer)
         self.max_length = max_length
         between = getattr(self.config, "ends_between", 1)
         if self.pairs and self.room < 2 + between:

@@ -185,3 +185,8 @@ class TextClassificationTest(Settings):
                 f"Expected a file or a folder of labelled texts. Received: {self.data}, which is "
                 "none."
             )
+        if self.split != type(self).split and not os.path.isdir(os.path.expanduser(self.data)):
+            raise ValueError(
+                f"`split` is of a folder of IMDB or SST-2. Received: {self.split!r} with the file "
+                f"{self.data}, which is read whole. Leave it out."
+            )

@@ -18,6 +18,7 @@ from keras_attn.records import ParallelText, read_pairs
 from keras_attn.settings import Choice, WrongUse
 from keras_attn.tasks.checks import (
     Pairs,
+    check_padding,
     checked_pairs,
 )
 from keras_attn.tasks.compiling import trained_form
@@ -107,6 +108,8 @@ class Translator(TranslationPredictions, Task):
                     f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
                     "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
                 )
+            if value:
+                check_padding(value)
         if config is None or (isinstance(config, Mapping) and "right_padding" not in config):
             config = dict(config or {})
             if config.get(self.kinds.key, self.kinds.default) == "transformer":
