@@ -200,6 +200,7 @@ def test_pairs_that_are_too_long_are_counted(translator):
 def test_dataset_is_what_fit_takes(translator):
     batches = translator.dataset(PAIRS, tokens_per_batch=128)
     assert isinstance(batches, TokenBatches)
+    translator.compile(1)  # it may come from a file
     loss = translator.model.evaluate(batches, verbose=0)
     assert np.isfinite(loss)
 
