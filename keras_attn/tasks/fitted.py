@@ -280,9 +280,8 @@ class Fitted:
         if self._data is not None:
             sections = {"data": self._data, **sections}
         if run_dir is not None:
-            tidy_run(run_dir, self.sections(), sections)
-        if run_dir is not None:
             refuse_adapter(self.model)
+            tidy_run(run_dir, self.sections(), sections)
             self.check_run_dir(run_dir)
         examples = list(examples) if isinstance(examples, Iterator) else examples
         dev = list(dev) if isinstance(dev, Iterator) else dev

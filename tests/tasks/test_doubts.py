@@ -65,16 +65,12 @@ def test_class_weights_change_the_guess():
 
 
 def test_an_answer_is_pointed_at():
-    with eagerly():
-        task = answerer()
-        examples = answering_toys.questions(4)
-        run = task.fit(examples, examples[:1], **NOTHING)
+    task, examples = answerer(), answering_toys.questions(4)
     batches = task.dataset(examples, shuffle=False, batch_size=1)
     inputs = [batches[i][0] for i in range(len(batches))]
     guess = np.mean([np.log(x["padding_mask"][0].sum()) for x in inputs])
     note = task.doubt(batches, SimpleNamespace(history={"loss": [9.0, 9.0]}))
     assert f"is not below {guess:.3f}, that of pointing at any token" in note
-    assert run.note == "" or f"{guess:.3f}" in run.note
     assert task.doubt(batches, SimpleNamespace(history={"loss": [9.0, guess * 0.99]})) == ""
 
 
