@@ -94,7 +94,7 @@ def test_a_token_behind_others(monkeypatch):
     """Single steps at their positions, in caches with more and with less room."""
     from benchmarks.peers import gpt as ours
 
-    case = {**WRITING, "batch": 1, "at": 5, "new": 2}
+    case = {**WRITING, "batch": 1, "at": 5, "new": 2, "turns": 2}
     found = [ours.tokens_at({**case, "room": room}, jit=False).run() for room in (8, 40)]
     assert found[0].shape == (1,) and found[0].tolist() == found[1].tolist()
 
