@@ -338,7 +338,7 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, bytes]]:
         number += 1
         if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
             raise ValueError(f"{path}: line {number:,} is too long for a word and its vector.")
-        yield number, line.rstrip(b"\r\n ")
+        yield number, line.rstrip(b"\r\n \t")
 
 
 def _text(file: IO[bytes], keep: _Keep, kind: str) -> int:
@@ -347,8 +347,12 @@ def _text(file: IO[bytes], keep: _Keep, kind: str) -> int:
     lines = _lines(file, path)
     if kind == "word2vec":
         count, width = _sizes(path, next(lines, (1, b""))[1])
-    number = 0
+    number, tabs = 0, None
     for number, line in lines:
+        if tabs is None:
+            tabs = b"\t" in line
+        if tabs:
+            line = line.replace(b"\t", b" ")
         if number == 1:
             width = _line_width(path, line.removeprefix(b"\xef\xbb\xbf"))
             line = line.removeprefix(b"\xef\xbb\xbf")

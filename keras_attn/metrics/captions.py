@@ -164,12 +164,7 @@ def caption_scores(
     words = iter(tokenize_captions([*candidates.values(), *flat], tokenization))
     found = {name: [" ".join(next(words))] for name in candidates}
     wanted = {name: [" ".join(next(words)) for _ in texts] for name, texts in references.items()}
-    for name, texts in wanted.items():
-        if not all(texts):
-            raise ValueError(
-                "Expected references with words. Received for the picture "
-                f"{name!r}: {references[name]!r}."
-            )
+    _check_words(wanted, references)
     bleu, bleu_of, rouge, rouge_of, cider, cider_of = _score(found, wanted)
     scores = zip(candidates, bleu_of, rouge_of, cider_of, strict=True)
     own = {tuple(words) for words in tokenize_captions(candidates.values(), "plain")}
@@ -244,6 +239,33 @@ def _copied(candidates: Iterable[str], train_captions: Iterable[str]) -> float:
     seen = {tuple(words) for words in tokenize_captions(train_captions, "plain")}
     own = [tuple(words) in seen for words in tokenize_captions(candidates, "plain")]
     return sum(own) / len(own)
+
+
+def check_references(references: Mapping[Any, Sequence[str]]) -> None:
+    """Refuses references of which `caption_scores` would find no words.
+
+    Args:
+        references: Captions of each picture.
+
+    Raises:
+        ValueError: If one has no words; its picture is named.
+
+    Example:
+
+    >>> check_references({"a.png": ["A dog runs!"]})
+    """
+    words = iter(tokenize_captions([t for texts in references.values() for t in texts], "plain"))
+    found = {name: [" ".join(next(words)) for _ in texts] for name, texts in references.items()}
+    _check_words(found, references)
+
+
+def _check_words(found: Mapping[Any, list[str]], references: Mapping[Any, Sequence[str]]) -> None:
+    for name, texts in found.items():
+        if not all(texts):
+            raise ValueError(
+                "Expected references with words. Received for the picture "
+                f"{name!r}: {references[name]!r}."
+            )
 
 
 def _aligned(candidates: Any, references: Any) -> tuple[dict[Any, str], dict[Any, list[str]]]:

@@ -1,5 +1,6 @@
 """What tasks are given, checked before any work is done."""
 
+import dataclasses
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,6 +49,31 @@ def check_padding(tokenizer: Any) -> None:
             f"`pad_id`={tokenizer.pad_id}. Take another tokenizer, or a model that was pretrained "
             "with this one."
         )
+
+
+def check_formats(
+    settings: Any, of_formats: Mapping[tuple[str, ...], tuple[str, ...]], found: set[str], what: str
+) -> None:
+    """Refuses settings of other formats than those of the files.
+
+    Args:
+        settings: The settings `Data`.
+        of_formats: The formats to which settings belong, by the names of these.
+        found: The formats of the files.
+        what: What the files hold.
+
+    Raises:
+        ValueError: If one of these settings is not its default, and no file has its format.
+    """
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    for names, formats in of_formats.items():
+        given = [name for name in names if getattr(settings, name) != defaults[name]]
+        if given and not found & set(formats):
+            raise ValueError(
+                f"{' and '.join(f'`{name}`' for name in given)} belong to format "
+                f"{' or '.join(map(repr, formats))}. Received: {what} of format "
+                f"{' and '.join(map(repr, sorted(found)))}."
+            )
 
 
 def is_count(value: Any, least: int = 1) -> bool:

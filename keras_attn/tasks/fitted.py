@@ -28,7 +28,7 @@ from keras_attn.tasks.fine_tuning import (
 )
 from keras_attn.tasks.run_folder import BEST, tidy_run
 from keras_attn.tasks.task_run import TrainingRun, run_training
-from keras_attn.tasks.training_settings import COMPILED, TrainingSettings
+from keras_attn.tasks.training_settings import COMPILED, OF_OPTIMIZER, TrainingSettings
 from keras_attn.training import compute_on, scale_learning_rate, seed_everything
 
 Log = Callable[[str], Any]
@@ -154,6 +154,13 @@ class Fitted:
                     "make the task with `dtype`, under `keras_attn.training.compute_on`."
                 )
         more = {name: value for name, value in settings.items() if name in _OF_KERAS}
+        twice = [f"{name}={settings[name]!r}" for name in settings if name in OF_OPTIMIZER]
+        if "optimizer" in more and twice:
+            raise ValueError(
+                "Expected an `optimizer`, or settings of the one that the task makes. Received: "
+                f"both, with {', '.join(twice)}. Set up your optimizer as you want it, and give it "
+                "alone."
+            )
         training = self.Training(**{k: v for k, v in settings.items() if k not in more})
         return training, more
 
@@ -187,7 +194,8 @@ class Fitted:
             **settings: Settings `Training`, such as `epochs` and `learning_rate`. A model that you
                 compiled, by `compile` or `.model.compile`, is taken as it is, unless settings of
                 the optimizer are given. Else each call starts anew: the learning rate rises and
-                falls over its epochs. Arguments of `keras.Model.compile` are accepted, too.
+                falls over its epochs. Arguments of `keras.Model.compile` are accepted, too; an
+                `optimizer` of your own has its own learning rate, clipping and averaging.
 
         Returns:
             A `TrainingRun`; its `history` is that of Keras.

@@ -9,9 +9,13 @@ from keras_attn.settings import Settings, setting
 from keras_attn.training.devices import check_devices
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
-COMPILED = (
+OF_OPTIMIZER = (
     "learning_rate", "warmup_steps", "weight_decay", "clip_norm", "ema_momentum",
-    "steps_per_execution", "gradient_accumulation", "label_smoothing", "layer_decay",
+    "gradient_accumulation", "last_learning_rate", "row_steps",
+)  # fmt: skip
+"""The settings of the optimizer that a task makes: an optimizer of the user's own has its own."""
+COMPILED = (
+    *OF_OPTIMIZER, "steps_per_execution", "label_smoothing", "negatives", "layer_decay",
     "frozen_layers", "lora_rank",
 )  # fmt: skip
 """The settings that `Task.compile` reads."""

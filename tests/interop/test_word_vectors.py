@@ -52,6 +52,15 @@ def test_word2vec_text(tmp_path):
     assert word_vector_width(path) == 2
 
 
+@pytest.mark.parametrize("first", ["", "2\t2\n"])
+def test_tabs(tmp_path, first):
+    for lines in ("the\t1\t2\nnew york\t3\t4\t\n", "the\t1 2\nnew york\t3 4\n"):
+        path = write(tmp_path / ("v.vec" if first else "v.txt"), first + lines)
+        found = read_word_vectors(path)
+        assert (found.words, found.vectors.tolist()) == (["the", "new york"], [[1, 2], [3, 4]])
+        assert word_vector_width(path) == 2
+
+
 @pytest.mark.parametrize("newlines", [True, False])
 def test_word2vec_binary(tmp_path, newlines):
     rows = BINARY

@@ -160,6 +160,7 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
         ({"dev": []}, "two development|at least one picture"),
         ({"images": []}, "at least one picture"),
         ({"images": [("a.png", "")]}, "not empty"),
+        ({"dev": [*CAPTIONED[:2], (CAPTIONED[0][0], ["?!"])]}, "references with words.*'\\?!'"),
         ({"dev": CAPTIONED[:1]}, "CIDEr.*two development"),
         ({"images": [("nowhere.png", "a")]}, r"nowhere\.png"),
         ({"encoder": ImageEncoderConfig("patches", image_size=12)}, "divisible"),

@@ -212,6 +212,15 @@ def test_lora_that_was_merged_after_an_interrupt():
     assert not any(getattr(x, "lora_enabled", False) for x in tagger.model._flatten_layers())
 
 
+def test_an_optimizer_has_its_own_settings():
+    tagger = untrained()
+    words = "Expected an `optimizer`, or settings .* both, with learning_rate=0.1, clip_norm=1.0. "
+    with pytest.raises(ValueError, match=words):
+        tagger.compile(10, optimizer="sgd", learning_rate=0.1, clip_norm=1.0)
+    with pytest.raises(ValueError, match=r"both, with ema_momentum=0\.9"):
+        tagger.fit([], optimizer="sgd", ema_momentum=0.9)
+
+
 def test_layer_decay_is_of_any_optimizer():
     tagger = untrained()
     before = [np.array(w) for w in tagger.model.trainable_weights]

@@ -24,7 +24,13 @@ from visual_question_toys import (
 from keras_attn import attention_maps
 from keras_attn.images import load_image
 from keras_attn.tasks import VisualQuestionAnswerer
-from keras_attn.tasks.visual_questions.data import checked_questions, distinct_pictures
+from keras_attn.tasks.visual_questions.data import (
+    checked_questions,
+    distinct_pictures,
+    read_questions,
+    training_questions,
+)
+from keras_attn.tasks.visual_questions.settings import VisualQuestionsData
 from keras_attn.text import BytePairTokenizer, WordTokenizer
 
 HERE = Path(__file__).parent
@@ -241,6 +247,25 @@ def test_wrong_use(made):
         task.predict(ODD[0], top_k=0)
     with pytest.raises(ValueError, match="none of 1, such as 'seven'"):
         task.dataset([(PICTURES[0], "a?", "seven")])
+
+
+def test_settings_of_another_format(tmp_path):
+    table, easy = tmp_path / "a.csv", tmp_path / "easy"
+    table.write_text("photo,question,answer\na.png,A?,yes\n")
+    easy.mkdir()
+    for settings, message in [
+        ({"train": str(easy), "image": "photo"}, "`image` belong to format 'csv'"),
+        ({"train": str(table), "image_name": "{id}.png"}, "'vqa'. Received: questions .*'csv'"),
+        ({"train": str(table), "dev_image_dir": "x"}, "Expected `dev` with `dev_image_dir`"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            training_questions(VisualQuestionsData(**settings))
+    with pytest.raises(ValueError, match="`delimiter` belong to format 'csv'"):
+        read_questions(str(easy), VisualQuestionsData(delimiter=";"))
+    # What one of two formats has is no mistake: it fails at the folder, which has no questions.
+    both = VisualQuestionsData(train=str(easy), dev=str(table), image="photo")
+    with pytest.raises(OSError, match=r"questions\.json"):
+        training_questions(both)
 
 
 @pytest.mark.slow

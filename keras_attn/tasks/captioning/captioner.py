@@ -13,6 +13,7 @@ from keras_attn.batches import CaptionBatches
 from keras_attn.images.image_problems import ImageProblem, describe_image_problems
 from keras_attn.metrics import Perplexity, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
+from keras_attn.metrics.captions import check_references
 from keras_attn.models import CAPTIONERS, ImageEncoder, ImageEncoderConfig, image_captioner
 from keras_attn.tasks.captioning.data import (
     Captioned,
@@ -319,6 +320,8 @@ class Captioner(CaptioningPredictions, PictureTask):
                 f"pictures or more. Received: {len(some)}. Take score='bleu_4' or 'perplexity'."
             )
         batches, found = self._training_batches(some, training, shuffle=False)
+        if training.score != "perplexity":
+            check_references(dict(zip(found.names(), found.captions, strict=True)))
 
         def score(model: keras.Model) -> Scored:
             figures = model.evaluate(without_autotuning(batches), verbose=0, return_dict=True)

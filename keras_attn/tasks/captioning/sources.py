@@ -27,6 +27,7 @@ from keras_attn.images import (
 from keras_attn.records.reading import open_lines
 from keras_attn.records.splitting import draw, together
 from keras_attn.tasks.captioning.settings import CaptioningData, CaptioningTest
+from keras_attn.tasks.checks import check_formats
 
 _WITH_SIDES = ("karpathy", "ucm", "emoji")
 _OF_FORMATS = {
@@ -94,7 +95,7 @@ def read_captioned(
     True
     """
     kind = _kind(path, settings)
-    _check_formats(settings, {kind})
+    check_formats(settings, _OF_FORMATS, {kind}, "captions")
     has_sides = bool(set(_sides(path, kind, settings)) - {""})
     if split is None:
         split = "test" if has_sides else ""
@@ -198,19 +199,6 @@ def _kind(path: str, settings: CaptioningData) -> str:
     return _found_kind(Path(path).expanduser()) if path else "emoji"
 
 
-def _check_formats(settings: CaptioningData, found: set[str]) -> None:
-    """Refuses settings of other formats than those of the files."""
-    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
-    for names, kinds in _OF_FORMATS.items():
-        given = [name for name in names if getattr(settings, name) != defaults[name]]
-        if given and not found & set(kinds):
-            raise ValueError(
-                f"{' and '.join(f'`{name}`' for name in given)} belong to format "
-                f"{' or '.join(map(repr, kinds))}. Received: captions of format "
-                f"{' and '.join(map(repr, sorted(found)))}."
-            )
-
-
 def _found_kind(path: Path) -> str:
     if path.is_dir():
         return "ucm"  # whose reader says what it misses
@@ -308,7 +296,7 @@ def training_pictures(settings: CaptioningData) -> TrainingPictures:
     s = settings
     kind = _kind(s.train, s)
     of_dev = _kind(s.dev, s) if s.dev else kind
-    _check_formats(s, {kind, of_dev})
+    check_formats(s, _OF_FORMATS, {kind, of_dev}, "captions")
     side = s.train_split if kind in _WITH_SIDES else ""
     sides = _sides(s.train, kind, s)
     if set(sides) == {""}:  # the file names none

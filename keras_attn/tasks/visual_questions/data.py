@@ -16,10 +16,15 @@ from keras_attn.images import (
     read_vqa,
 )
 from keras_attn.tasks.captioning.data import Picture, check_picture
+from keras_attn.tasks.checks import check_formats
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.visual_questions.settings import VisualQuestionsData
 
 Asked = PictureQuestion | tuple[Picture, str, str]
+_OF_FORMATS = {
+    ("image", "question", "answer", "kind", "delimiter"): ("csv",),
+    ("image_name",): ("vqa",),
+}
 
 
 def read_questions(
@@ -45,9 +50,21 @@ def read_questions(
         OSError: If something is not there or cannot be read.
         ValueError: For bad lines and columns, and settings of another format.
     """
+    kind = _format(path, bool(annotations), settings)
+    check_formats(settings, _OF_FORMATS, {kind}, "questions")
+    return _read(kind, path, settings, side, annotations, image_dir)
+
+
+def _read(
+    kind: str,
+    path: str,
+    settings: VisualQuestionsData,
+    side: str,
+    annotations: str,
+    image_dir: str,
+) -> PictureQuestions:
     s = settings
     path, annotations, image_dir = map(os.path.expanduser, (path, annotations, image_dir))
-    kind = _format(Path(path), bool(annotations)) if s.format == "auto" else s.format
     if bool(annotations) != (kind == "vqa"):
         raise ValueError(
             "Expected a file of answers (`annotations`) with JSON of VQA's layout, and with no "
@@ -74,7 +91,10 @@ def read_questions(
     )
 
 
-def _format(path: Path, annotated: bool) -> str:
+def _format(given: str, annotated: bool, settings: VisualQuestionsData) -> str:
+    if settings.format != "auto":
+        return settings.format
+    path = Path(given).expanduser()
     if path.is_dir():
         return "easy_vqa"
     if path.name.lower().removesuffix(".gz").endswith(".json"):
@@ -95,13 +115,21 @@ def training_questions(settings: VisualQuestionsData) -> Examples:
 
     Raises:
         OSError: As `read_questions`.
-        ValueError: As `read_questions`, and for too few pictures.
+        ValueError: As `read_questions`, for settings of `dev` without it, and for too few pictures.
     """
     s = settings
-    read = read_questions(s.train, s, "train", s.annotations, s.image_dir)
+    alone = [name for name in ("dev_annotations", "dev_image_dir") if getattr(s, name)]
+    if alone and not s.dev:
+        raise ValueError(
+            f"Expected `dev` with {' and '.join(f'`{name}`' for name in alone)}. Received: none."
+        )
+    kind = _format(s.train, bool(s.annotations), s)
+    of_dev = _format(s.dev, bool(s.dev_annotations), s) if s.dev else kind
+    check_formats(s, _OF_FORMATS, {kind, of_dev}, "questions")
+    read = _read(kind, s.train, s, "train", s.annotations, s.image_dir)
     if s.dev:
         folder = s.dev_image_dir or s.image_dir
-        dev = read_questions(s.dev, s, "test", s.dev_annotations, folder)
+        dev = _read(of_dev, s.dev, s, "test", s.dev_annotations, folder)
         return Examples(list(read), list(dev), f"{read.summary()}\n{dev.summary()}")
     pictures = sorted({example.picture for example in read})
     if len(pictures) < 2:
