@@ -8,7 +8,6 @@ from benchmarks.peers import Job, keras_jobs
 from keras_attn.generation import CompiledFunction, greedy_search
 from keras_attn.models import GptConfig, language_decoder
 from keras_attn.models.tensors import load_tensors
-from keras_attn.training import MaskedCrossEntropy
 
 PARTS = {
     "norm_1": "self_attention_norm",
@@ -56,15 +55,7 @@ def make_model(case: dict) -> keras.Model:
 
 def language_model(case: dict, jit: bool) -> Job:
     """Steps of `fit` on the next tokens; the amount is tokens."""
-    model = make_model(case)
-    model.compile("adam", MaskedCrossEntropy(ignore_id=None), jit_compile=jit)
-    ids, labels = gpt.rows(case)
-    batches = [
-        (ids[i : i + case["batch"]], labels[i : i + case["batch"]])
-        for i in range(0, len(ids), case["batch"])
-    ]
-    held = keras_jobs.Held(batches)
-    return Job(lambda: model.fit(held, shuffle=False, verbose=0), ids.size)
+    return keras_jobs.next_tokens(make_model(case), case, jit)
 
 
 def writing(case: dict, jit: bool) -> Job:

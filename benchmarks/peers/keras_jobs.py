@@ -7,9 +7,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from benchmarks import encoder
+from benchmarks import encoder, gpt
 from benchmarks.peers import Job
-from keras_attn.training import without_autotuning
+from keras_attn.training import MaskedCrossEntropy, without_autotuning
 
 
 def training(
@@ -132,6 +132,18 @@ def masked_words(model: keras.Model, loss: Any, names: dict, case: dict, jit: bo
     amount = case["steps"] * case["batch"] * case["length"]
     held = without_autotuning(Held(batches))  # for all contenders: its waits are not theirs
     return Job(lambda: model.fit(held, shuffle=False, verbose=0), amount)
+
+
+def next_tokens(model: keras.Model, case: dict, jit: bool) -> Job:
+    """Steps of `model.fit` on the next tokens; the amount is tokens."""
+    model.compile("adam", MaskedCrossEntropy(ignore_id=None), jit_compile=jit)
+    ids, labels = gpt.rows(case)
+    batches = [
+        (ids[i : i + case["batch"]], labels[i : i + case["batch"]])
+        for i in range(0, len(ids), case["batch"])
+    ]
+    held = Held(batches)
+    return Job(lambda: model.fit(held, shuffle=False, verbose=0), ids.size)
 
 
 def mean_vectors(x: Any, mask: Any) -> Any:

@@ -4,26 +4,28 @@ What they take is what hardly anybody can be faster than on the same backend, wi
 optimizer.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from benchmarks import translator
+from benchmarks import gpt, translator
 from benchmarks.peers import Job, keras_jobs
 from keras_attn.generation import CompiledFunction
 
+Block = Callable[[Any, Any], Any]
 
-def encoder_stack(case: dict, jit: bool) -> Job:
-    """Steps of the products of encoder blocks."""
-    dim, heads = case["dim"], case["heads"]
+
+def block_of(dim: int, heads: int, intermediate: int, length: int) -> Block:
+    """The products of a block of self-attention and two dense layers, for training."""
 
     def dense(units: int, x: Any) -> Any:
         return keras.layers.Dense(units, use_bias=False)(x)
 
     def split(x: Any) -> Any:
-        return ops.reshape(x, (-1, case["length"], heads, dim // heads))
+        return ops.reshape(x, (-1, length, heads, dim // heads))
 
     def block(x: Any, memory: Any) -> Any:
         x = ops.reshape(x, (-1, dim))  # products of matrices are the fastest everywhere
@@ -31,10 +33,79 @@ def encoder_stack(case: dict, jit: bool) -> Job:
         weights = ops.einsum("btnh,bsnh->bnts", query, key)
         context = ops.einsum("bnts,bsnh->btnh", weights, value)
         x = dense(dim, ops.reshape(context, (-1, dim)))
-        x = dense(dim, dense(case["intermediate"], x))
-        return ops.reshape(x, (-1, case["length"], dim))
+        x = dense(dim, dense(intermediate, x))
+        return ops.reshape(x, (-1, length, dim))
 
-    return keras_jobs.stack(block, case, jit)
+    return block
+
+
+def encoder_stack(case: dict, jit: bool) -> Job:
+    """Steps of the products of encoder blocks."""
+    sizes = (case[name] for name in ("dim", "heads", "intermediate", "length"))
+    return keras_jobs.stack(block_of(*sizes), case, jit)
+
+
+def language_model(case: dict, jit: bool) -> Job:
+    """Steps of `fit` of a GPT's products, with its embedding and its loss; the amount is tokens."""
+    length, dim = case["context"], case["dim"]
+    block = block_of(dim, case["heads"], 4 * dim, length)
+    ids = keras.Input((length,), dtype="int32")
+    x = keras.layers.Embedding(case["vocabulary"], dim)(ids)
+    for _ in range(case["layers"]):
+        x = block(x, None)
+    x = keras.layers.Dense(case["vocabulary"], use_bias=False)(ops.reshape(x, (-1, dim)))
+    logits = ops.reshape(x, (-1, length, case["vocabulary"]))
+    return keras_jobs.next_tokens(keras.Model(ids, logits), case, jit)
+
+
+def kernels(shapes: dict[str, tuple], blocks: int, dim: int) -> list[dict[str, keras.Variable]]:
+    """Random variables of these shapes for each block."""
+    rng = np.random.default_rng(0)
+
+    def variable(shape: tuple) -> keras.Variable:
+        return keras.Variable(rng.normal(0.0, dim**-0.5, shape).astype("float32"))
+
+    return [{name: variable(s) for name, s in shapes.items()} for _ in range(blocks)]
+
+
+def attended(query: Any, key: Any, value: Any) -> Any:
+    """Both products of an attention, clipped."""
+    weights = ops.einsum("bnth,bnsh->bnts", query, key)
+    return ops.clip(ops.einsum("bnts,bnsh->bnth", weights, value), -1.0, 1.0)
+
+
+def writing(case: dict, jit: bool) -> Job:
+    """The products of a GPT's steps, with a cache as long as it is on average; no prompt is read.
+
+    Numbers stay finite as in `decoding`. The amount is new tokens.
+    """
+    rows, heads, dim, wide = case["batch"], case["heads"], case["dim"], 4 * case["dim"]
+    cached = (rows, heads, case["prompt"] + case["new"] // 2, dim // heads)
+    sizes = {"qkv": (dim, 3 * dim), "out": (dim, dim), "hidden": (dim, wide), "end": (wide, dim)}
+    blocks = kernels({**sizes, "keys": cached, "values": cached}, case["layers"], dim)
+    (last,) = kernels({"output": (case["vocabulary"], dim)}, 1, dim)  # the table of the tokens
+
+    def step(x: Any) -> Any:
+        for k in blocks:
+            query = ops.split(ops.matmul(x, k["qkv"]), 3, axis=-1)[0]
+            query = ops.reshape(query, (rows, heads, 1, dim // heads))
+            x = ops.reshape(attended(query, k["keys"], k["values"]), (rows, dim))
+            x = ops.matmul(ops.matmul(ops.matmul(x, k["out"]), k["hidden"]), k["end"])
+        logits = ops.matmul(x, ops.transpose(last["output"]))
+        return x / ops.max(ops.abs(logits), axis=-1, keepdims=True)
+
+    def search(ids, steps):
+        found = ops.while_loop(
+            lambda i, x: i < steps,
+            lambda i, x: (i + 1, step(x)),
+            (ops.convert_to_tensor(0, "int32"), ops.take(last["output"], ids[:, -1], axis=0)),
+        )
+        return found[1]
+
+    every = [v for k in (*blocks, last) for v in k.values()]
+    compiled = CompiledFunction(search, every, jit)
+    ids = gpt.prompts(case)
+    return Job(lambda: compiled(ids, case["new"]), rows * case["new"])
 
 
 def decoding(case: dict, jit: bool) -> Job:
@@ -48,28 +119,15 @@ def decoding(case: dict, jit: bool) -> Job:
     sizes = {"qkv": (dim, 3 * dim), "out": (dim, dim), "hidden": (dim, wide), "end": (wide, dim)}
     read = {"query": (dim, dim), "memory": (dim, 2 * dim), "back": (dim, dim)}
     cached = (case["batch"], heads, case["target"], dim // heads)
-    rng = np.random.default_rng(0)
-
-    def variable(shape: tuple) -> keras.Variable:
-        return keras.Variable(rng.normal(0.0, dim**-0.5, shape).astype("float32"))
-
-    def kernels(shapes: dict) -> dict:
-        return {name: variable(shape) for name, shape in shapes.items()}
-
-    encoder = [kernels(sizes) for _ in range(case["layers"])]
-    decoder = [
-        {**kernels({**sizes, **read}), **kernels({"keys": cached, "values": cached})}
-        for _ in range(case["layers"])
-    ]
-    output = variable((dim, case["vocabulary"]))
+    cached = {"keys": cached, "values": cached}
+    encoder = kernels(sizes, case["layers"], dim)
+    decoder = kernels({**sizes, **read, **cached}, case["layers"], dim)
+    (last,) = kernels({"output": (dim, case["vocabulary"])}, 1, dim)
+    output = last["output"]
 
     def heads_of(x: Any, rows: int) -> Any:
         x = ops.reshape(x, (rows, -1, heads, dim // heads))
         return ops.transpose(x, (0, 2, 1, 3))
-
-    def attended(query: Any, key: Any, value: Any) -> Any:
-        weights = ops.einsum("bnth,bnsh->bnts", query, key)
-        return ops.clip(ops.einsum("bnts,bnsh->bnth", weights, value), -1.0, 1.0)
 
     def forward(x: Any, k: dict) -> Any:
         return ops.matmul(ops.matmul(x, k["hidden"]), k["end"])
@@ -108,7 +166,7 @@ def decoding(case: dict, jit: bool) -> Job:
         )
         return found[1]
 
-    every = [v for k in (*encoder, *decoder) for v in k.values()]
-    compiled = CompiledFunction(search, [*every, output], jit)
+    every = [v for k in (*encoder, *decoder, last) for v in k.values()]
+    compiled = CompiledFunction(search, every, jit)
     ids = translator.sources(case)
     return Job(lambda: compiled(ids, case["target"]), len(ids))

@@ -6,7 +6,7 @@ minimize the same loss.
 """
 
 from benchmarks.suite import Case, Suite
-from benchmarks.suites.families import GPT, TORCH_GPT
+from benchmarks.suites.families import GPT, PRODUCTS, TORCH_GPT
 
 
 def cases(sizes: dict) -> list[Case]:
@@ -24,7 +24,7 @@ def cases(sizes: dict) -> list[Case]:
             f"width {values['dim']}, context {values['context']}"
             + (f", dropout {rate:g}" if rate else ""),
             "language_model",
-            families,
+            families if rate else (*families, PRODUCTS),
             {**values, "dropout": rate},
             "tokens",
         )

@@ -6,7 +6,7 @@ for the whole context, beside a cache with room for `short` tokens.
 """
 
 from benchmarks.suite import Case, Suite
-from benchmarks.suites.families import GPT, HF_GPT, HUB_GPT
+from benchmarks.suites.families import GPT, HF_GPT, HUB_GPT, PRODUCTS
 
 
 def cases(sizes: dict) -> list[Case]:
@@ -15,7 +15,7 @@ def cases(sizes: dict) -> list[Case]:
         Case(
             f"{batch} prompt{'s' if batch > 1 else ''}",
             "writing",
-            (GPT, HUB_GPT, HF_GPT),
+            (GPT, HUB_GPT, HF_GPT, PRODUCTS),
             {"batch": batch},
             "tokens",
         )

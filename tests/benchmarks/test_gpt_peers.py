@@ -99,6 +99,25 @@ def test_a_token_behind_others(monkeypatch):
     assert found[0].shape == (1,) and found[0].tolist() == found[1].tolist()
 
 
+@pytest.mark.parametrize("jit", [False, True])
+def test_the_products_alone_stay_finite(jit):
+    from benchmarks.peers import products
+
+    job = products.writing({**WRITING, "batch": 3}, jit)
+    found = job.run()
+    assert (found.shape, job.amount) == ((3, CASE["dim"]), 3 * CASE["new"])
+    assert np.isfinite(found).all() and (np.abs(found).max(axis=1) > 1e-6).all()
+
+
+@pytest.mark.slow
+def test_the_products_of_training():
+    from benchmarks.peers import products
+
+    job = products.language_model(CASE, jit=False)
+    history = job.run().history
+    assert np.isfinite(history["loss"]).all() and job.amount == 6 * CASE["context"]
+
+
 def test_what_a_token_costs():
     suite = SUITES["writing"]
     rows = [
