@@ -181,8 +181,15 @@ def _projections(model: keras.Model, feed_forward: bool) -> set[int]:
 def _turn_on(
     model: keras.Model, found: dict[str, keras.layers.Dense], rank: int, alpha: float | None
 ) -> LoraReport:
+    for path, layer in found.items():
+        if layer.quantization_mode == "float8":
+            raise ValueError(
+                f"Layers in float8 cannot have LoRA in Keras. Received: {model.name!r}, whose "
+                f"{path!r} is in float8. Take int8 or int4, or train it with LoRA first."
+            )
     chosen = {id(layer) for layer in found.values()}
-    for layer in model._flatten_layers():
+    every = {id(layer): layer for layer in model._flatten_layers()}.values()
+    for layer in every:
         own = [v for v in layer._trainable_variables if v.trainable]
         # Batch normalization would keep updating its statistics.
         whole = (
@@ -192,7 +199,7 @@ def _turn_on(
             and bool(layer.non_trainable_weights)
         )
         # For `merge_lora` to undo. Names, because Keras would track variables a second time.
-        layer._lora_froze = (whole, tuple(v.path for v in own))
+        layer._lora_froze = (whole, tuple(v.path for v in own), len(every))
         if whole:
             layer.trainable = False
         for variable in own:
@@ -231,7 +238,8 @@ def merge_lora(model: Any) -> None:
         model: A Keras model with LoRA, or a task with one. It is changed in place.
 
     Raises:
-        ValueError: If the model has no LoRA.
+        ValueError: If the model has no LoRA, or is a part of the one to which `enable_lora` gave
+            it: the rest would stay frozen.
 
     Example:
 
@@ -246,6 +254,7 @@ def merge_lora(model: Any) -> None:
     found = with_lora(model)
     if not found:
         raise ValueError(f"{model.name!r} has no LoRA. Call `enable_lora` on it first.")
+    _refuse_part(model)
     with quick_deletions():
         for layer in found.values():
             merged: dict[str, Any] = {}
@@ -256,14 +265,30 @@ def merge_lora(model: Any) -> None:
             layer.lora_enabled = False
             layer.lora_rank = layer.lora_alpha = None
             layer.load_own_variables(merged)
+    chosen = {id(layer) for layer in found.values()}
     for layer in model._flatten_layers():
-        whole, names = getattr(layer, "_lora_froze", (False, ()))
-        if whole:
-            layer.trainable = True
-        for variable in layer._trainable_variables:
-            variable.trainable = variable.path in names
-        layer._lora_froze = (False, ())
+        record = getattr(layer, "_lora_froze", None)
+        if record is not None:
+            whole, names, _ = record
+            if whole:
+                layer.trainable = True
+            for variable in layer._trainable_variables:
+                variable.trainable = variable.path in names
+            layer._lora_froze = None
+        elif id(layer) in chosen and layer.quantization_mode is None:  # by Keras' own method
+            layer._kernel.trainable = True
     _changed(model)
+
+
+def _refuse_part(model: keras.Model) -> None:
+    layers = {id(layer): layer for layer in model._flatten_layers()}.values()
+    records = [r for r in (getattr(x, "_lora_froze", None) for x in layers) if r is not None]
+    if records and len(records) < records[0][2]:
+        raise ValueError(
+            f"Expected the model to which `enable_lora` gave LoRA, with {records[0][2]} layers. "
+            f"Received: {model.name!r}, which has {len(records)} of them. The rest would stay "
+            "frozen: merge the whole."
+        )
 
 
 def save_lora(model: Any, path: str | os.PathLike) -> None:

@@ -8,6 +8,7 @@ import keras
 from keras_attn.layers.quantization import quantized_sublayers, quick_deletions, sublayers
 
 MODES = ("int8", "int4", "float8")
+_OF_FLOAT8 = (keras.layers.Dense, keras.layers.EinsumDense)
 
 
 def quantize(
@@ -20,12 +21,13 @@ def quantize(
 
     Args:
         whole: The model.
-        mode: `"int8"`, `"int4"` or `"float8"`.
+        mode: `"int8"`, `"int4"` or `"float8"`, which leaves embeddings as they are.
         filters: Called with a layer that could be quantized: whether it is to be; all if None.
         others: Further models that hold some of its layers.
 
     Raises:
-        ValueError: If the mode is unknown, or nothing is left to quantize.
+        ValueError: If the mode is unknown, nothing is left to quantize, or layers have LoRA, which
+            float8 cannot have.
 
     Example:
 
@@ -36,6 +38,12 @@ def quantize(
     """
     if mode not in MODES:
         raise ValueError(f"`mode` must be one of {list(MODES)}. Received: {mode!r}.")
+    float8 = mode == "float8"
+    if float8 and any(getattr(layer, "lora_enabled", False) for _, layer in sublayers(whole)):
+        raise ValueError(
+            f"Layers with LoRA cannot be in float8 in Keras. Received: {whole.name!r}, with LoRA. "
+            "Call `merge_lora` on it first, or take int8 or int4."
+        )
     done = set(quantized_sublayers(whole))
     chosen = {
         id(layer)
@@ -43,6 +51,7 @@ def quantize(
         if path not in done
         and type(layer).quantize is not keras.layers.Layer.quantize
         and not isinstance(layer, keras.Model)
+        and (not float8 or isinstance(layer, _OF_FLOAT8))
         and (filters is None or filters(layer))
     }
     if not chosen:

@@ -235,11 +235,20 @@ def encoder_gradient_function(
         )
     embedded = layers["embedding"].output
     embed = keras.Model(model.input, embedded, name="embed")
-    rest = keras.Model([embedded, model.input["padding_mask"]], model.output, name="rest")
+    others = {n: x for n, x in model.input.items() if n not in ("token_ids", "segment_ids")}
+    outputs, tied = {}, set()
+    for name, output in model.output.items():
+        operation, node, _ = output._keras_history
+        if operation is layers["embedding"]:  # again, where Keras cannot cut a graph
+            output = operation._inbound_nodes[node].input_tensors[0]
+            tied.add(name)
+        outputs[name] = output
+    rest = keras.Model([embedded, others], outputs, name="rest")
 
     def run(inputs: dict[str, Tensor], index: Tensor = None) -> tuple[dict[str, Tensor], Tensor]:
         def decide(embedded: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-            found = rest([*embedded, inputs["padding_mask"]], training=False)
+            found = rest([*embedded, {name: inputs[name] for name in others}], training=False)
+            found |= {name: layers["embedding"](found[name], reverse=True) for name in tied}
             logits = {name: ops.cast(x, "float32") for name, x in found.items()}
             return ops.sum(pick(logits, index)), logits
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -67,7 +68,7 @@ class ContextualView:
         That is the accuracy of a nearest-neighbour classifier which leaves one sentence out.
 
         Raises:
-            ValueError: If the senses are not known.
+            ValueError: If the senses are not known, or too few to compare.
         """
         same = self._same()
         cosines = self.cosines
@@ -80,7 +81,7 @@ class ContextualView:
         """Mean cosine within a sense less that between senses, in each layer, `(L + 1,)`.
 
         Raises:
-            ValueError: If the senses are not known.
+            ValueError: If the senses are not known, or too few to compare.
         """
         same = self._same()
         others = ~np.eye(len(same), dtype=bool)
@@ -92,7 +93,7 @@ class ContextualView:
         """The layer in which the senses part best: by accuracy, then by margin.
 
         Raises:
-            ValueError: If the senses are not known.
+            ValueError: If the senses are not known, or too few to compare.
         """
         order = np.lexsort((self.margins, self.accuracies))
         return int(order[-1])
@@ -120,7 +121,7 @@ class ContextualView:
         Returns:
             The page as a string of HTML, to be written as UTF-8.
         """
-        known = self.senses is not None
+        known = self.senses is not None and self._compared()
         return contextual_page(
             self.word,
             self.sentences,
@@ -139,8 +140,18 @@ class ContextualView:
                 "Expected sentences with known senses: a dict of lists of sentences. Received: a "
                 "plain list."
             )
+        if not self._compared():
+            raise ValueError(
+                "Expected two senses or more, one of them in two sentences or more. Received: "
+                f"{dict(Counter(self.senses))}."
+            )
         senses = np.asarray(self.senses)
         return senses[:, None] == senses[None, :]
+
+    def _compared(self) -> bool:
+        """Whether there are neighbours of the same sense and of another."""
+        counts = Counter(self.senses).values()
+        return len(counts) > 1 and max(counts) > 1
 
     def __repr__(self) -> str:
         layers = len(self.vectors) - 1
@@ -295,4 +306,10 @@ def _neighbours(
     table = np.asarray(ops.convert_to_numpy(layer.embeddings), "float32")
     words = field.tokenizer.vocabulary
     space, ids = WordSpace(words, table[: len(words)]), field.tokenizer.encode(word)
-    return space.near(table[ids].mean(axis=0), top_k, ids)
+    names = ("pad_id", "unknown_id", "start_id", "end_id", "mask_id")
+    special = {getattr(field.tokenizer, name, None) for name in names} - {None}
+    if not ids or getattr(field.tokenizer, "unknown_id", None) in ids:
+        raise ValueError(
+            f"Expected a word that the tokenizer of the encoder knows. Received: {word!r}."
+        )
+    return space.near(table[ids].mean(axis=0), top_k, {*ids, *special})

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.generation.decoders import integer
 from keras_attn.metrics import Estimate
 
 Predict = Callable[[list[list[int]]], Any]
@@ -189,8 +190,7 @@ def deletion_curve(
     rows = [np.asarray(row, "int64").reshape(-1) for row in ids]
     fractions = _checked_fractions(fractions)
     orders = _orders(rows, weights, keep)
-    if isinstance(num_random, bool) or not isinstance(num_random, int) or num_random < 1:
-        raise ValueError(f"Expected `num_random` of 1 or more. Received: {num_random!r}.")
+    num_random = integer("num_random", num_random, 1)
     whole = _predicted(predict, rows)
     classes = whole.argmax(axis=1)
 

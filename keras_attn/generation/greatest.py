@@ -71,22 +71,45 @@ def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     size = x.shape[-1]
     width = _block_width(size, k)
     if width is None:
-        values, index = ops.top_k(x, k)
-        return values, ops.cast(index, "int32")
+        return ordered_top_k(x, k)
     shape = ops.shape(x)[:-1]
     rows = ops.reshape(x, (-1, size))
     if size % width:
         rows = ops.pad(rows, [[0, 0], [0, -size % width]], constant_values=-float("inf"))
     count = rows.shape[1] // width
     blocks = ops.reshape(rows, (-1, count, width))
-    _, chosen = ops.top_k(ops.max(blocks, axis=-1), k)
-    chosen = ops.sort(ops.cast(chosen, "int32"), axis=-1)  # in order, for equal entries
+    _, chosen = ordered_top_k(ops.max(blocks, axis=-1), k)
+    chosen = ops.sort(chosen, axis=-1)  # in order, for equal entries
     first = ops.expand_dims(ops.cumsum(ops.ones_like(chosen[:, 0])) - 1, 1) * count
     kept = ops.take(ops.reshape(blocks, (-1, width)), first + chosen, axis=0)  # (rows, k, width)
-    values, index = ops.top_k(ops.reshape(kept, (-1, k * width)), k)
-    index = ops.cast(index, "int32")
+    values, index = ordered_top_k(ops.reshape(kept, (-1, k * width)), k)
     index = ops.take_along_axis(chosen, index // width, axis=1) * width + index % width
     return ops.reshape(values, (*shape, k)), ops.reshape(index, (*shape, k))
+
+
+def ordered_top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """`ops.top_k` with int32 indices, and equal entries in their order on PyTorch too.
+
+    Args:
+        x: Numbers `(..., V)`.
+        k: Number of entries, 1 to V.
+
+    Returns:
+        Values and int32 indices, `(..., k)`.
+
+    Example:
+
+    >>> [int(i) for i in ordered_top_k(ops.zeros(30), 3)[1]]
+    [0, 1, 2]
+    """
+    if keras.backend.backend() == "torch":
+        import torch
+
+        values, index = torch.sort(ops.convert_to_tensor(x), dim=-1, descending=True, stable=True)
+        values, index = values[..., :k], index[..., :k]
+    else:
+        values, index = ops.top_k(x, k)
+    return values, ops.cast(index, "int32")
 
 
 def _block_width(size: int, k: int) -> int | None:

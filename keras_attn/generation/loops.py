@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_attn.generation.decoders import Decoder, check_room, integer, laid_out
 from keras_attn.ops.masks import token_mask
+from keras_attn.ops.padding import known_value
 
 Tensor = Any
 
@@ -47,11 +48,33 @@ def checked_lengths(max_length: Any, min_length: int) -> tuple[Any, int]:
     return max_length, min_length
 
 
-def row_limits(max_lengths: Tensor | None, max_length: Any, lengths: Tensor) -> Tensor:
-    """Returns the maximum number of new tokens of each row, int32 `(B,)`."""
+def row_limits(
+    decoder: Decoder, max_lengths: Tensor | None, max_length: Any, lengths: Tensor
+) -> Tensor:
+    """Returns the maximum number of new tokens of each row, int32 `(B,)`.
+
+    Rows for which a decoder has not so many positions are refused. In a graph, where the lengths of
+    prompts are not known, they are cut.
+    """
     every = ops.zeros_like(lengths) + max_length
-    if max_lengths is None:
-        return every
+    limits = every if max_lengths is None else _asked_limits(max_lengths, every)
+    longest = getattr(decoder, "longest", None)
+    if longest is None:
+        return limits
+    known = known_value(lengths + limits)
+    if known is not None:
+        check_room(decoder, int(known.max(initial=0)) - 1)
+    # The last new token is returned, but never read.
+    return ops.minimum(limits, ops.maximum(longest + 1 - lengths, 1))
+
+
+def within_room(decoder: Decoder, positions: Tensor) -> Tensor:
+    """Returns positions of the next tokens, those of rows that have ended within a table."""
+    longest = getattr(decoder, "longest", None)
+    return positions if longest is None else ops.minimum(positions, longest - 1)
+
+
+def _asked_limits(max_lengths: Tensor, every: Tensor) -> Tensor:
     max_lengths = ops.convert_to_tensor(max_lengths)
     if len(max_lengths.shape) != 1 or "int" not in ops.dtype(max_lengths):
         raise ValueError(
@@ -190,7 +213,7 @@ def decode_rows(
         return token, found, history
 
     def body(step, token, found, history, state):
-        logits, state = decoder.step(token, lengths + step, state)
+        logits, state = decoder.step(token, within_room(decoder, lengths + step), state)
         return (step + 1, *extend(step + 1, logits, found, history), state)
 
     def going(step, token, found, history, state):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from keras import ops
 
 from keras_attn.generation.decoders import integer
@@ -64,6 +65,11 @@ def row_seeds(seed: Any, rows: Tensor) -> Tensor:
     True
     """
     if (hasattr(seed, "shape") and len(seed.shape) > 0) or isinstance(seed, list | tuple):
+        known = [] if ops.is_tensor(seed) else np.asarray(seed).ravel().tolist()
+        if any(isinstance(x, int) and not -(2**31) <= x < 2**31 for x in known):
+            raise ValueError(
+                f"`seed` must have integers from -2^31 to 2^31 - 1. Received: {known!r:.80}."
+            )
         seeds = ops.convert_to_tensor(seed)
         if len(seeds.shape) != 1 or "int" not in ops.dtype(seeds):
             raise ValueError(

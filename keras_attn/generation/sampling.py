@@ -23,6 +23,8 @@ from keras_attn.ops.masks import token_mask
 
 Tensor = Any
 
+LEAST_TEMPERATURE = 1e-30
+
 
 def check_sampling(
     temperature: Any = 1.0,
@@ -35,7 +37,7 @@ def check_sampling(
     """Raises a ValueError if a setting of `sample` is out of range.
 
     Args:
-        temperature: Above 0.
+        temperature: At least 1e-30: float32 divides by it.
         top_k: Integer of at least 1, or None.
         top_p: Above 0 and at most 1, or None.
         min_p: At least 0 and below 1, or None.
@@ -47,18 +49,18 @@ def check_sampling(
     >>> check_sampling(temperature=0)
     Traceback (most recent call last):
         ...
-    ValueError: `temperature` must be a finite number above 0. Received: 0. For the most probable \
-token use `greedy_search`, or `top_k=1`.
+    ValueError: `temperature` must be a finite number of at least 1e-30. Received: 0. For the most \
+probable token use `greedy_search`.
     """
 
     def is_number(value):
         is_real = isinstance(value, int | float) and not isinstance(value, bool)
         return is_real and math.isfinite(value)
 
-    if not is_number(temperature) or not temperature > 0:
+    if not is_number(temperature) or not temperature >= LEAST_TEMPERATURE:
         raise ValueError(
-            f"`temperature` must be a finite number above 0. Received: {temperature!r}. For the "
-            "most probable token use `greedy_search`, or `top_k=1`."
+            f"`temperature` must be a finite number of at least {LEAST_TEMPERATURE:g}. Received: "
+            f"{temperature!r}. For the most probable token use `greedy_search`."
         )
     if not is_number(repetition_penalty) or not repetition_penalty > 0:
         raise ValueError(
@@ -296,7 +298,7 @@ def sample(
         decoder, prompt, prompt_mask, memory, memory_mask, max_length
     )
     allowed = token_rules(logits.shape[-1], end_id, pad_id, min_length, suppressed_ids)
-    limits = row_limits(max_lengths, max_length, lengths)
+    limits = row_limits(decoder, max_lengths, max_length, lengths)
     seeds = row_seeds(seed, ops.cumsum(ops.ones_like(lengths)) - 1)
     prompt = ops.convert_to_tensor(prompt)
     past = History(

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.generation.decoders import Decoder, integer, reorder, repeat
-from keras_attn.generation.greatest import greatest, greatest_k
+from keras_attn.generation.greatest import greatest, greatest_k, ordered_top_k
 from keras_attn.generation.loops import (
     IMPOSSIBLE,
     Generation,
@@ -17,6 +17,7 @@ from keras_attn.generation.loops import (
     prefilled,
     row_limits,
     token_rules,
+    within_room,
 )
 
 Tensor = Any
@@ -100,7 +101,7 @@ def greedy_search(
         best, token = greatest(allowed(logits, step))
         return token, best - log_total(logits)[:, 0], history
 
-    limits = row_limits(max_lengths, max_length, lengths)
+    limits = row_limits(decoder, max_lengths, max_length, lengths)
     return decode_rows(decoder, logits, state, lengths, limits, max_length, end_id, pad_id, choose)
 
 
@@ -180,7 +181,7 @@ def beam_search(
     V = logits.shape[-1]
     most = min(K, V)  # next tokens of one beam that can be among the K best
     allowed = token_rules(V, end_id, pad_id, min_length, suppressed_ids)
-    limits = ops.expand_dims(row_limits(max_lengths, max_length, lengths), 1)
+    limits = ops.expand_dims(row_limits(decoder, max_lengths, max_length, lengths), 1)
     slots = ops.reshape(ops.arange(max_length, dtype="int32"), (1, 1, -1))
     rows = ops.cumsum(ops.ones_like(lengths)) - 1
     first_of_row = ops.expand_dims(rows * K, 1)
@@ -221,8 +222,7 @@ def beam_search(
         total = ops.expand_dims(beams.scores, -1) + logp
         beams = beams._replace(lengths=beams.lengths + ops.cast(open_, "int32"))
         ranked = total / ops.expand_dims(length_penalty(beams.lengths, alpha), -1)
-        _, index = ops.top_k(ops.reshape(ranked, (-1, K * most)), K)
-        index = ops.cast(index, "int32")
+        _, index = ordered_top_k(ops.reshape(ranked, (-1, K * most)), K)
         parent = index // most
         token = ops.take_along_axis(ops.reshape(tokens, (-1, K * most)), index, axis=1)
         was_open = ops.take_along_axis(open_, parent, axis=1)
@@ -242,7 +242,7 @@ def beam_search(
         beams = beams._replace(scores=ops.where(which, ranked, IMPOSSIBLE))
         joined = [ops.concatenate(pair, axis=1) for pair in zip(best, beams, strict=True)]
         joined = Generation(*joined)
-        return take(joined, ops.cast(ops.top_k(joined.scores, R)[1], "int32"))
+        return take(joined, ordered_top_k(joined.scores, R)[1])
 
     def done(step, beams, best):
         """Whether no open beam of a row can overtake the last of the remembered sequences."""
@@ -262,7 +262,8 @@ def beam_search(
         return token, beams, best, done(step, beams, best), parent
 
     def body(step, token, beams, best, stopped, state):
-        logits, state = decoder.step(ops.reshape(token, (-1,)), beam_lengths + step, state)
+        positions = within_room(decoder, beam_lengths + step)
+        logits, state = decoder.step(ops.reshape(token, (-1,)), positions, state)
         logp, tokens = (ops.reshape(t, (-1, K, most)) for t in following(step + 1, logits))
         *chosen, parent = choose(step + 1, logp, tokens, beams, best)
         state = reorder(decoder, state, ops.reshape(first_of_row + parent, (-1,)))

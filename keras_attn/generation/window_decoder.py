@@ -29,7 +29,8 @@ class WindowDecoder:
         start_id: Id of the token that begins each prompt, and each window.
 
     Raises:
-        ValueError: If `sequence_length` is not an integer of at least 2.
+        ValueError: If `sequence_length` is not an integer of at least 2, or greater than the
+            decoder's table of positions.
 
     Example:
 
@@ -43,6 +44,12 @@ class WindowDecoder:
     def __init__(self, decoder: Decoder, sequence_length: int, start_id: int):
         self.decoder = decoder
         self.sequence_length = integer("sequence_length", sequence_length, 2)
+        longest = getattr(decoder, "longest", None)
+        if longest is not None and self.sequence_length > longest:
+            raise ValueError(
+                f"The decoder has learned positions for {longest} tokens. Received: a window of "
+                f"sequence_length={sequence_length}."
+            )
         self.start_id = start_id
         self._steps = self.sequence_length // 4
         self.longest_prompt = self.sequence_length - self._steps

@@ -35,7 +35,7 @@ _CALL_HINTS = {
     "encoder_padding_mask": "`memory_mask` is the padding mask of `memory`",
     "decoder_attention_mask": "`attention_mask` restricts self-attention",
     "encoder_attention_mask": "`cross_attention_mask` restricts cross-attention",
-    "key_padding_mask": "`value_mask` or `mask` hides padding; True is a token",
+    "key_padding_mask": "`{key_mask}` hides padding; True is a token",
     "self_attention_cache": "`prefill` and `step` decode with a cache",
     "memory_key_padding_mask": "`memory_mask` is the padding mask of `memory`; True is a token",
 }
@@ -200,4 +200,5 @@ takes `query, value, key`.
     named = _named(cls, "call")
     for name in kwargs:
         if name not in named and name in _CALL_HINTS:
-            raise TypeError(f"The call of {kind} has no argument `{name}`: {_CALL_HINTS[name]}.")
+            hint = _CALL_HINTS[name].format(key_mask=layer._key_mask_name or "mask")
+            raise TypeError(f"The call of {kind} has no argument `{name}`: {hint}.")

@@ -15,6 +15,7 @@ from keras_attn.layers.masked_layer import (
     check_positive,
     check_rate,
     cloned,
+    sub_seed,
 )
 from keras_attn.layers.multi_head_self_attention import (
     MultiHeadSelfAttention,
@@ -170,7 +171,7 @@ class TransformerBlock(MaskedLayer):
 
     def _seed_of(self, name: str) -> int | None:
         """The seed of a sublayer: with one seed for all, they would drop the same places."""
-        return None if self.seed is None else self.seed + 1000 * _SEEDED.index(name)
+        return sub_seed(self.seed, _SEEDED.index(name))
 
     def _norm(self, x_shape: tuple, name: str) -> keras.layers.Layer:
         norm = NORMALIZATIONS[self.normalization](

@@ -38,6 +38,7 @@ class AttentionMaps(dict):
     def __init__(self):
         super().__init__()
         self._unseen = 0
+        self._layers: dict[str, list[int]] = {}
 
     def select(self, role: str | None = None, path: str = "") -> list[np.ndarray]:
         """Returns the maps of one role, or of layers whose path contains `path`, in call order."""
@@ -48,6 +49,11 @@ class AttentionMaps(dict):
             self._unseen += 1
             return
         path = layer.path or layer.name
+        same = self._layers.setdefault(path, [])
+        if id(layer) not in same:
+            same.append(id(layer))
+        if number := same.index(id(layer)):  # another layer of the same path
+            path = f"{path}:{number}"
         call = sum(1 for key in self if key.path == path)
         scores = keras.ops.cast(scores, "float32")
         self[AttentionKey(path, role, call)] = keras.ops.convert_to_numpy(scores)

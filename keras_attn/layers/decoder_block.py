@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_attn.layers.block import TransformerBlock, with_scores
 from keras_attn.layers.masked_layer import check_rank, check_same_batch, sequence_mask
@@ -220,13 +221,14 @@ class DecoderBlock(TransformerBlock):
             padding_mask: `(B, P)`, or None.
             memory: `(B, S, Dm)`, or None. Its keys and values are computed here, once.
             memory_mask: `(B, S)`, or None.
-            max_length: Number of slots L of the cache, at least P.
+            max_length: Number of slots L of the cache, at least P; P + 1 if None.
             positions: See the call arguments.
 
         Returns:
             The output `(B, P, D)` and `{"cache": ..., "memory": ...}`.
         """
         self._check_memory(memory, memory_mask)
+        max_length = ops.shape(x)[1] + 1 if max_length is None else max_length
         x = self._clean(x, padding_mask)
         memory = None if memory is None else self._clean(memory, memory_mask)
         state = {}

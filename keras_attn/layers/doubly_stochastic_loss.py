@@ -60,6 +60,7 @@ class DoublyStochasticLoss(MaskedLayer):
 
     _query_mask_name = "padding_mask"
     _key_mask_name = "memory_mask"
+    _needed_masks = (("x", ("padding_mask", "mask", "x_mask")),)
 
     def __init__(self, weight: float = 1.0, **kwargs):
         super().__init__(**kwargs)

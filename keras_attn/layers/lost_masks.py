@@ -9,6 +9,11 @@ from keras_attn.ops.masks import static_shape
 
 Tensor = Any
 
+_OF_LENGTH = (
+    "AveragePooling1D", "Concatenate", "Conv1D", "Cropping1D", "GetItem", "MaxPooling1D", "Pad",
+    "SeparableConv1D", "Slice", "UpSampling1D", "ZeroPadding1D",
+)  # fmt: skip
+"""Operations after which a sequence of another length is still the same one."""
 _ATTENTIONS = (
     keras.layers.AdditiveAttention,
     keras.layers.Attention,
@@ -48,8 +53,9 @@ def check_mask_kept(name: str, x: Tensor | None, mask_name: str, mask: Tensor | 
             continue
         seen.add(id(tensor))
         for source, operation in _sources(tensor):
-            lengths = {static_shape(t)[1] for t in (source, x) if len(t.shape) > 1}
-            if len(source.shape) < 3 or len(lengths - {None}) > 1:
+            lengths = {static_shape(t)[1] for t in (source, tensor) if len(t.shape) > 1}
+            other = len(lengths - {None}) > 1 and type(operation).__name__ not in _OF_LENGTH
+            if len(source.shape) < 3 or other:
                 continue  # ids, one vector for all, or another length: other positions
             if getattr(source, "_keras_mask", None) is None:
                 queue.append(source)

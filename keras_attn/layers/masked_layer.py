@@ -6,6 +6,7 @@ import numbers
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_attn.layers.arguments import check_call, output_spec
 from keras_attn.layers.collect import calling_as
@@ -98,6 +99,17 @@ def _dense(x: Any) -> Any:
 def cloned(initializer: Any) -> Any:
     """A copy of an initializer: one object used twice would give the same weights twice."""
     return initializer.clone() if hasattr(initializer, "clone") else initializer
+
+
+def sub_seed(seed: int | None, *place: int) -> int | None:
+    """A seed for a part of a layer; None for None.
+
+    A sum would not do: Keras on PyTorch adds the number of a draw to the seed, so that neighbours
+    would draw the same, one step later.
+    """
+    if seed is None:
+        return None
+    return int(np.random.SeedSequence([seed % 2**63, *place]).generate_state(1)[0]) % 2**31
 
 
 def first_mask(*masks: Tensor | None) -> Tensor | None:
@@ -237,6 +249,16 @@ def check_rank(x: Tensor, name: str, rank: int = 3, shape: str = "(B, T, D)") ->
     """Raises a ValueError if `x` has another rank."""
     if len(x.shape) != rank:
         raise ValueError(f"`{name}` must have shape {shape}. Received: shape {tuple(x.shape)}.")
+
+
+def check_step(x: Tensor) -> None:
+    """Raises a ValueError if `x` is not one position of each row, `(B, 1, D)`."""
+    shape = static_shape(x)
+    if len(shape) != 3 or shape[1] not in (None, 1):
+        raise ValueError(
+            "A step takes one position of each row, shape (B, 1, D). Received: shape "
+            f"{tuple(shape)}. Give several at once to `prefill`."
+        )
 
 
 def check_positive(layer: str, **values: Any) -> None:

@@ -171,8 +171,8 @@ class FirstTokenPooling(PoolingLayer):
         if mask is None:
             return x[:, 0]
         number = ops.cumsum(ops.cast(mask, "int32"), axis=1)
-        first = ops.cast(ops.logical_and(mask, ops.equal(number, 1)), x.dtype)
-        return ops.squeeze(ops.matmul(ops.expand_dims(first, 1), x), axis=1)
+        first = ops.expand_dims(ops.logical_and(mask, ops.equal(number, 1)), 2)
+        return ops.sum(ops.where(first, x, ops.zeros_like(x)), axis=1)  # no product: 0 inf is NaN
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")

@@ -13,6 +13,7 @@ from keras_attn.layers.masked_layer import (
     check_rate,
     cloned,
     sequence_mask,
+    sub_seed,
 )
 from keras_attn.layers.recurrent_cells import CELLS
 
@@ -112,7 +113,7 @@ class RecurrentEncoder(MaskedLayer):
             if self.bidirectional:
                 self.backward_layers.append(self._direction(f"backward_{i}", width, 2 * i + 1))
             width = self.units * (1 + self.bidirectional)
-            seed = None if self.seed is None else self.seed + 1000 + i
+            seed = sub_seed(self.seed, 2 * self.num_layers + i)
             self.dropouts.append(Dropout(self.dropout, seed=seed, dtype=self.dtype_policy))
 
     def _direction(self, name: str, width: int, number: int) -> keras.layers.Layer:
@@ -123,7 +124,7 @@ class RecurrentEncoder(MaskedLayer):
             recurrent_dropout=self.recurrent_dropout,
             kernel_initializer=cloned(self.kernel_initializer),
             recurrent_initializer=cloned(self.recurrent_initializer),
-            seed=None if self.seed is None else self.seed + number,
+            seed=sub_seed(self.seed, number),
             dtype=self.dtype_policy,
             name=name,
         )

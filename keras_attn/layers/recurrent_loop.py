@@ -11,6 +11,7 @@ from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_built,
     check_rank,
+    check_step,
     first_mask,
     sequence_mask,
 )
@@ -243,6 +244,7 @@ class RecurrentLoop(MaskedLayer):
             The output `(B, P, U)` and the state, a nest of batch-first tensors.
         """
         check_built(self)
+        check_rank(x, "x", shape="(B, P, D)")
         padding_mask = first_mask(padding_mask, getattr(x, "_keras_mask", None))
         memory_mask = first_mask(memory_mask, getattr(memory, "_keras_mask", None))
         x = ops.cast(x, self.compute_dtype)
@@ -267,7 +269,11 @@ class RecurrentLoop(MaskedLayer):
         Returns:
             `(output (B, 1, U), state)`, or `(output, state, scores)` with scores
             `{"self": [], "cross": [(B, 1, S), ...]}`.
+
+        Raises:
+            ValueError: If `x` has another shape.
         """
+        check_step(x)
         with no_collection(), dropout_masks(self.cell, x, self._input_width, False):
             source = {name: value for name, value in state.items() if name != "states"}
             output, weights, states = self._advance(x[:, 0], state["states"], source, False)

@@ -14,9 +14,11 @@ from keras_attn.layers.masked_layer import (
     check_positive,
     check_rank,
     check_same_batch,
+    check_step,
     cloned,
     first_mask,
     sequence_mask,
+    sub_seed,
 )
 from keras_attn.layers.rematerialization import rematerialized
 from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
@@ -52,8 +54,7 @@ class _Stack(TransformerBlock):
         self.blocks = []
         for i in range(self.num_layers):
             # Blocks with one seed would drop the same units.
-            seed = None if self.seed is None else self.seed + i
-            settings = {**self._settings(), "seed": seed}
+            settings = {**self._settings(), "seed": sub_seed(self.seed, i)}
             settings["kernel_initializer"] = cloned(self.kernel_initializer)
             settings["bias_initializer"] = cloned(self.bias_initializer)
             block = self._block_class(**settings, name=f"block_{i}", dtype=self.dtype_policy)
@@ -390,8 +391,9 @@ class TransformerDecoder(_Stack):
             `{"self": [(B, N, 1, L), ...], "cross": [(B, N, 1, S), ...]}`.
 
         Raises:
-            ValueError: If the cache is full. A graph cannot check it.
+            ValueError: If `x` has another shape, or the cache is full. A graph cannot check that.
         """
+        check_step(x)
         x = ops.cast(x, self.compute_dtype)
         slot = ops.max(state["slot"])
         used, length = known_value(slot), static_shape(state["visible"])[1]

@@ -91,6 +91,11 @@ class BagClassifierConfig(TextClassifierConfig):
             raise ValueError(
                 f"`pair_buckets` must be 0, or from 2 to 2 ** 30. Received: {self.pair_buckets!r}."
             )
+        if self.pair_buckets == 0 and self.pair_dim != BagClassifierConfig.pair_dim:
+            raise ValueError(
+                "`pair_dim` belongs to `pair_buckets` above 0. Received: "
+                f"pair_dim={self.pair_dim}, pair_buckets=0."
+            )
 
     def layers(self, dtype: Any) -> list[keras.layers.Layer]:
         """Creates the layers."""

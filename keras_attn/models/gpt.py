@@ -118,11 +118,12 @@ class GptConfig(Settings):
                 "Rotary positions need heads of an even width. Received: a width of "
                 f"{self.head_width}."
             )
-        if self.positions != "rotary" and self.rotary_scaling is not None:
-            raise ValueError(
-                '`rotary_scaling` belongs to positions="rotary". '
-                f"Received: positions={self.positions!r}."
-            )
+        for name, default in (("rotary_scaling", None), ("rotary_base", 10000.0)):
+            if self.positions != "rotary" and getattr(self, name) != default:
+                raise ValueError(
+                    f'`{name}` belongs to positions="rotary". Received: '
+                    f"{name}={getattr(self, name)!r}, positions={self.positions!r}."
+                )
 
     @property
     def head_width(self) -> int:

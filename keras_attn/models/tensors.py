@@ -127,7 +127,7 @@ def load_tensors(
     >>> load_tensors(model, model_tensors(model)).loaded
     ['head/kernel', 'head/bias']
     """
-    loaded, new, used = [], [], set()
+    loaded, new, used, ready = [], [], set(), []
     problems = []
     for path, layer, names in list(_layers_with_weights(model)):
         store: dict[str, Any] = {}
@@ -151,8 +151,7 @@ def load_tensors(
             if strict:  # what is there is no problem of its own
                 used |= {f"{place}/{names[key]}" for key in found}
             continue
-        if not strict or not problems:
-            layer.load_own_variables(found)
+        ready.append((layer, found))
         loaded += [f"{path}/{name}" for name in names.values()]
         used |= {f"{place}/{name}" for name in names.values()}
     left_over = [name for name in tensors if name not in used]
@@ -162,6 +161,8 @@ def load_tensors(
             f"Expected the weights of {model.name!r}. Received: {len(problems)} tensors that do "
             f"not fit: {'; '.join(problems[:5])}{'; ...' if len(problems) > 5 else ''}."
         )
+    for layer, found in ready:
+        layer.load_own_variables(found)
     return LoadReport(loaded, new, left_over)
 
 

@@ -9,6 +9,7 @@ from keras_attn.generation.decoders import check_room, repeat
 from keras_attn.layers import TokenEmbedding
 from keras_attn.ops.compilers import on_cpu
 from keras_attn.ops.masks import token_mask
+from keras_attn.ops.padding import known_value
 
 Tensor = Any
 
@@ -102,12 +103,15 @@ class TokenDecoder:
             The logits `(B, V)` after the last token of each row, and the state.
 
         Raises:
-            ValueError: If a prompt without padding is longer than the table of positions.
+            ValueError: If a prompt has more tokens than the table of positions. In a graph that is
+                not known of a prompt with a mask.
         """
         prompt = ops.convert_to_tensor(prompt)
-        if prompt_mask is None:
-            check_room(self, prompt.shape[1])
         mask = token_mask(prompt, prompt_mask)
+        if self.longest is not None:
+            known = None if prompt_mask is None else known_value(mask)
+            most = None if known is None else int(known.sum(axis=1).max(initial=0))
+            check_room(self, prompt.shape[1] if prompt_mask is None else most)
         count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
         x = self._embed(prompt, ops.maximum(count - 1, 0))
         x, state = self.decoder.prefill(x, mask, memory, memory_mask, max_length)
@@ -129,7 +133,13 @@ class TokenDecoder:
 
         Returns:
             `(logits (B, V), state)`, or `(logits, state, scores)`.
+
+        Raises:
+            ValueError: If a position is not in the table of positions, and that is known.
         """
+        if self.longest is not None:
+            known = known_value(positions)
+            check_room(self, None if known is None else int(known.max(initial=0)) + 1)
         x = self._embed(ops.expand_dims(tokens, 1), ops.expand_dims(positions, 1))
         x, state, *scores = self.decoder.step(x, state, return_scores)
         return (self.logits(x[:, 0]), state, *scores)

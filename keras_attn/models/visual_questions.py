@@ -60,10 +60,10 @@ class QuestionConfig(Settings):
         if isinstance(self.grid, list):  # as JSON has it
             object.__setattr__(self, "grid", tuple(self.grid))
         super().__post_init__()
-        if self.dim % self.num_heads or self.dim % 2:
+        if self.dim % 2 or (self.attends and self.dim % self.num_heads):
             raise ValueError(
-                "`dim` must be even and divisible by `num_heads`. Received: "
-                f"dim={self.dim}, num_heads={self.num_heads}."
+                f"`dim` must be even{' and divisible by `num_heads`' if self.attends else ''}. "
+                f"Received: dim={self.dim}, num_heads={self.num_heads}."
             )
         if self.grid is not None and (
             len(self.grid) != 2 or not all(type(n) is int and n > 0 for n in self.grid)
@@ -71,6 +71,11 @@ class QuestionConfig(Settings):
             raise ValueError(
                 f"`grid` must be positive numbers of rows and columns. Received: {self.grid!r}."
             )
+
+    @property
+    def attends(self) -> bool:
+        """Whether the model has attention heads."""
+        return True
 
     @property
     def recurrent(self) -> bool:
@@ -259,6 +264,11 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
     """
 
     units: int = setting(256, "width of the hidden layers", at_least=1)
+
+    @property
+    def attends(self) -> bool:
+        """Whether the encoder of the question has attention heads."""
+        return self.question_encoder != "rnn"
 
     def build(self, dtype: Any = None, name: str = "visual_questions") -> keras.Model:
         """Builds the model; see `VisualQuestionsConfig.build`."""

@@ -237,7 +237,7 @@ def causal_mask(query: Tensor, key: Tensor) -> Tensor:
         return ops.convert_to_tensor(mask[None, None])
     # Cumulative sums work for any dynamic length, on every backend and in every exporter. One row
     # of the batch is enough.
-    query, key = query[:1], key[:1]
+    query, key = query[:1, :], key[:1, :]  # a tuple, for symbolic tensors of Keras
     after_query = _positions_from_end(query)
     after_key = _positions_from_end(key)
     return ops.expand_dims(ops.expand_dims(after_key, 1) >= ops.expand_dims(after_query, 2), 1)
@@ -276,8 +276,8 @@ def sliding_window_mask(
         return ops.convert_to_tensor(
             (mask & (distance >= 0) if use_causal_mask else mask)[None, None]
         )
-    after_query = ops.expand_dims(_positions_from_end(query[:1]), 2)
-    after_key = ops.expand_dims(_positions_from_end(key[:1]), 1)
+    after_query = ops.expand_dims(_positions_from_end(query[:1, :]), 2)
+    after_key = ops.expand_dims(_positions_from_end(key[:1, :]), 1)
     distance = after_key - after_query
     mask = ops.abs(distance) < sliding_window
     if use_causal_mask:
@@ -307,7 +307,7 @@ def key_length_mask(key: Tensor, key_lengths: Tensor) -> Tensor:
     if S is not None:
         positions = ops.convert_to_tensor(np.arange(S, dtype="int32")[None])
     else:
-        positions = ops.cumsum(ops.ones_like(_first_channel(key[:1]), dtype="int32"), axis=1) - 1
+        positions = ops.cumsum(ops.ones_like(_first_channel(key[:1, :]), dtype="int32"), axis=1) - 1
     lengths = ops.expand_dims(ops.cast(key_lengths, "int32"), 1)
     return ops.expand_dims(ops.expand_dims(positions < lengths, 1), 1)
 

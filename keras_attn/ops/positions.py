@@ -66,6 +66,8 @@ def no_negative(index: Tensor, size: int) -> Tensor:
     >>> ops.convert_to_numpy(no_negative(ops.array([2, -1]), 3)).tolist()
     [2, 3]
     """
+    if "8" in ops.dtype(index) or "16" in ops.dtype(index):
+        index = ops.cast(index, "int32")  # which holds `size`
     return ops.where(index < 0, ops.cast(size, index.dtype), index)
 
 

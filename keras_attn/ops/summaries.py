@@ -49,12 +49,17 @@ def summarize(x: Tensor, mask: Tensor | None = None, kind: str = "mean") -> Tens
         share = is_token / ops.maximum(count, 1.0)
         return _weighted(x, share)
     # Not `==`, which for the symbolic tensors of Keras means the same object.
-    last = ops.cast(ops.logical_and(ops.equal(number, count), is_token > 0), dtype)
+    last = ops.logical_and(ops.equal(number, count), is_token > 0)
     if kind == "last":
-        return _weighted(x, last)
+        return _picked(x, last)
     half = x.shape[-1] // 2
-    first = ops.cast(ops.equal(number, 1.0), dtype)
-    return ops.concatenate([_weighted(x[..., :half], last), _weighted(x[..., half:], first)], -1)
+    first = ops.equal(number, 1.0)
+    return ops.concatenate([_picked(x[..., :half], last), _picked(x[..., half:], first)], -1)
+
+
+def _picked(x: Tensor, one: Tensor) -> Tensor:
+    """The vector that is True in each row; no product, in which 0 times infinity is NaN."""
+    return ops.sum(ops.where(ops.expand_dims(one, 2), x, ops.zeros_like(x)), axis=1)
 
 
 def _weighted(x: Tensor, weights: Tensor) -> Tensor:

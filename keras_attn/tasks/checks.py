@@ -41,7 +41,7 @@ def check_padding(tokenizer: Any) -> None:
     Example:
 
     >>> from keras_attn.text import BytePairTokenizer
-    >>> check_padding(BytePairTokenizer.train(["a"], 261))
+    >>> check_padding(BytePairTokenizer.train(["a"], 259))
     """
     if tokenizer.pad_id != 0:
         raise ValueError(

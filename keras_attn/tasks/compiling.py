@@ -233,7 +233,7 @@ def compiled_alike(form: keras.Model, model: keras.Model) -> keras.Model:
 
     >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     >>> model.compile("sgd", "mse", run_eagerly=True)
-    >>> compiled_alike(keras.Model(model.input, model.output), model).run_eagerly
+    >>> compiled_alike(keras.Model(model.inputs, model.outputs), model).run_eagerly
     True
     """
     form.compile(**{**model._compile_config.config, "optimizer": model.optimizer})

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_attn import layers, models
 from keras_attn.adapt import enable_lora, load_lora, merge_lora, save_lora
+from keras_attn.adapt.quantization import quantize
 from keras_attn.layers.quantization import quick_deletions, sublayers
 from keras_attn.tasks import TextGenerator
 from keras_attn.text import CharacterTokenizer
@@ -207,6 +208,42 @@ def test_batch_normalization_keeps_its_statistics():
     assert model.layers[1].trainable
     assert not frozen.trainable
     assert not frozen.trainable_weights
+
+
+def test_what_had_no_lora_is_left_as_it_is():
+    """A head on an encoder with LoRA; a layer with LoRA by Keras itself; a part of a model."""
+    encoder = models.TransformerClassifierConfig(20, num_classes=4, dim=8, intermediate_dim=8)
+    encoder = encoder.build()
+    ids = keras.Input((None,), dtype="int32")
+    whole = keras.Model(ids, keras.layers.Dense(3)(encoder(ids)))
+    count = len(whole.trainable_weights)
+    enable_lora(encoder, 2)
+    merge_lora(whole)
+    assert len(whole.trainable_weights) == count
+    encoder.get_layer("head").enable_lora(2)
+    merge_lora(encoder)
+    assert len(whole.trainable_weights) == count
+    enable_lora(encoder, 2)
+    part = keras.Model(encoder.input, encoder.get_layer("encoder").output)
+    with pytest.raises(ValueError, match=r"with \d+ layers.*The rest would stay frozen"):
+        merge_lora(part)
+    merge_lora(encoder)
+    assert len(whole.trainable_weights) == count
+
+
+def test_float8_has_none():
+    model = attention()
+    enable_lora(model, 1)
+    with pytest.raises(ValueError, match="Call `merge_lora` on it first"):
+        quantize(model, "float8")
+    merge_lora(model)
+    quantize(model, "float8")
+    with pytest.raises(ValueError, match="in float8"):
+        enable_lora(model, 1)
+    with pytest.raises(ValueError, match="quantized already"):
+        quantize(model, "float8")
+    with pytest.raises(ValueError, match="there is no such layer"):  # embeddings alone
+        quantize(models.SkipGramConfig(20, dim=4).build(), "float8")
 
 
 def test_word_by_word_attention():

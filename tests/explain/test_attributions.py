@@ -11,6 +11,7 @@ from model_toys import numpy, randomize
 from keras_attn import collect_attention
 from keras_attn.explain.attributions import (
     attention_function,
+    encoder_gradient_function,
     gradient_function,
     has_attention,
     split_pairs_evenly,
@@ -19,8 +20,10 @@ from keras_attn.layers import MultiHeadSelfAttention
 from keras_attn.layers.collect import traced_attention
 from keras_attn.models import (
     BagClassifierConfig,
+    BertConfig,
     RecurrentClassifierConfig,
     TransformerClassifierConfig,
+    with_heads,
 )
 
 BASE = {"vocabulary_size": 13, "num_classes": 3, "dim": 8}
@@ -153,6 +156,20 @@ def test_pairs_are_split_evenly():
     values = np.array([[2.0, 4.0, 8.0, 0.0], [1.0, 0.0, 0.0, 0.0]], "float32")
     found = numpy(split_pairs_evenly(ops.convert_to_tensor(values)))
     np.testing.assert_array_equal(found, [[1, 3, 6, 4], [0.5, 0.5, 0, 0]])
+
+
+def test_gradients_of_masked_words():
+    """The head reads the table of the embedding too, which is no part of what the tokens added."""
+    config = BertConfig(20, dim=8, num_layers=1, num_heads=2, intermediate_dim=8)
+    model = with_heads(config, ("masked_words",))
+    ask = encoder_gradient_function(model, lambda logits, index: logits["masked_words"][:, 0, 7])
+    ids = ops.convert_to_tensor(np.array([[2, 9, 4, 3, 0]], "int32"))
+    inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
+    inputs = {**inputs, "masked_positions": ops.convert_to_tensor(np.array([[2]], "int32"))}
+    logits, weights = ask({name: inputs[name] for name in model.input})
+    wanted = model({name: inputs[name] for name in model.input})["masked_words"]
+    np.testing.assert_allclose(numpy(logits["masked_words"]), numpy(wanted), atol=1e-5)
+    assert np.abs(numpy(weights)[0, :4]).min() > 0 and numpy(weights)[0, 4] == 0
 
 
 def test_other_models_are_refused():

@@ -60,7 +60,7 @@ def test_the_static_vector(model, view):
     table = keras.ops.convert_to_numpy(
         model.get_layer("embedding").token_embedding.embedding.embeddings
     )
-    space = WordSpace(TOKENIZER.vocabulary, table[: len(TOKENIZER.vocabulary)])
+    space = WordSpace(TOKENIZER.vocabulary[4:], table[4 : len(TOKENIZER.vocabulary)])
     assert list(view.neighbours) == space.nearest("spring", top_k=3)
     glove = WordSpace(["spring", "summer", "well"], [[1, 0], [1, 0.1], [0, 1]])
     other = contextual_view((model, TOKENIZER), SENTENCES, "spring", glove, top_k=1)
@@ -136,6 +136,20 @@ def test_what_cannot_be(model):
         contextual_view(encoder, ["a " * 12 + "spring"], "spring")
     with pytest.raises(TypeError, match="a model and its tokenizer"):
         contextual_view(model, ["a spring"], "spring")
+    with pytest.raises(ValueError, match=r"tokenizer of the encoder knows\. Received: 'zzz'"):
+        contextual_view(encoder, ["a zzz"], "zzz")
+    for sentences in ({"s": ["a spring"]}, {"s": ["a spring"], "t": ["hot spring"]}):
+        few = contextual_view(encoder, sentences, "spring")
+        assert "spring" in few.html()
+        for name in ("accuracies", "margins", "parting_layer"):
+            with pytest.raises(ValueError, match="Expected two senses or more"):
+                getattr(few, name)
+
+
+def test_neighbours_are_words(model):
+    found = contextual_view((model, TOKENIZER), ["a spring"], "spring", top_k=50).neighbours
+    assert not {n.word for n in found} & {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "spring"}
+    assert len(found) == len(WORDS) - 1
 
 
 def test_the_shipped_sentences():

@@ -113,7 +113,7 @@ def test_seeds():
         ({"fractions": [0.5, 1.2]}, "up to 1"),
         ({"fractions": [0]}, "above 0"),
         ({"fractions": []}, "above 0"),
-        ({"num_random": 0}, "`num_random` of 1 or more"),
+        ({"num_random": 0}, "`num_random` must be an integer of at least 1"),
         ({"predict": lambda rows: [0.5]}, r"shape \(1, C\). Received: shape \(1,\)"),
         ({"predict": lambda rows: [[np.nan, 1]]}, "finite probabilities"),
     ],

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from processes import answer
 
 from keras_attn.generation.greatest import _block_width, greatest, greatest_k
 
@@ -42,6 +43,23 @@ def test_greatest_k_are_those_of_a_stable_sort(size, k, kind):
     np.testing.assert_array_equal(index[possible], order[possible])
     assert index.dtype == "int32"
     assert (index < size).all()
+
+
+@pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
+def test_equal_entries_on_other_backends(backend):
+    script = """
+import json, sys
+import numpy as np
+from keras import ops
+from keras_attn.generation.greatest import greatest_k
+x = np.random.default_rng(0).integers(0, 3, (5, 2000)).astype("float32")
+found = [ops.convert_to_numpy(greatest_k(ops.convert_to_tensor(x[:, :n]), 4)[1]).tolist()
+         for n in (300, 2000)]
+print(json.dumps(found))
+"""
+    x = np.random.default_rng(0).integers(0, 3, (5, 2000)).astype("float32")
+    wanted = [np.argsort(-x[:, :n], axis=-1, kind="stable")[:, :4].tolist() for n in (300, 2000)]
+    assert answer(backend, script) == wanted
 
 
 def test_rows_of_rows():

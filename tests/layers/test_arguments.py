@@ -55,6 +55,8 @@ def block(cls=layers.DecoderBlock):
         (lambda: block()(X, X, MASK), "x, memory by position.*`decoder_padding_mask` is `padding"),
         (lambda: block()(X, X, decoder_padding_mask=MASK), "`decoder_padding_mask`: `padding_"),
         (lambda: block()(X, X, encoder_padding_mask=MASK), "`encoder_padding_mask`: `memory_mask`"),
+        (lambda: layers.MultiHeadAttention(2)(X, X, key_padding_mask=MASK), "`value_mask` hides"),
+        (lambda: block()(X, X, key_padding_mask=MASK), "`padding_mask` hides"),
         (lambda: layers.MultiHeadAttention(2)(X, X, X, MASK), "query, value, key by position"),
         (lambda: layers.MultiHeadSelfAttention(2)(X, X, X), "`x` to itself; MultiHeadAttention"),
         (lambda: layers.AdditiveAttention(3)([X, X]), r"layer\(query, value, key\).*2 tensors"),

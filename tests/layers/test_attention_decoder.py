@@ -19,6 +19,7 @@ from keras_attn.layers import (
     LuongAttention,
     MultiHeadAttention,
     TokenEmbedding,
+    TransformerEncoder,
 )
 
 RNG = np.random.default_rng(0)
@@ -525,6 +526,34 @@ def test_a_memory_that_lost_its_mask():
     decoder(x, symbolic(None, 6))  # there was none
     pooled = keras.layers.RepeatVector(1)(keras.layers.GlobalAveragePooling1D()(embed(ids)))
     decoder(x, pooled)  # another length: it cannot be the mask of this
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x[:, 1:],
+        lambda x: keras.ops.concatenate([keras.ops.zeros_like(x[:, :1]), x], axis=1) * 2.0,
+        keras.layers.Cropping1D(1),
+        keras.layers.Conv1D(4, 3),
+    ],
+)
+@pytest.mark.parametrize("length", [None, 7])
+def test_masks_that_a_change_of_length_lost(change, length):
+    x = change(TokenEmbedding(9, 4)(symbolic(length, dtype="int32")))
+    with pytest.raises(ValueError, match="lost its mask"):
+        TransformerEncoder(1, 2, intermediate_dim=4)(x)
+
+
+def test_one_step_is_one_position():
+    decoder = AttentionDecoder(GRUCell(4))
+    x = np.ones((2, 5, 3), "float32")
+    decoder(x)
+    _, state = decoder.prefill(x[:, :2])
+    for wrong in (x[:, 2:5], x[:, 2]):
+        with pytest.raises(ValueError, match=r"shape \(B, 1, D\)"):
+            decoder.step(wrong, state)
+    with pytest.raises(ValueError, match=r"shape \(B, P, D\)"):
+        decoder.prefill(x[:, 0])
 
 
 def test_masks_lost_in_a_nested_encoder():

@@ -9,7 +9,14 @@ import pytest
 from keras import ops
 from model_toys import numpy, randomize
 
-from keras_attn.generation import SampledSteps, greedy_search, sample
+from keras_attn.generation import (
+    CompiledFunction,
+    SampledSteps,
+    WindowDecoder,
+    beam_search,
+    greedy_search,
+    sample,
+)
 from keras_attn.models import GptConfig, TokenDecoder, hidden_states, language_decoder
 
 V, D, F, T = 11, 12, 10, 8
@@ -147,6 +154,7 @@ def test_errors():
         "divisible by `num_heads`": {"dim": 10, "num_heads": 4},
         "divisible by `num_kv_heads`": {"num_kv_heads": 3},
         "heads of an even width": {"positions": "rotary", "key_dim": 5},
+        "`rotary_base` belongs to": {"rotary_base": 5e5},
         "`rotary_scaling` belongs to": {"rotary_scaling": {"type": "linear", "factor": 2.0}},
         "Received: {'type': 'yarn'}": {"positions": "rotary", "rotary_scaling": {"type": "yarn"}},
         "one of 'learned', 'rotary'": {"positions": "alibi"},
@@ -172,6 +180,20 @@ def test_what_has_no_position_is_refused(models):
     greedy_search(decoder, padded, prompt_mask=padded > 0, max_length=6, end_id=None)
     with pytest.raises(ValueError, match="Received: 9"):
         greedy_search(decoder, padded, prompt_mask=padded > 0, max_length=9, end_id=None)
+    with pytest.raises(ValueError, match="Received: 10"):  # the longest prompt: 3 + 8 - 1
+        greedy_search(decoder, padded, prompt_mask=padded > 0, max_length=8, end_id=None)
+    rows = np.array([6, 8, 7], "int32")
+    whole = greedy_search(
+        decoder, padded, prompt_mask=padded > 0, max_length=8, end_id=None, max_lengths=rows
+    )
+    np.testing.assert_array_equal(numpy(whole.lengths), rows)
+    with pytest.raises(ValueError, match=r"positions for 8 tokens.*Received: 9"):
+        decoder.prefill(np.ones((1, 9), "int32"), np.ones((1, 9), bool))
+    _, state = decoder.prefill(IDS[:, :3], max_length=12)
+    with pytest.raises(ValueError, match="Received: 9"):
+        decoder.step(IDS[:, 0], np.full(3, 8, "int32"), state)
+    with pytest.raises(ValueError, match=r"for 8 tokens.*window of sequence_length=9"):
+        WindowDecoder(decoder, 9, 1)
     greedy_search(llama, IDS[:, :3], max_length=7, end_id=None)
     steps = SampledSteps(decoder, end_id=None)
     state = steps.begin(IDS[:, :3], None, np.arange(3, dtype="int32"), max_length=6)
@@ -194,3 +216,23 @@ def test_prompts_of_any_length_in_a_graph(models):
         lambda ids: search(ids).tokens, input_signature=[tf.TensorSpec([None, None], tf.int32)]
     )
     np.testing.assert_array_equal(run(IDS[:, :4]), search(IDS[:, :4]).tokens)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="PyTorch has no graph here")
+@pytest.mark.parametrize("beams", [0, 2])
+def test_rows_without_positions_are_cut_in_a_graph(models, beams):
+    """There the lengths of the prompts are not known before; rows that fit are as ever."""
+    decoder = language_decoder(models["gpt"])
+    ids = np.array([[1, 2, 3, 4, 5, 6], [1, 2, 0, 0, 0, 0]], "int32")
+
+    def search(ids, steps):
+        settings = {"num_beams": beams} if beams else {}
+        how = beam_search if beams else greedy_search
+        return how(decoder, ids, ops.not_equal(ids, 0), max_length=steps, end_id=None, **settings)
+
+    found = CompiledFunction(search, models["gpt"].variables, False)(ids, 7)
+    lengths, scores = np.ravel(found.lengths), np.ravel(found.scores)
+    assert lengths.tolist() == [3, 7] and np.isfinite(scores).all() and not np.any(found.finished)
+    alone = greedy_search(decoder, ids[:1], max_length=3, end_id=None)
+    if not beams:
+        np.testing.assert_array_equal(found.tokens[0, :3], numpy(alone.tokens)[0])
