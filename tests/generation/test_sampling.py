@@ -368,6 +368,7 @@ def test_history_keeps_nothing_that_is_not_needed():
     [
         ({"temperature": 0}, "greedy_search"),
         ({"temperature": -1.0}, "temperature"),
+        ({"temperature": 1e-40}, "at least 1e-30"),
         ({"temperature": float("nan")}, "temperature"),
         ({"temperature": True}, "temperature"),
         ({"temperature": "1"}, "temperature"),
@@ -385,6 +386,7 @@ def test_history_keeps_nothing_that_is_not_needed():
         ({"seed": 1.0}, "seed"),
         ({"seed": np.zeros((2, 1), "int32")}, r"shape \(B,\)"),
         ({"seed": np.zeros(2)}, "dtype float"),
+        ({"seed": [1, 2**32 + 5]}, "2\\^31 - 1. Received: .*4294967301"),
         ({"seed": np.zeros(3, "int32")}, "each of the 2 rows. Received: 3"),
         ({"end_id": None, "min_length": 2}, "needs an `end_id`"),
         ({"end_id": V}, "end_id"),

@@ -119,6 +119,21 @@ def test_shared_and_nested():
     assert [key.call for key in attention_maps(top, x)] == [0, 1, 2, 3]
 
 
+def test_two_layers_of_one_path():
+    class Two(keras.Model):
+        def __init__(self):
+            super().__init__(name="two")
+            self.layers_of_one_name = [MultiHeadSelfAttention(2, name="att") for _ in range(2)]
+
+        def call(self, x):
+            for layer in self.layers_of_one_name:
+                x = layer(x)
+            return x
+
+    keys = list(attention_maps(Two(), ops.ones((1, 3, D))))
+    assert [(key.path, key.call) for key in keys] == [("two/att", 0), ("two/att:1", 0)]
+
+
 def test_nothing_is_kept():
     layer = MultiHeadSelfAttention(2)
     x = ops.ones((1, 3, D))

@@ -42,6 +42,13 @@ def reference(pool, x, mask):
     return np.stack([pool(r[m]) if m.any() else 0 * r[0] for r, m in zip(x, mask, strict=True)])
 
 
+@pytest.mark.parametrize("name", ["first", "final"])
+def test_what_is_infinite_elsewhere_is_not_seen(name):
+    x, mask = np.ones((1, 3, 2), "float32"), np.array([[False, True, True]])
+    x[0, 2 if name == "first" else 0] = np.inf
+    assert numpy(POOLINGS[name][0](x, mask=mask)).tolist() == [[1.0, 1.0]]
+
+
 @pytest.mark.parametrize("name", POOLINGS)
 def test_against_plain_numpy(name):
     layer, pool = POOLINGS[name]

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from harness_case import masked
 from keras import ops
+from processes import answer
 
 from keras_attn.layers import (
     GridPositionalEncoding,
@@ -128,8 +129,25 @@ def test_dtypes_of_ids(dtype):
     assert layer(layer(ids), reverse=True).dtype == "float16"
 
 
+@pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.slow)])
+def test_ids_of_few_bits_in_a_larger_vocabulary(backend):
+    script = """
+import json
+import numpy as np
+from keras import ops
+from keras_attn import TokenEmbedding
+layer = TokenEmbedding(40_000, 2)
+found = [ops.convert_to_numpy(layer(np.array([[200, 1]], "int32")) - layer(
+    np.array([[200, 1]], dtype))).tolist() for dtype in ("uint8", "int16", "uint16")]
+print(json.dumps(found))
+"""
+    assert np.array(answer(backend, script)).tolist() == np.zeros((3, 1, 2, 2)).tolist()
+
+
 def test_wrong_ids():
     layer = TokenEmbedding(5, 4, name="embed")
+    with pytest.raises(ValueError, match=r"whole numbers. Received: vectors, of shape \(2, 4\)"):
+        layer(np.full((2, 4), 0.5, "float32"))
     for x in (keras.Input((3, 4)), keras.Input((3,), dtype="float16")):
         with pytest.raises(ValueError, match=r"integer ids.*float.*reverse=True"):
             layer(x)

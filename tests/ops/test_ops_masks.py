@@ -1,11 +1,18 @@
 """Masks: what is accepted, what is refused, and how causal ones are aligned."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_attn.ops import as_boolean_mask, causal_mask, check_padding_mask, combine_masks
+from keras_attn.ops import (
+    as_boolean_mask,
+    causal_mask,
+    check_padding_mask,
+    combine_masks,
+    dot_product_attention,
+)
 
 
 @pytest.mark.parametrize("T", [1, 2, 3, 5])
@@ -22,6 +29,24 @@ def test_causal_is_aligned_at_the_end(T, S):
     one_known = [tf.TensorSpec([2, T, 4]), tf.TensorSpec([None, None, 3, 2])]
     unknown = tf.function(causal_mask, input_signature=one_known)(query, key)
     np.testing.assert_array_equal(unknown, known)
+
+
+def test_of_symbolic_tensors():
+    """Of unknown lengths, as a functional model has them."""
+    x = keras.Input((None, 2, 4))
+    y = dot_product_attention(x, x, x, use_causal_mask=True, sliding_window=2)
+    lengths = keras.Input((), dtype="int32")
+    z = dot_product_attention(x, x, x, key_lengths=lengths)
+    model = keras.Model([x, lengths], [y, z])
+    given, counts = np.random.default_rng(0).normal(size=(2, 5, 2, 4)), np.array([5, 2])
+    given = given.astype("float32")
+    found = model([given, counts])
+    wanted = (
+        dot_product_attention(given, given, given, use_causal_mask=True, sliding_window=2),
+        dot_product_attention(given, given, given, key_lengths=ops.convert_to_tensor(counts)),
+    )
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
 
 
 def test_accepted():

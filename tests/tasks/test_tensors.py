@@ -90,6 +90,18 @@ def test_round_trips(kind, tmp_path, eager):
             )
 
 
+def test_what_does_not_fit_changes_nothing():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(1)])
+    before = [np.array(w) for w in model.weights]
+    more = {name: x + 1 for name, x in model_tensors(model).items()}
+    last = list(more)[-1]
+    for wrong in ({k: v for k, v in more.items() if k != last}, {**more, "other": more[last]}):
+        with pytest.raises(ValueError, match=f"{last} is missing|other is not of the model"):
+            load_tensors(model, wrong)
+        for weight, old in zip(model.weights, before, strict=True):
+            np.testing.assert_array_equal(weight, old)
+
+
 def test_others_can_read_the_file(tmp_path):
     """Without our package and without Keras."""
     generator = text_generation_toys.untrained(tmp_path / "t.task")
