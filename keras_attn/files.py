@@ -69,8 +69,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 def remove_partial_files(path: str | os.PathLike) -> None:
     """Removes partial files and folders that killed processes left for a path.
 
+    Folders that another process is filling stay, except on Windows.
+
     Args:
-        path: A path to which no other process is writing.
+        path: A path; if it is a file's, no other process may be writing to it.
 
     Example:
 
@@ -81,9 +83,29 @@ def remove_partial_files(path: str | os.PathLike) -> None:
     digits = "[0-9a-f]" * 8  # not all that follows: another path may go on behind a hyphen
     for partial in path.parent.glob(f"{_PARTIAL}{glob.escape(path.name)}-{digits}"):
         if partial.is_dir():
-            shutil.rmtree(partial)
+            with _held(partial) as free:
+                if free:
+                    shutil.rmtree(partial)
         else:
             partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """Locks a folder, and yields whether it could be locked."""
+    if fcntl is None:
+        yield True
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        free = True
+    except BlockingIOError:
+        free = False
+    try:
+        yield free
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -116,7 +138,7 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
     partial.mkdir()
     try:
-        with _naming(path):
+        with _naming(path), _held(partial):
             yield partial
             for file in partial.rglob("*"):
                 _to_disk(file)

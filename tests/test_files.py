@@ -117,13 +117,24 @@ def test_a_folder_is_whole_or_not_there(tmp_path):
         (partial / "file").write_text("x")
         raise RuntimeError
     assert os.listdir(tmp_path) == []
-    killed = atomic_folder(tmp_path / "folder")
-    (killed.__enter__() / "file").write_text("x")
+    killed = tmp_path / ".partial-folder-0123abcd"
+    killed.mkdir()
+    (killed / "file").write_text("x")
     with atomic_folder(tmp_path / "folder") as partial:
         (partial / "file").write_text("x")
     assert os.listdir(tmp_path) == ["folder"]
     with pytest.raises(FileExistsError, match="Give another"), atomic_folder(tmp_path / "folder"):
         pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
+def test_a_folder_that_another_is_filling_stays(tmp_path):
+    with pytest.raises(OSError), atomic_folder(tmp_path / "folder") as first:
+        (first / "file").write_text("x")
+        with atomic_folder(tmp_path / "folder") as second:
+            (second / "other").write_text("y")
+        assert (first / "file").read_text() == "x"  # the second one was ready before
+    assert os.listdir(tmp_path) == ["folder"] and os.listdir(tmp_path / "folder") == ["other"]
 
 
 def test_one_process_at_a_time(tmp_path):

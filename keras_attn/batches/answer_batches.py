@@ -83,9 +83,11 @@ class AnswerBatches(BucketedBatches):
             rows_multiple_of=(rows_multiple_of, 1),
         )
         check_ids(pad_id, None, end_id)
-        if len(prompts) != len(answers) or not all(len(prompt) for prompt in prompts):
+        lengths = [len(prompt) for prompt in prompts]
+        if len(prompts) != len(answers) or not lengths or not all(lengths):
             raise ValueError(
-                "Expected as many answers as prompts, and prompts of at least one id. Received: "
+                "Expected one prompt or more, as many answers as prompts, and prompts of at least "
+                "one id. Received: "
                 f"{len(prompts)} prompts, {sum(not len(p) for p in prompts)} of them empty, and "
                 f"{len(answers)} answers."
             )

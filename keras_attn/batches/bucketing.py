@@ -174,14 +174,19 @@ def check_pairs(
 def flatten(ids: Ids, name: str, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
     """All ids in one int32 vector, and the length of each sequence."""
     lengths = np.fromiter((len(row) for row in ids), "int64", len(ids))
-    if all(isinstance(row, np.ndarray) for row in ids):
-        flat = np.concatenate(ids)
+    arrays = [row for row in ids if len(row)]
+    if arrays and all(isinstance(row, np.ndarray) for row in arrays):
+        flat = np.concatenate(arrays)
     else:
         flat = np.array(list(chain.from_iterable(ids)))
     if flat.size and (flat.dtype.kind not in "iu" or flat.ndim != 1 or flat.min() < 0):
         raise ValueError(
             f"Expected `{name}` to be lists of integer ids >= 0. Received: {flat.dtype} values"
             + (f", the smallest {flat.min()}." if flat.dtype.kind == "i" else ".")
+        )
+    if flat.size and flat.max() >= 2**31:
+        raise ValueError(
+            f"Expected `{name}` to be ids below 2^31. Received: {flat.max()}, the greatest of them."
         )
     if (flat == pad_id).any():
         row = int(np.searchsorted(np.cumsum(lengths), np.argmax(flat == pad_id), side="right"))

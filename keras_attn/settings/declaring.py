@@ -169,8 +169,8 @@ class Settings:
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.metadata["kind"] is float and type(value) is int:
-                object.__setattr__(self, field.name, float(value))
+            if field.metadata["kind"] is float:
+                object.__setattr__(self, field.name, as_float(field.name, value))
             if field.metadata["kind"] is tuple and isinstance(value, list | str):
                 one = isinstance(value, str)
                 object.__setattr__(self, field.name, (value,) if one else tuple(value))
@@ -279,6 +279,16 @@ def with_defaults(kind: type, **defaults: Any) -> Callable[[type], type]:
         return subclass
 
     return decorate
+
+
+def as_float(name: str, value: Any) -> Any:
+    """Returns an integer as a float, and all else unchanged."""
+    if type(value) is not int:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"`{name}` must be a finite number. Received: {value!r:.20}...") from None
 
 
 def check_value(name: str, value: Any, limits: Mapping[str, Any]) -> None:

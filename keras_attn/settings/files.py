@@ -104,6 +104,12 @@ def write_settings(path: str | os.PathLike, sections: Mapping[str, Any]) -> None
 def _toml(value: Any) -> str:
     """JSON strings are TOML strings, except for DEL, which JSON leaves as it is."""
     if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"Expected settings that UTF-8 can write. Received: {value!r}. Rename the file."
+            ) from error
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_toml(k)} = {_toml(v)}" for k, v in value.items()) + "}"

@@ -10,6 +10,7 @@ from keras_attn.settings.declaring import (
     Entry,
     Option,
     Settings,
+    as_float,
     check_value,
     declared_fields,
     nearest,
@@ -186,7 +187,7 @@ class Kinds(Mapping):
                 f"settings. Received: {values!r}."
             )
         name = values.get(self.key, self.default)
-        if name not in self:
+        if not isinstance(name, str) or name not in self:
             raise ValueError(
                 f"`{self.key}` must be one of {', '.join(map(repr, self))}. Received: {name!r}."
             )
@@ -204,8 +205,8 @@ class Kinds(Mapping):
                     f"`{key}` belongs to {self.key}={' or '.join(map(repr, kinds))}. Received: "
                     f"{key}={value!r} with {self.key}={name!r}."
                 )
-            if fields[key].metadata["kind"] is float and type(value) is int:
-                value = float(value)
+            if fields[key].metadata["kind"] is float:
+                value = as_float(key, value)
             check_value(key, value, fields[key].metadata)
             chosen[key] = value
         choice = Choice(self, name, chosen)

@@ -117,8 +117,15 @@ class Fitted:
         if warmup is None:
             share, most = self.warmup
             warmup = min(most, int(updates * share))
-        # Keras asks a schedule at the number of batches, of which several make an update.
-        steps, warmup = max(total_steps, 1), warmup * accumulation
+        if accumulation > max(total_steps, 1):
+            raise ValueError(
+                "`gradient_accumulation` must be at most the number of batches of the whole run, "
+                f"or nothing is learned. Received: gradient_accumulation={accumulation}, "
+                f"{total_steps} batches."
+            )
+        # Keras asks a schedule at the number of batches, of which several make an update, in the
+        # last of them.
+        steps, warmup = max(total_steps, 1) + accumulation - 1, warmup * accumulation
         factors = choose_weights(self.model, training) if isinstance(training, FineTuning) else {}
         optimizer = make_adam(
             make_schedule(steps, training.learning_rate, warmup),

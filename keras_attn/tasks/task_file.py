@@ -91,9 +91,13 @@ def _header(path: Path, task: str) -> dict[str, Any]:
                 f"Expected a file written by `{task or 'Task'}.save`. Received: {path}, an archive "
                 f"of {names[:5]}."
             )
-        header = json.loads(archive.read(_SETTINGS))
-        missing = [name for name in _ENTRIES if name not in header]
-        if missing and "format_version" in missing:
+        try:
+            header = json.loads(archive.read(_SETTINGS))
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: its {_SETTINGS} is no JSON: {error}") from error
+        known = isinstance(header, dict) and header.get("format_version") == FORMAT_VERSION
+        missing = [name for name in (_ENTRIES if known else _ENTRIES[:1]) if name not in header]
+        if missing:
             raise ValueError(
                 f"Expected a file written by `{task or 'Task'}.save`. Received: {path}, whose "
                 f"{_SETTINGS} has not {missing}."

@@ -189,12 +189,14 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """Called by Keras; with `steps_per_execution`, after several batches."""
         before, self._batches = self._batches, self._first_batch + batch + 1
         if self._batches >= self._length:
-            if self.interrupted is not None and self._length > 1:
-                raise _Stop  # this batch will be repeated
-            self._ending_epoch = True
+            # Of an epoch that was one group of batches there is no file before its end.
+            self._ending_epoch = before > 0
+            if self.interrupted is not None and self._ending_epoch:
+                raise _Stop  # the last batches will be repeated
             return
         due = self._batches // self.every_steps > before // self.every_steps
-        if due or self.interrupted is not None or before < self._length - 1 <= self._batches:
+        last = self._batches + self.model.steps_per_execution >= self._length
+        if due or last or self.interrupted is not None:
             self._save(self._epoch, self._batches)
         if self.interrupted is not None:
             raise _Stop

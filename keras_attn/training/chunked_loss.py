@@ -76,6 +76,8 @@ def linear_cross_entropy(
     free = number * chunk - size
     labels = ops.reshape(ops.pad(labels, [[0, free]]), (number, chunk))
     weights = ops.reshape(ops.pad(weights, [[0, free]]), (number, chunk))
+    largest = ops.max(ops.abs(weights))
+    largest = ops.where(largest > 0, largest, 1.0)
 
     def parts(i, h, k, b):
         """The hidden vectors, labels, weights, float32 logits and their logsumexp of chunk i."""
@@ -111,9 +113,12 @@ def linear_cross_entropy(
             rows, y, w, z, total = parts(i, *inputs)
             p = ops.exp(z - ops.expand_dims(total, 1))
             chosen = ops.where(ops.equal(classes, y), 1.0 - label_smoothing, 0.0)
-            g = (p - chosen - label_smoothing / V) * ops.expand_dims(w, 1)
+            # Shares of the largest weight: a weight itself, one of all tokens' sum, would leave
+            # float16 with zeros, before a scaled loss can help.
+            g = (p - chosen - label_smoothing / V) * ops.expand_dims(w / largest, 1)
             narrow = ops.cast(g, rows.dtype)
             of_rows = ops.expand_dims(ops.matmul(narrow, inputs[1]), 0)
+            of_rows = ops.cast(of_rows, "float32")
             zero = ops.zeros_like(i)
             return (
                 loss + loss_of(y, w, z, total),
@@ -122,14 +127,15 @@ def linear_cross_entropy(
                 of_bias + ops.sum(g, axis=0),
             )
 
-        start = (ops.zeros(()), ops.zeros_like(inputs[0]), ops.zeros((V, D)), ops.zeros((V,)))
+        of_hidden = ops.zeros_like(inputs[0], dtype="float32")
+        start = (ops.zeros(()), of_hidden, ops.zeros((V, D)), ops.zeros((V,)))
         loss, *found = repeated(0, number, turn, start)
         found[0] = ops.reshape(found[0], (-1, D))[:size]
 
         def gradients(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
             return tuple(
-                ops.cast(ops.cast(g, "float32") * upstream, dtype)
+                ops.cast(g * (largest * upstream), dtype)
                 for g, dtype in zip(found, dtypes, strict=True)
             )
 

@@ -16,6 +16,9 @@ def _check(owner: str, positive: dict[str, float], not_negative: dict[str, float
     for name, value in not_negative.items():
         if not value >= 0 or not math.isfinite(value):
             raise ValueError(f"{owner}: `{name}` must be at least 0. Received: {value!r}")
+    for name, value in {**positive, **not_negative}.items():
+        if name.endswith("_steps") and value != int(value):
+            raise ValueError(f"{owner}: `{name}` must be a whole number. Received: {value!r}")
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")

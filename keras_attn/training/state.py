@@ -157,6 +157,8 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
                     f"{name}. Expected: {len(group)}. Was it made with other settings?"
                 )
             for i, variable in enumerate(group):
+                if f"{name}/{i}" not in archive.files:
+                    raise ValueError(f"{path} is damaged: it lacks {name}/{i}, {paths[i]!r}.")
                 value = archive[f"{name}/{i}"]
                 if tuple(value.shape) != tuple(variable.shape):
                     raise ValueError(
@@ -214,4 +216,6 @@ def _header(path: Path, archive: Any) -> dict[str, Any]:
         raise ValueError(f"Expected a checkpoint of keras_attn. Received: {path}, another archive.")
     header = json.loads(archive[_HEADER].tobytes())
     check_format(path, header, STATE_VERSION)
+    if missing := [name for name in ("optimizer", "variables", "notes") if name not in header]:
+        raise ValueError(f"{path} is damaged: its header has not {missing}.")
     return header

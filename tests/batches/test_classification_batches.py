@@ -79,6 +79,12 @@ def test_few_shapes_and_no_larger_batches_than_asked_for():
         assert 0 < batches.padded_share < 0.5
 
 
+def test_a_text_without_tokens_stays():
+    """Arrays of no numbers are floats in NumPy."""
+    batches = TextBatches([np.array([5, 6]), np.array([])], [0, 1], batch_size=2, shuffle=False)
+    assert sum(len(labels) for _, labels, *_ in (batches[i] for i in range(len(batches)))) == 2
+
+
 def test_several_labels():
     labels = np.array([[1, 0, 1], [0, 0, 0]])
     for given in (labels, labels.astype(bool), labels.tolist()):

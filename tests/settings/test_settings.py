@@ -71,6 +71,16 @@ def test_bad_files(tmp_path, text, message):
         read_settings(write(tmp_path, text), SECTIONS)
 
 
+def test_values_that_no_file_can_hold(tmp_path):
+    with pytest.raises(ValueError, match=r"UTF-8 can write.*udce9.*Rename the file"):
+        write_settings(tmp_path / "a.toml", {"data": TranslationData(train="caf\udce9.csv")})
+    for make in (lambda x: TranslationTraining(learning_rate=x), lambda x: MODEL({"dropout": x})):
+        with pytest.raises(ValueError, match=r"must be a finite number\. Received: 9999"):
+            make(10**401 - 1)
+    with pytest.raises(ValueError, match=r"must be one of.*Received: \['bag'\]"):
+        MODEL({"model": ["bag"]})
+
+
 def test_no_file(tmp_path):
     with pytest.raises(FileNotFoundError, match="settings file"):
         read_settings(tmp_path / "nothing.toml", SECTIONS)

@@ -177,6 +177,8 @@ def test_the_schedule_counts_the_batches_of_an_update(tokenizer, eager):
     translator = Translator(tokenizer, CONFIG)
     settings = {"epochs": 3, "tokens_per_batch": 64, "learning_rate": 1e-3, "verbose": 0}
     translator.fit(PAIRS[:40], gradient_accumulation=3, callbacks=[Rates()], **settings)
+    with pytest.raises(ValueError, match=r"gradient_accumulation=1000, \d+ batches"):
+        translator.fit(PAIRS[:40], gradient_accumulation=1000, **settings)
     several, rates = rates, []
     Translator(tokenizer, CONFIG).fit(PAIRS[:40], callbacks=[Rates()], **settings)
     np.testing.assert_allclose(several, rates, atol=1.5e-4)

@@ -313,6 +313,18 @@ def test_several_steps_at_a_time(uninterrupted, tmp_path):
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("steps", [3, 100])
+def test_an_interrupt_in_the_last_steps_of_an_epoch(tmp_path, steps):
+    """The last group of batches is repeated; if it is the whole epoch, that is ended and kept."""
+    count, path = len(make_batches()), tmp_path / "c.npz"
+    model = make_model()
+    model.steps_per_execution = steps
+    checkpoint = TrainingCheckpoint(path, 1000)
+    ends = At(-(-count // steps), interrupt)
+    fit_resumable(model, make_batches(), checkpoint, EPOCHS, [ends], 0)
+    assert checkpoint.position == ((0, (count - 1) // 3 * 3) if steps == 3 else (1, 0))
+
+
 def test_a_run_that_diverges_is_not_kept(tmp_path):
     class Diverge(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):

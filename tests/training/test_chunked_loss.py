@@ -114,6 +114,24 @@ def test_half_precision(dtype):
     np.testing.assert_allclose(of_kernel, wanted[1], atol=2e-3)
 
 
+def test_float16_keeps_small_gradients():
+    """Of many tokens each has a small weight, and most words a small probability."""
+    rng = np.random.default_rng(0)
+    hidden, kernel = rng.normal(size=(2000, 8)), 0.1 * rng.normal(size=(4000, 8))
+    labels, weights = rng.integers(0, 50, 2000), np.ones(2000, "float32")
+    found = {}
+    for dtype in ("float32", "float16"):
+        h, k = tf.constant(hidden, dtype), tf.constant(kernel, "float32")
+        with tf.GradientTape() as tape:
+            tape.watch([h, k])
+            loss = 2.0**15 * linear_cross_entropy(h, k, labels, weights, chunk_size=500)
+        found[dtype] = [np.array(tf.cast(g, "float32")) for g in tape.gradient(loss, [h, k])]
+    for half, whole in zip(found["float16"], found["float32"], strict=True):
+        for part in (slice(None), slice(50, 2000)):  # these words are no labels
+            error = np.linalg.norm(half[part] - whole[part]) / np.linalg.norm(whole[part])
+            assert error < 0.01
+
+
 def test_labels_outside_and_no_weight():
     hidden, kernel, _, labels, weights = arrays()
     labels[3] = V

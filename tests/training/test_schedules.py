@@ -59,6 +59,8 @@ def test_tensors_and_config(schedule):
     ("make", "message"),
     [
         (lambda: InverseSquareRootSchedule(0.0, 4), "`peak_learning_rate` must be above 0"),
+        (lambda: InverseSquareRootSchedule(1.0, 0.5), "`warmup_steps` must be a whole number"),
+        (lambda: WarmupCosineSchedule(1.0, 2, 7.9), "`total_steps` must be a whole number"),
         (lambda: InverseSquareRootSchedule(1.0, 0), "`warmup_steps` must be above 0"),
         (lambda: InverseSquareRootSchedule.noam(0, 4), "`model_dim` must be above 0"),
         (lambda: WarmupCosineSchedule(1.0, -1, 4), "`warmup_steps` must be at least 0"),
