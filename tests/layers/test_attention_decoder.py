@@ -538,6 +538,7 @@ def test_a_memory_that_lost_its_mask():
     ],
 )
 @pytest.mark.parametrize("length", [None, 7])
+@pytest.mark.filterwarnings("ignore:Layer .* was passed an input with a mask:UserWarning")
 def test_masks_that_a_change_of_length_lost(change, length):
     x = change(TokenEmbedding(9, 4)(symbolic(length, dtype="int32")))
     with pytest.raises(ValueError, match="lost its mask"):

@@ -92,7 +92,9 @@ def test_it_learns():
     """By the second texts alone."""
     examples = [(pair, "dry" if "big" in pair[1] else "wet") for pair, _ in PAIRS]
     settings = {"max_length": 16, "vocabulary_size": 100}
-    classifier = TextClassifier.create(examples, settings, KINDS["bag"] | {"pair_buckets": 0})
+    classifier = TextClassifier.create(
+        examples, settings, {**KINDS["bag"], "pair_buckets": 0, "pair_dim": 8}
+    )
     assert (classifier.pairs, classifier.class_names) == (True, ("dry", "wet"))
     assert {"dog", "was"} <= {*classifier.tokenizer.vocabulary}  # of both texts
     with eagerly():
