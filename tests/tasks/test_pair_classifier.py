@@ -92,7 +92,8 @@ def test_it_learns():
     """By the second texts alone."""
     examples = [(pair, "dry" if "big" in pair[1] else "wet") for pair, _ in PAIRS]
     settings = {"max_length": 16, "vocabulary_size": 100}
-    classifier = TextClassifier.create(
+    model = {**KINDS["bag"], "pair_buckets": 0, "pair_dim": 8}
+    classifier = TextClassifier.create(examples, settings, model)
         examples, settings, {**KINDS["bag"], "pair_buckets": 0, "pair_dim": 8}
     )
     assert (classifier.pairs, classifier.class_names) == (True, ("dry", "wet"))
