@@ -94,8 +94,6 @@ def test_it_learns():
     settings = {"max_length": 16, "vocabulary_size": 100}
     model = {**KINDS["bag"], "pair_buckets": 0, "pair_dim": 8}
     classifier = TextClassifier.create(examples, settings, model)
-        examples, settings, {**KINDS["bag"], "pair_buckets": 0, "pair_dim": 8}
-    )
     assert (classifier.pairs, classifier.class_names) == (True, ("dry", "wet"))
     assert {"dog", "was"} <= {*classifier.tokenizer.vocabulary}  # of both texts
     with eagerly():
