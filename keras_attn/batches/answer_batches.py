@@ -83,18 +83,16 @@ class AnswerBatches(BucketedBatches):
             rows_multiple_of=(rows_multiple_of, 1),
         )
         check_ids(pad_id, None, end_id)
-        lengths = [len(prompt) for prompt in prompts]
-        if len(prompts) != len(answers) or not lengths or not all(lengths):
+        before = np.array([len(prompt) for prompt in prompts])
+        if len(before) != len(answers) or not len(before) or not before.all():
             raise ValueError(
                 "Expected one prompt or more, as many answers as prompts, and prompts of at least "
-                "one id. Received: "
-                f"{len(prompts)} prompts, {sum(not len(p) for p in prompts)} of them empty, and "
-                f"{len(answers)} answers."
+                f"one id. Received: {len(before)} prompts, {(before == 0).sum()} of them empty, "
+                f"and {len(answers)} answers."
             )
         self.pad_id = pad_id
         both = [[*prompt, *answer] for prompt, answer in zip(prompts, answers, strict=True)]
         flat, lengths = flatten(both, "prompts and answers", pad_id)
-        before = np.array([len(prompt) for prompt in prompts])
         kept = self._keep(lengths, "max_length", max_length, "row")
         self._real_tokens = int(lengths[kept].sum())
         most = int(lengths.max()) + multiple if max_length is None else max_length

@@ -20,13 +20,16 @@ SETTINGS, CHECKPOINT, LOG, BEST = "settings.toml", "checkpoint.npz", "log.csv", 
 def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, Any]) -> None:
     """Refuses the folder of another run, and removes what killed processes left in it.
 
+    A run is known by its checkpoint. Where there is none, what it learned would be overwritten.
+
     Args:
         run_dir: The run's folder; no other process writes to it now.
         kinds: All sections that its settings file may have, with their dataclasses.
         sections: The settings by their sections; those that shape the result must be the same.
 
     Raises:
-        ValueError: If the folder holds a run of other settings; they are named.
+        ValueError: If the folder holds a run of other settings, which are named, or the results of
+            one without its checkpoint.
 
     Example:
 
@@ -48,6 +51,13 @@ def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, An
                 "folder, or the former settings to go on with that run."
                 + (_LONGER if longer else "")
             )
+    results = [name for name in (BEST, LOG) if (run_dir / name).exists()]
+    if results and not (run_dir / CHECKPOINT).exists():
+        raise ValueError(
+            f"{run_dir} has {' and '.join(results)} of a run, but not its {CHECKPOINT}, without "
+            "which no run goes on: this one would overwrite them. Give another folder, or move "
+            "them away first."
+        )
     for name in (SETTINGS, LOG, BEST):
         remove_partial_files(run_dir / name)
 

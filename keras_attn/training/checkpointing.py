@@ -143,11 +143,12 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         try:
             save_training_state(self.path, self.model, notes)
         except OSError as error:
+            good = "The checkpoint before it is still good"
+            former = good if self.path.exists() else "There is none before it"
             raise OSError(
                 error.errno,
                 f"{error.strerror or error}: {self.path} could not be written after batch {batch} "
-                f"of epoch {epoch + 1}. The checkpoint before it is still good: make room, and run "
-                "the same again",
+                f"of epoch {epoch + 1}. {former}: make room, and run the same again",
             ) from error
 
     def on_train_begin(self, logs: Any = None) -> None:

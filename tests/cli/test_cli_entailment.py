@@ -72,9 +72,9 @@ def test_predict_and_explain(place, tmp_path, capfd, eager):
     assert page.count("<table") == 2
     assert "<b>" not in page
     assert "n&#x27;t" in page
-    (tmp_path / "pairs.txt").write_text("no tab\n")
+    (tmp_path / "pairs.txt").write_text("A dog\truns\nno tab\n")
     code, _, err = command("predict", *given)
-    assert (code, "Is the tab between two texts missing?" in err) == (1, True)
+    assert (code, "no tab in line 2, 'no tab'" in err) == (1, True)
 
 
 @pytest.mark.slow

@@ -123,6 +123,19 @@ def test_labels_are_read_off_first_pieces(random_weights):
     assert sum((batches[i][2]["tags"] > 0).sum() for i in range(len(batches))) == len(words)
 
 
+def test_why_there_are_no_entities():
+    """One label is enough; parts of speech are meant so, and nothing is said."""
+    texts = [(["Ada", "Lee", "codes"], ["B-PER", "I-PER", "O"])] * 3
+    for more, said in (("MISC", "other than B-X, I-X and O: MISC"), (None, "")):
+        lines = []
+        odd = [(["Foo"], [more])] if more else [(["Foo"], ["O"])]
+        with eagerly():
+            tagger = Tagger.create([*texts, *odd], DATA, SIZES)
+            tagger.fit([*texts, *odd], epochs=1, verbose=0, log=lines.append)
+        assert tagger.bio == (not more)
+        assert ("no entities" in "\n".join(lines)) == bool(more) and said in "\n".join(lines)
+
+
 def test_older_labels_are_repaired():
     lines = []
     older = [(["Ada", "Lee", "codes"], ["I-PER", "I-PER", "O"])] * 3

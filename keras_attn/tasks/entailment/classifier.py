@@ -94,7 +94,7 @@ class EntailmentClassifier(EntailmentPredictions, Task):
     Test = EntailmentTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are = "pairs"
-    reads = "pairs"
+    reads = "only_pairs"
 
     def __init__(
         self,

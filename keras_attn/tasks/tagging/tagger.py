@@ -277,9 +277,17 @@ class Tagger(TaggingPredictions, EncoderTask):
         }
 
     def describe(self, batches: Any) -> list[str]:
-        """Says what is trained, and how many labels were repaired."""
-        note = f"{self.repaired:,} labels I-X that go on no entity were read as B-X"
-        return [*super().describe(batches), *([note] if self.repaired else [])]
+        """Says what is trained, how many labels were repaired, and why there are no entities."""
+        notes = []
+        if self.repaired:
+            notes = [f"{self.repaired:,} labels I-X that go on no entity were read as B-X"]
+        marks = [label for label in self.labels if label != "O"]
+        odd = [label for label in marks if not is_bio([label])]
+        if 0 < len(odd) < len(marks):
+            notes = [
+                f"no entities, as there are labels other than B-X, I-X and O: {', '.join(odd[:5])}"
+            ]
+        return [*super().describe(batches), *notes]
 
     def scored_by(self, training: TaggingTraining) -> tuple[str, int]:
         """The F1 of entities, or the accuracy if the labels do not mark any."""
