@@ -7,8 +7,10 @@ is handed on to `keras_attn.cli`.
 
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 
 TASKS = {
@@ -140,7 +142,15 @@ def quick_answer(arguments: Sequence[str]) -> str | None:
 
 
 def _imported():
-    """Imports the command, without what TensorFlow writes of itself."""
+    """Imports the command, without what TensorFlow writes of itself.
+
+    Ctrl-C ends the process at once meanwhile: libraries turn an exception within their imports into
+    another one, or swallow it.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    heard = here and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if heard:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     kept = os.dup(2)
@@ -152,6 +162,8 @@ def _imported():
             if "tensorflow" in sys.modules:  # which looks for GPUs when it is first asked
                 sys.modules["tensorflow"].config.list_physical_devices("GPU")
         finally:
+            if heard:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             sys.stderr.flush()
             os.dup2(kept, 2)
             os.close(kept)

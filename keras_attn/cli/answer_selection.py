@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from keras_attn.cli.options import FILE, device_option, make_option, model_option
-from keras_attn.cli.output import check_output, open_output
+from keras_attn.cli.output import check_new_model, check_output, open_output
 from keras_attn.cli.task_command import step_command, task_command, values_of
 from keras_attn.tasks import AnswerSelectionData, AnswerSelector
 from keras_attn.tasks.answer_selection.selector import read_answers, read_questions_of
@@ -17,8 +17,8 @@ from keras_attn.training import compute_on
 _OF_INDEX = ("backbone", "answers", "answer", "delimiter", "on_error", "max_length", "pooling")
 
 
-def _index(output: Path, **given: Any) -> None:
-    check_output(output)
+def _index(output: Path, overwrite: bool, **given: Any) -> None:
+    check_new_model(output, overwrite)
     data = AnswerSelectionData.made({k: v for k, v in given.items() if v is not None})
     answers = read_answers(data)
     chosen = {name: getattr(data, name) for name in ("max_length", "pooling")}
@@ -34,6 +34,7 @@ for option in AnswerSelectionData.declared()[::-1]:
         text = words.get(option.name, option.help)
         required = option.name in ("backbone", "answers")
         _index = make_option(option._replace(required=required, help=text))(_index)
+_index = click.option("--overwrite", is_flag=True, help="replace a model that is there")(_index)
 _index = click.option("--to", "output", type=FILE, required=True, help="file of the model")(_index)
 index = click.command(
     "index",

@@ -116,16 +116,33 @@ def _pairs(files: tuple[Path, ...]) -> Iterator[list[Any]]:
 
 def _only_pairs(files: tuple[Path, ...]) -> Iterator[list[Any]]:
     """Lines with a tab as pairs; a ValueError at one without a tab."""
-    before = 0
-    for pairs in _pairs(files):
-        for number, pair in enumerate(pairs, start=before + 1):
-            if isinstance(pair, str):
-                raise ValueError(
-                    "Expected two texts with a tab between them on each line. Received: no tab in "
-                    f"line {number}, {pair[:80]!r}."
-                )
-        before += len(pairs)
-        yield pairs
+    for path in files or (Path("-"),):
+        before = 0
+        for pairs in _pairs((path,)):
+            for number, pair in enumerate(pairs, start=before + 1):
+                if isinstance(pair, str):
+                    raise _no_tab(path, number, pair)
+            before += len(pairs)
+            yield pairs
+
+
+def _check_pairs(files: tuple[Path, ...]) -> None:
+    """Finds a line without a tab before the work; those of pipes are met in their turn."""
+    check_files(files)
+    for path in files:
+        if path.is_file():
+            with open(path, "rb") as file:
+                for number, line in enumerate(file, start=1):
+                    if b"\t" not in line:
+                        raise _no_tab(path, number, line.decode("utf-8", "replace").rstrip("\r\n"))
+
+
+def _no_tab(path: Path, number: int, line: str) -> ValueError:
+    where = "standard input" if str(path) == "-" else path
+    return ValueError(
+        "Expected two texts with a tab between them on each line. Received: no tab in line "
+        f"{number} of {where}, {line[:80]!r}."
+    )
 
 
 def _turns(files: tuple[Path, ...]) -> Iterator[list[Any]]:
@@ -146,7 +163,7 @@ READERS = {
         (files_argument,),
         "FILES have two texts on each line, with a tab between them; standard input is read if "
         "there are none. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
-        lambda files: check_files(files),
+        lambda files: _check_pairs(files),
         lambda files: _only_pairs(files),
     ),
     "turns": Reader(

@@ -34,6 +34,7 @@ _EPILOG = (
     "use; 128 + n ended by signal n (130: Ctrl-C), with what was learnt kept. The environment "
     "variable KERAS_BACKEND chooses tensorflow, jax or torch."
 )
+_EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError, BadZipFile)
 
 
 class _Commands(click.Group):
@@ -114,9 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except WrongUse as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(2)
-    except (ValueError, TypeError, OSError, ImportError, RuntimeError, BadZipFile) as error:
-        if "--debug" in (sys.argv[1:] if arguments is None else arguments):
+    except Exception as error:
+        of_tensorflow = type(error).__name__ == "ResourceExhaustedError"
+        no_memory = of_tensorflow or isinstance(error, MemoryError)
+        asked = "--debug" in (sys.argv[1:] if arguments is None else arguments)
+        if asked or not (no_memory or isinstance(error, _EXPECTED)):
             raise
-        click.echo(f"Error: {error}", err=True)
+        hint = "out of memory. Give smaller batches, or a smaller model."
+        click.echo(f"Error: {hint if no_memory else error}", err=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)  # click returns that of its `Exit`

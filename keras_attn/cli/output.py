@@ -35,6 +35,27 @@ def check_output(path: Path | None) -> None:
     check_writable(path.absolute().parent)
 
 
+def check_new_model(path: Path, overwrite: bool) -> None:
+    """Finds out before the work whether a model can be written, and replaces none.
+
+    Args:
+        path: The file.
+        overwrite: Whether one that is there may be replaced.
+
+    Raises:
+        FileExistsError: If there is one that may not.
+        OSError: As `check_output`.
+
+    Example:
+
+    >>> import tempfile
+    >>> check_new_model(Path(tempfile.mkdtemp()) / "small.task", False)
+    """
+    check_output(path)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists already. Give another file, or --overwrite.")
+
+
 def open_output(path: Path | None, stack: contextlib.ExitStack) -> TextIO:
     """Opens a file that appears when it is whole, or standard output; closed with the stack.
 

@@ -7,7 +7,7 @@ import click
 
 from keras_attn.adapt.quantization import MODES
 from keras_attn.cli.options import FILE, model_option
-from keras_attn.cli.output import check_output
+from keras_attn.cli.output import check_new_model
 
 
 def quantize_command(task: Any) -> click.Command:
@@ -35,13 +35,14 @@ def quantize_command(task: Any) -> click.Command:
         show_default=True,
         help="what kernels and embeddings become",
     )
-    def quantize(model_file: Path, output: Path, mode: str) -> None:
+    @click.option("--overwrite", is_flag=True, help="replace a model that is there")
+    def quantize(model_file: Path, output: Path, mode: str, overwrite: bool) -> None:
         """Write a smaller model: kernels and embeddings of 8 bits instead of 32.
 
         It takes the place of the model in `evaluate`, `predict` and `export`; evaluate it, as its
         outputs differ a little. docs/speed.md says where it is faster, and where slower.
         """
-        check_output(output)
+        check_new_model(output, overwrite)
         made = task.load(model_file).quantize(mode)
         made.save(output)
         sizes = [path.stat().st_size for path in (model_file, output)]

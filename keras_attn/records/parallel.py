@@ -81,7 +81,10 @@ def count_problems(
 
 
 def describe_problems(
-    problems: Sequence[LineProblem], shown: int = 5, kinds: dict[str, str] = PROBLEMS
+    problems: Sequence[LineProblem],
+    shown: int = 5,
+    kinds: dict[str, str] = PROBLEMS,
+    unit: str = "line",
 ) -> str:
     """How many lines of each kind, which, and what is wrong with the first of them."""
     parts = []
@@ -90,8 +93,10 @@ def describe_problems(
         if of_kind:
             lines = sorted({problem.line for problem in of_kind})
             numbers = ", ".join(map(str, lines[:shown])) + (", ..." if len(lines) > shown else "")
+            several = len(lines) > 1 and len({problem.what for problem in of_kind}) > 1
+            first = f"; the first: {of_kind[0].what}" if several else f": {of_kind[0].what}"
             plural = "s" if len(lines) > 1 else ""
-            parts.append(f"{len(lines)} {words} (line{plural} {numbers}: {of_kind[0].what})")
+            parts.append(f"{len(lines)} {words} ({unit}{plural} {numbers}{first})")
     return "; ".join(parts)
 
 

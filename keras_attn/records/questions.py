@@ -169,7 +169,6 @@ def _of_lines(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[Ans
 
 def _of_squad(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[AnsweredQuestion]:
     raw = b"\n".join(lines)
-    reading.lines = raw.count(b"\n") + 1
     try:
         articles = json.loads(raw.decode("utf-8"))["data"]
         every = [
@@ -183,6 +182,7 @@ def _of_squad(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[Ans
             f"{reading.where}: expected SQuAD's JSON, data with paragraphs with qas. Received: "
             f"{type(error).__name__} ({error}). Files with an object on each line end in .jsonl."
         ) from error
+    reading.lines, reading.unit = len(every), "question"
     for number, (qa, text, title) in enumerate(every, start=1):
         name = str(qa.get("id", number)) if isinstance(qa, dict) else str(number)
         found = _question(qa, text, title, name)

@@ -47,6 +47,7 @@ class LineReading:
         self.where = where
         self.on_error = on_error
         self.lines = 0
+        self.unit = "line"
         self.passed_over = 0
         self.problems: list[LineProblem] = []
 
@@ -107,18 +108,18 @@ class LineReading:
 
     def refuse(self, found: int, expected: str, one: str) -> None:
         """Raise the error about all problems, if there is one to raise."""
-        described = describe_problems(self.problems, kinds=self.kinds)
+        described = describe_problems(self.problems, kinds=self.kinds, unit=self.unit)
         if self.problems and self.on_error == "error":
             bad = len({problem.line for problem in self.problems})
             raise ValueError(
                 f"{self.where}: expected {expected}. Received: "
-                f"{bad:,} of {self.lines:,} lines without: {described}. "
+                f"{bad:,} of {self.lines:,} {self.unit}s without: {described}. "
                 "Correct them, or leave them out with on_error='skip' (--on-error skip)."
             )
         if not found:
             raise ValueError(
                 f"{self.where}: expected at least one {one}. "
-                f"Received: none in {self.lines:,} lines{': ' * bool(described)}{described}."
+                f"Received: none in {self.lines:,} {self.unit}s{': ' * bool(described)}{described}."
             )
 
 

@@ -34,7 +34,10 @@ def check_delimiter(delimiter: str | None) -> None:
     """Refuse what cannot stand between cells; an empty string is somebody's default, and passes."""
     one = isinstance(delimiter, str) and len(delimiter) <= 1 and delimiter not in tuple('"\r\n ')
     if not one:
-        raise ValueError(f"Expected `delimiter` to be one character. Received: {delimiter!r}.")
+        hint = " A shell writes a tab as $'\\t'." if delimiter == "\\t" else ""
+        raise ValueError(
+            f"Expected `delimiter` to be one character. Received: {delimiter!r}.{hint}"
+        )
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class TaggedTexts(Items[TaggedText]):
 class _TaggedReading(LineReading):
     kinds = {  # noqa: RUF012
         **PROBLEMS,
-        "columns": "without a word and a label",
+        "columns": "without a word and a label, or of other columns than the first",
         "lengths": "with words and labels of unequal number",
     }
 
@@ -81,7 +81,7 @@ def read_tagged(
     | file | sentences |
     |---|---|
     | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line, with lists under `words` and `labels` |
-    | any other | CoNLL columns: a word and its label on each line, parted by spaces or a tab; blank lines part the sentences, as do lines that begin with `-DOCSTART-`; lines before a sentence that begin with `# ` are passed over |
+    | any other | CoNLL columns: a word and its label on each line, parted by spaces or a tab; blank lines part the sentences, as do lines that begin with `-DOCSTART-`; all have as many columns; lines before a sentence that begin with `# ` are passed over |
 
     Files are UTF-8, plain or gzipped (`*.gz`).
 
@@ -97,7 +97,7 @@ def read_tagged(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file has no sentence, or lines without such columns, words and labels of
+        ValueError: If the file has no sentence, or lines without such columns or of another number of columns, words and labels of
             unequal number, or lines that are not UTF-8 or not JSON.
 
     Example:
@@ -135,6 +135,7 @@ def _of_columns(
     words: list[str] = []
     labels: list[str] = []
     bad = False
+    width = 0
     least = max(c + 1 if c >= 0 else -c for c in (word_column, label_column))
     for number, raw in enumerate(lines, start=1):
         reading.lines = number
@@ -153,6 +154,12 @@ def _of_columns(
         cells = line.split("\t") if "\t" in line else [*filter(None, line.strip(" \r").split(" "))]
         if len(cells) < max(least, 2) or not cells[word_column] or not cells[label_column].strip():
             reading.problem(number, "columns", f"{len(cells)} columns in {line[:60]!r}")
+            bad = True
+            continue
+        width = width or len(cells)
+        if len(cells) != width:  # a word of two parted by a space, which would lose one of them
+            what = f"{len(cells)} columns in {line[:60]!r}, {width} before it"
+            reading.problem(number, "columns", what)
             bad = True
             continue
         words.append(cells[word_column])

@@ -59,12 +59,17 @@ class Backbone(NamedTuple):
                 f"The backbone is of the architecture {self.model!r}, which this task does not "
                 f"have. Expected one of {list(kinds)}."
             )
-        other = chosen.values or chosen.name != kinds.default
-        if chosen.name != self.model and other:
+        own = {field.name for field in dataclasses.fields(kinds[self.model])}
+        if chosen.name not in (self.model, kinds.default):
             raise ValueError(
                 f"The backbone is of the architecture {self.model!r}. Received: "
-                f"{kinds.key}={chosen.name!r} with {dict(chosen.values)}. Leave it out, or choose "
-                f"{self.model!r}."
+                f"{kinds.key}={chosen.name!r}. Leave it out, or choose {self.model!r}."
+            )
+        foreign = [name for name in chosen.values if name not in own]
+        if foreign:
+            raise ValueError(
+                f"The backbone is of the architecture {self.model!r}, which has no setting "
+                f"`{foreign[0]}`. Leave it out."
             )
         free = ("dropout", "attention_dropout", "recurrent_dropout", "pooling")
         for name, value in chosen.values.items():
@@ -73,7 +78,6 @@ class Backbone(NamedTuple):
                     f"`{name}` is {self.settings[name]!r} in the backbone. Received: {value!r}. "
                     "Leave it out."
                 )
-        own = {field.name for field in dataclasses.fields(kinds[self.model])}
         values = {**self.settings, **chosen.values}
         return Choice(kinds, self.model, {k: v for k, v in values.items() if k in own})
 

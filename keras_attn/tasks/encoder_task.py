@@ -48,6 +48,15 @@ class EncoderData(Settings):
     lowercase: bool = setting(True, "lower-case letters and strip accents, without --backbone")
     max_length: int = setting(128, "largest number of tokens of a row", at_least=5)
 
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("vocabulary_size", "lowercase"):
+            if self.backbone and getattr(self, name) != getattr(type(self), name):
+                raise ValueError(
+                    f"`{name}` is of a new tokenizer, and the backbone brings its own. Received: "
+                    f"{name}={getattr(self, name)!r} with backbone={self.backbone!r}."
+                )
+
 
 class Start(NamedTuple):
     """What a task is made of before it is trained.

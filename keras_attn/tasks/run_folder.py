@@ -38,7 +38,13 @@ def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, An
     """
     path = run_dir / SETTINGS
     if path.exists() and (run_dir / CHECKPOINT).exists():
-        former = read_settings(path, kinds)
+        try:
+            former = read_settings(path, kinds)
+        except ValueError as error:
+            raise ValueError(
+                f"{run_dir} holds a run that this task cannot go on with: {error} Give another "
+                "folder."
+            ) from error
         changed = [
             difference
             for name, settings in sections.items()

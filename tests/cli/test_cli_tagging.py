@@ -186,6 +186,8 @@ def test_explain(place, run, loaded, tmp_path, method, shown):
 
 @pytest.mark.slow
 def test_quantize(run, tmp_path):
+    code, _, err = command("quantize", "--model", run / "best.task", "--to", run / "best.task")
+    assert (code, "exists already" in err) == (1, True)
     code, out, err = command("quantize", "--model", run / "best.task", "--to", tmp_path / "s.task")
     assert code == 0, err
     assert "int8 model" in out

@@ -157,6 +157,8 @@ def test_evaluate(place, run, generator, loaded, tmp_path):
         assert score["bits_per_character"] == pytest.approx(expected.bits_per_character, rel=1e-6)
         assert score["characters"] == len(text)
         assert f"{expected.bits_per_character:.4f} bits per character" in out
+        where = f"{place / 'text.txt'}{'' if split == 'all' else f', {split} part'}"
+        assert f"{where}: {len(text):,} characters" in out
         loaded()
     best = min(float(row["val_bits_per_character"]) for row in end_of(run)[1])
     assert generator.evaluate(dev).bits_per_character == pytest.approx(best, rel=1e-5)

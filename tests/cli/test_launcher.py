@@ -1,16 +1,19 @@
 """The launcher answers without Keras what needs no Keras, and is quiet."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import click
 import pytest
+import tensorflow as tf
 from processes import run_python
 
 import keras_attn_command
 from keras_attn.cli import keras_attn_command as commands
+from keras_attn.cli import main
 from keras_attn.version import __version__
 
 ROOT = Path(keras_attn_command.__file__).parent
@@ -91,3 +94,34 @@ def test_all_else_is_handed_on_and_quiet(arguments, code, message, fresh, tmp_pa
         assert "--num-characters" in done.stdout
     for line in done.stderr.splitlines():
         assert line.startswith(("Error: ", "Usage: ", "Try ")) or not line
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a signal to a process, and how it ended")
+def test_interrupted_in_the_imports(tmp_path):
+    """Libraries that swallow an exception when they are imported do not swallow Ctrl-C."""
+    (tmp_path / "keras_attn").mkdir()
+    (tmp_path / "keras_attn" / "__init__.py").write_text("")
+    (tmp_path / "keras_attn" / "cli.py").write_text(
+        "import os, signal\n"
+        "try:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass\n"
+        "main = print\n"
+    )
+    (tmp_path / "keras_attn_command.py").write_bytes(Path(keras_attn_command.__file__).read_bytes())
+    done = subprocess.run(
+        [sys.executable, "keras_attn_command.py", "tagging", "fit"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), tf.errors.ResourceExhaustedError(None, None, "")])
+def test_out_of_memory(monkeypatch, capsys, error):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(commands, "main", fail)
+    with pytest.raises(SystemExit, match="1"):
+        main([])
+    assert capsys.readouterr().err.startswith("Error: out of memory. Give smaller batches")

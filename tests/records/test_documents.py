@@ -156,9 +156,9 @@ def test_bad_objects(tmp_path):
     for part in (
         "2 that are empty (lines 2, 3: the document is empty)",
         "(line 4: no 'text' among the keys 'body')",
-        "(lines 5, 6: 'text' is of type int)",
+        "(lines 5, 6; the first: 'text' is of type int)",
         "'text' has half a surrogate pair",
-        "(lines 8, 9: a list, '[1]')",
+        "(lines 8, 9; the first: a list, '[1]')",
         "--on-error skip",
     ):
         assert part in message

@@ -35,8 +35,8 @@ def test_lines_with_two_problems_are_one_bad_line(text):
 def test_summary(text):
     assert text.summary() == (
         "a.tsv: 3 pairs of 1,012 lines. Left out: 6 with an empty side (lines 11, 12, 13, 14, 15, "
-        "...: the target is empty, 11); 1 with a side that is too long (line 12: the source has 9 "
-        "characters). Passed over: 3 lines, blank or a header. Repeated: 1 pair, kept."
+        "...; the first: the target is empty, 11); 1 with a side that is too long (line 12: the "
+        "source has 9 characters). Passed over: 3 lines, blank or a header. Repeated: 1 pair, kept."
     )
     assert ParallelText(PAIRS[:1], "b", 1).summary() == "b: 1 pair of 1 line."
     assert ParallelText(PAIRS[:2], "b", 3, 0, 1, True).summary().endswith("1 pair, left out.")

@@ -133,7 +133,7 @@ class TestTabSeparated:
             in message
         )
         assert "; 1 with an empty side (line 11: the target is empty)" in message
-        assert "; 2 with a side that is too long (lines 11, 12: the source has 9 char" in message
+        assert "; 2 with a side that is too long (lines 11, 12; the first: the source" in message
         assert message.endswith("or leave them out with on_error='skip' (--on-error skip).")
 
         text = read_tsv(path, max_characters=8, on_error="skip")
@@ -171,6 +171,7 @@ class TestTabSeparated:
             ({"target": -1}, "`target` to be the name or the number of a column, .* Received: -1"),
             ({"target": True}, "`target` to be the name or the number .* Received: True"),
             ({"delimiter": ""}, "`delimiter` to be one character. Received: ''"),
+            ({"delimiter": r"\t"}, r"Received: '\\\\t'. A shell writes a tab as \$'\\t'\."),
             ({"on_error": "ignore"}, "'error' or 'skip'. Received: 'ignore'"),
             ({"max_characters": 0}, "`max_characters` to be an integer >= 1 .*Received: 0"),
         ],
@@ -244,7 +245,7 @@ class TestParallelFiles:
 
     def test_one_bad_line_does_not_stop_or_shift_the_others(self, parallel):
         paths = parallel(b"a\n\xe4\nc\n\ne\n", b"A\nB\n\xff\nD\nE\n")
-        message = r"3 of 5 lines .*2 not valid .*lines 2, 3: byte 0xe4 at byte 1 of the source.*"
+        message = r"3 of 5 lines .*2 not valid .*lines 2, 3; the first: byte 0xe4 at byte 1 of .*"
         with pytest.raises(ValueError, match=message + r"1 with an empty side \(line 4: the sou"):
             read_parallel(*paths)
         text = read_parallel(*paths, on_error="skip")

@@ -34,7 +34,7 @@ def test_bad_lines_are_named(tmp_path):
     path = write(tmp_path / "a.csv", "\n".join(["sentence1,sentence2,score", *rows]))
     with pytest.raises(ValueError, match="4 of 7 lines") as error:
         read_scored_pairs(path)
-    for words in ("line 3", "lines 4, 5: 'much' is not a number", "line 6"):
+    for words in ("line 3", "lines 4, 5; the first: 'much' is not a number", "line 6"):
         assert words in str(error.value)
     found = read_scored_pairs(path, on_error="skip")
     assert [pair.score for pair in found] == [1.0, 2.0]

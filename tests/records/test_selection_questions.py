@@ -33,7 +33,7 @@ def test_bad_lines_are_named(tmp_path):
     path = write(tmp_path / "a.csv", "question,answer\na,b\na,\n ,c\na\nd,e\n")
     with pytest.raises(ValueError, match="3 of 6 lines") as error:
         read_selection_questions(path)
-    assert "lines 3, 4: the answer is empty" in str(error.value)
+    assert "lines 3, 4; the first: the answer is empty" in str(error.value)
     found = read_selection_questions(path, on_error="skip")
     assert [x.question for x in found] == ["a", "d"]
     with pytest.raises(ValueError, match="no such column"):

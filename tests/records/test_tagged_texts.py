@@ -138,3 +138,12 @@ def test_splits_do_not_share_sentences():
     for share in (0, 1, 1.5):
         with pytest.raises(ValueError, match="above 0 and below 1"):
             split_tagged(texts, share)
+
+
+def test_a_word_of_two_is_not_cut(tmp_path):
+    """Parted by spaces, `New York B-LOC` would lose a word."""
+    text = "It O\nis O\n\nNew York B-LOC\n\nTea O\n"
+    with pytest.raises(ValueError, match="3 columns in 'New York B-LOC', 2 before it"):
+        read_tagged(place(tmp_path, text))
+    found = read_tagged(place(tmp_path, text), on_error="skip")
+    assert words(found) == [("It is", "O O"), ("Tea", "O")] and found.skipped == 1

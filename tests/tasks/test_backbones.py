@@ -8,7 +8,7 @@ from pretraining_toys import SIZES, documents
 from keras_attn.interop import save_pretrained
 from keras_attn.models import BertConfig, hidden_states
 from keras_attn.models.tensors import model_tensors
-from keras_attn.tasks import Pretrainer, SentenceIds, TextClassifier, read_backbone
+from keras_attn.tasks import EncoderTask, Pretrainer, SentenceIds, TextClassifier, read_backbone
 from keras_attn.text import WordPieceTokenizer
 
 EXAMPLES = [(sentence, "ab"[i % 2]) for i, (sentence, *_) in enumerate(documents(8))]
@@ -47,6 +47,13 @@ def test_a_classifier_starts_from_a_folder(pretrainer, folder):
     np.testing.assert_allclose(classifier.predict_logits("the dog barks"), expected, atol=1e-5)
     other = TextClassifier(classifier.tokenizer, ["a", "b"], classifier.config, 32)
     assert other.load_backbone(folder) == classifier.loaded
+    # A setting alone is one of the backbone's architecture, whatever the default is.
+    dropped = TextClassifier.create(EXAMPLES, data, {"dropout": 0.3})
+    assert type(dropped.config) is type(classifier.config) and dropped.config.dropout == 0.3
+    with pytest.raises(ValueError, match="'bert', which has no setting `hidden_dim`"):
+        TextClassifier.create(EXAMPLES, data, {"hidden_dim": 8})
+    with pytest.raises(ValueError, match=r"`lowercase` is of a new tokenizer.*lowercase=False"):
+        EncoderTask.Data(backbone=str(folder), lowercase=False)
     average = TextClassifier.create(EXAMPLES, data, {"model": "bert", "pooling": "average"})
     assert {name.split("/")[0] for name in average.loaded.left_over} >= {"pooler"}
 

@@ -410,7 +410,7 @@ def test_it_starts_from_an_encoder(tmp_path):
     texts = [[text for _, text, _ in questions(6, seed=k)] for k in range(4)]
     pretrainer = Pretrainer.create(texts, {"vocabulary_size": 120, "max_length": 48}, SIZES)
     pretrainer.save(tmp_path / "p.task")
-    data = {**DATA, "backbone": str(tmp_path / "p.task")}
+    data = {**DATA, "vocabulary_size": 8000, "backbone": str(tmp_path / "p.task")}
     answerer = QuestionAnswerer.create(questions(9), data)
     assert {name.split("/")[0] for name in answerer.loaded.new} == {"spans"}
     assert answerer.tokenizer.get_config() == pretrainer.tokenizer.get_config()

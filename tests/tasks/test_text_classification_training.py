@@ -124,7 +124,7 @@ def test_a_folder_of_another_run_is_refused(run, more, message):
         ({"texts": [("a", "x"), ("b", "x")]}, r"two classes or more. Received: \['x'\] in 2 texts"),
         ({"texts": []}, "at least one labelled text"),
         ({"dev": []}, "Expected development texts"),
-        ({"dev": [("a", "ugly")]}, r"among the classes \['bad', 'good'\]. Received: 'ugly'"),
+        ({"dev": [("a", "ugly")]}, r"among the 2 classes \['bad', 'good'\]. Received: 'ugly'"),
         ({"texts": [("a", "x"), ("b", ("y", "z"))], "dev": [("a", "x")], "training": {
             "class_weight": "balanced"}}, "`class_weight` is for texts of one label each"),
         ({"model": {"model": "rnn", "units": 9}}, "even"),

@@ -114,7 +114,8 @@ class ConversationUse(Settings):
     alpha: float = setting(1.0, "beam: exponent of the length penalty")
     mutual_information: float = setting(
         0.0, "beam: weight of the answer's probability without the turns, which is taken from "
-        "that with them, so that answers that fit everything come less often", at_least=0,
+        "that with them, so that answers that fit everything come less often; of models that "
+        "learnt with --empty-contexts", at_least=0,
     )  # fmt: skip
     temperature: float = setting(1.0, "sample: below 1 more sober, above 1 wilder", above=0)
     top_k: int | None = setting(

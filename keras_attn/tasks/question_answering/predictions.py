@@ -166,7 +166,7 @@ class AnswerPredictions:
             TypeError: If an input is not a pair of strings.
         """
         one = isinstance(pairs, tuple)
-        given = [pairs] if one else pairs
+        given = [pairs] if one or isinstance(pairs, str) else pairs
         found = self.found(given, n_best, max_answer_length, threshold, batch_size)
         answers = [each.answer for each in found]
         return answers[0] if one else answers

@@ -93,7 +93,7 @@ class TaggingPredictions:
             TypeError: If an input is neither a string nor a list of strings.
         """
         one = isinstance(texts, str)
-        given = [texts] if one else list(texts)
+        given = list(texts) if isinstance(texts, Iterable) and not one else [texts]
         words, starts = [], []
         for i, text in enumerate(given):
             cut = _cut(text, i, split)

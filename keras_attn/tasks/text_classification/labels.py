@@ -134,9 +134,13 @@ def label_numbers(
     number = {name: i for i, name in enumerate(class_names)}
     unknown = Counter(n for label in labels for n in label_names(label) if n not in number)
     if unknown:
-        found = ", ".join(f"{name!r} ({count} texts)" for name, count in unknown.most_common(5))
+        found = ", ".join(f"{name!r:.60} ({n} texts)" for name, n in unknown.most_common(5))
+        more = f", {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
+        known = f"{list(class_names[:20])}"[:600]
+        rest = ", ..." if len(class_names) > 20 or len(known) == 600 else ""
         raise ValueError(
-            f"Expected labels among the classes {list(class_names)}. Received: {found}."
+            f"Expected labels among the {len(class_names):,} classes {known}{rest}. Received: "
+            f"{found}{more}. Is it the column of the labels?"
         )
     if multi_label:
         rows = np.zeros((len(labels), len(number)), "float32")

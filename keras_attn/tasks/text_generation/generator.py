@@ -44,15 +44,27 @@ Tensor = Any
 class Text(str):
     """A text with a line that sums it up.
 
+    Args:
+        text: The text.
+        where: Where it is from.
+
     Example:
 
-    >>> Text("to be").summary()
-    '5 characters'
+    >>> Text("to be", "hamlet.txt").summary()
+    'hamlet.txt: 5 characters'
     """
 
+    where: str
+
+    def __new__(cls, text: str, where: str = "given") -> Self:
+        """Makes a text that knows where it is from."""
+        made = super().__new__(cls, text)
+        made.where = where
+        return made
+
     def summary(self) -> str:
-        """Returns how long it is."""
-        return f"{len(self):,} characters"
+        """Returns where it is from, and how long it is."""
+        return f"{self.where}: {len(self):,} characters"
 
 
 class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
@@ -163,12 +175,14 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
     def read_test(self, test: TextGenerationTest, data: TextGenerationData) -> Text:
         """Reads a part of a text."""
         if test.split == "dev" and data.dev:
-            return Text(read_text(data.dev))
+            return Text(read_text(data.dev), data.dev)
         text = _text_of(data)
+        where = data.text or "Shakespeare's works"
         if test.split != "all":
             _, *parts = split_text(text, data.dev_share, data.test_share)
             text = parts[test.split == "test"]
-        return Text(text)
+            where += f", {test.split} part"
+        return Text(text, where)
 
     @classmethod
     def create(
