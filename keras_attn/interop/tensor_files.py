@@ -130,10 +130,10 @@ def _read_header(path: Path) -> dict[str, StoredTensor]:
         start = file.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
         if length < 2 or length > min(size - 8, _LONGEST_HEADER):
-            raise ValueError(
-                f"Expected a whole safetensors file. Received: {path}, {size} bytes with a header "
-                f"of {length}."
-            )
+            what = f"{size} bytes with a header of {length}"
+            if start == b"version ":  # its text is short, and begins with where it is defined
+                what = "a pointer of Git LFS, not the file itself (`git lfs pull` brings it)"
+            raise ValueError(f"Expected a whole safetensors file. Received: {path}, {what}.")
         header = parse_object(file.read(length), f"the header of {path}")
     header.pop("__metadata__", None)
     data = size - 8 - length

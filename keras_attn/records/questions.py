@@ -201,6 +201,10 @@ def _question(record: Any, text: Any, title: str, name: str) -> tuple[AnsweredQu
     given = record.get("answers", [])
     if not isinstance(question, str) or not isinstance(given, list):
         return f"question {name!r} is not a string with a list"
+    try:
+        (question + text).encode("utf-8")
+    except UnicodeEncodeError:
+        return f"question {name!r} has half a surrogate pair"
     answers, moved = [], 0
     for answer in [] if record.get("is_impossible") else given:
         if isinstance(answer, dict):

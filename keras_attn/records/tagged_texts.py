@@ -176,7 +176,7 @@ def _of_objects(lines: Iterator[bytes], reading: LineReading) -> Iterator[Tagged
                 reading.no_key(number, record, key)
             elif not _are_strings(record[key]):
                 reading.problem(number, "type", f"{key!r} is not a list of strings with characters")
-            else:
+            elif reading.string(number, "".join(record[key]), key) is not None:
                 sides.append(tuple(record[key]))
         if len(sides) < 2:
             continue

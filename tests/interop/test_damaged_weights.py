@@ -26,6 +26,7 @@ def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
 DATA = bytes(8)
 WRONG = {
     "empty": (b"", "Expected a whole safetensors file"),
+    "a pointer": (b"version https://git-lfs.github.com/spec/v1\noid ", "a pointer of Git LFS"),
     "seven bytes": (b"1234567", "Expected a whole safetensors file"),
     "no header": (struct.pack("<Q", 0), "Expected a whole safetensors file"),
     "a huge header": (file_of({}, length=2**63), "Expected a whole safetensors file"),

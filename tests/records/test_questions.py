@@ -83,6 +83,7 @@ def test_an_answer_that_is_not_there(tmp_path):
     ("content", "name", "message"),
     [
         (squad(question(), question("Rome")), "a.json", r"1 of 2 questions .*\(question 2: "),
+        (squad({"question": "\ud83d"}), "a.json", "has half a surrogate pair"),
         ("{", "a.json", "expected SQuAD's JSON"),
         ("[]", "a.json", "expected SQuAD's JSON"),
         ({"data": [{"paragraphs": [{"qas": []}]}]}, "a.json", "expected at least one question"),

@@ -97,6 +97,7 @@ def test_bad_json_lines_are_named(tmp_path):
         ('{"words": ["a", "b"], "labels": ["O"]}', "2 words and 1 labels"),
         ('{"words": "ab", "labels": ["O", "O"]}', "'words' is not a list of strings"),
         ('{"words": ["a", ""], "labels": ["O", "O"]}', "'words' is not a list of strings"),
+        (r'{"words": ["\ud83d"], "labels": ["O"]}', "'words' has half a surrogate pair"),
         ("[1]", "line 2"),
         ("{", "line 2"),
     ):
