@@ -44,11 +44,15 @@ class _Commands(click.Group):
         place, _, kind = name.rpartition(":")
         if not place:
             return super().get_command(ctx, name)
-        if place.endswith(".py"):
-            path = Path(place).resolve()
+        path = Path(place).resolve() if place.endswith(".py") else None
+        if path is not None:
             sys.path.insert(0, str(path.parent))
             place = path.stem
         module = importlib.import_module(place)
+        if path is not None and Path(getattr(module, "__file__", "")).resolve() != path:
+            raise click.UsageError(
+                f"{path} has the name of a module that is loaded already. Rename it."
+            )
         if not hasattr(module, kind):
             raise click.UsageError(f"{module.__file__} has no class {kind}.")
         return task_command(getattr(module, kind))

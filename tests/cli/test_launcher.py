@@ -125,3 +125,12 @@ def test_out_of_memory(monkeypatch, capsys, error):
     with pytest.raises(SystemExit, match="1"):
         main([])
     assert capsys.readouterr().err.startswith("Error: out of memory. Give smaller batches")
+
+
+def test_a_file_of_a_name_that_is_taken(monkeypatch, tmp_path, capsys):
+    """Else it would be said that the other module has no such class."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "json.py").write_text("class Own: pass\n")
+    with pytest.raises(SystemExit, match="2"):
+        main([f"{tmp_path / 'json.py'}:Own", "fit"])
+    assert "json.py has the name of a module that is loaded already" in capsys.readouterr().err
