@@ -209,7 +209,7 @@ class Kinds(Mapping):
                 value = as_float(key, value)
             check_value(key, value, fields[key].metadata)
             chosen[key] = value
-        choice = Choice(self, name, chosen)
+        choice = Choice(self, name, chosen, self.key in values)
         sizes = [f.name for f in dataclasses.fields(self[name]) if f.default is dataclasses.MISSING]
         self.make(choice, **dict.fromkeys(sizes, 2))  # what settings say of each other
         return choice
@@ -223,6 +223,7 @@ class Choice:
         kinds: The kinds.
         name: Name of the chosen one.
         values: Settings that differ from the defaults, or are given all the same.
+        named: Whether the kind was chosen by name; else it is the default.
 
     Example:
 
@@ -233,6 +234,7 @@ class Choice:
     kinds: Kinds = dataclasses.field(compare=False, repr=False)
     name: str
     values: Mapping[str, Any]
+    named: bool = dataclasses.field(default=True, compare=False, repr=False)
 
     def entries(self) -> list[Entry]:
         """Returns the name of the kind and all of its settings, with their values."""

@@ -60,7 +60,7 @@ class Backbone(NamedTuple):
                 f"have. Expected one of {list(kinds)}."
             )
         own = {field.name for field in dataclasses.fields(kinds[self.model])}
-        if chosen.name not in (self.model, kinds.default):
+        if chosen.name != self.model and chosen.named:
             raise ValueError(
                 f"The backbone is of the architecture {self.model!r}. Received: "
                 f"{kinds.key}={chosen.name!r}. Leave it out, or choose {self.model!r}."

@@ -242,7 +242,7 @@ def test_errors():
         classifier.predict(["no tab"])
     with pytest.raises(ValueError, match="position 1"):
         classifier.predict([("a", "b"), ("a", 3)])
-    with pytest.raises(ValueError, match="among the classes"):
+    with pytest.raises(ValueError, match="among the 3 classes"):
         classifier.evaluate([LabelledPair("a", "b", "perhaps")])
     with pytest.raises(ValueError, match="at least one labelled pair"):
         classifier.evaluate([])
