@@ -49,7 +49,7 @@ class _Commands(click.Group):
             sys.path.insert(0, str(path.parent))
             place = path.stem
         module = importlib.import_module(place)
-        if path is not None and Path(getattr(module, "__file__", "")).resolve() != path:
+        if path is not None and Path(getattr(module, "__file__", None) or "").resolve() != path:
             raise click.UsageError(
                 f"{path} has the name of a module that is loaded already. Rename it."
             )

@@ -81,7 +81,7 @@ def read_tagged(
     | file | sentences |
     |---|---|
     | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line, with lists under `words` and `labels` |
-    | any other | CoNLL columns: a word and its label on each line, parted by spaces or a tab; blank lines part the sentences, as do lines that begin with `-DOCSTART-`; all have as many columns; lines before a sentence that begin with `# ` are passed over |
+    | any other | CoNLL columns: a word and its label on each line, parted by spaces or a tab, with the same number of columns on every line; blank lines part the sentences, as do lines that begin with `-DOCSTART-`; lines before a sentence that begin with `# ` are passed over |
 
     Files are UTF-8, plain or gzipped (`*.gz`).
 
@@ -97,8 +97,8 @@ def read_tagged(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file has no sentence, or lines without such columns or of another number of columns, words and labels of
-            unequal number, or lines that are not UTF-8 or not JSON.
+        ValueError: If the file has no sentence, or lines without such columns or of another number
+            of columns, words and labels of unequal number, or lines that are not UTF-8 or not JSON.
 
     Example:
 
