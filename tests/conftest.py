@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import importlib.util
 import os
 import shutil
 import sys
@@ -20,6 +21,10 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 # What XLA compiles here runs once: unoptimised code is ready in half the time.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+if importlib.util.find_spec("triton") is not None:
+    # PyTorch's builds for CUDA bring it. Where TensorFlow 2.21 is imported before, it crashes.
+    import triton  # noqa: F401
 
 import kept
 import pytest
