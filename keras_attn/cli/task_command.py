@@ -254,9 +254,12 @@ def _predict(task: type[Task]) -> click.Command:
         with compute_on(device), contextlib.ExitStack() as stack:
             values = values_of(task, "predict", settings, task.predict)
             loaded = task.load(model_file)
+            own = READERS[loaded.reads]  # a model may want pairs where its class does not
+            if own is not reader:
+                own.check(**given)
             file = open_output(output, stack)
             between = ""
-            for inputs in READERS[loaded.reads].chunks(**given):
+            for inputs in own.chunks(**given):
                 stream = given.get("stream")
                 if stream is None and "stream" in given:
                     alone = len(inputs) == 1 and values.get("beams") is None

@@ -19,6 +19,7 @@ from keras_attn.tasks.text_classification.data import (
     read_texts,
     training_texts,
 )
+from keras_attn.tasks.text_classification.labels import label_numbers
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 TRAIN = [LabelledText(*example) for example in EXAMPLES if "song" not in example[0]]
@@ -506,3 +507,11 @@ def test_every_setting_of_a_model_reaches_it():
         for name, value in config.items():
             if name != "model":
                 assert getattr(built, name) == value
+
+
+def test_a_wrong_column_is_told_in_few_words():
+    """Each of its texts would be a label that no class has."""
+    classes = [f"class {i}" for i in range(5000)]
+    with pytest.raises(ValueError, match=r"5,000 classes .*, \.\.\..*2,995 more\. Is it") as error:
+        label_numbers([f"{i} {'long ' * 50}" for i in range(3000)], classes)
+    assert len(str(error.value)) < 1200
