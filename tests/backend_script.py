@@ -8,6 +8,7 @@ layer by layer.
 
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import keras
@@ -125,6 +126,41 @@ def rematerialized():
     return distance(*trained), distance(first, trained[0]), seeds[0] == seeds[1]
 
 
+@keras.saving.register_keras_serializable(package="backends")
+class Subclassed(keras.Model):
+    """A model with ids, a mask, positions and lengths, which Keras builds from their shapes."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.embed = layers.InputEmbedding(9, 8)
+        self.weighting = layers.TokenWeighting(9)
+        self.attend = layers.MultiHeadSelfAttention(2, positions="rotary")
+
+    def call(self, inputs):
+        ids, lengths = inputs["token_ids"], inputs["lengths"]
+        x = self.weighting(self.embed(ids), ids)
+        x = self.attend(x, mask=inputs["mask"], positions=inputs["positions"])
+        heads = ops.reshape(x, (-1, 4, 2, 4))
+        return keras_attn.ops.dot_product_attention(heads, heads, heads, key_lengths=lengths)
+
+
+def subclassed():
+    """What the outputs of a saved and loaded model differ by."""
+    ids = np.array([[1, 2, 3, 4], [5, 6, 0, 0]], "int32")
+    inputs = {
+        "token_ids": ids,
+        "mask": ids > 0,
+        "positions": np.arange(4, dtype="int32"),
+        "lengths": np.array([4, 2], "int32"),
+    }
+    model = Subclassed()
+    outputs = numpy(model(inputs))
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.keras")
+        loaded = keras.models.load_model(Path(folder) / "model.keras", safe_mode=True)
+    return distance(numpy(loaded(inputs)), outputs)
+
+
 def collected(model, inputs):
     maps = keras_attn.attention_maps(model, inputs)
     return [[key.path, key.role, key.call, list(maps[key].shape)] for key in maps]
@@ -168,6 +204,7 @@ def main(folder, how):
     result["without tensorflow"] = "tensorflow" not in sys.modules
     if whole or result["backend"] == "torch":
         result["rematerialized"] = rematerialized()
+    result["subclassed"] = subclassed()
     for path in sorted(folder.glob("*.keras")):
         name = path.stem
         model, inputs, outputs, trained = loaded(folder, name)

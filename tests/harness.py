@@ -521,6 +521,39 @@ def check_saving(case: LayerCase, folder: Any) -> None:
         assert_equal(case(again, inputs), expected)
 
 
+@keras.saving.register_keras_serializable(package="harness")
+class Subclassed(keras.Model):
+    """A model of one layer; `call` takes one dict, with masks among the inputs."""
+
+    def __init__(self, layer, positional, settings, **kwargs):
+        super().__init__(**kwargs)
+        self.layer, self.positional, self.settings = layer, positional, settings
+
+    def call(self, inputs):
+        if self.positional is None:
+            return self.layer(inputs, **self.settings)
+        others = {name: x for name, x in inputs.items() if name != self.positional}
+        return self.layer(inputs[self.positional], **others, **self.settings)
+
+    def get_config(self):
+        config = {"layer": self.layer, "positional": self.positional, "settings": self.settings}
+        return {**super().get_config(), **keras.saving.serialize_keras_object(config)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**keras.saving.deserialize_keras_object(config))
+
+
+def check_saving_in_a_subclass(case: LayerCase, folder: Any) -> None:
+    """Keras builds a loaded model from its shapes, with floats for ids and masks."""
+    model = Subclassed(case.make(), None if case.as_dict else case.first, case.call)
+    inputs = {**case.arrays(), **({} if case.as_dict else explicit(case, case.some_masks()))}
+    expected = numpy(model(inputs))
+    model.save(folder / "model.keras")
+    loaded = keras.models.load_model(folder / "model.keras", safe_mode=True)
+    assert_equal(loaded(inputs), expected)
+
+
 CHECKS: dict[str, Callable] = {
     "config": check_config,
     "symbolic": check_symbolic,
@@ -539,6 +572,7 @@ CHECKS: dict[str, Callable] = {
     "scores": check_scores,
     "causal": check_causal,
     "saving": check_saving,
+    "saving_in_a_subclass": check_saving_in_a_subclass,
 }
 
 
@@ -554,4 +588,4 @@ def run_layer_test(
     for name in only:
         if name not in skip:
             check = CHECKS[name]
-            check(case, folder) if check is check_saving else check(case)
+            check(case, folder) if name.startswith("saving") else check(case)

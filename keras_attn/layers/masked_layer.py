@@ -13,7 +13,7 @@ from keras_attn.layers.collect import calling_as
 from keras_attn.layers.lost_masks import check_mask_kept
 from keras_attn.layers.quantization import CompositeLayer
 from keras_attn.ops import as_boolean_mask, check_padding_mask
-from keras_attn.ops.masks import builds_across_replicas, check_not_rank_2, static_shape
+from keras_attn.ops.masks import check_not_rank_2, dtypes_are_guessed, static_shape
 from keras_attn.ops.padding import without_nan_in_padding
 from keras_attn.ops.relative_positions import ROTARY_SCALINGS
 
@@ -173,13 +173,11 @@ def check_positions(positions: Tensor, x: Tensor) -> Tensor:
     Raises a ValueError if they are floats, or of any other shape than `(T,)`, `(1, T)`, `(B, T)`.
     """
     positions = keras.ops.convert_to_tensor(positions)
-    if builds_across_replicas():
+    dtype = keras.backend.standardize_dtype(positions.dtype)
+    if "int" not in dtype:
+        if not dtypes_are_guessed():
+            raise ValueError(f"`positions` must be integers. Received: dtype {dtype}.")
         positions = keras.ops.cast(positions, "int32")
-    if "int" not in keras.backend.standardize_dtype(positions.dtype):
-        raise ValueError(
-            "`positions` must be integers. Received: dtype "
-            f"{keras.backend.standardize_dtype(positions.dtype)}."
-        )
     if len(positions.shape) == 1:
         positions = keras.ops.expand_dims(positions, 0)
     shape, wanted = static_shape(positions), static_shape(x)[:2]

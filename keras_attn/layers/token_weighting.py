@@ -14,7 +14,7 @@ from keras_attn.layers.masked_layer import (
     check_rank,
     sequence_mask,
 )
-from keras_attn.ops.masks import builds_across_replicas
+from keras_attn.ops.masks import dtypes_are_guessed
 from keras_attn.ops.positions import no_negative
 
 Tensor = Any
@@ -26,7 +26,7 @@ def integer_ids(token_ids: Tensor, name: str) -> Tensor:
     """Returns ids `(B, S)` as int32; raises a ValueError if rank or dtype is wrong."""
     check_rank(token_ids, "token_ids", 2, "(B, S)")
     dtype = keras.backend.standardize_dtype(token_ids.dtype)
-    if "int" not in dtype and not builds_across_replicas():
+    if "int" not in dtype and not dtypes_are_guessed():
         raise ValueError(
             f"`token_ids` of {name} must be integers. Received: dtype {dtype}, shape "
             f"{tuple(token_ids.shape)}. Use keras.Input(shape, dtype='int32')."

@@ -10,6 +10,7 @@ from keras_attn.ops.masks import (
     MASKED,
     as_boolean_mask,
     causal_mask,
+    dtypes_are_guessed,
     key_length_mask,
     sliding_window_mask,
     static_shape,
@@ -308,6 +309,8 @@ def check_call(call: Call) -> Call:
         bias = _rank_4(ops.convert_to_tensor(bias))
     if lengths is not None:
         lengths = ops.convert_to_tensor(lengths)
+        if "int" not in ops.dtype(lengths) and dtypes_are_guessed():
+            lengths = ops.cast(lengths, "int32")
         shape, dtype = static_shape(lengths), ops.dtype(lengths)
         if len(shape) != 1 or "int" not in dtype or (None not in (B, shape[0]) and shape[0] != B):
             raise ValueError(

@@ -1,5 +1,6 @@
 """Creation, checks and combination of masks. True is a token, or may be attended."""
 
+import sys
 from typing import Any
 
 import keras
@@ -10,6 +11,9 @@ Tensor = Any
 
 # Far below any score, but within float32: exp() of it is exactly zero.
 MASKED = -1e30
+
+# Methods of `keras.layers.Layer` that build a saved model from its shapes.
+_BUILDS_OF_SHAPES = ("_build_by_run_for_single_pos_arg", "_build_by_run_for_kwargs")
 
 
 def static_shape(x: Tensor) -> tuple[int | None, ...]:
@@ -23,11 +27,18 @@ def _differ(a: int | None, b: int | None, broadcast: bool = False) -> bool:
     return not (broadcast and a == 1)
 
 
-def builds_across_replicas() -> bool:
-    """Whether Keras is building a model under `tf.distribute`.
+def dtypes_are_guessed() -> bool:
+    """Whether Keras is building a model from inputs that have lost their dtypes.
 
-    It then uses the mean of the replicas' batches as a batch, so that integers become floats.
+    Under `tf.distribute` it uses the mean of the replicas' batches as a batch. A subclassed model
+    that comes from a `.keras` file is called with floats of the saved shapes; if that fails, Keras
+    warns and leaves the layers of the model with new weights.
     """
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name in _BUILDS_OF_SHAPES:
+            return True
+        frame = frame.f_back
     if keras.backend.backend() != "tensorflow":
         return False
     import tensorflow as tf
@@ -68,7 +79,7 @@ def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
     if dtype == "bool":
         # Convert no symbolic mask: it would be a node in the graph of a model.
         return mask if keras.backend.is_keras_tensor(mask) else ops.convert_to_tensor(mask)
-    if "int" not in dtype and not builds_across_replicas():
+    if "int" not in dtype and not dtypes_are_guessed():
         raise ValueError(
             f"`{name}` must be boolean or 0/1 integers, True where a token may be attended. "
             f"Received: dtype {dtype}, shape {static_shape(mask)}. Pass `{name} > 0.5` for a 0/1 "

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from keras_attn.layers import TokenEmbedding
-from keras_attn.ops.masks import builds_across_replicas
+from keras_attn.ops.masks import dtypes_are_guessed
 from keras_attn.ops.replicas import replicas, sum_over_replicas
 from keras_attn.training.chunked_loss import linear_cross_entropy
 from keras_attn.training.losses import MaskedCrossEntropy, token_weights
@@ -85,7 +85,7 @@ class ChunkedLossModel(keras.Model):
                 "`metrics` and `weighted_metrics`, and evaluate the model itself."
             )
         labels = ops.convert_to_tensor(y)
-        if builds_across_replicas():
+        if "int" not in ops.dtype(labels) and dtypes_are_guessed():
             labels = ops.cast(labels, "int32")
         dtype = keras.backend.standardize_dtype(labels.dtype)
         if "int" not in dtype or tuple(labels.shape[1:]) != tuple(y_pred.shape[1:-1]):

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.ops.masks import builds_across_replicas
+from keras_attn.ops.masks import dtypes_are_guessed
 from keras_attn.ops.replicas import sum_over_replicas
 
 
@@ -37,7 +37,7 @@ def check_tokens(labels: Any, logits: Any, owner: str) -> tuple[Any, Any]:
             "Fix the last dimension, for example with keras.ops.reshape."
         )
     dtype = keras.backend.standardize_dtype(labels.dtype)
-    if dtype.startswith("float") and builds_across_replicas():
+    if dtype.startswith("float") and dtypes_are_guessed():
         labels, dtype = ops.cast(labels, "int32"), "int32"
     if "int" not in dtype:
         raise ValueError(

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from harness import Subclassed
 from harness_case import masked
 from keras import ops
 from processes import answer
@@ -75,6 +76,16 @@ def test_a_learned_table_has_an_end():
     # Packed sequences count from 0 again, and may be longer together.
     output = layer(ops.zeros((1, 6, 3)), positions=ops.array([[0, 1, 2, 0, 1, 2]]))
     np.testing.assert_array_equal(output[:, :3], output[:, 3:])
+
+
+def test_positions_of_a_saved_subclass(tmp_path):
+    """Keras builds the loaded model with floats for the positions."""
+    model = Subclassed(LearnedPositionalEncoding(6), "x", {})
+    inputs = {"x": np.zeros((1, 4, 3), "float32"), "positions": np.array([[3, 0, 5, 5]], "int32")}
+    expected = model(inputs)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(inputs), expected)
 
 
 def test_positions_of_an_empty_batch_and_dtypes():
