@@ -1,6 +1,7 @@
 """The lines and prompts that commands read."""
 
 import itertools
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -102,7 +103,7 @@ class Reader(NamedTuple):
     """Decorators that add its options and arguments."""
     help: str
     check: Callable[..., None]
-    """Called with these options before the work."""
+    """Called before the work, with these options and whether bad inputs are left out (`skip`)."""
     chunks: Callable[..., Iterable[list[Any]]]
     """Called with these options; gives lists of inputs."""
 
@@ -126,15 +127,25 @@ def _only_pairs(files: tuple[Path, ...]) -> Iterator[list[Any]]:
             yield pairs
 
 
-def _check_pairs(files: tuple[Path, ...]) -> None:
-    """Finds a line without a tab before the work; those of pipes are met in their turn."""
+def _check_pairs(files: tuple[Path, ...], pictures: bool = False) -> None:
+    """Finds a bad line before the work; those of pipes are met in their turn.
+
+    It has no tab or, with `pictures`, has the path of no file before it.
+    """
     check_files(files)
     for path in files:
         if path.is_file():
             with open(path, "rb") as file:
                 for number, line in enumerate(file, start=1):
-                    if b"\t" not in line:
-                        raise _no_tab(path, number, line.decode("utf-8", "replace").rstrip("\r\n"))
+                    text = line.decode("utf-8", "replace").rstrip("\r\n")
+                    if "\t" not in text:
+                        raise _no_tab(path, number, text)
+                    picture = text.removeprefix("\ufeff" if number == 1 else "").partition("\t")[0]
+                    if pictures and not os.path.exists(picture):
+                        raise FileNotFoundError(
+                            f"Expected the path of a picture in line {number} of {path}. "
+                            f"Received: {picture[:200]!r}, which is none."
+                        )
 
 
 def _no_tab(path: Path, number: int, line: str) -> ValueError:
@@ -156,14 +167,21 @@ READERS = {
         (files_argument,),
         "FILES have one text on each line, or two with a tab between them; standard input is read "
         "if there are none. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
-        lambda files: check_files(files),
+        lambda files, skip: check_files(files),
         lambda files: _pairs(files),
     ),
     "only_pairs": Reader(
         (files_argument,),
         "FILES have two texts on each line, with a tab between them; standard input is read if "
         "there are none. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
-        lambda files: _check_pairs(files),
+        lambda files, skip: _check_pairs(files),
+        lambda files: _only_pairs(files),
+    ),
+    "picture_pairs": Reader(
+        (files_argument,),
+        "FILES have the path of a picture, a tab and a text on each line; standard input is read "
+        "if there are none. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
+        lambda files, skip: _check_pairs(files, pictures=not skip),
         lambda files: _only_pairs(files),
     ),
     "turns": Reader(
@@ -171,14 +189,14 @@ READERS = {
         "FILES have the turns so far of a conversation on each line, with tabs between them; "
         "standard input is read if there are none. Bytes that are not UTF-8 are read as U+FFFD, "
         "with a warning.",
-        lambda files: check_files(files),
+        lambda files, skip: check_files(files),
         lambda files: _turns(files),
     ),
     "lines": Reader(
         (files_argument,),
         "FILES have one text on each line; standard input is read if there are none. Lines end at "
         "newlines only. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
-        lambda files: check_files(files),
+        lambda files, skip: check_files(files),
         lambda files: read_chunks(files),
     ),
     "prompts": Reader(
@@ -195,7 +213,7 @@ READERS = {
             ),
         ),
         "The same command writes the same texts. Several texts are parted by a line of `-----`.",
-        lambda prompt, count, stream=None: None,
+        lambda skip, **prompts: None,
         lambda prompt, count, stream=None: [[p for p in prompt or ("",) for _ in range(count)]],
     ),
 }  # fmt: skip

@@ -21,6 +21,9 @@ from keras_attn.settings import Option, read_settings
 from keras_attn.tasks.task import Task
 from keras_attn.training import compute_on
 
+_EXPLAINED = ("pairs", "only_pairs", "picture_pairs")
+"""What `explain` reads as `predict` does; of other tasks it reads lines."""
+
 
 def task_command(task: type[Task]) -> click.Group:
     """Makes the command of a task: a group with a command for each of its steps.
@@ -249,14 +252,15 @@ def _predict(task: type[Task]) -> click.Command:
         settings: dict[str, Any],
         **given: Any,
     ) -> None:
-        reader.check(**given)
+        values = values_of(task, "predict", settings, task.predict)
+        skip = values.get("on_error") == "skip"
+        reader.check(skip=skip, **given)
         check_output(output)
         with compute_on(device), contextlib.ExitStack() as stack:
-            values = values_of(task, "predict", settings, task.predict)
             loaded = task.load(model_file)
             own = READERS[loaded.reads]  # a model may want pairs where its class does not
             if own is not reader:
-                own.check(**given)
+                own.check(skip=skip, **given)
             file = open_output(output, stack)
             between = ""
             for inputs in own.chunks(**given):
@@ -300,7 +304,7 @@ def _explain(task: type[Task]) -> click.Command:
         with compute_on(device):
             values = values_of(task, "explain", settings, task.explain)
             loaded = task.load(model_file)
-            reads = loaded.reads if loaded.reads in ("pairs", "only_pairs") else "lines"
+            reads = loaded.reads if loaded.reads in _EXPLAINED else "lines"
             read = itertools.chain.from_iterable(READERS[reads].chunks(files))
             lines = list(itertools.islice(read, limit))
             more = next(read, None) is not None
@@ -313,7 +317,7 @@ def _explain(task: type[Task]) -> click.Command:
             )
         click.echo(str(output))
 
-    reader = READERS[task.reads if task.reads in ("pairs", "only_pairs") else "lines"]
+    reader = READERS[task.reads if task.reads in _EXPLAINED else "lines"]
     about = (
         f"Write a page that shows what decided.\n\n{reader.help}\n\n"
         "No more than --limit texts are read."

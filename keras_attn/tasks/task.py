@@ -87,9 +87,9 @@ class Task(Fitted, Saved, Exported, Quantizable):
     """What batches have of examples, if it is something else: `"rows"` of long texts."""
     reads: str = "lines"
     """What `predict` of the command reads: `"lines"` of files; `"pairs"`, lines of one text or two
-    with a tab between them; `"only_pairs"`, lines of two; `"turns"`, lines of any number;
-    `"prompts"`. An object may say of itself what it reads, if not all of its class read the
-    same."""
+    with a tab between them; `"only_pairs"`, lines of two; `"picture_pairs"`, lines of a picture's
+    path and a text; `"turns"`, lines of any number; `"prompts"`. An object may say of itself what
+    it reads, if not all of its class read the same."""
     separator: ClassVar[str] = "\n"
     """What stands between the results of `predict` of the command."""
 

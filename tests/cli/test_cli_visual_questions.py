@@ -1,6 +1,7 @@
 """The command of questions about pictures: from a table to a page of maps."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -65,6 +66,16 @@ def test_predict_and_explain(place, tmp_path, capfd):
     given = ("--model", place / "run/best.task", tmp_path / "asked.tsv")
     code, _, err = command("predict", *given)
     assert (code, "broken.png" in err) == (1, True)
+    # A picture that is not there is named before the work, and so before the model is missed.
+    (tmp_path / "late.tsv").write_text(f"{lines[0]}\nnowhere.png\tis it red?\n")
+    for more, message in [
+        ((), "line 2 of .*late.tsv. Received: 'nowhere.png'"),
+        (("--on-error", "skip"), "absent.task"),
+    ]:
+        code, _, err = command(
+            "predict", "--model", tmp_path / "absent.task", tmp_path / "late.tsv", *more
+        )
+        assert code == 1 and re.search(message, err), err
     capfd.readouterr()
     with pytest.warns(UserWarning, match=r"broken\.png"):
         code, _, err = command("predict", *given, "--on-error", "skip", "--top-k", 4)

@@ -106,7 +106,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
         "ask": ("picture", "question", "regions"),
     }
     examples_are = "questions"
-    reads = "only_pairs"
+    reads = "picture_pairs"
 
     def __init__(
         self,
