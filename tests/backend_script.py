@@ -144,6 +144,16 @@ class Subclassed(keras.Model):
         return keras_attn.ops.dot_product_attention(heads, heads, heads, key_lengths=lengths)
 
 
+def moved():
+    """What `torch.nn.Module` does to all that it owns: a stack in float64 and back."""
+    import torch
+
+    x = torch.ones((1, 3, 8))
+    stack = layers.TransformerEncoder(1, 2, intermediate_dim=8)
+    before = numpy(stack(x))
+    return distance(numpy(torch.nn.Sequential(stack).double().float()(x)), before)
+
+
 def subclassed():
     """What the outputs of a saved and loaded model differ by."""
     ids = np.array([[1, 2, 3, 4], [5, 6, 0, 0]], "int32")
@@ -205,6 +215,8 @@ def main(folder, how):
     if whole or result["backend"] == "torch":
         result["rematerialized"] = rematerialized()
     result["subclassed"] = subclassed()
+    if result["backend"] == "torch":
+        result["moved"] = moved()
     for path in sorted(folder.glob("*.keras")):
         name = path.stem
         model, inputs, outputs, trained = loaded(folder, name)

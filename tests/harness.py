@@ -49,6 +49,18 @@ def check_config(case: LayerCase) -> None:
             assert isinstance(a, keras.layers.InputLayer) or json.loads(config) == a.get_config()
 
 
+def check_frozen(case: LayerCase) -> None:
+    """A layer that is made frozen has no weights to train, those that `build` makes included."""
+    layer = case.make(trainable=False)
+    if isinstance(layer, keras.Model):  # is built before it can be frozen
+        return
+    symbols = case.symbolic(True)
+    model = keras.Model(symbols, case(layer, symbols))
+    assert not model.trainable_variables
+    layer.trainable = True
+    assert bool(layer.trainable_variables) == bool(layer.weights)
+
+
 def check_symbolic(case: LayerCase) -> None:
     """Symbolic shapes and dtypes are eager ones, lengths known or not, with scores and without."""
     scored = bool(case.scores)
@@ -556,6 +568,7 @@ def check_saving_in_a_subclass(case: LayerCase, folder: Any) -> None:
 
 CHECKS: dict[str, Callable] = {
     "config": check_config,
+    "frozen": check_frozen,
     "symbolic": check_symbolic,
     "dtypes": check_dtypes,
     "accepted_masks": check_accepted_masks,

@@ -334,6 +334,7 @@ def check(backend, folder, how):
     assert result["imported"] == []  # what `import keras` itself brings is not ours
     assert result["without tensorflow"] == (backend != "tensorflow")
     assert result["subclassed"] < 1e-6
+    assert result.get("moved", 0.0) < 1e-6
     assert all(result["predicted"][name] < 1e-5 for name in MODELS)
     for name in closely:
         assert result["trained"][name] < 1e-5

@@ -1,11 +1,69 @@
 """Activations that Keras does not have by name."""
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import keras
 
 Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_attn")
+def gelu(x: Tensor) -> Tensor:
+    """GELU, the exact function (Hendrycks and Gimpel, 2016).
+
+        gelu(x) = x / 2 (1 + erf(x / sqrt(2)))
+
+    BERT uses it. It is that of Keras, but on JAX, where Keras takes the complementary error
+    function: that costs a Transformer a tenth of its training step on a CPU.
+
+    Args:
+        x: A tensor.
+
+    Returns:
+        A tensor of the same shape.
+
+    Example:
+
+    >>> round(float(gelu(ops.array(1.0))), 4)
+    0.8413
+    """
+    if keras.backend.backend() != "jax" or keras.backend.is_keras_tensor(x):
+        return keras.ops.gelu(x, approximate=False)
+    return gelu_of_jax()(keras.ops.convert_to_tensor(x))
+
+
+@functools.cache
+def gelu_of_jax() -> Callable[[Tensor], Tensor]:
+    """Makes `gelu` of JAX arrays, with its derivative `Phi(x) + x phi(x)`.
+
+    Integers become floats, and half precision is computed in float32.
+
+    Returns:
+        The function.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def parts(x):
+        x = x.astype("float32") if x.dtype.itemsize < 4 else x
+        return x, 0.5 + 0.5 * jax.lax.erf(x * math.sqrt(0.5))
+
+    @jax.custom_jvp
+    def function(x):
+        wide, below = parts(x)
+        return (wide * below).astype(x.dtype)
+
+    @function.defjvp
+    def derivative(primals, tangents):
+        (x,), (change,) = primals, tangents
+        wide, below = parts(x)
+        slope = below + wide * jnp.exp(-0.5 * wide * wide) * (1 / math.sqrt(2 * math.pi))
+        return (wide * below).astype(x.dtype), (change * slope).astype(x.dtype)
+
+    return lambda x: function(x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype("float32"))
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -72,7 +130,12 @@ def squared_relu(x: Tensor) -> Tensor:
     return keras.ops.square(keras.ops.relu(x))
 
 
-_OURS = {"gelu_tanh": gelu_tanh, "quick_gelu": quick_gelu, "squared_relu": squared_relu}
+_OURS = {
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+    "quick_gelu": quick_gelu,
+    "squared_relu": squared_relu,
+}
 
 
 def activation(name: Any) -> Callable[[Tensor], Tensor]:

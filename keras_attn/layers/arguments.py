@@ -89,8 +89,27 @@ def by_position(function: Callable) -> tuple[str, ...]:
 
 
 @functools.cache
-def _named(cls: type, method: str) -> Mapping[str, inspect.Parameter]:
-    """Parameters of a method, with those of base classes that receive its `**kwargs`."""
+def _takes_any_number(function: Callable) -> bool:
+    kinds = {p.kind for p in inspect.signature(function).parameters.values()}
+    return inspect.Parameter.VAR_POSITIONAL in kinds
+
+
+@functools.cache
+def named(cls: type, method: str) -> Mapping[str, inspect.Parameter]:
+    """Returns the parameters of a method, with those of base classes that get its `**kwargs`.
+
+    Args:
+        cls: A layer class.
+        method: Name of the method.
+
+    Returns:
+        The parameters by name.
+
+    Example:
+
+    >>> "mask" in named(AttentionPooling, "call")
+    True
+    """
     found: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
         if base is keras.layers.Layer:
@@ -126,16 +145,16 @@ def check_constructor(cls: type, args: tuple, kwargs: dict[str, Any], hint: str 
     TypeError: RotaryEmbedding takes by position: nothing. Pass everything else by keyword. \
 Received: 1 arguments by position, (10000.0,).
     """
-    named = _named(cls, "__init__")
+    known = named(cls, "__init__")
     names = by_position(cls.__init__)
     kind, hint = cls.__name__, hint and f" {hint}"
-    if len(args) > len(names):
+    if len(args) > len(names) and not _takes_any_number(cls.__init__):
         raise TypeError(
             f"{kind} takes by position: {', '.join(names) or 'nothing'}. Pass everything else by "
             f"keyword. Received: {len(args)} arguments by position, {args!r}.{hint}"
         )
     for name in kwargs:
-        if name not in named and name in _CONSTRUCTOR_HINTS:
+        if name not in known and name in _CONSTRUCTOR_HINTS:
             raise TypeError(
                 f"{kind} has no argument `{name}`: {_CONSTRUCTOR_HINTS[name]}. "
                 f"Received: {name}={kwargs[name]!r}."
@@ -180,7 +199,7 @@ takes `query, value, key`.
     cls = type(layer)
     names, kind = by_position(cls.call), cls.__name__
     hint = f" {layer._call_hint}" if layer._call_hint else ""
-    if len(args) > len(names):
+    if len(args) > len(names) and not _takes_any_number(cls.call):
         raise TypeError(
             f"{kind} is called with {', '.join(names)} by position. Pass everything else by "
             f"keyword. Received: {len(args)} arguments by position.{hint}"
@@ -197,8 +216,8 @@ takes `query, value, key`.
             f"{kind} takes tensors as separate arguments: layer({', '.join(names)}). "
             f"Received: a {type(first).__name__} of {len(first)} tensors.{hint}"
         )
-    named = _named(cls, "call")
+    known = named(cls, "call")
     for name in kwargs:
-        if name not in named and name in _CALL_HINTS:
+        if name not in known and name in _CALL_HINTS:
             hint = _CALL_HINTS[name].format(key_mask=layer._key_mask_name or "mask")
             raise TypeError(f"The call of {kind} has no argument `{name}`: {hint}.")

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.layers.arguments import check_call, output_spec
+from keras_attn.layers.arguments import check_call, named, output_spec
 from keras_attn.layers.collect import calling_as
 from keras_attn.layers.lost_masks import check_mask_kept
 from keras_attn.layers.quantization import CompositeLayer
@@ -66,6 +66,7 @@ class MaskedLayer(CompositeLayer):
                 causal = name == "attention_mask" and "use_causal_mask" in names
                 check_not_rank_2(kwargs[name], name, padding[name], causal)
         first = args[0] if args else kwargs.get(names[0])
+        self._fill_unnamed_masks(first, names, kwargs)
         explicit = first_mask(
             *(kwargs.get(n) for n in (self._query_mask_name, "mask", f"{names[0]}_mask") if n)
         )
@@ -74,6 +75,21 @@ class MaskedLayer(CompositeLayer):
         # Keras may cast one tensor that is given twice to two, so compare here.
         with calling_as("self" if kwargs.get("value") is first else "cross"):
             return super().__call__(*args, **kwargs)
+
+    def _fill_unnamed_masks(self, first: Tensor, names: tuple[str, ...], kwargs: dict) -> None:
+        """Takes the Keras masks for a subclass whose `call` hands on `**kwargs`.
+
+        Keras fills only the arguments that the signature of `call` has.
+        """
+        masks = [n for n in named(type(self), "call") if n.endswith("mask") and n not in names]
+        if not masks:
+            return
+        own = next((n for n in (self._query_mask_name, "mask") if n in masks), None)
+        for name in masks:
+            x = first if name == own else kwargs.get(name.removesuffix("_mask"))
+            mask = getattr(x, "_keras_mask", None)
+            if mask is not None and kwargs.get(name) is None:
+                kwargs[name] = mask
 
     def compute_output_shape(self, x_shape, *other_shapes):
         """Returns the shape of the first input; subclasses may return another."""

@@ -174,7 +174,7 @@ def float_policy(layer: keras.layers.Layer) -> keras.DTypePolicy:
 
 
 class CompositeLayer(keras.layers.Layer):
-    """A layer whose quantized sublayers can be saved and loaded.
+    """A layer whose quantized sublayers can be saved and loaded, and frozen before they are built.
 
     Keras saves only the dtype policy of the layer itself. The sublayers that `build` creates would
     have float weights again, into which int8 weights cannot be loaded. If sublayers are quantized,
@@ -199,6 +199,10 @@ class CompositeLayer(keras.layers.Layer):
     def _post_build(self):
         if self._quantization_wanted:
             quantize_sublayers(self, self._quantization_wanted)
+        if not self.trainable:
+            # For the sublayers that `build` has made. TensorFlow does not set a value again.
+            self.trainable = True
+            self.trainable = False
         super()._post_build()
 
     def get_config(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.masked_layer import MaskedLayer, check_mask, check_positive
+from keras_attn.ops.masks import dtypes_are_guessed
 from keras_attn.ops.padding import known_value
 from keras_attn.ops.positions import no_negative
 
@@ -176,11 +177,12 @@ def ids_as_integers(x: Any) -> Any:
     """Returns ids `(B, T)` that Keras has cast to floats as integers, and other tensors unchanged.
 
     Keras casts ids to float32 in a `Sequential` model without an `Input`, and to float64 when it
-    builds a model across replicas. Both hold ids exactly; 16-bit floats would not. Vectors are
-    refused where their numbers are known.
+    builds a model across replicas. Both hold ids exactly; 16-bit floats would not, and are taken
+    only while Keras builds a loaded model. Vectors are refused where their numbers are known.
     """
     dtype = keras.backend.standardize_dtype(getattr(x, "dtype", "int32"))
-    if dtype in ("float32", "float64") and len(x.shape) <= 2:
+    exact = dtype in ("float32", "float64")
+    if len(x.shape) <= 2 and (exact or ("float" in dtype and dtypes_are_guessed())):
         known = known_value(x)
         if known is not None and not np.array_equal(known, np.floor(known)):
             raise ValueError(

@@ -66,7 +66,7 @@ class _Stack(TransformerBlock):
             self.blocks.append(block)
         self.norm = self._norm(x_shape, "norm") if self.normalize_first else None
 
-    def _apply(
+    def _apply_block(
         self,
         block: Any,
         *inputs: Tensor,
@@ -170,7 +170,7 @@ class TransformerEncoder(_Stack):
         x = self._clean(x, padding_mask)
         scores = []
         for block in self.blocks:
-            x = self._apply(
+            x = self._apply_block(
                 block,
                 x,
                 padding_mask=padding_mask,
@@ -279,7 +279,7 @@ class TransformerDecoder(_Stack):
         own, cross = [], []
         inputs = [] if memory is None else [memory]
         for block in self.blocks:
-            x = self._apply(
+            x = self._apply_block(
                 block,
                 x,
                 *inputs,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_attn.ops.loops import repeated, stacked
@@ -104,13 +105,17 @@ def chunked_attention(
 
     @ops.custom_gradient
     def attend(*arguments):
+        given = arguments
         # Without it an eager tape would keep all that is computed inside.
         arguments = [ops.stop_gradient(x) for x in arguments]
         context, log_sums = blocks.contexts(*arguments)
 
         def gradients(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
-            return blocks.gradients(upstream, context, log_sums, *arguments)
+            if keras.backend.backend() == "tensorflow":  # which refuses second derivatives itself
+                return blocks.gradients(upstream, context, log_sums, *arguments)
+            upstream, *saved = [_differentiated_once(x) for x in (upstream, *given)]
+            return blocks.gradients(upstream, context, log_sums, *saved)
 
         # Not `context` itself: on PyTorch that would be a reference cycle.
         return ops.stop_gradient(context), gradients
@@ -119,6 +124,19 @@ def chunked_attention(
     context = ops.transpose(context, (1, 0, 4, 2, 3, 5))
     context = ops.cast(ops.reshape(context, (-1, padded[0], N, Hv)), value.dtype)
     return context[:, :T] if _differ(padded[0], T) else context
+
+
+@ops.custom_gradient
+def _differentiated_once(x):
+    """The same tensor, whose gradient is an error: otherwise it would be zero, silently."""
+
+    def gradients(*args, upstream=None):
+        raise NotImplementedError(
+            'The kernel "chunked" has first derivatives only. Received: a gradient of a gradient. '
+            'Take attention_kernel="plain"; "auto" takes "chunked" for long sequences.'
+        )
+
+    return ops.stop_gradient(x), gradients
 
 
 @dataclass(frozen=True)

@@ -181,3 +181,33 @@ def test_empty_sequences(backend):
     shapes |= {f"{name} keys": [[2, 3, 8], True] for name in ("plain", "chunked", "auto")}
     shapes |= {name: [[2, 8], True] for name in ("max", "first")}
     assert found == shapes
+
+
+class AnyArguments(layers.AttentionPooling):
+    """As users write subclasses."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+
+    def call(self, x, **kwargs):
+        return 2 * super().call(x, **kwargs)
+
+
+class AnyAttention(layers.MultiHeadAttention):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+
+    def call(self, query, value, key=None, **kwargs):
+        return super().call(query, value, key, **kwargs)
+
+
+def test_subclasses_that_hand_on_any_arguments():
+    """Keras fills in masks only where the signature of `call` names them."""
+    ids = keras.Input((None,), dtype="int32")
+    x = layers.TokenEmbedding(10, 8)(ids)
+    for output in (AnyArguments()(x), AnyArguments()(AnyAttention(2, 4)(x, x))):
+        model = keras.Model(ids, output)
+        padded = model(np.array([[1, 2, 3, 0, 0]]))
+        np.testing.assert_allclose(padded, model(np.array([[1, 2, 3]])), atol=1e-6)
+    with pytest.raises(ValueError, match="lost its mask"):
+        AnyArguments()(x * 2.0)

@@ -197,6 +197,30 @@ def test_gelu_tanh_is_saved_by_its_name(tmp_path):
     np.testing.assert_allclose(activation("gelu_tanh")(x), cubed, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_gelu_of_jax(dtype):
+    """Values and derivatives are PyTorch's in float64, to the precision of the dtype."""
+    import jax
+    import torch
+
+    from keras_attn.layers.activations import gelu_of_jax
+
+    gelu = gelu_of_jax()
+    x = jax.numpy.linspace(-7, 7, 701, dtype=dtype)
+    wide = torch.tensor(np.asarray(x, "float64"), requires_grad=True)
+    y = torch.nn.functional.gelu(wide)
+    (first,) = torch.autograd.grad(y.sum(), wide, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), wide)
+    slope = jax.grad(lambda x: gelu(x).sum().astype("float32"))
+    found = gelu(x), slope(x), jax.grad(lambda x: slope(x).sum().astype("float32"))(x)
+    unit = {"float32": 5e-7, "float16": 1e-3, "bfloat16": 8e-3}[dtype]
+    for array, expected in zip(found, (y, first, second), strict=True):
+        assert array.dtype == dtype
+        expected = expected.detach().numpy()
+        np.testing.assert_allclose(np.asarray(array, "float64"), expected, rtol=unit, atol=unit)
+    assert gelu(jax.numpy.arange(3)).dtype == "float32"
+
+
 def test_a_bias_of_tied_outputs():
     embed = TokenEmbedding(7, D, output_bias=True)
     embed.build()

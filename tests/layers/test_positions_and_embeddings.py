@@ -88,6 +88,31 @@ def test_positions_of_a_saved_subclass(tmp_path):
     np.testing.assert_array_equal(loaded(inputs), expected)
 
 
+@keras.saving.register_keras_serializable(package="tests")
+class Inner(keras.layers.Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.embed = TokenEmbedding(9, 4)
+
+    def build(self, shapes):
+        self.embed.build(shapes["ids"])
+
+    def call(self, inputs):
+        return self.embed(inputs["ids"])
+
+
+def test_ids_of_a_saved_subclass_in_half_precision(tmp_path):
+    """The policy of a layer in the model makes 16-bit floats of Keras' placeholder."""
+    model = Subclassed(Inner(dtype="mixed_bfloat16"), None, {})
+    inputs = {"ids": np.array([[1, 2, 3, 0]], "int32")}
+    expected = model(inputs)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(inputs), expected)
+    with pytest.raises(ValueError, match="float16"):
+        TokenEmbedding(9, 4)(np.ones((1, 2), "float16"))
+
+
 def test_positions_of_an_empty_batch_and_dtypes():
     for layer in (PositionalEncoding(), LearnedPositionalEncoding(4)):
         assert tuple(layer(ops.zeros((0, 4, 3))).shape) == (0, 4, 3)

@@ -63,6 +63,28 @@ def largest_intermediate(kernel, length, **settings):
     return int(max(sizes(jaxpr.jaxpr)))
 
 
+def second_gradient():
+    """The error of a gradient of a gradient through chunks."""
+
+    def total(x):
+        return ops.sum(dot_product_attention(x, x, x, kernel="chunked"))
+
+    x = np.random.default_rng(0).normal(size=(1, 4, 1, 2)).astype("float32")
+    try:
+        if keras.backend.backend() == "jax":
+            import jax
+
+            jax.grad(lambda x: ops.sum(jax.grad(total)(x) ** 2))(x)
+        else:
+            import torch
+
+            x = torch.tensor(x, requires_grad=True)
+            (first,) = torch.autograd.grad(total(x), x, create_graph=True)
+            torch.autograd.grad(ops.sum(first**2), x)
+    except NotImplementedError as error:
+        return str(error)
+
+
 def main(path, every=1):
     with np.load(path) as file:
         expected = [{} for _ in kernel_cases.CASES]
@@ -81,6 +103,7 @@ def main(path, every=1):
         result["flash"] = choose_attention_kernel(x, x, x, kernel="flash")
     except ValueError as error:
         result["flash"] = str(error)
+    result["second gradient"] = second_gradient()
     if keras.backend.backend() == "jax":
         result["largest"] = {
             f"{kernel} {length}": largest_intermediate(kernel, length, **settings)

@@ -152,6 +152,7 @@ def test_torch(expected_file):
         assert {f"{kernel} {number}" for number in NUMBERS} <= set(result["differences"])
     assert result["chosen"] == ["flash", "plain", "flash", "plain"]
     assert result["flash"] == "flash"
+    assert "first derivatives only" in result["second gradient"]
 
 
 @pytest.mark.parametrize("every", [pytest.param(2, marks=pytest.mark.slow), 12])
@@ -162,6 +163,7 @@ def test_jax(expected_file, every):
     assert {f"chunked {number}" for number in NUMBERS[::every]} <= set(result["differences"])
     assert result["chosen"] == ["plain", "plain", "chunked", "plain"]
     assert "needs a CUDA GPU" in result["flash"]
+    assert "first derivatives only" in result["second gradient"]
     # Memory: that of weights is T S numbers for each head, that of chunks grows as T does.
     largest = result["largest"]
     assert largest["plain 4096"] >= 2 * 4096**2
