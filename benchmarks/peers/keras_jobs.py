@@ -10,6 +10,7 @@ from keras import ops
 from benchmarks import encoder, gpt
 from benchmarks.peers import Job
 from keras_attn.training import MaskedCrossEntropy, without_autotuning
+from keras_attn.training.memory import memory_of_training
 
 
 def training(
@@ -143,7 +144,12 @@ def next_tokens(model: keras.Model, case: dict, jit: bool) -> Job:
         for i in range(0, len(ids), case["batch"])
     ]
     held = Held(batches)
-    return Job(lambda: model.fit(held, shuffle=False, verbose=0), ids.size)
+
+    def run():
+        with memory_of_training():  # as the tasks train
+            model.fit(held, shuffle=False, verbose=0)
+
+    return Job(run, ids.size)
 
 
 def mean_vectors(x: Any, mask: Any) -> Any:

@@ -30,6 +30,7 @@ from keras_attn.tasks.run_folder import BEST, tidy_run
 from keras_attn.tasks.task_run import TrainingRun, run_training
 from keras_attn.tasks.training_settings import COMPILED, OF_OPTIMIZER, TrainingSettings
 from keras_attn.training import compute_on, scale_learning_rate, seed_everything
+from keras_attn.training.memory import memory_of_training
 
 Log = Callable[[str], Any]
 _OF_KERAS = (
@@ -312,19 +313,20 @@ class Fitted:
         if compiles or ours or not self.model.compiled:
             self._compile_model(training.epochs * len(batches), training, more)
             self._optimizer = self.model.optimizer
-        run = run_training(
-            self,
-            self.trained_form(training),
-            batches,
-            training,
-            score,
-            run_dir,
-            sections,
-            lambda: {"data": self.digest(examples, dev or ()), **_shaping(sections)},
-            log,
-            verbose,
-            callbacks,
-        )
+        with memory_of_training():
+            run = run_training(
+                self,
+                self.trained_form(training),
+                batches,
+                training,
+                score,
+                run_dir,
+                sections,
+                lambda: {"data": self.digest(examples, dev or ()), **_shaping(sections)},
+                log,
+                verbose,
+                callbacks,
+            )
         if run.complete:
             merge_chosen_lora(self.model)
         if run.complete:

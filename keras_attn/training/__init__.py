@@ -12,6 +12,7 @@ from keras_attn.training.in_batch_loss import InBatchCrossEntropy
 from keras_attn.training.learning_rates import scale_learning_rate
 from keras_attn.training.logs import TrainingLog
 from keras_attn.training.losses import MaskedCrossEntropy
+from keras_attn.training.memory import kept_memory
 from keras_attn.training.negative_sampling_loss import NegativeSamplingLoss
 from keras_attn.training.repeated_rows import sum_repeated_rows
 from keras_attn.training.row_steps import scale_row_steps
@@ -40,6 +41,7 @@ __all__ = [
     "fit_resumable",
     "fuse_adam",
     "get_layout_map",
+    "kept_memory",
     "linear_cross_entropy",
     "load_training_state",
     "model_parallel",
