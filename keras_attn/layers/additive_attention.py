@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.layers.masked_layer import check_positive
+from keras_attn.layers.masked_layer import check_positive, check_width
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.ops import additive_scores
 
@@ -107,6 +107,7 @@ class AdditiveAttention(SequenceAttention):
 
     def build_scores(self, query_shape, key_shape):
         """Creates the weights of the scores."""
+        check_width(self, query=query_shape, key=key_shape)
         self.query_dense = self._dense("query", self.units, use_bias=self.use_bias)
         self.key_dense = self._dense("key", self.units)
         self.query_dense.build(query_shape)

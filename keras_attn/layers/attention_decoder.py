@@ -11,6 +11,7 @@ from keras_attn.layers.masked_layer import (
     check_rank,
     check_rate,
     check_same_batch,
+    check_width,
     sequence_mask,
 )
 from keras_attn.layers.recurrent_cells import (
@@ -226,7 +227,8 @@ class AttentionDecoder(RecurrentLoop):
             raise ValueError(
                 f"`memory` must have shape (B, S, Dm). Received: shape {tuple(memory_shape)}."
             )
-        elif self.summary == "ends" and memory_shape[-1] % 2 and self._summarizes:
+        check_width(self, x=x_shape, memory=(0, 0, 0) if memory_shape is None else memory_shape)
+        if memory_shape and self.summary == "ends" and memory_shape[-1] % 2 and self._summarizes:
             raise ValueError(
                 "summary='ends' takes halves of the memory: its width must be even. "
                 f"Received: shape {tuple(memory_shape)}."

@@ -10,6 +10,7 @@ from keras_attn.layers.masked_layer import (
     check_positive,
     check_rank,
     check_rate,
+    check_width,
     cloned,
     sequence_mask,
 )
@@ -100,6 +101,7 @@ class AttentionPooling(PoolingLayer):
 
     def build(self, x_shape):
         """Creates the weights."""
+        check_width(self, x=x_shape)
         width = x_shape[-1]
         self.hidden_dense = None
         if self.score == "additive":

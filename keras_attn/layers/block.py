@@ -14,6 +14,7 @@ from keras_attn.layers.masked_layer import (
     check_choice,
     check_positive,
     check_rate,
+    check_width,
     cloned,
     sub_seed,
 )
@@ -114,11 +115,7 @@ class TransformerBlock(MaskedLayer):
         self.right_padding = bool(right_padding)
 
     def _build_common(self, x_shape: tuple[int | None, ...]) -> None:
-        if len(x_shape) != 3 or x_shape[-1] is None:
-            raise ValueError(
-                f"`x` of {type(self).__name__} must have shape (B, T, D) with a known width D. "
-                f"Received: shape {x_shape}."
-            )
+        check_width(self, x=x_shape)
         self.self_attention = self._attention(
             MultiHeadSelfAttention,
             "self_attention",

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.layers.masked_layer import check_positive
+from keras_attn.layers.masked_layer import check_positive, check_width
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.ops import additive_scores
 
@@ -117,6 +117,7 @@ class LuongAttention(SequenceAttention):
 
     def build_scores(self, query_shape, key_shape):
         """Creates the weights of the scores."""
+        check_width(self, query=query_shape, key=key_shape)
         query_width, key_width = query_shape[-1], key_shape[-1]
         if self.score in ("dot", "scaled") and query_width != key_width:
             raise ValueError(

@@ -265,6 +265,16 @@ def check_rank(x: Tensor, name: str, rank: int = 3, shape: str = "(B, T, D)") ->
         raise ValueError(f"`{name}` must have shape {shape}. Received: shape {tuple(x.shape)}.")
 
 
+def check_width(layer: keras.layers.Layer, **shapes: tuple[int | None, ...]) -> None:
+    """Raises a ValueError if the shape of an input is not one of sequences of a known width."""
+    for name, shape in shapes.items():
+        if len(shape) != 3 or shape[-1] is None:
+            raise ValueError(
+                f"`{name}` of {type(layer).__name__} must have shape (B, T, D) with a known width "
+                f"D. Received: shape {tuple(shape)}."
+            )
+
+
 def check_step(x: Tensor) -> None:
     """Raises a ValueError if `x` is not one position of each row, `(B, 1, D)`."""
     shape = static_shape(x)

@@ -10,6 +10,7 @@ from keras_attn.layers.masked_layer import (
     check_positions,
     check_positive,
     check_rank,
+    check_width,
     cloned,
     sequence_mask,
 )
@@ -26,11 +27,7 @@ class _AddPositions(MaskedLayer):
     _query_mask_name = "x_mask"
 
     def build(self, x_shape):
-        if len(x_shape) != 3 or x_shape[-1] is None:
-            raise ValueError(
-                f"`x` of {type(self).__name__} must have shape (B, T, D) with a known width D. "
-                f"Received: shape {x_shape}."
-            )
+        check_width(self, x=x_shape)
 
     def call(self, x, *, positions=None, mask=None, x_mask=None):
         check_rank(x, "x")

@@ -11,6 +11,7 @@ from keras_attn.layers.masked_layer import (
     check_positive,
     check_rank,
     check_rate,
+    check_width,
     cloned,
     sequence_mask,
     sub_seed,
@@ -106,6 +107,7 @@ class RecurrentEncoder(MaskedLayer):
 
     def build(self, x_shape):
         """Creates the layers."""
+        check_width(self, x=x_shape)
         self.forward_layers, self.backward_layers, self.dropouts = [], [], []
         width = x_shape[-1]
         for i in range(self.num_layers):

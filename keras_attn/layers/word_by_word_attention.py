@@ -11,6 +11,7 @@ from keras_attn.layers.masked_layer import (
     check_positive,
     check_rank,
     check_same_batch,
+    check_width,
     cloned,
     sequence_mask,
 )
@@ -91,6 +92,7 @@ class WordByWordAttention(MaskedLayer):
                 raise ValueError(
                     f"`{name}` must have shape (B, length, width). Received: shape {shape}."
                 )
+        check_width(self, query=query_shape, value=value_shape)
         width = value_shape[-1]
         self.value_dense = self._dense("value", self.units, width)
         self.query_dense = self._dense("query", self.units, query_shape[-1])

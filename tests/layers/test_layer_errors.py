@@ -7,6 +7,8 @@ from keras import ops
 
 from keras_attn import layers
 
+WIDE = keras.Input((4, None))  # of any width
+
 
 def x(length=4, width=8):
     return keras.Input((length, width), batch_size=2)
@@ -96,6 +98,12 @@ def test_wrong_settings(make, settings, word):
             ["(T,), (1, T) or (B, T)", "(1, 5)"],
         ),
         (lambda: layers.RMSNormalization()(keras.Input((4, None))), ["must be known", "None"]),
+        (lambda: layers.AttentionPooling()(WIDE), ["`x`", "known width", "None"]),
+        (lambda: layers.RecurrentEncoder(2)(WIDE), ["`x`", "known width", "None"]),
+        (lambda: layers.AttentionDecoder(keras.layers.GRUCell(2))(WIDE), ["`x`", "known width"]),
+        (lambda: layers.AdditiveAttention(2)(WIDE, WIDE), ["`query`", "known width"]),
+        (lambda: layers.LuongAttention(score="concat")(x(), WIDE), ["`key`", "known width"]),
+        (lambda: layers.WordByWordAttention(2)(x(), WIDE), ["`value`", "known width"]),
         (lambda: layers.AdditiveAttention(3)(keras.Input((4,)), x()), ["(None, 4)", "expand_dims"]),
         (lambda: layers.AdditiveAttention(3)(x()), ["value"]),
         (lambda: layers.MultiHeadAttention(2)(x()), ["value", "MultiHeadSelfAttention"]),
