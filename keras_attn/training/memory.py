@@ -27,7 +27,7 @@ def kept_memory() -> Iterator[None]:
     >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     >>> model.compile("adam", "mse")
     >>> with kept_memory():
-    ...     history = model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
+    ...     history = model.fit(ops.ones((4, 2)), ops.ones((4, 1)), verbose=0)
     """
     if platform.libc_ver()[0] != "glibc":
         yield

@@ -442,6 +442,13 @@ SLOW_VARIANTS = (
 )
 
 
+# One thing makes these right for all layers.
+QUICK_ONLY = {
+    "frozen": ("feed_forward", "encoder"),
+    "saving_in_a_subclass": ("attention", "encoder", "token_weighting", "input_embedding"),
+}
+
+
 def pairs():
     """All checks for the first case of a class; of its variants the others are slow."""
     seen = set()
@@ -453,6 +460,7 @@ def pairs():
             quick = (first or check in CHECKS_OF_VARIANTS) and check not in SLOW_CHECKS
             quick &= check == "config" or name not in SLOW_VARIANTS
             quick &= check not in SLOW_PAIRS.get(name, ())
+            quick &= name in QUICK_ONLY.get(check, (name,))
             if first and check == "attention_mask":
                 continue  # within "accepted_masks"
             marks = [] if quick else [pytest.mark.slow]
