@@ -17,7 +17,7 @@ def gelu(x: Tensor) -> Tensor:
         gelu(x) = x / 2 (1 + erf(x / sqrt(2)))
 
     BERT uses it. It is that of Keras, but on JAX, where Keras takes the complementary error
-    function: with that a training step of a small GPT takes 5 % longer on a CPU.
+    function, which takes longer on a CPU.
 
     Args:
         x: A tensor.

@@ -223,16 +223,14 @@ class AttentionDecoder(RecurrentLoop):
                         f"AttentionDecoder with `{name}` needs a `memory`: call layer(x, memory). "
                         "Received: none."
                     )
-        elif len(memory_shape) != 3:
-            raise ValueError(
-                f"`memory` must have shape (B, S, Dm). Received: shape {tuple(memory_shape)}."
-            )
-        check_width(self, x=x_shape, memory=(0, 0, 0) if memory_shape is None else memory_shape)
-        if memory_shape and self.summary == "ends" and memory_shape[-1] % 2 and self._summarizes:
-            raise ValueError(
-                "summary='ends' takes halves of the memory: its width must be even. "
-                f"Received: shape {tuple(memory_shape)}."
-            )
+        else:
+            check_width(self, memory=memory_shape)
+            if self.summary == "ends" and memory_shape[-1] % 2 and self._summarizes:
+                raise ValueError(
+                    "summary='ends' takes halves of the memory: its width must be even. "
+                    f"Received: shape {tuple(memory_shape)}."
+                )
+        check_width(self, x=x_shape)
         if self.add_input and x_shape[-1] != self.attention_units:
             raise ValueError(
                 f"With `add_input`, `x` must have width `attention_units`, {self.attention_units}. "

@@ -87,11 +87,6 @@ class WordByWordAttention(MaskedLayer):
         """Creates the weights."""
         if value_shape is None:
             raise ValueError("WordByWordAttention needs a `value`: call layer(query, value).")
-        for name, shape in [("query", query_shape), ("value", value_shape)]:
-            if len(shape) != 3:
-                raise ValueError(
-                    f"`{name}` must have shape (B, length, width). Received: shape {shape}."
-                )
         check_width(self, query=query_shape, value=value_shape)
         width = value_shape[-1]
         self.value_dense = self._dense("value", self.units, width)

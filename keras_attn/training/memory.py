@@ -15,10 +15,10 @@ def kept_memory() -> Iterator[None]:
     """Lets training steps use the same memory again, instead of getting it anew for each.
 
     XLA asks the C library for the memory of a step, and gives it back behind it. Of glibc it then
-    comes as fresh pages each time, which the kernel has to fill with zeros at the first touch. In a
-    training step of a small model on a CPU that may be a quarter of the time. Within this context
-    glibc keeps what was given back; at its end it returns it to the system. The process takes some
-    more memory meanwhile (170 MB more than 630 where it was measured).
+    comes as fresh pages each time, which the kernel has to fill with zeros at the first touch. For
+    small models on a CPU that is a good part of a training step (docs/speed.md). Within this
+    context glibc keeps what was given back; at its end it returns it to the system. The process
+    takes more memory meanwhile.
 
     The tasks do it while they train on JAX. Elsewhere than on Linux with glibc it does nothing.
 

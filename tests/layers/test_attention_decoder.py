@@ -652,7 +652,7 @@ def test_errors():
         (
             ValueError,
             lambda: AttentionDecoder(GRUCell(3), attention)(X, MEMORY[:, 0]),
-            r"`memory` must have shape.*\(2, 6\)",
+            r"`memory` of AttentionDecoder must have shape.*\(2, 6\)",
         ),
         (
             ValueError,
