@@ -145,9 +145,9 @@ def next_tokens(model: keras.Model, case: dict, jit: bool) -> Job:
     ]
     held = Held(batches)
 
-    def run():
+    def run() -> keras.callbacks.History:
         with memory_of_training():  # as the tasks train
-            model.fit(held, shuffle=False, verbose=0)
+            return model.fit(held, shuffle=False, verbose=0)
 
     return Job(run, ids.size)
 
