@@ -21,6 +21,7 @@ from keras_attn.layers.input_embedding import InputEmbedding
 from keras_attn.layers.luong_attention import LuongAttention
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
 from keras_attn.layers.multi_head_self_attention import MultiHeadSelfAttention
+from keras_attn.layers.normalization import LayerNormalization, RMSNormalization
 from keras_attn.layers.pooling import (
     FinalStatesPooling,
     FirstTokenPooling,
@@ -29,7 +30,6 @@ from keras_attn.layers.pooling import (
 )
 from keras_attn.layers.positional_encoding import LearnedPositionalEncoding, PositionalEncoding
 from keras_attn.layers.recurrent_encoder import RecurrentEncoder
-from keras_attn.layers.rms_normalization import RMSNormalization
 from keras_attn.layers.rotary_embedding import RotaryEmbedding
 from keras_attn.layers.self_attention import SelfAttention
 from keras_attn.layers.sequence_attention import SequenceAttention
@@ -60,6 +60,7 @@ __all__ = [
     "HashedTokenPairs",
     "ImagePreprocessing",
     "InputEmbedding",
+    "LayerNormalization",
     "LearnedPositionalEncoding",
     "LuongAttention",
     "MaskedAveragePooling",

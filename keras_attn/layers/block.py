@@ -22,12 +22,12 @@ from keras_attn.layers.multi_head_self_attention import (
     MultiHeadSelfAttention,
     check_positions_settings,
 )
-from keras_attn.layers.rms_normalization import RMSNormalization
+from keras_attn.layers.normalization import LayerNormalization, RMSNormalization
 
 Tensor = Any
 
 NORMALIZATIONS = {
-    "layer_norm": keras.layers.LayerNormalization,
+    "layer_norm": LayerNormalization,
     "rms_norm": RMSNormalization,
 }
 

@@ -14,6 +14,7 @@ from keras_attn.layers.masked_layer import (
     check_rate,
     cloned,
 )
+from keras_attn.layers.normalization import LayerNormalization
 from keras_attn.layers.positional_encoding import (
     LearnedPositionalEncoding,
     PositionalEncoding,
@@ -180,7 +181,7 @@ class InputEmbedding(MaskedLayer):
         elif self.positions == "sinusoidal":
             self.position_layer = PositionalEncoding(dtype=policy, name="positions")
         if self.normalize:
-            self.norm = keras.layers.LayerNormalization(
+            self.norm = LayerNormalization(
                 epsilon=self.layer_norm_epsilon, dtype=policy, name="norm"
             )
             self.norm.build(shape)

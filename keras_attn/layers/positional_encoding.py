@@ -121,7 +121,8 @@ class LearnedPositionalEncoding(_AddPositions):
         `(B, T, D)` in the dtype of `x`.
 
     Raises:
-        ValueError: If `x` has the wrong rank, or is longer than the table without `positions`.
+        ValueError: If `x` has the wrong rank or another width than the table, or is longer than the
+            table without `positions`.
 
     Example:
 
@@ -139,6 +140,7 @@ class LearnedPositionalEncoding(_AddPositions):
     def build(self, x_shape):
         """Creates the table."""
         super().build(x_shape)
+        self.input_spec = keras.layers.InputSpec(axes={-1: x_shape[-1]})  # 1 is not broadcast
         self.embedding = keras.layers.Embedding(
             self.sequence_length,
             x_shape[-1],

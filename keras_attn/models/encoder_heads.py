@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.layers import Dropout
+from keras_attn.layers import Dropout, LayerNormalization
 from keras_attn.layers.activations import activation
 
 Tensor = Any
@@ -105,7 +105,7 @@ def head_layers(
 
     layers = []
     if "masked_words" in heads:
-        norm = keras.layers.LayerNormalization(
+        norm = LayerNormalization(
             epsilon=config.layer_norm_epsilon, dtype=dtype, name="masked_words_norm"
         )
         layers += [dense(config.dim, "masked_words", activation(config.head_activation)), norm]

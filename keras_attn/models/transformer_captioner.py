@@ -8,6 +8,7 @@ import keras
 from keras_attn.layers import (
     Dropout,
     GridPositionalEncoding,
+    LayerNormalization,
     LearnedPositionalEncoding,
     PositionalEncoding,
     TokenEmbedding,
@@ -140,7 +141,7 @@ class TransformerCaptionerConfig(Settings):
         elif self.region_positions == "learned":
             positions = LearnedPositionalEncoding(count, dtype=dtype, name="region_positions")
             memory = positions(memory)
-        memory = keras.layers.LayerNormalization(dtype=dtype, name="region_norm")(memory)
+        memory = LayerNormalization(dtype=dtype, name="region_norm")(memory)
         memory = Dropout(self.dropout, dtype=dtype, name="region_dropout")(memory)
         x = PositionalEncoding(dtype=dtype, name="positions")(embedding(target_ids))
         logits = embedding(decoder(dropout(x), memory), reverse=True)

@@ -9,6 +9,7 @@ from keras import ops
 from keras_attn.layers import (
     Dropout,
     GridPositionalEncoding,
+    LayerNormalization,
     LearnedPositionalEncoding,
     PositionalEncoding,
     RecurrentEncoder,
@@ -200,7 +201,7 @@ class VisualQuestionsConfig(QuestionConfig):
                 **own,
             )
             words = block(words, memory, ids)
-        words = keras.layers.LayerNormalization(name="norm", **own)(words)
+        words = LayerNormalization(name="norm", **own)(words)
         words = QuestionRows("questions", name="question_words", **own)(words, ids)
         x = make_pooling(self.pooling, None, dtype)(words, mask=ops.not_equal(rows, 0))
         x = Dropout(self.dropout, name="head_dropout", **own)(x)
@@ -226,7 +227,7 @@ class VisualQuestionsConfig(QuestionConfig):
                 name="region_encoder",
                 **own,
             )(x)
-        x = keras.layers.LayerNormalization(name="region_norm", **own)(x)
+        x = LayerNormalization(name="region_norm", **own)(x)
         return Dropout(self.dropout, name="region_dropout", **own)(x)
 
 

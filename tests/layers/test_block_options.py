@@ -73,6 +73,34 @@ def test_rms_normalization_keeps_what_keras_drops():
         keras.layers.RMSNormalization()(embedded)
 
 
+@pytest.mark.parametrize("scale, center", [(True, True), (False, True), (True, False)])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.3])
+def test_layer_normalization(epsilon, scale, center):
+    layer = layers.LayerNormalization(epsilon=epsilon, scale=scale, center=center)
+    layer.build((B, T, D))
+    randomise(layer)
+    x = normal(B, T, D)
+    weights = [w for w in (layer.gamma, layer.beta) if w is not None]
+
+    def torch_norm(x, *given):
+        given = dict(zip(["weight"] * scale + ["bias"] * center, given, strict=True))
+        return torch.nn.functional.layer_norm(x, (D,), eps=epsilon, **given)
+
+    expected = by_torch(torch_norm, x, *(w.numpy() for w in weights))
+    compare(with_gradients(layer, x, weights), expected)
+
+
+def test_other_axes_are_those_of_keras():
+    x = normal(B, T, S, D)
+    for axis in (1, [2, 3], [-2, -1]):
+        layer = layers.LayerNormalization(axis=axis)
+        theirs = keras.layers.LayerNormalization(axis=axis)
+        np.testing.assert_array_equal(layer(x), theirs(x))
+    np.testing.assert_allclose(
+        layers.LayerNormalization(axis=3)(x), keras.layers.LayerNormalization()(x), atol=1e-5
+    )
+
+
 def test_a_long_vector_does_not_overflow():
     """The mean of squares is taken in float32."""
     x = np.full((1, D), 3e4, "float16")
@@ -326,7 +354,7 @@ def test_configs_from_before(cls):
     block = cls.from_config(config)
     block.build((B, T, D))
     assert block.get_config() == cls(N, intermediate_dim=F, name=block.name).get_config()
-    assert type(block.feed_forward_norm) is keras.layers.LayerNormalization
+    assert type(block.feed_forward_norm) is layers.LayerNormalization
     config = layers.MultiHeadSelfAttention(N).get_config()
     assert (config.pop("positions"), config.pop("rotary_base")) == (None, 10000.0)
     assert layers.MultiHeadSelfAttention.from_config(config).positions is None

@@ -294,6 +294,7 @@ CASES = {
     ),
     "feed_forward_no_bias": plain(layers.FeedForward, intermediate_dim=12, use_bias=False),
     "dropout": plain(layers.Dropout, rate=0.3, seed=1),
+    "layer_normalization": plain(layers.LayerNormalization, epsilon=1e-5),
     "rms_normalization": plain(layers.RMSNormalization, epsilon=1e-5),
     "rotary": plain(layers.RotaryEmbedding, {"x": ("T", 3, 6)}, base=100.0),
     "input_embedding": LayerCase(

@@ -43,6 +43,7 @@ SETTINGS = [
     (layers.FeedForward, {"intermediate_dim": None}, "intermediate_dim"),
     (layers.FeedForward, {"intermediate_dim": 3, "dropout": 2}, "dropout"),
     (layers.RMSNormalization, {"epsilon": 0}, "epsilon"),
+    (layers.LayerNormalization, {"epsilon": 0.0}, "epsilon"),
     (layers.RotaryEmbedding, {"base": 1.0}, "base"),
     (layers.RotaryEmbedding, {"base": "10000"}, "base"),
     (layers.PositionalEncoding, {"max_wavelength": 1.0}, "max_wavelength"),
@@ -98,6 +99,7 @@ def test_wrong_settings(make, settings, word):
             ["(T,), (1, T) or (B, T)", "(1, 5)"],
         ),
         (lambda: layers.RMSNormalization()(keras.Input((4, None))), ["must be known", "None"]),
+        (lambda: layers.LayerNormalization()(keras.Input((4, None))), ["must be known", "None"]),
         (lambda: layers.AttentionPooling()(WIDE), ["`x`", "known width", "None"]),
         (lambda: layers.RecurrentEncoder(2)(WIDE), ["`x`", "known width", "None"]),
         (lambda: layers.AttentionDecoder(keras.layers.GRUCell(2))(WIDE), ["`x`", "known width"]),
@@ -157,6 +159,22 @@ def test_built_layers_check_too(layer, inputs):
     if not isinstance(layer, layers.PositionalEncoding):  # has no weights
         with pytest.raises(ValueError, match="5"):
             layer(*[ops.ones((2, 4, 5)) for _ in inputs])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        layers.LayerNormalization(),
+        layers.RMSNormalization(),
+        layers.LearnedPositionalEncoding(6),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_a_width_of_one_is_not_broadcast(layer):
+    layer(x())
+    for other in (x()[..., :1], x()[..., :5]):
+        with pytest.raises(ValueError, match="axis -1 of input shape to have value 8"):
+            layer(other)
 
 
 def test_a_decoder_block_is_with_or_without_memory():
