@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_attn.text.byte_pair_patterns import graph_pattern
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET
 from keras_attn.text.normalization import normalize_text_in_graph
+from keras_attn.text.ragged_rows import row_numbers
 
 # UTF-8 never contains this byte, so it can separate the pre-tokens of any text.
 _SEPARATOR = b"\xff"
@@ -121,7 +122,7 @@ class GraphBytePair(tf.Module):
             starts = tf.gather(first, tf.gather(number, starts))
             ends = tf.gather(first, tf.gather(number, ends - 1) + 1)
             before = tf.cumsum(tf.strings.length(text), exclusive=True)
-            before = tf.gather(before, ids.value_rowids())
+            before = tf.gather(before, row_numbers(tf, ids))
             return ids, ids.with_flat_values(starts - before), ids.with_flat_values(ends - before)
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
@@ -204,7 +205,7 @@ class GraphBytePair(tf.Module):
         starts = tf.cumsum(lengths, exclusive=True)
         # The ids of the others go to start, start + 1, ...
         shift = tf.gather(starts, other_at) - others.row_starts()
-        places = tf.gather(shift, others.value_rowids()) + tf.range(
+        places = tf.gather(shift, row_numbers(tf, others)) + tf.range(
             tf.size(others.flat_values, tf.int64)
         )
         ids = tf.dynamic_stitch(

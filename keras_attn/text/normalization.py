@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.text.offsets import Offsets
+from keras_attn.text.ragged_rows import row_numbers
 from keras_attn.white_space import normalize_white_space, normalize_white_space_in_graph
 
 # Korean syllables are composed by arithmetic (Unicode, section 3.12): a leading consonant and a
@@ -187,7 +188,7 @@ def _composed_in_graph(tf: Any, text: Any) -> Any:
             x, row = tf.gather(x, kept), tf.gather(row, kept)
             return x, row, composites(x, row)
 
-        x, row = tf.cast(codes.flat_values, tf.int64), codes.value_rowids()
+        x, row = tf.cast(codes.flat_values, tf.int64), row_numbers(tf, codes)
         x, row, _ = tf.while_loop(
             lambda x, row, both: tf.reduce_any(both >= 0),
             one_round,

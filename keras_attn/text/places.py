@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from keras_attn.text.ragged_rows import masked_rows, row_numbers
+
 Tensor = Any
 
 _SPACES = "\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -116,18 +118,15 @@ def split_words_graph(tf: Any, text: Tensor) -> tuple[Any, Any]:
     # No byte of UTF-8 is 0xFF, so it can part the words.
     cut = tf.strings.regex_replace(text, f"({WORD})", b"\\1\xff")
     parts = tf.strings.split(cut, b"\xff")
-    flat = parts.flat_values
     # An empty string stands behind the last separator of each text.
-    kept = parts.with_flat_values(tf.strings.length(flat) > 0)
-    parts = tf.ragged.boolean_mask(parts, kept)
-    lengths = parts.with_flat_values(tf.strings.length(parts.flat_values))
-    ends = tf.cumsum(lengths.flat_values)
-    of_rows = tf.reduce_sum(lengths, axis=1)
-    before = tf.repeat(tf.cumsum(of_rows, exclusive=True), lengths.row_lengths())
-    starts = parts.with_flat_values(ends - lengths.flat_values - before)
+    parts = masked_rows(tf, parts, tf.strings.length(parts.flat_values) > 0)
+    lengths = tf.strings.length(parts.flat_values)
+    starts = tf.cumsum(lengths, exclusive=True)
+    before = tf.concat([starts, tf.reduce_sum(lengths)[None]], 0)  # an empty row may be the last
+    starts -= tf.gather(tf.gather(before, parts.row_starts()), row_numbers(tf, parts))
     is_word = ~tf.strings.regex_full_match(parts.flat_values, f"[{_SPACES}]+")
-    is_word = parts.with_flat_values(is_word)
-    return tf.ragged.boolean_mask(parts, is_word), tf.ragged.boolean_mask(starts, is_word)
+    starts = parts.with_flat_values(starts)
+    return masked_rows(tf, parts, is_word), masked_rows(tf, starts, is_word)
 
 
 def character_places_graph(tf: Any, text: Tensor, places: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_attn.text.ragged_rows import join_rows, row_numbers
 from keras_attn.text.word_piece_engine import CONTINUATION, make_engine, removed_marks
 
 _KEPT, _REMOVED, _ALONE, _FOLDED, _MARK = range(5)
@@ -178,7 +179,7 @@ class GraphWordPiece(tf.Module):
         cleaned = tf.where(kinds == _FOLDED, folded, cleaned)
         if self._mask:
             cleaned = tf.where(unique == ord(_MASK), _MASK, cleaned)
-        joined = tf.strings.reduce_join(codes.with_flat_values(tf.gather(cleaned, index)), axis=-1)
+        joined = join_rows(tf, codes.with_flat_values(tf.gather(cleaned, index)))
         words = tf.strings.split(joined)
         if not offsets:
             return (words,)
@@ -193,7 +194,7 @@ class GraphWordPiece(tf.Module):
             starts = tf.where(masks, starts - 1, starts)
             ends = tf.where(masks, starts + len("[MASK]"), ends)
         # Each character ends behind the accents that follow it, in its own text.
-        first = tf.gather(codes.row_starts(), codes.value_rowids())
+        first = tf.gather(codes.row_starts(), row_numbers(tf, codes))
         first = tf.equal(first, tf.range(tf.size(index, tf.int64), dtype=tf.int64))
         group = tf.cumsum(tf.cast(first | (tf.gather(kinds, index) != _MARK), tf.int32)) - 1
         ends = tf.gather(tf.math.segment_max(ends, group), group)

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_attn.text.normalization import normalize_text_in_graph
+from keras_attn.text.ragged_rows import join_rows
 from keras_attn.text.word_cutting import CLITIC, ENDING, QUOTED, ROUNDS, WORD, in_graph
 
 
@@ -159,7 +160,7 @@ class GraphWords(tf.Module):
         place = self._lower.lookup(tf.cast(unique, tf.int64))
         plain = tf.strings.unicode_encode(unique[:, None], "UTF-8")
         lowered = tf.where(place < 0, plain, tf.gather(self._lowered, tf.maximum(place, 0)))
-        return tf.strings.reduce_join(codes.with_flat_values(tf.gather(lowered, index)), axis=-1)
+        return join_rows(tf, codes.with_flat_values(tf.gather(lowered, index)))
 
     def _known(self, words: tf.Tensor) -> tf.Tensor:
         """The ids of words (U,)."""

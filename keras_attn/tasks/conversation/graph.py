@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_attn.tasks.conversation.decoding import AnswerSearch
 from keras_attn.tasks.conversation.settings import ConversationUse
+from keras_attn.text.ragged_rows import row_numbers
 from keras_attn.white_space import normalize_white_space_in_graph
 
 
@@ -35,7 +36,7 @@ def graph_functions(
         own = back.flat_values % 2 == 1
         marks = tf.where(own, search.self_id, search.other_id)[:, None]
         ids = tf.concat([marks, tokenizer.encode(turns.flat_values)], axis=1)
-        mark_of = tf.gather(marks[:, 0], ids.value_rowids())
+        mark_of = tf.gather(marks[:, 0], row_numbers(tf, ids))
         splits = tf.gather(ids.row_splits, tf.cast(turns.row_splits, tf.int64))
         ids = tf.RaggedTensor.from_row_splits(ids.flat_values, splits)[:, -room:]
         mark_of = tf.RaggedTensor.from_row_splits(mark_of, splits)[:, -room:]

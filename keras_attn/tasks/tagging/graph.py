@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.text import split_words_graph
+from keras_attn.text.ragged_rows import masked_rows, row_numbers
 
 
 def tagging_functions(tagger: Any, tf: Any) -> tuple[dict[str, Callable], list[Any]]:
@@ -26,10 +27,10 @@ def tagging_functions(tagger: Any, tf: Any) -> tuple[dict[str, Callable], list[A
     kind_names = tf.constant(["", *_kinds(tagger.labels, tagger.bio)])
 
     def label(words: Any) -> tuple[dict[str, Any], Any, Any]:
-        """Labels and entities of ragged words; places of the first and last words of entities."""
+        """Labels and entities of ragged words; which words begin and end entities."""
         table = probabilities(tagger, tf, tokenizer, words)  # (W, C)
         best = tf.argmax(table, axis=-1, output_type=tf.int32)
-        rows = tf.cast(words.value_rowids(), tf.int32)
+        rows = tf.cast(row_numbers(tf, words), tf.int32)
         kind = tf.gather(kinds, best)
         same_row = tf.cast(rows[1:] == rows[:-1], tf.int32)
         same_row = tf.concat([tf.zeros_like(rows[:1]), same_row], 0)
@@ -45,30 +46,30 @@ def tagging_functions(tagger: Any, tf: Any) -> tuple[dict[str, Callable], list[A
         number = words.with_flat_values(
             tf.range(tf.size(rows)) - tf.gather(tf.cast(words.row_splits, tf.int32), rows)
         )
-        of_row = words.with_flat_values(first), words.with_flat_values(last)
         outputs = {
             "labels": words.with_flat_values(tf.gather(names, best)).to_tensor(""),
             "probabilities": words.with_flat_values(p).to_tensor(),
-            "kinds": tf.ragged.boolean_mask(
-                words.with_flat_values(tf.gather(kind_names, kind)), of_row[0]
+            "kinds": masked_rows(
+                tf, words.with_flat_values(tf.gather(kind_names, kind)), first
             ).to_tensor(""),
-            "first": tf.ragged.boolean_mask(number, of_row[0]).to_tensor(),
-            "behind": tf.ragged.boolean_mask(number + 1, of_row[1]).to_tensor(),
+            "first": masked_rows(tf, number, first).to_tensor(),
+            "behind": masked_rows(tf, number + 1, last).to_tensor(),
         }
-        return outputs, *of_row
+        return outputs, first, last
 
     def of_words(words):
-        return label(tf.ragged.boolean_mask(words, words != ""))[0]
+        # Behind the last word that is not empty a row is filled.
+        numbers = tf.where(words != "", tf.range(1, tf.shape(words)[1] + 1), 0)
+        lengths = tf.reduce_max(numbers, axis=1)
+        return label(tf.RaggedTensor.from_tensor(words, lengths=lengths))[0]
 
     def of_texts(text):
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
         words, starts = split_words_graph(tf, text)
         outputs, first, last = label(words)
         ends = starts + words.with_flat_values(tf.strings.length(words.flat_values))
-        start = tf.ragged.boolean_mask(starts, first)
-        end = tf.ragged.boolean_mask(ends, last)
-        owner = start.value_rowids()
-        texts = tf.gather(text, owner)
+        start, end = masked_rows(tf, starts, first), masked_rows(tf, ends, last)
+        texts = tf.gather(text, row_numbers(tf, start))
 
         def characters(places: Any) -> Any:
             upto = tf.strings.substr(texts, tf.zeros_like(places.flat_values), places.flat_values)
@@ -120,7 +121,7 @@ def probabilities(tagger: Any, tf: Any, tokenizer: Any, words: Any) -> Any:
     around = tf.fill([count, 1], reader.start_id), tf.fill([count, 1], reader.end_id)
     ids = tf.concat([around[0], ids, around[1]], axis=1).to_tensor(reader.pad_id)
     found = tagger.probabilities(tagger.encoded(ids, tf.zeros_like(ids)))["tags"]  # (R, T, C)
-    sentence = tf.cast(words.value_rowids(), tf.int32)
+    sentence = tf.cast(row_numbers(tf, words), tf.int32)
     first = tf.cast(pieces.row_splits[:-1], tf.int32) - tf.gather(bounds, sentence)
     row = tf.gather(parts.rows, sentence) + windows.number_graph(
         tf, first, tf.gather(counts, sentence)
