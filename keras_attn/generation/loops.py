@@ -1,5 +1,6 @@
 """Prompts, rules, loop and result of greedy search, beam search and sampling."""
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -114,9 +115,22 @@ def prefilled(
     return decoder, logits, state, ops.sum(ops.cast(mask, "int32"), axis=1)
 
 
+def end_ids_of(end_id: int | Sequence[int] | None) -> list[int]:
+    """The ids of the tokens that end a sequence, of which there may be none, one or several."""
+    if end_id is None:
+        return []
+    return [operator.index(i) for i in (end_id if isinstance(end_id, list | tuple) else [end_id])]
+
+
+def is_end(token: Tensor, end_id: int | Sequence[int] | None) -> Tensor:
+    """Whether tokens of any shape end their sequences."""
+    ends = [ops.equal(token, i) for i in end_ids_of(end_id)]
+    return functools.reduce(ops.logical_or, ends, ops.zeros_like(token, dtype="bool"))
+
+
 def token_rules(
     vocabulary_size: int | None,
-    end_id: int | None,
+    end_id: int | Sequence[int] | None,
     pad_id: int,
     min_length: int,
     suppressed_ids: Sequence[int],
@@ -125,7 +139,7 @@ def token_rules(
     if vocabulary_size is None:
         raise ValueError("The last axis of the decoder's logits must be known. Received: None.")
     suppressed = [operator.index(i) for i in suppressed_ids]
-    ends = [] if end_id is None else [end_id]
+    ends = end_ids_of(end_id)
     for name, given in [("end_id", ends), ("pad_id", [pad_id]), ("suppressed_ids", suppressed)]:
         if any(not 0 <= i < vocabulary_size for i in given):
             raise ValueError(
@@ -171,7 +185,7 @@ def decode_rows(
     lengths: Tensor,
     limits: Tensor,
     max_length: Any,
-    end_id: int | None,
+    end_id: int | Sequence[int] | None,
     pad_id: int,
     choose: Callable[[Any, Tensor, Any], tuple[Tensor, Tensor, Any]],
     history: Any = (),
@@ -185,7 +199,7 @@ def decode_rows(
         lengths: int32 `(B,)`, the lengths of the prompts.
         limits: int32 `(B,)`, the maximum number of new tokens of each row.
         max_length: Maximum number of new tokens of all rows.
-        end_id: Id of the token that ends a sequence, or None.
+        end_id: Id of the token that ends a sequence, or of several, or None.
         pad_id: Id of the padding after the end.
         choose: `(step, logits (B, V), history) -> (tokens (B,), log-probabilities (B,), history)`.
         history: A nest of tensors, the state of `choose`.
@@ -203,12 +217,11 @@ def decode_rows(
         open_ = is_open(found)
         token, logp, history = choose(step, logits, history)
         token = ops.where(open_, ops.cast(token, "int32"), pad)
-        ends = ops.zeros_like(open_) if end_id is None else ops.equal(token, end_id)
         found = Generation(
             ops.where(ops.equal(slots, step), ops.expand_dims(token, 1), found.tokens),
             found.scores + ops.where(open_, logp, 0.0),
             found.lengths + ops.cast(open_, "int32"),
-            ops.logical_or(found.finished, ops.logical_and(open_, ends)),
+            ops.logical_or(found.finished, ops.logical_and(open_, is_end(token, end_id))),
         )
         return token, found, history
 

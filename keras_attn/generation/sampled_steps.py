@@ -8,7 +8,7 @@ from typing import Any
 from keras import ops
 
 from keras_attn.generation.decoders import Decoder, laid_out
-from keras_attn.generation.loops import prefilled, token_rules
+from keras_attn.generation.loops import is_end, prefilled, token_rules
 from keras_attn.generation.repetition import History
 from keras_attn.generation.sampling import check_sampling, chooser
 from keras_attn.ops.masks import token_mask
@@ -29,7 +29,7 @@ class SampledSteps:
 
     Args:
         decoder: Any object with `prefill` and `step`.
-        end_id: Id of the token that ends a sequence, or None.
+        end_id: Id of the token that ends a sequence, or of several, or None.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
         temperature: As in `sample`.
@@ -60,7 +60,7 @@ class SampledSteps:
         self,
         decoder: Decoder,
         *,
-        end_id: int | None,
+        end_id: int | Sequence[int] | None,
         pad_id: int = 0,
         suppressed_ids: Sequence[int] = (),
         temperature: float = 1.0,
@@ -147,9 +147,8 @@ class SampledSteps:
             token, _, history = choose(before + step, logits, history)
             token = ops.where(open_, ops.cast(token, "int32"), pad)
             tokens = ops.where(ops.equal(slots, step), ops.expand_dims(token, 1), tokens)
-            if self.end_id is not None:
-                ends = ops.logical_and(open_, ops.equal(token, self.end_id))
-                finished = ops.logical_or(finished, ends)
+            ends = ops.logical_and(open_, is_end(token, self.end_id))
+            finished = ops.logical_or(finished, ends)
             written = written + ops.cast(open_, "int32")
             # Nothing follows the last token, for which there may be no position.
             places = ops.minimum(before + step, ops.maximum(limits - 2, 0))

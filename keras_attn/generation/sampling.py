@@ -207,7 +207,7 @@ def sample(
     memory_mask: Tensor | None = None,
     *,
     max_length: Any,
-    end_id: int | None,
+    end_id: int | Sequence[int] | None,
     seed: Any,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -249,8 +249,8 @@ def sample(
         memory_mask: `(B, S)`, or None.
         max_length: Maximum number of new tokens, with the end token; an integer, or a tensor in a
             graph.
-        end_id: Id of the token that ends a sequence. With None sequences end at their maximum
-            length.
+        end_id: Id of the token that ends a sequence, or a list of several such ids. With None
+            sequences end at their maximum length.
         seed: Integer from 0 to 2^31 - 1, from which row i gets `row_seeds(seed, [i])`; or int32
             `(B,)`, the seeds of the rows.
         temperature: Divisor of the logits, above 0.

@@ -13,6 +13,7 @@ from keras_attn.generation.loops import (
     Generation,
     checked_lengths,
     decode_rows,
+    is_end,
     log_total,
     prefilled,
     row_limits,
@@ -49,7 +50,7 @@ def greedy_search(
     memory_mask: Tensor | None = None,
     *,
     max_length: Any,
-    end_id: int | None,
+    end_id: int | Sequence[int] | None,
     max_lengths: Tensor | None = None,
     min_length: int = 0,
     pad_id: int = 0,
@@ -68,7 +69,8 @@ def greedy_search(
         memory_mask: `(B, S)`, or None.
         max_length: Maximum number of new tokens, with the end token; an integer, or a tensor in a
             graph.
-        end_id: Id of the token that ends a sequence, or None: all go on to `max_length`.
+        end_id: Id of the token that ends a sequence, or a list of several such ids, or None: all go
+            on to `max_length`.
         max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`,
             so that results do not depend on the batch; `max_length` for all if None.
         min_length: Minimum number of new tokens, with the end token.
@@ -114,7 +116,7 @@ def beam_search(
     *,
     num_beams: int,
     max_length: Any,
-    end_id: int | None,
+    end_id: int | Sequence[int] | None,
     max_lengths: Tensor | None = None,
     num_return_sequences: int = 1,
     alpha: float = 0.0,
@@ -142,7 +144,8 @@ def beam_search(
         num_beams: Number K of beams; it may exceed the size of the vocabulary.
         max_length: Maximum number of new tokens, with the end token; an integer, or a tensor in a
             graph.
-        end_id: Id of the token that ends a sequence, or None: all go on to `max_length`.
+        end_id: Id of the token that ends a sequence, or a list of several such ids, or None: all go
+            on to `max_length`.
         max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`,
             so that results do not depend on the batch; `max_length` for all if None.
         num_return_sequences: Number R of sequences returned, at most K.
@@ -227,7 +230,7 @@ def beam_search(
         token = ops.take_along_axis(ops.reshape(tokens, (-1, K * most)), index, axis=1)
         was_open = ops.take_along_axis(open_, parent, axis=1)
         beams = take(beams, parent)
-        ended = ops.logical_and(was_open, ops.equal(token, -1 if end_id is None else end_id))
+        ended = ops.logical_and(was_open, is_end(token, end_id))
         beams = Generation(
             ops.where(ops.equal(slots, step), ops.expand_dims(token, -1), beams.tokens),
             ops.take_along_axis(ops.reshape(total, (-1, K * most)), index, axis=1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
 FAST = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
+GENERATION = "generation_config.json"
 SENTENCE_PIECE = "tokenizer.model"
 GPT2_END = "<|endoftext|>"
 _ROBERTA = {"pad": "<pad>", "start": "<s>", "end": "</s>", "unknown": "<unk>", "mask": "<mask>"}
@@ -36,7 +38,7 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
 
     Args:
         folder: A folder with `tokenizer.json`, or with `vocab.json` and `merges.txt`, and perhaps
-            `tokenizer_config.json`.
+            `tokenizer_config.json` and `generation_config.json`.
         settings: The `config.json` of the model. If its `model_type` is "roberta", the special
             tokens are those of RoBERTa unless the files name others.
 
@@ -73,11 +75,13 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
     usual = _ROBERTA if roberta else {"end": GPT2_END}
     # RoBERTa's `sep_token` and `cls_token` are those of its rows.
     end = _named(own, *(["sep_token"] if roberta else []), "eos_token")
-    end = end or _numbered(settings.get("eos_token_id"), tokens) or usual["end"]
+    ends = _numbered(_end_ids(folder, settings), tokens)
+    end = end or next(iter(ends), usual["end"])
     start = _named(own, *(["cls_token"] if roberta else []), "bos_token")
-    start = start or _numbered(settings.get("bos_token_id"), tokens) or usual.get("start", end)
-    pad = _named(own, "pad_token") or _numbered(settings.get("pad_token_id"), tokens)
-    pad = pad or usual.get("pad", end)
+    first = _numbered(settings.get("bos_token_id"), tokens)
+    start = start or next(iter(first), usual.get("start", end))
+    filling = _numbered(settings.get("pad_token_id"), tokens)
+    pad = _named(own, "pad_token") or next(iter(filling), usual.get("pad", end))
     others = [*found["special"], *filter(None, [_named(own, "unk_token")])]
     if roberta:
         names = _named(own, "mask_token"), *_ROBERTA.values()
@@ -91,6 +95,7 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
             pattern=found["pattern"],
             special_tokens=special,
             ignore_merges=found.get("ignore_merges", False),
+            end_tokens=[token for token in ends if token in special and token != end],
         )
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
@@ -256,10 +261,17 @@ def _named(settings: dict[str, Any], *names: str) -> str | None:
     return None
 
 
-def _numbered(number: Any, tokens: list[str]) -> str | None:
-    """A special token by its id in a `config.json`, which may be a list of several."""
-    number = number[0] if isinstance(number, list) and number else number
-    return tokens[number] if type(number) is int and 0 <= number < len(tokens) else None
+def _end_ids(folder: Path, settings: Mapping[str, Any]) -> Any:
+    """The id or ids at which transformers ends a text."""
+    path = folder / GENERATION
+    own = read_object(path) if path.is_file() else {}
+    return own.get("eos_token_id", settings.get("eos_token_id"))
+
+
+def _numbered(ids: Any, tokens: list[str]) -> list[str]:
+    """Special tokens by their id in a `config.json`, which may be a list of several."""
+    ids = ids if isinstance(ids, list) else [ids]
+    return [tokens[i] for i in ids if type(i) is int and 0 <= i < len(tokens)]
 
 
 def _write_json(path: Path, content: Any, indent: int | None = 2) -> None:

@@ -162,14 +162,14 @@ def gpt_kind(config: GptConfig) -> str:
 
 
 def gpt_config_file(
-    config: GptConfig, start_id: int | None = None, end_id: int | None = None
+    config: GptConfig, start_id: int | None = None, end_id: int | list[int] | None = None
 ) -> dict[str, Any]:
     """Returns the `config.json` of a model.
 
     Args:
         config: Settings of the decoder.
         start_id: Id of the token that begins a text, None if there is none.
-        end_id: Id of the token that ends a text, None if there is none.
+        end_id: Id of the token that ends a text, a list of several, or None.
 
     Returns:
         A JSON object.

@@ -147,7 +147,10 @@ def _decoder(
     if labels is not None:
         raise ValueError("`labels` belong to the heads 'classes' and 'tags'. A decoder has none.")
     _check_tokenizer(tokenizer, config, BytePairTokenizer)
-    ids = () if tokenizer is None else (tokenizer.start_id, tokenizer.end_id)
+    ids = ()
+    if tokenizer is not None:
+        end, *others = tokenizer.end_ids
+        ids = tokenizer.start_id, [end, *others] if others else end
     settings = gpt_config_file(config, *ids)
     weights = list(decoder_weights(config, kind))
     if not config.tie_embeddings:

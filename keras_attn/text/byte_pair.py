@@ -26,6 +26,7 @@ _UNUSUAL = {
     "pattern": "keras_attn",
     "special_tokens": list(SPECIAL_TOKENS),
     "ignore_merges": False,
+    "end_tokens": [],
 }
 _BLANKS = b" \t\n\v\f\r"
 _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_ALPHABET)}
@@ -69,6 +70,7 @@ class BytePairTokenizer(SavedTokenizer):
             one token, then others that are never made of a text.
         ignore_merges: Whether a pre-token that is in the vocabulary is one token, whatever the
             merges, as in Llama 3.
+        end_tokens: Special tokens that end a text besides the end, as in Llama 3 the end of a turn.
 
     Raises:
         ValueError: If the vocabulary, the merges, the pattern or the special tokens are not of this
@@ -103,6 +105,7 @@ class BytePairTokenizer(SavedTokenizer):
         pattern: str = "keras_attn",
         special_tokens: Sequence[str] = SPECIAL_TOKENS,
         ignore_merges: bool = False,
+        end_tokens: Sequence[str] = (),
     ) -> None:
         if pattern not in PATTERNS:
             raise ValueError(f"`pattern` must be one of {list(PATTERNS)}. Received: {pattern!r}.")
@@ -116,6 +119,15 @@ class BytePairTokenizer(SavedTokenizer):
         self.pad_id, self.start_id, self.end_id = map(
             self.vocabulary.index, self.special_tokens[: len(SPECIAL_TOKENS)]
         )
+        self.end_tokens = tuple(end_tokens)
+        if not set(self.end_tokens) <= set(self.special_tokens):
+            raise ValueError(
+                f"`end_tokens` must be special tokens. Received: {list(self.end_tokens)} with "
+                f"special_tokens={list(self.special_tokens)}."
+            )
+        others = (self.vocabulary.index(token) for token in self.end_tokens)
+        self.end_ids = tuple(dict.fromkeys([self.end_id, *others]))
+        """The ids of all tokens that end a text, `end_id` first."""
         # The bytes of each id; special tokens have none.
         self.token_bytes = [
             bytes(_BYTE_OF[character] for character in token) if token in ordinary else b""
@@ -385,7 +397,9 @@ class BytePairTokenizer(SavedTokenizer):
 
     def _unusual(self) -> dict[str, Any]:
         """The arguments that most tokenizers leave as they are, where they differ."""
-        values = (self.pattern, list(self.special_tokens), self.ignore_merges)
+        values = (
+            self.pattern, list(self.special_tokens), self.ignore_merges, list(self.end_tokens)
+        )  # fmt: skip
         given = zip(_UNUSUAL.items(), values, strict=True)
         return {name: value for (name, usual), value in given if value != usual}
 

@@ -75,21 +75,23 @@ def rank(score, tokens, alpha):
     return score / ((5 + len(tokens)) / 6) ** alpha
 
 
-def exhaustive_search(table, prompt, max_length, alpha=0.0, min_length=0, suppressed=()):
+def exhaustive_search(
+    table, prompt, max_length, alpha=0.0, min_length=0, suppressed=(), ends=(END,)
+):
     """All sequences there are, the best first: `(rank, tokens, finished)`."""
     logp = log_probabilities(table, len(prompt) + max_length)
     V = logp.shape[-1]
     found = []
     for length in range(1, max_length + 1):
-        inner = [i for i in range(V) if i != END]
-        last = range(V) if length == max_length else [END]
+        inner = [i for i in range(V) if i not in ends]
+        last = range(V) if length == max_length else ends
         for tokens in itertools.product(*[inner] * (length - 1), last):
             score = sum(
                 next_log_probabilities(logp, prompt, tokens[:i], min_length, suppressed)[token]
                 for i, token in enumerate(tokens)
             )
             if score > -math.inf:
-                found.append((rank(score, tokens, alpha), tokens, tokens[-1] == END))
+                found.append((rank(score, tokens, alpha), tokens, tokens[-1] in ends))
     return sorted(found, reverse=True)
 
 

@@ -56,6 +56,7 @@ def compiled(count, end_id):
     [
         (1, None),
         (4, END),
+        (4, [END, 5]),
         pytest.param(1, END, marks=pytest.mark.slow),
         pytest.param(4, None, marks=pytest.mark.slow),
     ],

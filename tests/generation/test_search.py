@@ -38,8 +38,7 @@ def search(table, prompt, mask=None, num_beams=None, max_length=4, decoder=None,
         mask,
         table,
         max_length=max_length,
-        end_id=END,
-        **settings,
+        **{"end_id": END, **settings},
     )
 
 
@@ -197,6 +196,24 @@ def test_wide_beam_is_exhaustive_search(alpha, rules):
     for row in range(60):
         expected = exhaustive_search(table[row], (START,), 4, alpha, **rules)
         assert_same(result, row, expected)
+
+
+def test_any_of_several_tokens_may_be_the_end():
+    table = tables(20, 4)
+    ends = [END, 3]
+    result = search(table, prompts(20), num_beams=128, num_return_sequences=9, end_id=ends)
+    best = search(table, prompts(20), end_id=ends)
+    endless = search(table, prompts(20), end_id=None)
+    cut = 0
+    for row in range(20):
+        assert_same(result, row, exhaustive_search(table[row], (START,), 4, ends=ends))
+        tokens = ops.convert_to_numpy(endless.tokens)[row].tolist()
+        found = [i for i, token in enumerate(tokens) if token in ends]
+        length = found[0] + 1 if found else 4
+        assert ops.convert_to_numpy(best.tokens)[row].tolist()[:length] == tokens[:length]
+        assert int(best.lengths[row]) == length and bool(best.finished[row]) == bool(found)
+        cut += tokens[length - 1] == 3
+    assert cut > 2
 
 
 QUICK = [(1, 0.6), (3, 0.0), (5, 0.6)]

@@ -1,5 +1,6 @@
 """Text generation with GPT: characters and byte pairs, long texts, files, the SavedModel."""
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -188,6 +189,41 @@ def test_special_tokens_are_not_written():
     assert generator._rules(end_token=True)["suppressed_ids"] == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
+def test_any_of_several_end_tokens_ends_a_text(file, tmp_path):
+    """As in Llama 3, whose files name them in a list; another one is the most probable here."""
+    other = "<|eot|>"
+    plain = BytePairTokenizer.train([TEXT], 270, normalize=False, pattern="llama3")
+    vocabulary = [*plain.vocabulary, other]
+    special = [*plain.special_tokens, other]
+    tokenizer = BytePairTokenizer(vocabulary, plain.merges, False, "llama3", special)
+    config = dataclasses.replace(
+        of_byte_pairs(GPT).config, vocabulary_size=271, tie_embeddings=False
+    )
+    model = config.build()
+    gamma, beta = model.get_layer("decoder").norm.weights
+    gamma.assign(keras.ops.zeros_like(gamma))
+    beta.assign(keras.ops.ones_like(beta))
+    (kernel,) = model.get_layer("head").weights
+    kernel.assign(np.arange(271) == 270 + np.zeros(kernel.shape))
+    save_pretrained(tmp_path / "a", model, config, tokenizer)
+    path = tmp_path / "a" / file
+    content = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps({**content, "eos_token_id": [2, 270]}))
+    generator = TextGenerator.from_pretrained(tmp_path / "a")
+    assert generator.tokenizer.end_ids == (2, 270) and generator.tokenizer.end_id == 2
+    assert generator._rules(True) == {"end_id": [2, 270], "pad_id": 0, "suppressed_ids": [0, 1]}
+    assert generator._rules(False)["suppressed_ids"] == [0, 1, 2, 270]
+    for settings in ({"top_k": 1}, {"beams": 1}):
+        assert generator.generate("to be", 8, **settings) == "to be"
+    assert list(generator.stream("to be", 8, top_k=1)) in ([], [""])
+    assert len(generator.generate("to be", 8, top_k=1, end_token=False)) > 5
+    save_pretrained(tmp_path / "b", generator.model, generator.config, generator.tokenizer)
+    again = TextGenerator.from_pretrained(tmp_path / "b")
+    assert again.tokenizer.get_config() == generator.tokenizer.get_config()
+    assert again.tokenizer.get_config()["end_tokens"] == [other]
+
+
 def test_from_pretrained(tmp_path):
     """A decoder whose vocabulary is filled up to a round number, as many are."""
     tokenizer = BytePairTokenizer.train([TEXT], 270, normalize=False, pattern="gpt2")
@@ -205,6 +241,7 @@ def test_from_pretrained(tmp_path):
         atol=1e-6,
     )
     assert generator.sequence_length == 16
+    assert tokenizer.end_ids == generator.tokenizer.end_ids == (2,)
     (tmp_path / "a" / "tokenizer.json").unlink()
     (tmp_path / "a" / "vocab.json").unlink()
     with pytest.raises(ValueError, match="which has not a tokenizer"):

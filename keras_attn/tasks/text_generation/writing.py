@@ -316,15 +316,16 @@ class TextGenerationWriting:
     def _rules(self, end_token: bool) -> dict[str, Any]:
         """The special tokens, as `sample` takes them."""
         tokenizer = self.tokenizer
-        end = tokenizer.end_id if end_token and self.ends else None
+        # Some models of Llama's kind end a text at any of several tokens.
+        ends = getattr(tokenizer, "end_ids", (tokenizer.end_id,)) if end_token and self.ends else ()
         special = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id}
         # Llama 3 has hundreds more, none of which is text.
         more = set(getattr(tokenizer, "special_tokens", ()))
         special.update(i for i, token in enumerate(tokenizer.vocabulary) if token in more)
         return {
-            "end_id": end,
+            "end_id": list(ends) or None,
             "pad_id": tokenizer.pad_id,
-            "suppressed_ids": sorted(special - {None, end}),
+            "suppressed_ids": sorted(special - {None, *ends}),
         }
 
     def continue_ids(
@@ -351,7 +352,8 @@ class TextGenerationWriting:
         """
         if beams is not None:
             # What never ends has an end token too, which is then among the suppressed ids.
-            rules = {**self._rules(end_token), "end_id": self.tokenizer.end_id}
+            rules = self._rules(end_token)
+            rules["end_id"] = rules["end_id"] or self.tokenizer.end_id
             found = beam_search(
                 self._decoder,
                 ids,
