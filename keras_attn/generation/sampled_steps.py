@@ -7,7 +7,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_attn.generation.decoders import Decoder, laid_out
+from keras_attn.generation.decoders import Decoder, integer, laid_out
 from keras_attn.generation.loops import is_end, prefilled, token_rules
 from keras_attn.generation.repetition import History
 from keras_attn.generation.sampling import check_sampling, chooser
@@ -31,6 +31,7 @@ class SampledSteps:
         decoder: Any object with `prefill` and `step`.
         end_id: Id of the token that ends a sequence, or of several, or None.
         pad_id: Id of the padding after the end; it may be `end_id`.
+        min_length: Minimum number of new tokens, with the end token.
         suppressed_ids: Ids of tokens that are never generated.
         temperature: As in `sample`.
         top_k: As in `sample`.
@@ -62,6 +63,7 @@ class SampledSteps:
         *,
         end_id: int | Sequence[int] | None,
         pad_id: int = 0,
+        min_length: int = 0,
         suppressed_ids: Sequence[int] = (),
         temperature: float = 1.0,
         top_k: int | None = None,
@@ -73,6 +75,7 @@ class SampledSteps:
         check_sampling(temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size)
         self.decoder = decoder
         self.end_id, self.pad_id = end_id, pad_id
+        self.min_length = integer("min_length", min_length, 0)
         self.suppressed_ids = suppressed_ids
         self.filters = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
         self.penalties = repetition_penalty, no_repeat_ngram_size
@@ -134,7 +137,9 @@ class SampledSteps:
         decoder = laid_out(self.decoder, logits)
         nothing = ops.expand_dims(ops.zeros_like(lengths), 1)
         past = History(nothing, ops.equal(nothing, 0), logits, *self.penalties)
-        allowed = token_rules(logits.shape[-1], self.end_id, self.pad_id, 0, self.suppressed_ids)
+        allowed = token_rules(
+            logits.shape[-1], self.end_id, self.pad_id, self.min_length, self.suppressed_ids
+        )
         choose = chooser(allowed, past, state["seeds"], lengths, self.filters)
         slots = ops.expand_dims(ops.arange(count, dtype="int32"), 0)
         pad = ops.cast(self.pad_id, "int32")

@@ -66,6 +66,11 @@ def checked_stops(stops: Any) -> tuple[str, ...]:
     >>> checked_stops("END"), checked_stops(["a", "b", "a"])
     (('END',), ('a', 'b'))
     """
+    if stops is not None and not isinstance(stops, Sequence):
+        raise TypeError(
+            "`stop` must be a string or a list of strings. Received: "
+            f"{stops!r}, of type {type(stops).__name__}."
+        )
     found = (stops,) if isinstance(stops, str) else tuple(stops or ())
     for stop in found:
         if not isinstance(stop, str):

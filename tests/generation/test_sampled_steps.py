@@ -40,8 +40,10 @@ def in_parts(run, count, limits, total):
             return rows, found["finished"].tolist(), calls
 
 
-def compiled(count, end_id):
-    steps = SampledSteps(OneTable(), end_id=end_id, pad_id=PAD, suppressed_ids=[PAD], **SETTINGS)
+def compiled(count, end_id, least=0):
+    steps = SampledSteps(
+        OneTable(), end_id=end_id, pad_id=PAD, min_length=least, suppressed_ids=[PAD], **SETTINGS
+    )
     return CompiledSteps(
         lambda ids, room, seeds, limits: steps.begin(
             ids, ops.not_equal(ids, PAD), seeds, limits, max_length=room
@@ -52,27 +54,28 @@ def compiled(count, end_id):
 
 
 @pytest.mark.parametrize(
-    ("count", "end_id"),
+    ("count", "end_id", "least"),
     [
-        (1, None),
-        (4, END),
-        (4, [END, 5]),
-        pytest.param(1, END, marks=pytest.mark.slow),
-        pytest.param(4, None, marks=pytest.mark.slow),
+        (1, None, 0),
+        (4, END, 0),
+        (4, [END, 5], 6),
+        pytest.param(1, END, 0, marks=pytest.mark.slow),
+        pytest.param(4, None, 0, marks=pytest.mark.slow),
     ],
 )
-def test_all_parts_are_what_sample_draws(count, end_id):
+def test_all_parts_are_what_sample_draws(count, end_id, least):
     limits = [9, 12, 5]
     whole = sample(
         OneTable(), PROMPT, MASK, max_length=12, end_id=end_id, pad_id=PAD, seed=SEEDS,
-        max_lengths=np.array(limits), suppressed_ids=[PAD], **SETTINGS,
+        max_lengths=np.array(limits), min_length=least, suppressed_ids=[PAD], **SETTINGS,
     )  # fmt: skip
     lengths = ops.convert_to_numpy(whole.lengths)
     wanted = [
         row[:n].tolist() for row, n in zip(ops.convert_to_numpy(whole.tokens), lengths, strict=True)
     ]
-    run = compiled(count, end_id)
+    run = compiled(count, end_id, least)
     found, finished, calls = in_parts(run, count, limits, 12)
+    assert all(not f or len(row) >= least for f, row in zip(finished, found, strict=True))
     assert found == wanted
     assert finished == ops.convert_to_numpy(whole.finished).tolist()
     assert any(finished) == (end_id is not None)

@@ -212,12 +212,25 @@ def test_any_of_several_end_tokens_ends_a_text(file, tmp_path):
     path.write_text(json.dumps({**content, "eos_token_id": [2, 270]}))
     generator = TextGenerator.from_pretrained(tmp_path / "a")
     assert generator.tokenizer.end_ids == (2, 270) and generator.tokenizer.end_id == 2
-    assert generator._rules(True) == {"end_id": [2, 270], "pad_id": 0, "suppressed_ids": [0, 1]}
+    assert generator._rules(True) == {
+        "end_id": [2, 270], "pad_id": 0, "min_length": 0, "suppressed_ids": [0, 1]
+    }  # fmt: skip
     assert generator._rules(False)["suppressed_ids"] == [0, 1, 2, 270]
     for settings in ({"top_k": 1}, {"beams": 1}):
         assert generator.generate("to be", 8, **settings) == "to be"
     assert list(generator.stream("to be", 8, top_k=1)) in ([], [""])
     assert len(generator.generate("to be", 8, top_k=1, end_token=False)) > 5
+    # All others are alike: a beam takes the first one.
+    assert generator.generate("to be", 8, beams=1, min_length=5) == "to be!!!!"
+    for settings in ({}, {"stop": "xyz"}):
+        assert len(generator.generate("to be", 8, top_k=1, min_length=5, **settings)) > 5
+    for settings in ({"min_length": 9}, {"min_length": 2, "end_token": False}):
+        with pytest.raises(ValueError, match=r"`min_length` (must be at most|delays)"):
+            generator.generate("to be", 8, **settings)
+        with pytest.raises(ValueError, match=r"`min_length` (must be at most|delays)"):
+            generator.stream("to be", 8, **settings)
+    with pytest.raises(TypeError, match="must be a string or a list of strings. Received: 5"):
+        generator.generate("to be", 8, stop=5)
     save_pretrained(tmp_path / "b", generator.model, generator.config, generator.tokenizer)
     again = TextGenerator.from_pretrained(tmp_path / "b")
     assert again.tokenizer.get_config() == generator.tokenizer.get_config()

@@ -386,6 +386,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
         `text: string (B,)`, equal to `generate(prompt, num_characters, ..., seed=[...])` with the
         settings of the export, stop strings and end token too.
         """
+        self._check_least(use.min_length, use.min_length, use.end_token)
         tokenizer = self.tokenizer.to_graph()
         most = self.longest_prompt
 
@@ -402,8 +403,9 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
             start = tf.fill([tf.size(text), 1], tokenizer.start_id)
             ids = tf.concat([start, ids], axis=1).to_tensor(tokenizer.pad_id)
             found = self.continue_ids(
-                ids, num_characters, seed, use.end_token, use.beams, **use.sampling()
-            )
+                ids, num_characters, seed, use.end_token, use.beams, use.min_length,
+                **use.sampling(),
+            )  # fmt: skip
             new = tokenizer.decode(found.tokens)
             if use.stop:
                 new = tf.strings.regex_replace(new, stop_pattern(use.stop), "")

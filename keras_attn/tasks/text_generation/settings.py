@@ -127,6 +127,10 @@ class TextGenerationUse(Settings):
         True, "end a text at the end token, if the model knows one, as GPT-2 does",
         steps=_SAMPLING,
     )  # fmt: skip
+    min_length: int = setting(
+        0, "number of new tokens before which a text has no end token", at_least=0,
+        steps=_SAMPLING,
+    )  # fmt: skip
     beams: int | None = setting(
         None, "width of a beam search for the most probable text, instead of a sample", kind=int,
         at_least=1, steps=_SAMPLING,
@@ -151,7 +155,7 @@ class TextGenerationUse(Settings):
 
     def writing(self) -> dict[str, Any]:
         """Returns the arguments of `TextGenerator.generate` that an export has."""
-        names = ("stop", "end_token", "beams")
+        names = ("stop", "end_token", "min_length", "beams")
         return {**self.sampling(), **{name: getattr(self, name) for name in names}}
 
 

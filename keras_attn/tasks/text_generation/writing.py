@@ -73,6 +73,7 @@ class TextGenerationWriting:
         batch_size: int = TextGenerationUse.batch_size,
         stop: str | Sequence[str] = (),
         end_token: bool = True,
+        min_length: int = TextGenerationUse.min_length,
         beams: int | None = None,
     ) -> Any:
         """Continues texts.
@@ -97,6 +98,8 @@ class TextGenerationWriting:
                 it; the prompt itself may have them.
             end_token: Whether a text ends at the end token, if the generator has `ends`. If not,
                 that token is never written.
+            min_length: Number of new tokens before which the end token is not written. A stop
+                string ends a text all the same.
             beams: Width of a beam search for the most probable text, which is written instead of a
                 sample; 1 is greedy search. Scores of texts that end are divided by the length
                 penalty with `alpha=1`. Settings of the sampling are refused, and seeds change
@@ -121,6 +124,7 @@ class TextGenerationWriting:
         }
         check_sampling(**settings)
         check_beams(beams, settings)
+        self._check_least(min_length, num_characters, end_token)
         stops = checked_stops(stop)
         one = isinstance(prompts, str)
         texts = checked_texts([prompts] if one else prompts)
@@ -136,11 +140,12 @@ class TextGenerationWriting:
             ids = self._padded([rows[i] for i in members], batch_size)
             of_rows = np.resize(seeds[members], len(ids))
             if beams is None and (stops or compiles_each_length):
-                run = self._steps(settings, end_token, STEPS_TO_STOP if stops else _ROOM)
+                count = STEPS_TO_STOP if stops else _ROOM
+                run = self._steps(settings, end_token, min_length, count)
                 pieces = self._pieces(run, ids, of_rows, len(members), num_characters, stops)
                 found = list(map("".join, zip(*pieces, strict=True)))
             else:
-                run = self._run(settings, end_token, beams)
+                run = self._run(settings, end_token, min_length, beams)
                 tokens = run(ids, num_characters, of_rows)[: len(members)]
                 found = [cut_at_stop(x, stops) for x in self.tokenizer.decode(tokens.tolist())]
             for i, text in zip(members, found, strict=True):
@@ -162,6 +167,7 @@ class TextGenerationWriting:
         seed: int | Sequence[int] = TextGenerationUse.seed,
         stop: str | Sequence[str] = (),
         end_token: bool = True,
+        min_length: int = TextGenerationUse.min_length,
     ) -> Iterator[str]:
         """Continues a text, and gives out what is written while it is written.
 
@@ -183,6 +189,7 @@ class TextGenerationWriting:
             seed: As in `generate`: an integer, or a list of one seed.
             stop: As in `generate`.
             end_token: As in `generate`.
+            min_length: As in `generate`.
 
         Returns:
             An iterator over pieces of text, without the prompt; none of them is empty.
@@ -214,9 +221,11 @@ class TextGenerationWriting:
             "no_repeat_ngram_size": no_repeat_ngram_size,
         }
         check_sampling(**settings)
+        self._check_least(min_length, num_characters, end_token)
         stops, seeds = checked_stops(stop), _seeds_of(seed, 1)
         ids = self._padded(self._prompt_ids([prompt]), 1)
-        run = self._steps(settings, end_token, _piece_tokens(self.model.count_params()))
+        count = _piece_tokens(self.model.count_params())
+        run = self._steps(settings, end_token, min_length, count)
         pieces = self._pieces(run, ids, seeds, 1, num_characters, stops)
         return (piece for (piece,) in pieces if piece)
 
@@ -313,7 +322,22 @@ class TextGenerationWriting:
         first = ops.cumsum(ops.ones_like(ids), axis=1) == 1
         return ops.logical_or(ops.not_equal(ids, self.tokenizer.pad_id), first)
 
-    def _rules(self, end_token: bool) -> dict[str, Any]:
+    def _check_least(self, min_length: Any, num_characters: int, end_token: bool) -> None:
+        if not min_length:
+            return
+        check_count("min_length", min_length)
+        if min_length > num_characters:
+            raise ValueError(
+                f"`min_length` must be at most the number of new tokens, {num_characters}. "
+                f"Received: {min_length}."
+            )
+        if not (end_token and self.ends):
+            raise ValueError(
+                "`min_length` delays the end token. Received: "
+                f"min_length={min_length} where no end token is written. Leave it out."
+            )
+
+    def _rules(self, end_token: bool, min_length: int = 0) -> dict[str, Any]:
         """The special tokens, as `sample` takes them."""
         tokenizer = self.tokenizer
         # Some models of Llama's kind end a text at any of several tokens.
@@ -325,6 +349,7 @@ class TextGenerationWriting:
         return {
             "end_id": list(ends) or None,
             "pad_id": tokenizer.pad_id,
+            "min_length": min_length,
             "suppressed_ids": sorted(special - {None, *ends}),
         }
 
@@ -335,6 +360,7 @@ class TextGenerationWriting:
         seeds: Tensor,
         end_token: bool = True,
         beams: int | None = None,
+        min_length: int = 0,
         **settings: Any,
     ) -> Generation:
         """Samples or searches after prompts; for any backend, and for the export.
@@ -345,6 +371,7 @@ class TextGenerationWriting:
             seeds: int32 `(B,)`.
             end_token: As in `generate`.
             beams: As in `generate`.
+            min_length: As in `generate`.
             **settings: Of `sample`.
 
         Returns:
@@ -352,7 +379,7 @@ class TextGenerationWriting:
         """
         if beams is not None:
             # What never ends has an end token too, which is then among the suppressed ids.
-            rules = self._rules(end_token)
+            rules = self._rules(end_token, min_length)
             rules["end_id"] = rules["end_id"] or self.tokenizer.end_id
             found = beam_search(
                 self._decoder,
@@ -370,27 +397,31 @@ class TextGenerationWriting:
             self._mask(ids),
             max_length=max_length,
             seed=seeds,
-            **self._rules(end_token),
+            **self._rules(end_token, min_length),
             **settings,
         )
 
     def _run(
-        self, settings: Mapping[str, Any], end_token: bool, beams: int | None
+        self, settings: Mapping[str, Any], end_token: bool, min_length: int, beams: int | None
     ) -> CompiledFunction:
         """`(ids, max_length, seeds) -> tokens`, compiled."""
-        key = ("generate", end_token, beams, *settings.values())
+        key = ("generate", end_token, min_length, beams, *settings.values())
         if key not in self._compiled:
             self._compiled[key] = CompiledFunction(
-                lambda *inputs: self.continue_ids(*inputs, end_token, beams, **settings).tokens,
+                lambda *inputs: self.continue_ids(
+                    *inputs, end_token, beams, min_length, **settings
+                ).tokens,
                 self.model,
             )
         return self._compiled[key]
 
-    def _steps(self, settings: Mapping[str, Any], end_token: bool, count: int) -> CompiledSteps:
+    def _steps(
+        self, settings: Mapping[str, Any], end_token: bool, min_length: int, count: int
+    ) -> CompiledSteps:
         """The same in parts of `count` tokens."""
-        key = ("steps", count, end_token, *settings.values())
+        key = ("steps", count, end_token, min_length, *settings.values())
         if key not in self._compiled:
-            steps = SampledSteps(self._decoder, **self._rules(end_token), **settings)
+            steps = SampledSteps(self._decoder, **self._rules(end_token, min_length), **settings)
             self._compiled[key] = CompiledSteps(
                 lambda ids, room, seeds, limits: steps.begin(
                     ids, self._mask(ids), seeds, limits, max_length=room
