@@ -50,7 +50,7 @@ def check_sampling(
     Traceback (most recent call last):
         ...
     ValueError: `temperature` must be a finite number of at least 1e-30. Received: 0. For the most \
-probable token use `greedy_search`.
+probable token use `greedy_search`, or a beam of 1.
     """
 
     def is_number(value):
@@ -60,7 +60,7 @@ probable token use `greedy_search`.
     if not is_number(temperature) or not temperature >= LEAST_TEMPERATURE:
         raise ValueError(
             f"`temperature` must be a finite number of at least {LEAST_TEMPERATURE:g}. Received: "
-            f"{temperature!r}. For the most probable token use `greedy_search`."
+            f"{temperature!r}. For the most probable token use `greedy_search`, or a beam of 1."
         )
     if not is_number(repetition_penalty) or not repetition_penalty > 0:
         raise ValueError(
