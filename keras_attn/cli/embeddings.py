@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 import click
 
-from keras_attn.cli.options import FILE
+from keras_attn.cli.options import FILE, page_option
 from keras_attn.cli.output import check_output, open_output
 from keras_attn.cli.task_command import step_command, task_command
 from keras_attn.interop.word_vectors import FORMATS
@@ -109,7 +109,7 @@ page = step_command(
     It is one file of HTML that fetches nothing.
     """,
     _model,
-    click.option("--to", "output", type=FILE, required=True, help="HTML file"),
+    page_option,
     click.option(
         "--count", type=click.IntRange(5), default=1000, show_default=True,
         help="number of words on the map, the commonest",

@@ -25,6 +25,19 @@ device_option = click.option(
 )
 
 
+def _checked_page(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
+    if path.suffix.lower() not in ("", ".html", ".htm"):
+        raise click.BadParameter(
+            f"Expected a page, a name that ends in .html. Received: {path}.", context, parameter
+        )
+    return path
+
+
+page_option = click.option(
+    "--to", "output", type=FILE, required=True, callback=_checked_page, help="HTML file (*.html)"
+)
+
+
 class _OrNone(click.ParamType):
     """Numbers, or `none`."""
 

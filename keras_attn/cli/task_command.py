@@ -14,7 +14,14 @@ from typing import Any
 import click
 
 from keras_attn.cli.lines import READERS, check_files, files_argument
-from keras_attn.cli.options import FILE, config_option, device_option, make_option, model_option
+from keras_attn.cli.options import (
+    FILE,
+    config_option,
+    device_option,
+    make_option,
+    model_option,
+    page_option,
+)
 from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
 from keras_attn.cli.quantizing import quantize_command
 from keras_attn.settings import Option, read_settings
@@ -328,7 +335,7 @@ def _explain(task: type[Task]) -> click.Command:
         explain,
         about,
         model_option,
-        click.option("--to", "output", type=FILE, required=True, help="HTML file"),
+        page_option,
         click.option(
             "--limit", type=click.IntRange(1), default=50, show_default=True,
             help="largest number of texts",

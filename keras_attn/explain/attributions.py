@@ -33,6 +33,24 @@ def has_attention(model: keras.Model) -> bool:
     return any(isinstance(layer, kinds) for layer in model.layers)
 
 
+def has_self_attention(model: keras.Model) -> bool:
+    """Checks whether the tokens of a text classifier look at each other.
+
+    Args:
+        model: The classifier.
+
+    Returns:
+        True if its encoder is a Transformer.
+
+    Example:
+
+    >>> from keras_attn.models import BagClassifierConfig
+    >>> has_self_attention(BagClassifierConfig(50, num_classes=2).build())
+    False
+    """
+    return classifier_kind(model) in ("transformer", "bert")
+
+
 def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """Makes a function that classifies and returns how much each token weighed.
 
@@ -49,7 +67,7 @@ def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, T
         are 0 in a row without tokens.
 
     Raises:
-        ValueError: If the model has no attention of its own.
+        ValueError: If the model does not weight its tokens.
 
     Example:
 
@@ -61,8 +79,9 @@ def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, T
     """
     if not has_attention(model):
         raise ValueError(
-            f"{model.name} has no attention of its own: its tokens are pooled without weights. "
-            "Explain it by gradients, or build it with pooling='attention' (a bag: token_weights)."
+            f"Expected a model that weights its tokens. Received: {model.name}, which pools them "
+            "without weights. Explain it by gradients, or build it with pooling='attention' (a "
+            "bag: token_weights)."
         )
     names = {layer.name for layer in model.layers}
 
@@ -151,19 +170,14 @@ def gradient_function(
 
         def decide(embedded: list[Tensor]) -> tuple[Tensor, Tensor]:
             logits = ops.cast(rest([*embedded, ids], training=False), "float32")
-            best = ops.cast(ops.argmax(logits, axis=-1), "int32")
-            chosen = ops.where(classes < 0, best, ops.cast(classes, "int32"))
+            chosen = _chosen(logits, classes)
             return ops.sum(log_odds(logits, chosen, multi_label)), logits
 
         # Without the implicit mask of the layer, which Keras would warn about.
         embedded = [ops.stop_gradient(x) for x in embed(ids)]
         logits, gradients = _gradients(decide, embedded)
-        of_each = [
-            ops.sum(ops.cast(e, "float32") * ops.cast(g, "float32"), axis=-1)
-            for e, g in zip(embedded, gradients, strict=True)
-        ]
-        weights = of_each[0]
-        for of_pairs in of_each[1:]:
+        weights, *others = _products(embedded, gradients)
+        for of_pairs in others:
             weights = weights + split_pairs_evenly(of_pairs)
         return logits, weights
 
@@ -259,6 +273,71 @@ def encoder_gradient_function(
         return logits, ops.sum(products, axis=-1)
 
     return run
+
+
+def pair_gradient_function(
+    model: keras.Model,
+) -> Callable[[dict[str, Tensor], Tensor], tuple[Tensor, dict[str, Tensor]]]:
+    """Makes a function that classifies pairs and returns what each word of both texts added.
+
+    It computes gradient times input of the log-odds of a class, as `gradient_function` does.
+
+    Args:
+        model: A model of `PAIR_CLASSIFIERS`, which embeds two texts by one layer, `embedding`.
+
+    Returns:
+        `function(ids, classes (B,)) -> (logits (B, C), weights)`, for inference on every backend.
+        The ids are `{"premise_ids": (B, S), "hypothesis_ids": (B, T)}`; the weights have the same
+        names and shapes. A class below 0 stands for the one with the greatest logit.
+
+    Raises:
+        ValueError: If the model has no layer `embedding`.
+
+    Example:
+
+    >>> from keras_attn.models import EntailmentConfig
+    >>> model = EntailmentConfig(50, num_classes=3, dim=8, units=16, projection_dim=8).build()
+    >>> ids = {"premise_ids": ops.array([[5, 6, 2]]), "hypothesis_ids": ops.array([[5, 6]])}
+    >>> logits, weights = pair_gradient_function(model)(ids, ops.array([-1]))
+    >>> {name: tuple(x.shape) for name, x in weights.items()}
+    {'premise_ids': (1, 3), 'hypothesis_ids': (1, 2)}
+    """
+    layer = model.get_layer("embedding")
+    embedded = {
+        name: node.output_tensors[0]
+        for node in layer._inbound_nodes
+        for name, ids in model.input.items()
+        if node.input_tensors[0] is ids
+    }
+    rest = keras.Model([embedded, model.input], model.output, name="rest")
+
+    def run(ids: dict[str, Tensor], classes: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        names = list(embedded)
+
+        def decide(vectors: list[Tensor]) -> tuple[Tensor, Tensor]:
+            given = dict(zip(names, vectors, strict=True))
+            logits = ops.cast(rest([given, ids], training=False), "float32")
+            return ops.sum(log_odds(logits, _chosen(logits, classes))), logits
+
+        vectors = [ops.stop_gradient(layer(ids[name])) for name in names]
+        logits, gradients = _gradients(decide, vectors)
+        return logits, dict(zip(names, _products(vectors, gradients), strict=True))
+
+    return run
+
+
+def _chosen(logits: Tensor, classes: Tensor) -> Tensor:
+    """The classes; in place of those below 0, the ones with the greatest logits."""
+    best = ops.cast(ops.argmax(logits, axis=-1), "int32")
+    return ops.where(classes < 0, best, ops.cast(classes, "int32"))
+
+
+def _products(inputs: list[Tensor], gradients: list[Tensor]) -> list[Tensor]:
+    """Gradient times input of each position."""
+    return [
+        ops.sum(ops.cast(x, "float32") * ops.cast(g, "float32"), axis=-1)
+        for x, g in zip(inputs, gradients, strict=True)
+    ]
 
 
 def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Any, list[Tensor]]:

@@ -7,10 +7,12 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attn.explain.attention_rows import attention_of_texts
 from keras_attn.explain.head_divergence import head_divergence
 from keras_attn.explain.head_roles import HeadRoles, head_roles
 from keras_attn.fields import EncoderInput
 from keras_attn.layers import attention_maps
+from keras_attn.layers.collect import AttentionMaps
 from keras_attn.visualize import AttentionView, encoder_page
 
 
@@ -20,8 +22,8 @@ class EncoderStudy:
 
     Args:
         views: An `AttentionView` for each text.
-        roles: The `HeadRoles` over all texts.
-        divergence: How far the heads differ, as `head_divergence` returns it.
+        roles: The `HeadRoles` over all texts; None if there is no word in them.
+        divergence: How far the heads differ, as `head_divergence` returns it; None likewise.
         ids: The ids of each text's tokens.
 
     Example:
@@ -34,8 +36,8 @@ class EncoderStudy:
     """
 
     views: Sequence[AttentionView]
-    roles: HeadRoles
-    divergence: np.ndarray
+    roles: HeadRoles | None
+    divergence: np.ndarray | None
     ids: Sequence[Sequence[int]]
 
     def html(self, notes: Any = None, title: str = "What the encoder looks at") -> str:
@@ -66,9 +68,9 @@ class EncoderStudy:
 
     def __repr__(self) -> str:
         count = len(self.views)
-        layers, heads, _ = self.roles.values.shape
+        layers = self.views[0].parts[0].weights
         texts = f"{count} text{'' if count == 1 else 's'}"
-        return f"<EncoderStudy of {texts}: {layers} x {heads} heads>"
+        return f"<EncoderStudy of {texts}: {len(layers)} x {len(layers[0])} heads>"
 
 
 def study_encoder(
@@ -94,7 +96,7 @@ def study_encoder(
         An `EncoderStudy`. The roles of the heads and their divergence are over all texts.
 
     Raises:
-        ValueError: If the tokens, masks or titles do not fit the inputs, or there is no word.
+        ValueError: If the tokens, masks or titles do not fit the inputs.
 
     Example:
 
@@ -123,17 +125,49 @@ def study_encoder(
         raise ValueError(
             f"Expected a title for each of the {len(ids)} texts. Received: {len(titles)}."
         )
-    maps = attention_maps(model, inputs)
+    kept = [row[:length].tolist() for row, length in zip(ids, lengths, strict=True)]
+    return study_maps(attention_maps(model, inputs), kept, tokens, real, special_mask, titles)
+
+
+def study_maps(
+    maps: AttentionMaps,
+    ids: Sequence[Sequence[int]],
+    tokens: Sequence[Sequence[str]],
+    padding_mask: np.ndarray,
+    special_mask: Any,
+    titles: Sequence[str],
+) -> EncoderStudy:
+    """Makes a study of what a model's heads looked at.
+
+    Args:
+        maps: What `attention_maps` returned.
+        ids: The ids of each text without padding.
+        tokens: Their readable tokens.
+        padding_mask: `(B, T)`, True for tokens.
+        special_mask: As in `study_encoder`.
+        titles: Names of the texts.
+
+    Returns:
+        An `EncoderStudy`.
+
+    Example:
+
+    >>> model = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32).build()
+    >>> ids = np.array([[2, 3]])
+    >>> inputs = {"token_ids": ids, "segment_ids": 0 * ids, "padding_mask": ids > 0}
+    >>> maps = attention_maps(model, inputs)
+    >>> print(study_maps(maps, ids, [["[CLS]", "[SEP]"]], ids > 0, ids < 4, ["no word"]).roles)
+    None
+    """
     views = [
         AttentionView.from_maps(maps, row, row=i, title=title)
         for i, (row, title) in enumerate(zip(tokens, titles, strict=True))
     ]
-    return EncoderStudy(
-        views,
-        head_roles(maps, real, special_mask),
-        head_divergence(maps, real, special_mask),
-        [row[:length].tolist() for row, length in zip(ids, lengths, strict=True)],
-    )
+    roles = divergence = None
+    if any(text.words.any() for text in attention_of_texts(maps, padding_mask, special_mask)):
+        roles = head_roles(maps, padding_mask, special_mask)
+        divergence = head_divergence(maps, padding_mask, special_mask)
+    return EncoderStudy(views, roles, divergence, ids)
 
 
 def study_texts(
@@ -151,7 +185,7 @@ def study_texts(
 
     Raises:
         TypeError: If an input is neither a string nor a pair of strings.
-        ValueError: If there is no text, or no word in them.
+        ValueError: If there is no text.
 
     Example:
 

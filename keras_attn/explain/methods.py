@@ -13,7 +13,7 @@ METHODS = ("attention", "gradient")
 
 
 def checked_method(model: keras.Model, method: str | None = None) -> str:
-    """Chooses the method that explains a text classifier.
+    """Chooses the method that weights the tokens of a text classifier.
 
     Args:
         model: The classifier.
@@ -23,7 +23,7 @@ def checked_method(model: keras.Model, method: str | None = None) -> str:
         `"attention"` or `"gradient"`.
 
     Raises:
-        ValueError: If the name is unknown, or the model has no attention of its own.
+        ValueError: If the name is unknown, or the model does not weight its tokens.
 
     Example:
 
@@ -35,9 +35,30 @@ def checked_method(model: keras.Model, method: str | None = None) -> str:
     if method is None:
         return known[0]
     if method not in known:
-        why = " The model has no attention of its own." if method in METHODS else ""
+        why = " The model pools its tokens without weights." if method in METHODS else ""
         raise ValueError(f"`method` must be one of {list(known)}. Received: {method!r}.{why}")
     return method
+
+
+def check_label(label: str | None, method: str) -> None:
+    """Refuses a class where it makes no difference.
+
+    Args:
+        label: Name of the class that is to be explained, or None.
+        method: `"attention"` or `"gradient"`.
+
+    Raises:
+        ValueError: If there is a label for attention.
+
+    Example:
+
+    >>> check_label("good", "gradient")
+    """
+    if label is not None and method == "attention":
+        raise ValueError(
+            "`label` goes with method='gradient': attention is the same for all classes. "
+            f"Received: label={label!r}, method={method!r}."
+        )
 
 
 def compiled_method(

@@ -69,6 +69,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     first_layer = InputEmbedding
     special_tokens = True
     has_positions = True
+    reads_words = False
 
     def __post_init__(self):
         super().__post_init__()

@@ -66,6 +66,7 @@ class BiLstmConfig(TextEncoderConfig):
     )
 
     head_activation = "gelu"
+    reads_words = True
 
     def __post_init__(self):
         super().__post_init__()

@@ -51,6 +51,8 @@ class TextClassifierConfig(Settings):
     """Whether the model reads a start token before a text, and an end token after it."""
     has_positions: ClassVar[bool] = False
     """Whether the model has `sequence_length` learned positions."""
+    reads_words: ClassVar[bool] = True
+    """Whether the embedding may start from vectors of words."""
     recurrent: ClassVar[bool] = False
     """Whether the model has loops over time."""
 

@@ -32,6 +32,8 @@ class TextEncoderConfig(Settings):
     """Position of the first token of the mask; None counts from the left."""
     ends_between = 1
     """Number of end tokens between two texts."""
+    reads_words = False
+    """Whether the embedding may start from vectors of words."""
 
     @property
     def reads_segments(self) -> bool:

@@ -109,8 +109,7 @@ class LabelledReading(LineReading):
                 return None
             if self.names is not None:
                 if name not in self.names:
-                    have = ", ".join(map(repr, self.names))
-                    self.problem(number, "label", f"{name!r} is none of {have}"[:200])
+                    self.no_label(number, name, self.names)
                     return None
                 name = self.names[name]
             names.append(name)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from keras_attn.records.items import Items
 from keras_attn.records.parallel import PROBLEMS, LineProblem
-from keras_attn.records.reading import LineReading, Location, open_lines
+from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
 from keras_attn.records.splitting import check_size
 
 
@@ -94,8 +94,10 @@ class AnsweredQuestions(Items[AnsweredQuestion]):
 class _QuestionReading(LineReading):
     kinds = {  # noqa: RUF012
         **PROBLEMS,
+        "type": "with a value of another type",
+        "empty": "with an empty question or answer",
+        "place": "with an answer that starts outside of its text",
         "answer": "with an answer that is not in its text",
-        "squad": "that are not as SQuAD has them",
     }
     moved = 0
 
@@ -109,7 +111,7 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
     | `*.json` | SQuAD 1.1 or 2.0: `data`, `paragraphs`, `qas` |
 
     An answer that does not stand where the file says is looked for in the text; the nearest place
-    is taken.
+    is taken, and `moved` counts them. A place outside of the text is an error.
 
     Args:
         path: The file, in UTF-8, plain or gzipped (`*.gz`).
@@ -120,8 +122,8 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file has no question, or is not as it should be; or an answer is not in
-            its text.
+        ValueError: If the file has no question, or is not as it should be; a question or an answer
+            is empty; an answer is not in its text, or is said to start outside of it.
 
     Example:
 
@@ -159,9 +161,9 @@ def _of_lines(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[Ans
             continue
         # Questions about the same text are of one article, whether it has a title or not.
         title = record[key] if record.get("title") is None else record["title"]
-        found = _question(record, record[key], str(title), name)
-        if isinstance(found, str):
-            reading.problem(number, "answer" if "answer" in found else "type", found)
+        found = _question(record, record[key], str(title), name, number)
+        if isinstance(found, LineProblem):
+            reading.problem(*found)
         else:
             reading.moved += found[1]
             yield found[0]
@@ -185,26 +187,34 @@ def _of_squad(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[Ans
     reading.lines, reading.unit = len(every), "question"
     for number, (qa, text, title) in enumerate(every, start=1):
         name = str(qa.get("id", number)) if isinstance(qa, dict) else str(number)
-        found = _question(qa, text, title, name)
-        if isinstance(found, str):
-            reading.problem(number, "answer" if "answer" in found else "squad", found)
+        found = _question(qa, text, title, name, number)
+        if isinstance(found, LineProblem):
+            reading.problem(*found)
         else:
             reading.moved += found[1]
             yield found[0]
 
 
-def _question(record: Any, text: Any, title: str, name: str) -> tuple[AnsweredQuestion, int] | str:
+def _question(
+    record: Any, text: Any, title: str, name: str, number: int
+) -> tuple[AnsweredQuestion, int] | LineProblem:
     """A question and how many of its answers were moved; or what is wrong with it."""
+
+    def problem(kind: str, what: str) -> LineProblem:
+        return LineProblem(number, kind, f"question {name!r} {what}")
+
     if not isinstance(record, dict) or not isinstance(text, str):
-        return f"question {name!r} has no text"
+        return problem("type", "has no text")
     question = record.get("question")
     given = record.get("answers", [])
     if not isinstance(question, str) or not isinstance(given, list):
-        return f"question {name!r} is not a string with a list"
+        return problem("type", "is not a string with a list")
+    if is_blank(question):
+        return problem("empty", "has no words")
     try:
         (question + text).encode("utf-8")
     except UnicodeEncodeError:
-        return f"question {name!r} has half a surrogate pair"
+        return problem("encoding", "has half a surrogate pair")
     answers, moved = [], 0
     for answer in [] if record.get("is_impossible") else given:
         if isinstance(answer, dict):
@@ -212,20 +222,26 @@ def _question(record: Any, text: Any, title: str, name: str) -> tuple[AnsweredQu
             start = answer.get("start", answer.get("answer_start"))
         else:
             words, start = answer, None
-        if not isinstance(words, str) or not words.strip():
-            return f"question {name!r} has an answer that is not a text"
-        exact = isinstance(start, int) and text[start : start + len(words)] == words and start >= 0
+        if not isinstance(words, str) or not isinstance(start, int | None):
+            what = f"text of type {type(words).__name__} and a start of type {type(start).__name__}"
+            return problem("type", f"has an answer with a {what}")
+        if is_blank(words):
+            return problem("empty", "has an empty answer")
+        if start is not None and not 0 <= start < len(text):
+            what = f"{words[:60]!r} at {start}, in a text of {len(text)} characters"
+            return problem("place", f"has the answer {what}")
+        exact = start is not None and text.startswith(words, start)
         place = start if exact else _nearest(text, words, start)
         if place is None:
-            return f"question {name!r} has the answer {words[:60]!r}, which is not in its text"
+            return problem("answer", f"has the answer {words[:60]!r}, which is not in its text")
         moved += not exact and start is not None
         answers.append(TextAnswer(words, place))
     return AnsweredQuestion(question, text, tuple(answers), title, name), moved
 
 
-def _nearest(text: str, words: str, start: Any) -> int | None:
+def _nearest(text: str, words: str, start: int | None) -> int | None:
     """The place of some words that is nearest to a given one."""
-    wanted = start if isinstance(start, int) else 0
+    wanted = start or 0
     places = []
     at = text.find(words)
     while at >= 0:
@@ -246,7 +262,8 @@ def checked_questions(examples: Iterable[Any]) -> list[AnsweredQuestion]:
 
     Raises:
         TypeError: If an example is of another kind.
-        ValueError: If an answer is not in its text.
+        ValueError: If a question or an answer is empty, or an answer is not in its text, or starts
+            outside of it.
 
     Example:
 
@@ -270,9 +287,12 @@ def checked_questions(examples: Iterable[Any]) -> list[AnsweredQuestion]:
             {"text": a[0], "start": a[1]} if isinstance(a, tuple) and len(a) == 2 else a
             for a in answers
         ]
-        made = _question({"question": question, "answers": given}, text, str(i), str(i))
-        if isinstance(made, str):
-            raise ValueError(f"Expected answers that are in their texts. Received: {made}.")
+        made = _question({"question": question, "answers": given}, text, str(i), str(i), i)
+        if isinstance(made, LineProblem):
+            raise ValueError(
+                "Expected questions with answers that are in their texts. Received: "
+                f"{made.what}. Correct it, or leave the question out."
+            )
         found.append(made[0])
     return found
 

@@ -93,6 +93,11 @@ class LineReading:
         have = ", ".join(map(repr, record)) or "none"
         self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")
 
+    def no_label(self, number: int, name: str, known: Iterable[str]) -> None:
+        """Note that a label is not among those that may occur."""
+        have = ", ".join(map(repr, known))
+        self.problem(number, "label", f"{name!r:.60} is none of {have}"[:200])
+
     def string(self, number: int, value: Any, key: str) -> str | None:
         """A value of a JSON object that is a string in Unicode, or None and a problem."""
         if not isinstance(value, str):

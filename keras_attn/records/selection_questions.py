@@ -52,6 +52,14 @@ class SelectionQuestions(Items[SelectionQuestion]):
     questions: list[SelectionQuestion]
     where: str = "given"
     problems: list[LineProblem] = field(default_factory=list)
+    answers: tuple[str, ...] = ()
+    """All different answers to choose from, in the order in which they are first there; those of
+    the questions if none are given."""
+
+    def __post_init__(self):
+        if not self.answers:
+            own = dict.fromkeys(answer for x in self.questions for answer in x.answers)
+            object.__setattr__(self, "answers", tuple(own))
 
     def summary(self) -> str:
         """The numbers of questions and answers, with the first bad lines."""
@@ -64,7 +72,11 @@ class SelectionQuestions(Items[SelectionQuestion]):
 
 
 class _Reading(LineReading):
-    kinds = {**PROBLEMS, "empty": "with an empty text"}  # noqa: RUF012
+    kinds = {  # noqa: RUF012
+        **PROBLEMS,
+        "empty": "with an empty text",
+        "answer": "with an answer that is not among those to choose from",
+    }
 
     def texts(self, number: int, texts: dict[str, str | None]) -> list[str] | None:
         """The texts of a line, without white space at their ends; None if one is missing."""
@@ -84,6 +96,7 @@ def read_selection_questions(
     *,
     delimiter: str | None = None,
     on_error: str = "error",
+    answers: Iterable[str] | None = None,
 ) -> SelectionQuestions:
     r"""Reads questions with right answers: a question and an answer on each line.
 
@@ -100,6 +113,8 @@ def read_selection_questions(
         delimiter: The one character between cells. Default: a comma in `"csv"`, a tab in `"tsv"`.
         on_error: `"error"`: lines that give no pair are a ValueError, one for all of them.
             `"skip"`: they are left out, and listed in `problems`.
+        answers: The answers that may occur, which are those to choose from; a line with another one
+            is bad. None: any.
 
     Returns:
         `SelectionQuestions`, in the order in which they are first there.
@@ -118,15 +133,22 @@ def read_selection_questions(
     ('In Oslo.', 'In Norway.')
     """
     reading = _opened(path, on_error, "a file of questions with answers")
-    answers: dict[str, list[str]] = {}
+    known = None if answers is None else set(answers)
+    right: dict[str, list[str]] = {}
+    different: dict[str, None] = {}
     columns = {"question": question, "answer": answer}
     for number, row in read_columns(path, columns, reading, format, delimiter):
         found = reading.texts(number, row)
-        if found is not None:
-            answers.setdefault(found[0], []).append(found[1])
-    reading.refuse(len(answers), "a question and its answer on each line", "pair")
-    questions = [SelectionQuestion(q, tuple(dict.fromkeys(a))) for q, a in answers.items()]
-    return SelectionQuestions(questions, reading.where, reading.problems)
+        if found is None:
+            continue
+        if known is not None and found[1] not in known:
+            reading.problem(number, "answer", f"{found[1]!r:.80}")
+            continue
+        right.setdefault(found[0], []).append(found[1])
+        different[found[1]] = None
+    reading.refuse(len(right), "a question and its answer on each line", "pair")
+    questions = [SelectionQuestion(q, tuple(dict.fromkeys(a))) for q, a in right.items()]
+    return SelectionQuestions(questions, reading.where, reading.problems, tuple(different))
 
 
 def read_candidates(

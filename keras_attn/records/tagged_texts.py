@@ -153,7 +153,10 @@ def _of_columns(
         # Words may have spaces such as U+00A0 in them.
         cells = line.split("\t") if "\t" in line else [*filter(None, line.strip(" \r").split(" "))]
         if len(cells) < max(least, 2) or not cells[word_column] or not cells[label_column].strip():
-            reading.problem(number, "columns", f"{len(cells)} columns in {line[:60]!r}")
+            what = f"{len(cells)} columns in {line[:60]!r}"
+            missing = [c for c in (word_column, label_column) if not -len(cells) <= c < len(cells)]
+            what += f", and no column {missing[0]} (the first is 0)" if missing else ""
+            reading.problem(number, "columns", what)
             bad = True
             continue
         width = width or len(cells)

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import math
 import os
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,8 @@ def setting(
         help: What the setting does, for the command, TOML files and the documentation.
         kind: Expected type where the default is None; None stays allowed. Settings of type `tuple`
             are lists in files, may be given as one string, and are options that can be repeated.
+            Settings of type `object` are checked by `check` alone. They may be a table, which
+            the command line has as TOML writes it inline: `{good = 2.0}`.
         choices: The values that are allowed.
         at_least: Smallest allowed value.
         below: Values must be smaller than this.
@@ -171,6 +174,8 @@ class Settings:
             value = getattr(self, field.name)
             if field.metadata["kind"] is float:
                 object.__setattr__(self, field.name, as_float(field.name, value))
+            if field.metadata["kind"] is object:
+                object.__setattr__(self, field.name, as_table(field.name, value))
             if field.metadata["kind"] is tuple and isinstance(value, list | str):
                 one = isinstance(value, str)
                 object.__setattr__(self, field.name, (value,) if one else tuple(value))
@@ -289,6 +294,33 @@ def as_float(name: str, value: Any) -> Any:
         return float(value)
     except OverflowError:
         raise ValueError(f"`{name}` must be a finite number. Received: {value!r:.20}...") from None
+
+
+def as_table(name: str, value: Any) -> Any:
+    """Returns the table that is written in a string which begins with `{`, and all else unchanged.
+
+    Args:
+        name: Name of the setting, for the message.
+        value: The value.
+
+    Raises:
+        ValueError: If the string is not a table as TOML writes it inline.
+
+    Example:
+
+    >>> as_table("class_weight", "{good = 2.0, 'very bad' = 0.5}")
+    {'good': 2.0, 'very bad': 0.5}
+    """
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return value
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError as error:
+        why = str(error).partition(" (at ")[0]
+        raise ValueError(
+            f"`{name}` must be a word, or a table as TOML writes it, such as "
+            f"""{{good = 2.0, "very bad" = 0.5}}. Received: {value} ({why})."""
+        ) from error
 
 
 def check_value(name: str, value: Any, limits: Mapping[str, Any]) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from keras_attn.batches.classification_batches import truncate
-from keras_attn.explain.attributions import has_attention
+from keras_attn.explain.attributions import has_attention, has_self_attention
 from keras_attn.fields import checked_texts
 from keras_attn.images import load_image
 from keras_attn.layers import attention_maps
-from keras_attn.models import RecurrentEncoderDecoderConfig, classifier_kind
+from keras_attn.models import RecurrentEncoderDecoderConfig
 from keras_attn.tasks.captioning.captioner import Captioner
 from keras_attn.tasks.captioning.data import check_picture
 from keras_attn.tasks.text_classification.classifier import TextClassifier
@@ -107,7 +107,7 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
     read = truncate(ids, classifier.room, classifier.truncation)
     tokens = classifier.tokenizer.tokens([*start, *read, *end])
     pooled = has_attention(classifier.model)
-    layered = classifier_kind(classifier.model) in ("transformer", "bert")
+    layered = has_self_attention(classifier.model)
     if not pooled and not layered:
         raise ValueError(_NO_ATTENTION.format("it pools without weights", classifier.model.name))
     if not tokens:

@@ -101,6 +101,32 @@ def chosen_model(kinds: Kinds, place: str, model: Any) -> Choice:
     return Choice(kinds, found.name, {k: v for k, v in found.values.items() if k in own})
 
 
+def refuse_new_tokenizer(data: Any, *names: str) -> None:
+    """Refuses settings of a new tokenizer beside a backbone, which has one.
+
+    Args:
+        data: Settings with `backbone`.
+        *names: Those of a new tokenizer.
+
+    Raises:
+        ValueError: If one of them is not at its default.
+
+    Example:
+
+    >>> @dataclasses.dataclass
+    ... class Data:
+    ...     backbone: str
+    ...     vocabulary_size: int = 8000
+    >>> refuse_new_tokenizer(Data("run/best.task"), "vocabulary_size")
+    """
+    for name in names:
+        if data.backbone and getattr(data, name) != getattr(type(data), name):
+            raise ValueError(
+                f"`{name}` is of a new tokenizer, and the backbone brings its own. Received: "
+                f"{name}={getattr(data, name)!r} with backbone={data.backbone!r}. Leave it out."
+            )
+
+
 def sizes_of(tokenizer: Any) -> dict[str, int]:
     """Returns the sizes of an encoder that follow from its tokenizer.
 

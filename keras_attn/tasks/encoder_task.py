@@ -14,19 +14,42 @@ from keras_attn.batches import EncoderBatches
 from keras_attn.explain.attributions import encoder_gradient_function
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
+from keras_attn.interop import WordVectors
 from keras_attn.models import ENCODERS, with_heads
 from keras_attn.settings import Choice, Settings, setting
-from keras_attn.tasks.backbones import Backbone, chosen_model, read_backbone, sizes_of
+from keras_attn.tasks.backbones import (
+    Backbone,
+    chosen_model,
+    read_backbone,
+    refuse_new_tokenizer,
+    sizes_of,
+)
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.doubts import doubt_of
 from keras_attn.tasks.fine_tuning import EncoderTraining
 from keras_attn.tasks.task import Task
 from keras_attn.tasks.task_run import TrainingRun
-from keras_attn.text import TOKENIZERS, BytePairTokenizer, WordPieceTokenizer, tokenizer_name
+from keras_attn.tasks.word_vectors import (
+    VectorStart,
+    check_vector_settings,
+    embedding_of_words,
+    read_vectors,
+    sized_by_vectors,
+    start_from_vectors,
+    train_words,
+)
+from keras_attn.text import (
+    TOKENIZERS,
+    BytePairTokenizer,
+    WordPieceTokenizer,
+    WordTokenizer,
+    tokenizer_name,
+)
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
 
 Tensor = Any
+EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | WordTokenizer
 
 
 @dataclass(frozen=True)
@@ -46,16 +69,20 @@ class EncoderData(Settings):
     backbone_weights: bool = setting(True, "take the weights of --backbone too, not only its sizes")
     vocabulary_size: int = setting(8000, "largest number of tokens, without --backbone", at_least=8)
     lowercase: bool = setting(True, "lower-case letters and strip accents, without --backbone")
+    word_vectors: str = setting(
+        "", "bilstm: file of word vectors that the embedding starts from: GloVe, word2vec or "
+        "NumPy; tokens are whole words then",
+    )  # fmt: skip
+    freeze_word_vectors: bool = setting(False, "keep the embedding as it started")
+    vector_words: int = setting(
+        0, "first words of --word-vectors that join the vocabulary besides", at_least=0
+    )
     max_length: int = setting(128, "largest number of tokens of a row", at_least=5)
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("vocabulary_size", "lowercase"):
-            if self.backbone and getattr(self, name) != getattr(type(self), name):
-                raise ValueError(
-                    f"`{name}` is of a new tokenizer, and the backbone brings its own. Received: "
-                    f"{name}={getattr(self, name)!r} with backbone={self.backbone!r}."
-                )
+        check_vector_settings(self)
+        refuse_new_tokenizer(self, "vocabulary_size", "lowercase")
 
 
 class Start(NamedTuple):
@@ -73,6 +100,8 @@ class Start(NamedTuple):
     """Settings of the encoder."""
     backbone: Backbone | None
     """Whose weights it starts from; None: random ones."""
+    vectors: WordVectors | None = None
+    """What its embedding starts from; None: random numbers, or the backbone's."""
 
 
 class EncoderTask(Task):
@@ -82,8 +111,8 @@ class EncoderTask(Task):
     `.model` is the plain Keras model from ids to a dict of the logits of each head.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, or a `BytePairTokenizer` with `normalize=False`, as that
-            of RoBERTa is.
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, as that of
+            RoBERTa is, or a `WordTokenizer`.
         config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None for the defaults of BERT. The vocabulary size and the id of padding are those of
             the tokenizer.
@@ -111,16 +140,16 @@ class EncoderTask(Task):
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer | BytePairTokenizer,
+        tokenizer: EncoderTokenizer,
         config: Any = None,
         max_length: int = EncoderData.max_length,
         num_classes: int | None = None,
         dtype: Any = None,
     ):
-        if not isinstance(tokenizer, WordPieceTokenizer | BytePairTokenizer):
+        if not isinstance(tokenizer, EncoderTokenizer):
             raise TypeError(
-                "`tokenizer` must be a WordPieceTokenizer or a BytePairTokenizer. Received: "
-                f"{type(tokenizer).__name__}."
+                "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer or a WordTokenizer. "
+                f"Received: {type(tokenizer).__name__}."
             )
         if getattr(tokenizer, "normalize", False):
             raise ValueError(
@@ -143,6 +172,10 @@ class EncoderTask(Task):
         self.field = EncoderInput(tokenizer, max_length, between=self.config.ends_between)
         self.loaded: Any = None
         """A `LoadReport` of the weights that it began with, or None."""
+        self.word_vectors: VectorStart | None = None
+        """The word vectors that its embedding began with, or None."""
+        self.freeze_embedding = False
+        """Whether the embeddings of the tokens are not trained."""
         self._compiled: dict[Any, CompiledFunction] = {}
 
     def build(self, num_classes: int | None, dtype: Any) -> keras.Model:
@@ -166,8 +199,14 @@ class EncoderTask(Task):
 
     @classmethod
     def model_of(cls, data: EncoderData, model: Any) -> Choice:
-        """Returns the settings of the model of a run: those of `data.backbone` if there is one."""
-        return chosen_model(cls.kinds, data.backbone, model)
+        """Returns the settings of the model of a run.
+
+        They are those of `data.backbone` if there is one, and as wide as `data.word_vectors`.
+        """
+        chosen = chosen_model(cls.kinds, data.backbone, model)
+        if not data.word_vectors:
+            return chosen
+        return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
 
     @classmethod
     def start(cls, texts: Iterable[str], data: EncoderData, model: Any) -> Start:
@@ -179,20 +218,26 @@ class EncoderTask(Task):
             model: As `config` of the constructor.
 
         Returns:
-            The tokenizer, the settings of the encoder, and the backbone.
+            The tokenizer, the settings of the encoder, and its backbone or the vectors of words.
         """
         if not data.backbone:
-            tokenizer = WordPieceTokenizer.train(
-                list(texts), data.vocabulary_size, data.lowercase, allow_fewer=True
-            )
+            texts, vectors = list(texts), None
+            if data.word_vectors:
+                model = cls.model_of(data, model)
+                tokenizer = train_words(texts, data.vocabulary_size, data)
+                tokenizer, vectors = read_vectors(tokenizer, data)
+            else:
+                tokenizer = WordPieceTokenizer.train(
+                    texts, data.vocabulary_size, data.lowercase, allow_fewer=True
+                )
             config = cls.kinds.make(model, sequence_length=data.max_length, vocabulary_size=2)
-            return Start(tokenizer, config, None)
+            return Start(tokenizer, config, None, vectors)
         found = read_backbone(data.backbone)
         chosen = found.choice(cls.kinds, cls.kinds.made({} if model is None else model))
         return Start(found.tokenizer, chosen, found if data.backbone_weights else None)
 
     def begin(self, data: EncoderData, start: Start) -> Self:
-        """Takes the settings of the data and the weights of the backbone.
+        """Takes the settings of the data, and the weights of the backbone or the word vectors.
 
         Args:
             data: Settings of the data.
@@ -204,6 +249,15 @@ class EncoderTask(Task):
         self._data = data
         if start.backbone is not None:
             self.loaded = self.load_weights_of(start.backbone, data.backbone)
+        if start.vectors is not None:
+            self.freeze_embedding = data.freeze_word_vectors
+            self.word_vectors = start_from_vectors(
+                self.model,
+                start.tokenizer,
+                start.vectors,
+                data.word_vectors,
+                self.freeze_embedding,
+            )
         return self
 
     def vocabularies(self) -> dict[str, str]:
@@ -211,8 +265,9 @@ class EncoderTask(Task):
         return {"embedding": vocabulary_digest(self.tokenizer)}
 
     def describe(self, batches: Any) -> list[str]:
-        """Says what is trained, and what became of the weights of the backbone."""
+        """Says what is trained, and what it starts from."""
         lines = [] if self.loaded is None else str(self.loaded).split("\n")
+        lines += [] if self.word_vectors is None else [str(self.word_vectors)]
         return [*lines, *super().describe(batches)]
 
     # Rows
@@ -361,7 +416,21 @@ class EncoderTask(Task):
             "tokenizer": tokenizer_name(self.tokenizer),
             "vocabulary": self.tokenizer.get_config(),
             "max_length": self.max_length,
+            "freeze_embedding": self.freeze_embedding,
         }
+
+    def frozen_as(self, config: Mapping[str, Any]) -> Self:
+        """Freezes the embeddings of the tokens, or thaws them, as they were.
+
+        Args:
+            config: The JSON-safe values of `get_config`.
+
+        Returns:
+            This task.
+        """
+        self.freeze_embedding = config.get("freeze_embedding", False)
+        embedding_of_words(self.model).trainable = not self.freeze_embedding
+        return self
 
     @staticmethod
     def parts_of(config: Mapping[str, Any]) -> tuple[Any, Any, int]:

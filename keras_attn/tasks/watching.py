@@ -66,7 +66,7 @@ class FiniteLoss(keras.callbacks.Callback):
     Traceback (most recent call last):
         ...
     ValueError: The loss of epoch 3 is nan: the training has exploded. Take a lower learning rate, \
-    a longer warm-up, or clip the gradient (`clip_norm`).
+    a longer warm-up or another seed, or clip the gradient (`clip_norm`).
     """
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
@@ -75,5 +75,6 @@ class FiniteLoss(keras.callbacks.Callback):
         if not math.isfinite(loss):
             raise ValueError(
                 f"The loss of epoch {epoch + 1} is {loss}: the training has exploded. Take a lower "
-                "learning rate, a longer warm-up, or clip the gradient (`clip_norm`)."
+                "learning rate, a longer warm-up or another seed, or clip the gradient "
+                "(`clip_norm`)."
             )

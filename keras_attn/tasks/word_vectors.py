@@ -80,13 +80,13 @@ def train_words(texts: Any, vocabulary_size: int, data: Any) -> WordTokenizer:
     Args:
         texts: Training texts.
         vocabulary_size: Largest number of ids.
-        data: Has `word_vectors`.
+        data: Has `word_vectors`, and perhaps `lowercase`.
 
     Returns:
         A `WordTokenizer`.
     """
-    least = 1 if data.word_vectors else 2
-    return WordTokenizer.train(texts, vocabulary_size, min_frequency=least)
+    least, lowercase = 1 if data.word_vectors else 2, getattr(data, "lowercase", True)
+    return WordTokenizer.train(texts, vocabulary_size, lowercase, min_frequency=least)
 
 
 def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
@@ -103,12 +103,11 @@ def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
     Raises:
         ValueError: If another width was chosen, or the architecture has no such embedding.
     """
-    kind = kinds[chosen.name]
-    names = {field.name for field in declared_fields(kind)}
-    if "dim" not in names or getattr(kind, "first_layer", TokenEmbedding) is not TokenEmbedding:
+    takes = [name for name, kind in kinds.items() if _takes_vectors(kind)]
+    if chosen.name not in takes:
         raise ValueError(
-            f"`word_vectors` are for models with an embedding of words. Received: "
-            f"{kinds.key}={chosen.name!r}."
+            f"`word_vectors` are for models with an embedding of words: {kinds.key}="
+            f"{' or '.join(map(repr, takes))}. Received: {kinds.key}={chosen.name!r}."
         )
     width = word_vector_width(place)
     if chosen.values.get("dim", width) != width:
@@ -123,6 +122,12 @@ def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
             f"The vectors of {place} are {width} wide: {error} Give dim={width} with settings that "
             "fit it."
         ) from error
+
+
+def _takes_vectors(kind: Any) -> bool:
+    """Whether the embedding of an architecture is as wide as it likes, and of words."""
+    names = {field.name for field in declared_fields(kind)}
+    return "dim" in names and getattr(kind, "reads_words", True)
 
 
 def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, WordVectors]:
@@ -152,13 +157,26 @@ def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, Wo
     return tokenizer, vectors
 
 
+def embedding_of_words(model: keras.Model) -> TokenEmbedding:
+    """Finds the layer that holds the vectors of the words of a model.
+
+    Args:
+        model: Has a `TokenEmbedding` or an `InputEmbedding` named `embedding`.
+
+    Returns:
+        The `TokenEmbedding`, which may be a part of the other.
+    """
+    layer = model.get_layer("embedding")
+    return getattr(layer, "token_embedding", layer)
+
+
 def start_from_vectors(
     model: keras.Model, tokenizer: WordTokenizer, vectors: WordVectors, place: str, freeze: bool
 ) -> VectorStart:
     """Sets the embedding of a model.
 
     Args:
-        model: Has a `TokenEmbedding` named `embedding`.
+        model: Has a `TokenEmbedding` or an `InputEmbedding` named `embedding`.
         tokenizer: The vocabulary of its ids.
         vectors: Vectors of some words.
         place: Where they were read, for the report.
@@ -167,7 +185,7 @@ def start_from_vectors(
     Returns:
         A `VectorStart`.
     """
-    layer = model.get_layer("embedding")
+    layer = embedding_of_words(model)
     weight = layer.embedding.embeddings
     table = np.array(keras.ops.convert_to_numpy(weight), "float64")
     words = tokenizer.vocabulary[4:]

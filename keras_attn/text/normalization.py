@@ -158,13 +158,52 @@ def _marks() -> re.Pattern[str]:
     return re.compile(f"[{codes}]")
 
 
+def places_in_graph(tf: Any, text: Any) -> tuple[Any, Any]:
+    """Says with TensorFlow ops where the characters of normalised texts were, without the spaces.
+
+    Args:
+        tf: The module `tensorflow`.
+        text: Strings `(B,)` of valid UTF-8.
+
+    Returns:
+        Where the characters of `normalize_text` that are no spaces begin and end in the text, in
+        bytes: int32 `(N,)` each, those of all texts one after the other.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> starts, ends = places_in_graph(tf, tf.constant(["  a  e\u0301"]))
+    >>> starts.numpy().tolist(), ends.numpy().tolist()
+    ([2, 5], [3, 8])
+    """
+    codes = tf.strings.unicode_decode(text, "UTF-8")
+    sizes = 1 + sum(tf.cast(codes.flat_values > most, tf.int32) for most in (0x7F, 0x7FF, 0xFFFF))
+    x, row, sizes = _composed_codes(tf, codes, sizes)
+    ends = tf.cumsum(sizes)
+    before = tf.cumsum(tf.strings.length(text), exclusive=True)  # of the texts
+    ends -= tf.gather(before, row)
+    blank = tf.constant([code for code in range(0x3001) if chr(code).isspace()], tf.int64)
+    place = tf.minimum(tf.searchsorted(blank, x), tf.size(blank) - 1)
+    kept = tf.where(tf.gather(blank, place) != x)[:, 0]
+    return tf.gather(ends - sizes, kept), tf.gather(ends, kept)
+
+
 def _composed_in_graph(tf: Any, text: Any) -> Any:
+    codes = tf.strings.unicode_decode(text, "UTF-8")  # (B, None)
+    x, row, _ = _composed_codes(tf, codes, tf.ones_like(codes.flat_values))
+    found = tf.RaggedTensor.from_value_rowids(
+        tf.cast(x, tf.int32), row, tf.size(text, tf.int64), validate=False
+    )
+    return tf.strings.unicode_encode(found, "UTF-8")
+
+
+def _composed_codes(tf: Any, codes: Any, sizes: Any) -> tuple[Any, Any, Any]:
+    """The code points of texts with marks composed: flat, their rows, and the sums of `sizes`."""
     pairs = sorted((a * _SHIFT + b, both) for (a, b), both in _compositions().items())
     with tf.device("CPU:0"):
         keys, values = (
             tf.constant(np.array(column, "int64")) for column in zip(*pairs, strict=True)
         )
-        codes = tf.strings.unicode_decode(text, "UTF-8")  # (B, None)
 
         def composites(x, row):
             """What each code point and the next one make, or -1: (N - 1,)."""
@@ -181,22 +220,19 @@ def _composed_in_graph(tf: Any, text: Any) -> Any:
             both = tf.where(opens, syllable, tf.where(closes, first + trailing, both))
             return tf.where(row[:-1] == row[1:], both, -1)
 
-        def one_round(x, row, both):
+        def one_round(x, row, sizes, both):
             gone = tf.concat([[False], both >= 0], axis=0)
             x = tf.concat([tf.where(both >= 0, both, x[:-1]), x[-1:]], axis=0)
+            more = tf.concat([tf.where(both >= 0, sizes[1:], 0), tf.zeros_like(sizes[-1:])], axis=0)
             kept = tf.where(~gone)[:, 0]
-            x, row = tf.gather(x, kept), tf.gather(row, kept)
-            return x, row, composites(x, row)
+            x, row, sizes = (tf.gather(values, kept) for values in (x, row, sizes + more))
+            return x, row, sizes, composites(x, row)
 
         x, row = tf.cast(codes.flat_values, tf.int64), row_numbers(tf, codes)
-        x, row, _ = tf.while_loop(
-            lambda x, row, both: tf.reduce_any(both >= 0),
+        return tf.while_loop(
+            lambda x, row, sizes, both: tf.reduce_any(both >= 0),
             one_round,
-            (x, row, composites(x, row)),
-            shape_invariants=(tf.TensorShape([None]),) * 3,
+            (x, row, sizes, composites(x, row)),
+            shape_invariants=(tf.TensorShape([None]),) * 4,
             parallel_iterations=1,
-        )
-        found = tf.RaggedTensor.from_value_rowids(
-            tf.cast(x, tf.int32), row, tf.size(text, tf.int64), validate=False
-        )
-        return tf.strings.unicode_encode(found, "UTF-8")
+        )[:3]

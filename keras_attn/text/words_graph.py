@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_attn.text.normalization import normalize_text_in_graph
+from keras_attn.text.normalization import normalize_text_in_graph, places_in_graph
 from keras_attn.text.ragged_rows import join_rows
 from keras_attn.text.word_cutting import CLITIC, ENDING, QUOTED, ROUNDS, WORD, in_graph
 
@@ -78,6 +78,32 @@ class GraphWords(tf.Module):
             ids = tf.cast(tf.gather(self._known(unique), index), tf.int32)
             return words.with_flat_values(ids)
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")], autograph=False)
+    def encode_with_offsets(
+        self, text: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Turns strings into ids, with the bytes of the strings that each id stands for.
+
+        An id stands for `tf.strings.substr(text, start, end - start)`. Places of characters are
+        converted by `keras_attn.text.character_places_graph`. Bytes that are not UTF-8 are read as
+        U+FFFD, and places are those in the text so made.
+
+        Args:
+            text: Strings of shape `(B,)`.
+
+        Returns:
+            The ids of `encode`, and where each begins and ends: ragged int32 `(B, None)`.
+        """
+        with tf.device("CPU:0"):
+            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+            words = self._words_as_written(text)
+            starts, ends = places_in_graph(tf, text)
+            # Together the words are all characters but the spaces.
+            behind = tf.cumsum(tf.strings.length(words.flat_values, "UTF8_CHAR"))
+            first = tf.concat([tf.zeros_like(behind[:1]), behind[:-1]], axis=0)
+            places = tf.gather(starts, first), tf.gather(ends, behind - 1)
+            return self.encode(text), *map(words.with_flat_values, places)
+
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
         """Turns the start of strings into ids, like `encode(text)[:, :count]`.
 
@@ -102,15 +128,9 @@ class GraphWords(tf.Module):
             Ragged strings of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
-            text = normalize_text_in_graph(tf, text)
-            found = tf.strings.split(tf.strings.regex_replace(text, in_graph(WORD), r"\0 "))
-            unique, index = tf.unique(found.flat_values, tf.int64)
-            parts = tf.strings.split(self._cut(unique))  # (U, None)
-            some = tf.gather(parts, index)  # (W, None)
-            splits = tf.gather(some.row_splits, found.row_splits)
-            words, again = tf.unique(some.flat_values, tf.int64)
-            words = tf.gather(self._readable(words), again)
-            return tf.RaggedTensor.from_row_splits(words, splits, validate=False)
+            words = self._words_as_written(text)
+            unique, again = tf.unique(words.flat_values, tf.int64)
+            return words.with_flat_values(tf.gather(self._readable(unique), again))
 
     @tf.function(reduce_retracing=True, autograph=False)
     def decode(self, ids: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
@@ -138,6 +158,16 @@ class GraphWords(tf.Module):
         """
         with tf.device("CPU:0"):
             return tf.gather(self._tokens, ids)
+
+    def _words_as_written(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """The words of normalised strings (B,), with their capitals: ragged (B, None)."""
+        text = normalize_text_in_graph(tf, text)
+        found = tf.strings.split(tf.strings.regex_replace(text, in_graph(WORD), r"\0 "))
+        unique, index = tf.unique(found.flat_values, tf.int64)
+        parts = tf.strings.split(self._cut(unique))  # (U, None)
+        some = tf.gather(parts, index)  # (W, None)
+        splits = tf.gather(some.row_splits, found.row_splits)
+        return tf.RaggedTensor.from_row_splits(some.flat_values, splits, validate=False)
 
     def _cut(self, words: tf.Tensor) -> tf.Tensor:
         """Puts spaces between the parts of words (U,)."""

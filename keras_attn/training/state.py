@@ -64,7 +64,7 @@ def save_training_state(
         if not np.isfinite(arrays[f"model/{i}"]).all():
             raise ValueError(
                 f"The weights {variable.path!r} are not finite: the training diverged, and is not "
-                "kept. Lower the learning rate, or clip the gradients."
+                "kept. Lower the learning rate, clip the gradients, or try another seed."
             )
     header = {
         "format_version": STATE_VERSION,

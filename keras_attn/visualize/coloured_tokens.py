@@ -182,4 +182,4 @@ def _counts(pieces: Sequence[_Piece]) -> str:
     counts += [f"{joined} inside a word"] * (joined > 0)
     counts += [f"{special} special"] * (special > 0)
     counts += [f"{unknown} unknown"] * (unknown > 0)
-    return ", ".join(counts)
+    return ", ".join([*counts, *["no word"] * (special == len(pieces))])

@@ -114,6 +114,8 @@ def _scale(shaded: ShadedText) -> str:
     notes = ["dotted line: against"] if shaded.signed else []
     if any(s.weight is None and not s.text.isspace() for s in shaded.segments):
         notes.append("grey: not read")
+    if not any(s.weight is not None and s.start < s.end for s in shaded.segments):
+        notes.append("no word was read")
     note = "".join(f"<span>&middot; {note}</span>" for note in notes)
     return (
         f'<div class="scale"><span>{lowest}</span><span class="bar" '

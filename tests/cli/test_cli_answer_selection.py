@@ -34,14 +34,16 @@ def best(tmp_path_factory):
             "--vocabulary-size", 80, "--max-length", 16, "--epochs", 1, "--run-dir", folder / "run",
         )  # fmt: skip
     assert code == 0, err
-    assert "9 questions, " in out
+    assert "9 questions, " in out and " answers to choose from.\n" in out
     assert "Best on the development questions: MRR" in out
     return folder / "run/best.task"
 
 
 def test_evaluate_and_predict(best, tmp_path, capfd):
     selector = AnswerSelector.load(best)
-    assert "nobody knows" in selector.answers and len(selector.answers) >= 9
+    in_order = [f"the {x} is in place {i}" for i, x in enumerate(ANIMALS)]
+    assert [x for x in selector.answers if x in in_order] == in_order
+    assert selector.answers[-1] == "nobody knows" and len(selector.answers) >= 9
     (tmp_path / "test.tsv").write_text("who knows\tnobody knows\nthe dog\tthe dog is in place 0\n")
     columns = ("--question", 0, "--answer", 1)
     code, out, err = command(
@@ -55,6 +57,12 @@ def test_evaluate_and_predict(best, tmp_path, capfd):
     report = selector.evaluate(questions, by="both", lexical_weight=0.9, num_bootstrap=5)
     assert (figures["by"], figures["lexical_weight"]) == ("both", 0.9)
     assert figures["reciprocal_rank"] == pytest.approx(report.reciprocal_rank)
+    (tmp_path / "new.tsv").write_text("who knows\tnobody knows\nthe dog\tnowhere\n")
+    new = ("evaluate", "--model", best, "--data", tmp_path / "new.tsv", *columns)
+    code, _, err = command(*new)
+    assert (code, "among those to choose from (line 2: 'nowhere')" in err) == (1, True)
+    code, out, err = command(*new, "--on-error", "skip", "--num-bootstrap", 0)
+    assert (code, "1 question, 1 different answer. Left out: 1 with" in out) == (0, True), err
     (tmp_path / "lines.txt").write_text("where is the dog\n\n")
     capfd.readouterr()
     code, _, err = command("predict", "--model", best, "--top-k", 2, tmp_path / "lines.txt")
@@ -69,6 +77,17 @@ def test_evaluate_and_predict(best, tmp_path, capfd):
         "--lexical-weight", 0.4,
     )  # fmt: skip
     assert (code, "--lexical-weight" in err) == (2, True)
+
+
+def test_explain(best, tmp_path):
+    (tmp_path / "lines.txt").write_text("where is the dog\nwho knows\n")
+    code, out, err = command(
+        "explain", "--model", best, "--to", tmp_path / "page.html", tmp_path / "lines.txt"
+    )
+    assert (code, out.strip()) == (0, str(tmp_path / "page.html")), err
+    page = (tmp_path / "page.html").read_text()
+    answer = AnswerSelector.load(best).predict("where is the dog", 1)[0].answer
+    assert "knows" in page and answer.split()[-1] in page
 
 
 def test_an_index_without_training(best, tmp_path):

@@ -53,6 +53,12 @@ def test_evaluate(place, tmp_path, eager):
     )  # fmt: skip
     assert code == 0, err
     assert json.loads((tmp_path / "f.json").read_text())["num_examples"] == 9
+    (tmp_path / "new.csv").write_text("premise,hypothesis,label\na,b,NEUTRAL\na,b,MAYBE\n")
+    new = ("evaluate", "--model", place / "run/best.task", "--data", tmp_path / "new.csv")
+    code, _, err = command(*new)
+    assert (code, "new.csv" in err, "(line 3: 'MAYBE' is none of" in err) == (1, True, True)
+    code, out, err = command(*new, "--on-error", "skip", "--num-bootstrap", 0)
+    assert (code, "Left out: 1 without a label that is known" in out) == (0, True), err
     code, _, err = command(
         "evaluate", "--model", place / "run/best.task", "--data", place / "none.txt"
     )
@@ -72,11 +78,20 @@ def test_predict_and_explain(place, tmp_path, capfd, monkeypatch, eager):
     assert page.count("<table") == 2
     assert "<b>" not in page
     assert "n&#x27;t" in page
+    code, _, err = command(
+        "explain", *given, "--to", tmp_path / "page.html", "--method", "gradient", "--label",
+        "NEUTRAL",
+    )  # fmt: skip
+    assert code == 0, err
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count('<bdi class="label">NEUTRAL') == 2
     (tmp_path / "pairs.txt").write_text("A dog\truns\nno tab\n")
     monkeypatch.setattr(EntailmentClassifier, "load", None)  # it is found before the work
     code, _, err = command("predict", *given)
     found = f"no tab in line 2 of {tmp_path / 'pairs.txt'}, 'no tab'"
     assert (code, found in err) == (1, True)
+    code, _, err = command("explain", *given, "--to", tmp_path / "page.png")
+    assert (code, "a name that ends in .html. Received: " in err) == (2, True)
 
 
 @pytest.mark.slow

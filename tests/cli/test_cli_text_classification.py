@@ -186,6 +186,13 @@ def test_evaluate(place, run, classifier, tmp_path):
     code, out, err = command(*arguments, *columns, "--on-error", "skip")
     assert code == 0, err
     assert json.loads((tmp_path / "figures.json").read_text())["num_examples"] == 2
+    new = write(tmp_path / "new.csv", [*TEST, ("Who knows", "maybe")])
+    code, _, err = command(*arguments, new)
+    assert (code, "(line 5: 'maybe' is none of 'bad', 'good')" in err) == (1, True)
+    code, _, err = command(*fit_arguments(place, tmp_path / "run", "--dev", new))
+    assert (code, "(line 5: 'maybe' is none of 'bad', 'good')" in err) == (1, True)
+    code, out, err = command(*arguments, new, "--on-error", "skip")
+    assert (code, "Left out: 1 without a label that is known" in out) == (0, True), err
 
 
 @pytest.mark.slow
@@ -248,6 +255,20 @@ def test_predict(run, classifier, tmp_path, capfd):
     )  # fmt: skip
     assert code == 0, err
     assert json.loads((tmp_path / "o.jsonl").read_text())["label"] == "bad"
+
+
+def test_explain_heads(classifier, tmp_path):
+    """Of a Transformer that does not weight its tokens."""
+    model = {"model": "bert", "dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}
+    TextClassifier(classifier.tokenizer, ["bad", "good"], model, 16).save(tmp_path / "heads.task")
+    (tmp_path / "lines.txt").write_text("A great film\n\n")
+    code, _, err = command(
+        "explain", "--model", tmp_path / "heads.task", "--method", "attention", "--to",
+        tmp_path / "page.html", "--title", "Heads", tmp_path / "lines.txt",
+    )  # fmt: skip
+    assert code == 0, err
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<title>Heads</title>" in page and "great" in page and "2 special, no word" in page
 
 
 def test_explain(run, classifier, tmp_path, eager):
@@ -383,6 +404,7 @@ def test_data_that_cannot_be_learnt_from(place, content, message, tmp_path):
         (["explain", "--model", "m"], 2, "--to"),
         (["explain", "--model", "m", "--to", "p", "--method", "lime"], 2, "--method"),
         (["explain", "--model", "m", "--to", "p", "--limit", "0"], 2, "--limit"),
+        (["explain", "--model", "m", "--to", "p.png"], 2, "a name that ends in .html"),
         (["export", "--model", "none.task", "--to", "m"], 1, "Expected a saved task"),
     ],
 )

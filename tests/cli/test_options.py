@@ -2,13 +2,20 @@
 
 import dataclasses
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from keras_attn.cli import keras_attn_command
 from keras_attn.cli.task_command import merged, options_of
 from keras_attn.settings import Settings, setting
-from keras_attn.tasks import TextClassifier, TextGenerationUse, TextGenerator
+from keras_attn.tasks import (
+    EntailmentClassifier,
+    Tagger,
+    TextClassifier,
+    TextGenerationUse,
+    TextGenerator,
+)
 
 
 def given(task, step, **values):
@@ -25,6 +32,21 @@ def test_the_command_line_goes_before_the_file_and_the_file_before_defaults(tmp_
     # `none` takes back what the file says.
     line = given(TextGenerator, "predict", top_k="none")
     assert merged(TextGenerator, "predict", file, line)["use"].top_k is None
+
+
+@pytest.mark.parametrize("task", [EntailmentClassifier, Tagger, TextClassifier])
+def test_tables_on_the_command_line(task, tmp_path):
+    def weight(text):
+        line = given(task, "fit", train="a.csv", class_weight=text)
+        return merged(task, "fit", None, line)["training"].class_weight
+
+    assert weight("{good=2.0,bad=1}") == {"good": 2.0, "bad": 1}
+    assert (weight("balanced"), weight("none")) == ("balanced", None)
+    for wrong in ('{"good": 2.0}', "even", "{good = -1}"):
+        with pytest.raises(click.UsageError, match="--class-weight must be"):
+            weight(wrong)
+    shown = CliRunner().invoke(keras_attn_command, [task.name, "fit", "--help"]).output
+    assert "a table such as '{good = 2, bad = 0.5}'" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("task", [TextClassifier, TextGenerator])

@@ -6,7 +6,7 @@ from model_toys import numpy, randomize
 
 from keras_attn import explain, tasks
 from keras_attn.explain.attributions import attention_function, gradient_function
-from keras_attn.explain.methods import checked_method, compiled_method
+from keras_attn.explain.methods import check_label, checked_method, compiled_method
 from keras_attn.models import BagClassifierConfig
 
 BASE = {"vocabulary_size": 13, "num_classes": 3, "dim": 8, "pair_buckets": 0}
@@ -22,8 +22,10 @@ def test_names():
     ] * 2
     with pytest.raises(ValueError, match=r"one of \['attention', 'gradient'\]. Received: 'other'"):
         checked_method(weighted, "other")
-    with pytest.raises(ValueError, match=r"one of \['gradient'\].*no attention of its own"):
+    with pytest.raises(ValueError, match=r"\['gradient'\].*pools its tokens without weights"):
         checked_method(bare, "attention")
+    with pytest.raises(ValueError, match=r"the same for all classes\. Received: label='good'"):
+        check_label("good", "attention")
 
 
 @pytest.mark.slow

@@ -79,6 +79,18 @@ def test_an_answer_that_is_not_there(tmp_path):
     assert "1 bad questions were left out" in found.summary()
 
 
+@pytest.mark.parametrize("start", [400, len(TEXT), -5])
+def test_a_place_outside_of_the_text(tmp_path, start):
+    path = written(tmp_path, squad(question(start=start), question(name="q2")))
+    outside = rf"1 with an answer that starts outside .*'q1' has the answer 'Oslo' at {start}, in"
+    with pytest.raises(ValueError, match=outside):
+        read_questions(path)
+    found = read_questions(path, on_error="skip")
+    assert [q.name for q in found] == ["q2"] and (found.skipped, found.moved) == (1, 0)
+    with pytest.raises(ValueError, match=f"question '0' has the answer 'Oslo' at {start}, in a"):
+        checked_questions([("Where?", TEXT, [("Oslo", start)])])
+
+
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
@@ -89,7 +101,12 @@ def test_an_answer_that_is_not_there(tmp_path):
         ({"data": [{"paragraphs": [{"qas": []}]}]}, "a.json", "expected at least one question"),
         ({"data": [{"paragraphs": [{"qas": [1]}]}]}, "a.json", "expected SQuAD's JSON"),
         (squad({"question": 5}), "a.json", "is not a string with a list"),
-        (squad({"question": "x", "answers": [{"text": " "}]}), "a.json", "not a text"),
+        (squad({"question": "x", "answers": [{"text": " "}]}), "a.json", "has an empty answer"),
+        (squad(question("")), "a.json", r"1 with an empty question or answer \(question 1: "),
+        (squad(question() | {"question": " \t"}), "a.json", "empty question .*'q1' has no words"),
+        (squad(question() | {"question": ""}), "a.json", "'q1' has no words"),
+        (squad(question(start="11")), "a.json", "another type .*a start of type str"),
+        (squad(question(5)), "a.json", "another type .*an answer with a text of type int"),
         ('{"question": "x", "text": "y"}', "a.jsonl", "no 'answers' among the keys"),
         ("nothing", "a.jsonl", "JSON"),
         ("", "a.jsonl", "at least one question"),
@@ -109,6 +126,8 @@ def test_examples_are_checked():
     assert checked_questions([("Who?", TEXT, [("Oslo", 20)])])[0].answers[0].start == 28
     with pytest.raises(ValueError, match="'Rome', which is not in its text"):
         checked_questions([("Who?", TEXT, ["Rome"])])
+    with pytest.raises(ValueError, match="question '0' has no words"):
+        checked_questions([("  ", TEXT, ["Oslo"])])
     for wrong in ("text", ("q", "t"), ("q", 5, []), ("Who?", TEXT, "Oslo")):
         with pytest.raises(TypeError, match="as example 0"):
             checked_questions([wrong])

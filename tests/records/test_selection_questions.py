@@ -4,6 +4,7 @@ import pytest
 
 from keras_attn.records import (
     SelectionQuestion,
+    SelectionQuestions,
     read_candidates,
     read_selection_questions,
     split_selection_questions,
@@ -22,6 +23,10 @@ def test_formats(tmp_path):
     found = read_selection_questions(write(tmp_path / "a.csv", table))
     assert list(found) == expected
     assert found.summary() == f"{tmp_path / 'a.csv'}: 2 questions, 2 different answers."
+    mixed = "question,answer\na?,one\nb?,two\na?,three\n"
+    found = read_selection_questions(write(tmp_path / "b.csv", mixed))
+    assert found.answers == ("one", "two", "three")  # as they stand in the file
+    assert SelectionQuestions(list(found)).answers == ("one", "three", "two")
     tabs = write(tmp_path / "a.tsv", "one\ta, b?\none\tc?\ntwo\ta, b?\n")
     assert list(read_selection_questions(tabs, 1, 0)) == expected
     objects = '{"q": "a, b?", "a": "one\\ntwo"}\n'
@@ -36,6 +41,11 @@ def test_bad_lines_are_named(tmp_path):
     assert "lines 3, 4; the first: the answer is empty" in str(error.value)
     found = read_selection_questions(path, on_error="skip")
     assert [x.question for x in found] == ["a", "d"]
+    known = write(tmp_path / "b.csv", "question,answer\na,b\na,new\nc,new\n")
+    with pytest.raises(ValueError, match=r"not among those to choose from \(lines 3, 4: 'new'\)"):
+        read_selection_questions(known, answers=["b"])
+    found = read_selection_questions(known, answers=["b"], on_error="skip")
+    assert list(found) == [SelectionQuestion("a", ("b",))] and "Left out: 2 with" in found.summary()
     with pytest.raises(ValueError, match="no such column"):
         read_selection_questions(path, "Frage")
     null = write(tmp_path / "a.jsonl", '{"question": null, "answer": "b"}\n')

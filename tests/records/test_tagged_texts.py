@@ -115,8 +115,11 @@ def test_files_that_cannot_be_read(tmp_path):
         read_tagged(place(tmp_path, "\n\n"))
     with pytest.raises(ValueError, match="different columns"):
         read_tagged(place(tmp_path, "a O\n"), label_column=0)
-    with pytest.raises(ValueError, match=r"line 1: 2 columns"):
-        read_tagged(place(tmp_path, "a O\n"), label_column=3)
+    for columns in ({"label_column": 2}, {"word_column": 2}, {"word_column": -3}):
+        (number,) = columns.values()
+        missing = rf"line 1: 2 columns in 'a O', and no column {number} \(the first is 0\)"
+        with pytest.raises(ValueError, match=missing):
+            read_tagged(place(tmp_path, "a O\n"), **columns)
 
 
 def test_examples_are_checked():

@@ -46,6 +46,19 @@ def test_what_is_written_is_read(tmp_path):
     assert {name: SECTIONS[name].made(read[name]) for name in sections} == sections
 
 
+def test_a_table_may_be_written_in_a_string(tmp_path):
+    training = TextClassifier.Training
+    table = {"good": 2.0, "very bad": 1}
+    written = training(class_weight='{good = 2.0, "very bad" = 1}')
+    assert written.class_weight == table and training(class_weight=table) == written
+    write_settings(tmp_path / "settings.toml", {"training": written})
+    read = read_settings(tmp_path / "settings.toml", {"training": training})["training"]
+    assert training.made(read) == written
+    for wrong in ('{"good": 2.0}', "{good=2.0", "{good 2.0}"):
+        with pytest.raises(ValueError, match="`class_weight` must be a word, or a table as TOML"):
+            training(class_weight=wrong)
+
+
 @pytest.mark.parametrize("task", [Translator, TextClassifier, TextGenerator])
 def test_each_setting_has_a_help_text_and_a_default_that_is_allowed(task):
     for section in task.sections().values():

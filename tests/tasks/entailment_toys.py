@@ -46,6 +46,11 @@ def make(attention="word_by_word", max_length=12, **settings):
 
 def everything(classifier):
     found = {"probabilities": classifier.predict_probabilities(ODD_PAIRS).tolist()}
+    if classifier.config.attention == "matching":  # once is enough
+        found["gradients"] = [
+            [list(e.tokens), e.weights.tolist(), e.label]
+            for e in classifier.explain(ODD_PAIRS, "gradient")
+        ]
     if classifier.config.attention != "none":
         found["explained"] = [
             [a.source_tokens, a.target_tokens, a.weights.tolist(), a.title]

@@ -3,6 +3,7 @@
 import builtins
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import keras
@@ -16,7 +17,7 @@ from similarity_toys import make as make_scorer
 from tracing import eagerly
 
 from keras_attn.records import ScoredPair
-from keras_attn.tasks import AnswerSelectionData, AnswerSelector, FoundAnswer
+from keras_attn.tasks import AnswerSelectionData, AnswerSelector, FoundAnswer, SimilarityScorer
 from keras_attn.tasks.answer_selection.index import AnswerIndex, best, scaled
 from keras_attn.tasks.answer_selection.words import WordScores, search_words
 
@@ -130,6 +131,27 @@ def test_candidates_of_their_own(saved):
     expected = cosines(selector, questions, texts)
     assert by_vectors[1][0].score == pytest.approx(expected[1][1:].max(), abs=1e-5)
     assert selector.predict("a dog", candidates=["a bird"])[0].answer == "a bird"
+
+
+@EAGER
+def test_explanations(saved):
+    """The weights of both texts are those of similarity, for the cosine."""
+    selector, path = saved
+    scorer = SimilarityScorer.from_backbone(path, max_length=16)
+    question = QUESTIONS[0]
+    (best_one,) = selector.predict(question, top_k=1)
+    found = selector.explain(question)
+    assert (found.text, found.second) == (question, best_one.answer)
+    assert found.label == f"score {best_one.score:.2f}"
+    expected = scorer.explain((question, best_one.answer))
+    np.testing.assert_allclose(found.weights, expected.weights, atol=1e-5)
+    assert np.abs(found.weights).max() > 1e-3
+    page = selector.page(selector.explain(QUESTIONS[:3]), "Why <b>")
+    assert "Why &lt;b&gt;" in page and selector.explain([]) == []
+    study = selector.explain([question], "attention")
+    assert len(study.views) == 2 and "Look" in selector.page(study, "Look")
+    with pytest.raises(ValueError, match="`method` must be one of"):
+        selector.explain(question, "lime")
 
 
 @EAGER
@@ -362,6 +384,14 @@ def test_wrong_use(saved):
         selector.evaluate([("who", "x", ["x"]), ("who", "the red bird")])
 
 
+@EAGER
+def test_vectors_that_are_not_finite_are_named():
+    """The loss of the epoch that spoils the weights is a number yet."""
+    settings = {"epochs": 1, "learning_rate": 1e38, "warmup_steps": 0, "clip_norm": 0.0}
+    with pytest.raises(ValueError, match=r"to 'who runs' are not finite: .* diverged.*other seed"):
+        make().fit(EXAMPLES, EXAMPLES, verbose=0, **settings)
+
+
 def test_reading(tmp_path):
     rows = [f"q{'abcdefghij'[i]} one?,answer {i // 2}" for i in range(10)]
     (tmp_path / "faq.csv").write_text("\n".join(["question,answer", *rows]))
@@ -374,4 +404,14 @@ def test_reading(tmp_path):
     assert (len(examples.train), len(examples.dev)) == (8, 2)
     assert "10 questions, 5 different answers" in examples.summary
     selector = AnswerSelector.create(examples.train, data, SIZES)
-    assert "another" in selector.answers and selector.answers.count("answer 1") == 1
+    in_order = (*(f"answer {i}" for i in range(5)), "another")  # of the file, whoever is held out
+    assert selector.answers == in_order
+    lines = selector.describe(selector.dataset(examples.train))
+    assert lines[-1] == "6 answers to choose from."
+    selector.scorer(examples.dev, selector.Training())
+    assert selector.answers == in_order
+    (tmp_path / "dev.csv").write_text("question,answer\nq new?,answer 9\nq old?,answer 3\n")
+    examples = AnswerSelector.read(replace(data, dev=str(tmp_path / "dev.csv")))
+    assert len(examples.train) == 10
+    selector = AnswerSelector.create(examples.train, data, SIZES)
+    assert selector.answers == (*in_order[:5], "answer 9", "another")

@@ -54,6 +54,11 @@ def test_a_classifier_starts_from_a_folder(pretrainer, folder):
         TextClassifier.create(EXAMPLES, data, {"hidden_dim": 8})
     with pytest.raises(ValueError, match=r"`lowercase` is of a new tokenizer.*lowercase=False"):
         EncoderTask.Data(backbone=str(folder), lowercase=False)
+    for name, value in (
+        ("tokenizer", "words"), ("vocabulary_size", 50), ("vocabulary_file", "vocab.txt"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=rf"`{name}` is of a new tokenizer.*{name}={value!r}"):
+            TextClassifier.Data(**data, **{name: value})
     average = TextClassifier.create(EXAMPLES, data, {"model": "bert", "pooling": "average"})
     assert {name.split("/")[0] for name in average.loaded.left_over} >= {"pooler"}
 

@@ -6,6 +6,7 @@ import answering_toys
 import entailment_toys
 import numpy as np
 import pytest
+import selection_toys
 import similarity_toys
 import text_classification_toys
 from tracing import eagerly
@@ -74,9 +75,25 @@ def test_an_answer_is_pointed_at():
     assert task.doubt(batches, SimpleNamespace(history={"loss": [9.0, guess * 0.99]})) == ""
 
 
-def test_a_bi_encoder_is_not_judged_by_its_loss():
+def test_a_bi_encoder_is_judged_by_the_order_of_its_scores_too():
     task = similarity_toys.make("bi")
-    assert task.doubt(task.dataset(SCORES), SimpleNamespace(history={"loss": [9.0, 9.0]})) == ""
+    batches, guess = task.dataset(SCORES), np.var([1, 1, 2, 3, 5, 5]) / 16
+    for loss, order, doubted in (
+        (9.0, None, True), (9.0, -1.0, True), (9.0, 0.9, False), (guess * 0.99, 0.1, False),
+    ):  # fmt: skip
+        run = SimpleNamespace(history={"loss": [9.0, loss]}, best_score=order)
+        assert (f"is not below {guess:.3f}, that of" in task.doubt(batches, run)) == doubted
+
+
+def test_answers_are_told_from_those_of_their_batch():
+    """Of three questions with four answers, two of which are right for the first question."""
+    task, examples = selection_toys.make(), selection_toys.EXAMPLES
+    batches = task.dataset(examples, batch_size=4)
+    assert len(batches) == 1
+    guess = (2 * np.log(3) + 2 * np.log(4)) / 4
+    note = task.doubt(batches, SimpleNamespace(history={"loss": [9.0, 9.0]}))
+    assert f"is not below {guess:.3f}, that of giving all answers of a batch the same" in note
+    assert task.doubt(batches, SimpleNamespace(history={"loss": [9.0, guess * 0.99]})) == ""
 
 
 def test_an_only_epoch_proves_nothing():

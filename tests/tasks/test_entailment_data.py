@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,17 +66,18 @@ def test_what_a_run_reads(write):
     assert (len(examples.train), len(examples.dev)) == (4, 1)
     assert not any("bird" in pair.premise for pair in [*examples.train, *examples.dev])
     other = training_pairs(
-        EntailmentData(train=path, dev=write("d.csv", "premise,hypothesis,label\na,b,NEUTRAL\n"))
+        EntailmentData(train=path, dev=write("d.csv", "premise,hypothesis,label\na,b,ENTAILMENT\n"))
     )
-    assert other.dev == [LabelledPair("a", "b", "NEUTRAL")]
+    assert other.dev == [LabelledPair("a", "b", "ENTAILMENT")]
     assert other.summary.count("\n") == 1
     test = EntailmentTest(data=path)
-    assert len(EntailmentClassifier.read_test(None, test, EntailmentData(train=""))) == 1
+    classifier = SimpleNamespace(class_names=("CONTRADICTION", "ENTAILMENT", "NEUTRAL"))
+    assert len(EntailmentClassifier.read_test(classifier, test, EntailmentData(train=""))) == 1
     assert len(read_labelled_pairs(write("SICK_train.txt", PARTS), split="test")) == 1
 
 
 def test_a_table_of_ones_own_with_the_parts_of_sick(write):
-    rows = ["a\tb\tyes\tTRAIN", "c\td\tno\tTRIAL", "e\tf\tyes\tTEST"]
+    rows = ["a\tb\tyes\tTRAIN", "c\td\tyes\tTRIAL", "e\tf\tyes\tTEST"]
     path = write("p.tsv", "\n".join(["premise\thypothesis\tlabel\tSemEval_set", *rows]))
     examples = training_pairs(EntailmentData(train=path))
     assert [[p.premise for p in side] for side in (examples.train, examples.dev)] == [["a"], ["c"]]
@@ -117,6 +119,11 @@ def test_a_split_by_premises(write):
     assert again.dev == examples.dev
     other = training_pairs(EntailmentData(train=path, dev_share=0.2, split_seed=1))
     assert other.dev != examples.dev
+    # Whatever the seed, the only premise of a class is learned from.
+    rare = write("rare.tsv", "premise\thypothesis\tlabel\na\tb\tx\nc\td\ty\nd\te\ty\nf\tg\ty\n")
+    for seed in range(6):
+        data = EntailmentData(train=rare, dev_share=0.5, split_seed=seed)
+        assert "x" in {pair.label for pair in training_pairs(data).train}
     one = write("one.tsv", "premise\thypothesis\tlabel\na\tb\tc\n")
     with pytest.raises(ValueError, match="two premises or more"):
         training_pairs(EntailmentData(train=one))
@@ -141,6 +148,11 @@ def test_bad_lines_are_named_or_skipped(write):
     path = write("p.jsonl", '{"premise": "a"}\n{"premise": 1.5, "hypothesis": "b", "label": "c"}\n')
     with pytest.raises(ValueError, match="no 'hypothesis' among the keys"):
         read_labelled_pairs(path)
+    path = write("q.tsv", head + "a\tb\tyes\na\tc\tmaybe\n")
+    with pytest.raises(ValueError, match=r"q\.tsv: .*line 3: 'maybe' is none of 'no', 'yes'"):
+        read_labelled_pairs(path, labels=("no", "yes"))
+    found = read_labelled_pairs(path, data, labels=("no", "yes"))
+    assert (len(found), "1 without a label that is known (line 3" in found.summary()) == (1, True)
     wrong = write("SICK.txt", SICK.replace("B_contradicts_A", "B_xxx_A"))
     with pytest.raises(ValueError, match="'B_xxx_A' is none of"):
         read_labelled_pairs(wrong, swap=True)

@@ -7,8 +7,10 @@ import pytest
 import tensorflow as tf
 from entailment_toys import EXAMPLES, ODD_PAIRS, VECTORS, everything, make
 from processes import answer
+from tracing import eagerly
 
 from keras_attn.batches import PairBatches
+from keras_attn.explain.methods import METHODS
 from keras_attn.interop import write_word_vectors
 from keras_attn.models.entailment import PAIR_ATTENTIONS
 from keras_attn.tasks import EntailmentClassifier, EntailmentData, LabelledPair
@@ -112,14 +114,64 @@ def test_explanations_by_hand(eager):
     np.testing.assert_allclose(found.weights.sum(axis=1), 1.0, atol=1e-5)
     last = make("last").explain(pair)
     assert (last.target_tokens, last.weights.shape) == (["<hypothesis>"], (1, 6))
-    with pytest.raises(ValueError, match="compares no words"):
-        make("none").explain(pair)
+    with pytest.raises(ValueError, match=r"compares no words\. Give method='gradient'"):
+        make("none").explain(pair, "attention")
+    with pytest.raises(ValueError, match=r"\['attention', 'gradient'\]. Received: 'lime'"):
+        classifier.explain(pair, "lime")
+    with pytest.raises(ValueError, match="Received: label='no', method='attention'"):
+        classifier.explain(pair, "attention", "no")
+    with pytest.raises(ValueError, match=r"'naïve'.*Received: 'maybe'"):
+        classifier.explain(pair, "gradient", "maybe")
     page = EntailmentClassifier.page(classifier.explain([pair, ODD_PAIRS[4]]), "a < b")
     assert "<title>a &lt; b</title>" in page
     assert "<b>" not in page
     assert page.count("<table") == 2
+    assert "no word to compare" not in page
+    blank = [classifier.explain(("", " \t"), method) for method in METHODS]
+    assert "A text has no word to compare." in EntailmentClassifier.page(blank[:1], "")
+    assert "no word was read" in EntailmentClassifier.page(blank[1:], "")
     figure = found.plot()
     assert figure.get_suptitle() == found.title
+
+
+@each("matching")
+def test_gradients_by_hand(attention, eager):
+    """The slope of the log-odds where the vector of a word grows, in each place that has it."""
+    classifier = make(attention)
+    pair = ("The dog runs, the cat sits.", "a bird sings and runs")
+    found = classifier.explain(pair, "gradient", "yes")
+    assert (found.second, found.label, found.segments) == (pair[1], "yes", (0,) * 8 + (1,) * 5)
+    for text, side in zip(pair, (0, 1), strict=True):
+        own = [i for i, segment in enumerate(found.segments) if segment == side]
+        places = [found.offsets[i] for i in own]
+        words = [found.tokens[i] for i in own]
+        assert [text[a:b].lower() for a, b in places] == words
+    table = classifier.model.get_layer("embedding").embedding.embeddings
+    for word in ("dog", "runs", "bird"):
+        (number,) = classifier.tokenizer.encode(word)
+        before, odds = np.array(table), []
+        for step in (1.01, 0.99):
+            changed = before.copy()
+            changed[number] *= step
+            table.assign(changed)
+            no, yes, other = np.exp(classifier.predict_logits([pair])[0].astype("float64"))
+            odds.append(np.log(yes / (no + other)))
+        table.assign(before)
+        places = [i for i, token in enumerate(found.tokens) if token == word]
+        slope = (odds[0] - odds[1]) / 0.02
+        assert found.weights[places].sum() == pytest.approx(slope, abs=2e-3)
+
+
+def test_gradients_of_one_pair_or_many(eager):
+    classifier = make("none")  # gradients without being asked
+    pairs = [ODD_PAIRS[i] for i in (5, 1, 0)]
+    for pair, found in zip(pairs, classifier.explain(pairs, batch_size=2), strict=True):
+        alone = classifier.explain(pair)
+        assert (alone.tokens, alone.offsets) == (found.tokens, found.offsets)
+        assert (alone.text, alone.second) == pair
+        np.testing.assert_allclose(alone.weights, found.weights, atol=1e-5)
+        assert alone.label == classifier.predict(pair).label
+    assert classifier.explain([]) == []
 
 
 @each("matching")
@@ -229,6 +281,32 @@ def test_batches():
             make_wrong()
 
 
+def test_class_weights():
+    classifier = make()
+    first, *others = classifier.class_names
+    pairs = [LabelledPair("a", "b", name) for name in (first, first, first, others[0])]
+
+    def weights(class_weight):
+        ((_, labels, found),) = classifier.dataset(pairs, class_weight, shuffle=False)
+        return {
+            classifier.class_names[label]: weight
+            for label, weight in zip(labels, found, strict=True)
+            if weight
+        }
+
+    assert weights(None) == {first: 1.0, others[0]: 1.0}
+    assert weights({first: 0.5}) == {first: 0.5, others[0]: 1.0}
+    balanced = weights("balanced")
+    assert balanced[others[0]] == pytest.approx(3 * balanced[first])
+    with pytest.raises(ValueError, match=r"must name classes among .* Received: 'perhaps'"):
+        weights({"perhaps": 2.0})
+    training = classifier.Training
+    with pytest.warns(UserWarning, match=r"uneven .*class_weight='balanced'"):
+        classifier.batches(pairs, training())
+    (_, _, found), *_ = classifier.batches(pairs, training(class_weight=f"{{{first} = 0.5}}"))
+    assert sorted(found[found > 0]) == [0.5, 0.5, 0.5, 1.0]  # without a warning
+
+
 def test_errors():
     tokenizer = WordTokenizer.train(["a dog"])
     with pytest.raises(TypeError, match="must be a WordTokenizer"):
@@ -257,12 +335,18 @@ def test_other_backends(backend, tmp_path):
     for attention in ("word_by_word", "matching"):
         classifier = make(attention, max_length=8)  # one shape to compile
         classifier.save(tmp_path / f"{attention}.task")
-        expected[attention] = everything(classifier)
+        with eagerly():
+            expected[attention] = everything(classifier)
     result = answer(backend, HERE / "entailment_toys.py", tmp_path)
     assert result["backend"] == backend
     for attention, wanted in expected.items():
         found = result["found"][attention]
         np.testing.assert_allclose(found["probabilities"], wanted["probabilities"], atol=1e-5)
+        for ours, theirs in zip(
+            wanted.get("gradients", ()), found.get("gradients", ()), strict=True
+        ):
+            assert theirs[::2] == ours[::2]
+            np.testing.assert_allclose(theirs[1], ours[1], atol=1e-4)
         for ours, theirs in zip(
             wanted.get("explained", ()), found.get("explained", ()), strict=True
         ):

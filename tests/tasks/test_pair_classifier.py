@@ -131,6 +131,23 @@ def test_explanations_point_into_the_right_text(tasks, kind, method, eager):
     assert "a cat was red" in drawn
 
 
+def test_heads_of_both_texts_at_once():
+    model = {**KINDS["bert"], "pooling": "first"}
+    classifier = TextClassifier(TOKENIZER, ["other", "same"], model, 12, pairs=True)
+    study = classifier.explain(HOSTILE[:1], "attention")
+    (view,) = study.views
+    tokens = ("[CLS]", "the", "dog", "is", "big", "[SEP]", "a", "cat", "was", "red", "[SEP]")
+    assert (view.title, view.parts[0].keys) == ("the dog is big / a cat was red", tokens)
+    assert study.roles.tokens == 8
+    assert "[CLS]" in classifier.page(study, "Look")
+    blank = classifier.explain(("", "\t"), "attention")
+    assert (blank.roles, blank.views[0].parts[0].keys) == (None, ("[CLS]", "[SEP]", "[SEP]"))
+    assert "no word" in classifier.page(blank, "Look")
+    for pair, said in ((("", "\t"), True), (HOSTILE[0], False)):
+        page = classifier.page([classifier.explain(pair, "gradient")], "Why?")
+        assert ("no word was read" in page) == said
+
+
 def test_gradients_are_those_of_the_whole_row(tasks, eager):
     """A bag without a hidden layer is linear: what its tokens add is the log-odds."""
     classifier = make("bag")

@@ -169,6 +169,8 @@ def test_pages_of_explanations(scorers, kind):
     study = scorer.explain(PAIRS[:1], "attention")
     assert len(study.views) == (2 if kind == "bi" else 1)
     assert "Look" in scorer.page(study, "Look")
+    blank = scorer.explain([("\t", "")], "attention")
+    assert blank.roles is None and "no word" in scorer.page(blank, "Look")
     with pytest.raises(ValueError, match="`method` must be one of"):
         scorer.explain(PAIRS, "lime")
     with pytest.raises(TypeError, match="pairs of strings"):

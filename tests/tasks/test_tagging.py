@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -193,6 +194,15 @@ def test_class_weights(random_weights):
     assert len(plain) == len(batches)
     assert totals.max() / totals.min() < 1.2
     assert batches.guessing_loss() == pytest.approx(np.log(len(tagger.labels)))
+    batches = tagger.dataset(some, {"O": 0.25, "B-PER": 2}, shuffle=False)
+    _, labels, weights = batches[0]
+    of_words = weights["tags"] > 0
+    wanted = {"O": 0.25, "B-PER": 2.0}
+    for number in np.unique(labels["tags"][of_words]):
+        found = set(weights["tags"][of_words & (labels["tags"] == number)].tolist())
+        assert found == {wanted.get(tagger.labels[number], 1.0)}
+    with pytest.raises(ValueError, match=r"classes among \['O', .*Received: 'PER'"):
+        tagger.dataset(some, {"PER": 2})
 
 
 def test_a_training_that_learns_nothing_is_named():
@@ -218,6 +228,11 @@ def test_what_the_heads_look_at(random_weights):
     tagger, _ = random_weights
     study = tagger.explain(TEXTS[:1])
     assert isinstance(study, EncoderStudy) and "Look" in tagger.page(study, "Look")
+    blank = tagger.explain("")
+    assert blank.roles is None and repr(blank).startswith("<EncoderStudy of 1 text: ")
+    assert "2 special, no word" in tagger.page(blank, "Look")
+    assert "no word was read" in tagger.page([tagger.explain("", method="gradient")], "Look")
+    assert tagger.explain(["", TEXTS[0]]).roles.texts == 1
     with pytest.raises(ValueError, match="`word` belongs to method='gradient'"):
         tagger.explain("Ada", word=0)
     with pytest.raises(ValueError, match="`method` must be one of"):

@@ -40,6 +40,7 @@ from keras_attn.models import (
 )
 from keras_attn.records import LabelledText
 from keras_attn.tasks import TextClassifier, Translator
+from keras_attn.tasks.attention_views import classification_view
 from keras_attn.tasks.text_classification.labels import warn_of_imbalance
 from keras_attn.text import CharacterTokenizer
 
@@ -211,6 +212,7 @@ def test_class_weights():
     assert weights(None) == [{1.0}, {1.0}]
     assert weights("balanced") == [{2.0}, {np.float32(2 / 3)}]
     assert weights({"good": 0.5, "bad": 3}) == [{3.0}, {0.5}]
+    assert weights({"bad": 3}) == [{3.0}, {1.0}]
 
 
 def test_imbalance_is_named():
@@ -527,6 +529,25 @@ def test_gradients_of_a_linear_bag_sum_to_the_odds(several):
             assert found.weights.sum() == pytest.approx(expected, abs=1e-5)
 
 
+def test_heads_of_a_transformer_without_weights(tasks):
+    """What they look at in each text as the classifier reads it, one without words too."""
+    classifier = tasks[0]["first"]
+    study = classifier.explain(HOSTILE, "attention")
+    for text, view in zip(HOSTILE, study.views, strict=True):
+        expected = classification_view(classifier, text)
+        assert (view.parts[0].keys, view.title) == (expected.parts[0].keys, expected.title)
+        found, alone = (v.parts[0].weights[0] for v in (view, expected))
+        np.testing.assert_allclose(found, alone, atol=1e-5)
+    assert study.roles.texts == 6
+    assert "<title>Why?</title>" in classifier.page(study, "Why?")
+    # No token at all: a row of padding.
+    classifier = small("transformer", config={**TINY, "pooling": "average"})
+    study = classifier.explain("", "attention")
+    assert (study.views[0].parts[0].keys, study.roles) == (("[PAD]",), None)
+    assert "no word" in classifier.page(study, "Why?")
+    assert classifier.explain(["", "so"], "attention").roles.texts == 1
+
+
 def test_what_decides_is_found(fitted):
     """The words of praise and blame, which alone tell the classes apart."""
     for text, label in EXAMPLES[::5]:
@@ -638,7 +659,7 @@ def test_sizes_come_from_the_arguments(eager):
         (lambda c: c.fit([("a", ("good",))]), ValueError, "multi_label=True"),
         (lambda c: c.fit(PAIR, [("a", "ugly")]), ValueError, "ugly"),
         (lambda c: c.dataset(PAIR, "even"), ValueError, "`class_weight` must be None"),
-        (lambda c: c.dataset(PAIR, {"good": 1}), ValueError, "each of"),
+        (lambda c: c.dataset(PAIR, {"ugly": 1}), ValueError, "'good'.*Received: 'ugly'. Correct"),
         (lambda c: c.dataset(PAIR, {"good": 1, "bad": -1}), ValueError, "finite numbers >= 0"),
         (lambda c: c.dataset(PAIR, batch_size=0), ValueError, "batch_size"),
         (lambda c: c.calibrate([]), ValueError, "at least one"),
@@ -688,10 +709,16 @@ def test_errors(fitted, call, error, message):
 
 
 def test_what_a_model_cannot_do(tasks):
-    with pytest.raises(ValueError, match="no attention of its own"):
-        tasks[0]["first"].explain("a", "attention")
-    with pytest.raises(ValueError, match="no attention of its own"):
+    with pytest.raises(ValueError, match="pools its tokens without weights"):
+        small(config={"token_weights": "none"}).explain("a", "attention")
+    with pytest.raises(ValueError, match="pools its tokens without weights"):
+        tasks[0]["first"].explain_ids([[9]], "attention")
+    with pytest.raises(ValueError, match="pools its tokens without weights"):
         tasks[0]["first"].export("x", method="attention")
+    with pytest.raises(ValueError, match="goes with method='gradient'"):
+        tasks[0]["first"].explain("a", "attention", "bad")
+    with pytest.raises(ValueError, match="at least one text"):
+        tasks[0]["first"].explain([], "attention")
     with pytest.raises(ValueError, match="one label each"):
         tasks[0]["several"].dataset([("a", ("bad",))], "balanced")
     with pytest.raises(ValueError, match="tokens have weights"):

@@ -1,11 +1,23 @@
-"""Text classifiers whose embedding starts from word vectors."""
+"""Text classifiers, and tasks on a BiLSTM, whose embedding starts from word vectors."""
 
 import numpy as np
 import pytest
+from answering_toys import questions
+from selection_toys import EXAMPLES as SELECTION
+from similarity_toys import PAIRS
+from tagging_toys import sentences
 from text_classification_toys import EXAMPLES, TEXTS
 
 from keras_attn.interop import WordVectors, write_word_vectors
-from keras_attn.tasks import TextClassificationData, TextClassifier
+from keras_attn.tasks import (
+    AnswerSelector,
+    QuestionAnswerer,
+    SimilarityScorer,
+    Tagger,
+    TextClassificationData,
+    TextClassifier,
+)
+from keras_attn.tasks.word_vectors import embedding_of_words
 from keras_attn.text import WordTokenizer
 
 VECTORS = WordVectors(["the", "good", "great", "film"], np.arange(1.0, 25.0).reshape(4, 6))
@@ -92,3 +104,75 @@ def test_a_missing_file(data):
     assert TextClassificationData(**data).vector_words == 0
     with pytest.raises(FileNotFoundError, match="There is nothing"):
         TextClassifier.create(EXAMPLES, {**data, "word_vectors": "nowhere.bin"}, {})
+
+
+ENCODER_TASKS = {
+    "tagging": (Tagger, sentences(8), {"max_length": 24}),
+    "answers": (QuestionAnswerer, questions(2), {"max_length": 48, "max_question_length": 16}),
+    "bi": (SimilarityScorer, [(x, i) for i, x in enumerate(PAIRS)], {"kind": "bi"}),
+    "cross": (SimilarityScorer, [(x, i) for i, x in enumerate(PAIRS)], {"kind": "cross"}),
+    "selection": (AnswerSelector, SELECTION, {"max_length": 16}),
+}
+
+
+def table_of(task):
+    return np.array(embedding_of_words(task.model).embedding.embeddings)
+
+
+@pytest.fixture(scope="module")
+def of_bilstm(tmp_path_factory):
+    """Settings of the data, with vectors of a word of each toy and of one that none has."""
+    path = tmp_path_factory.mktemp("vectors") / "v.bin"
+    words = ["lives", "the", "ada", "meets", "in", "zebra"]
+    write_word_vectors(path, WordVectors(words, np.arange(36.0).reshape(6, 6)))
+    return {"word_vectors": str(path), "freeze_word_vectors": True, "vector_words": 6}
+
+
+@pytest.mark.parametrize("name", ENCODER_TASKS)
+def test_tasks_on_a_bilstm(name, of_bilstm, tmp_path, eager):
+    """Their tokens are whole words; what is frozen stays so in the file."""
+    kind, examples, data = ENCODER_TASKS[name]
+    task = kind.create(examples, {**of_bilstm, **data}, {"model": "bilstm"})
+    assert isinstance(task.tokenizer, WordTokenizer) and task.config.dim == 6
+    before = table_of(task)
+    zebra, known = (task.tokenizer.encode(word)[0] for word in ("Zebra", "the"))
+    np.testing.assert_allclose(before[[zebra, known]], [np.arange(30, 36), np.arange(6, 12)])
+    lines = task.describe(task.dataset(examples))
+    assert "words" in lines[0] and "start from theirs, and are frozen" in lines[0]
+    if name == "tagging":
+        task.fit(examples, epochs=1, learning_rate=0.1, verbose=0)
+        np.testing.assert_array_equal(table_of(task), before)
+    task.save(tmp_path / "a.task")
+    again = kind.load(tmp_path / "a.task")
+    np.testing.assert_array_equal(table_of(again), before)
+    assert len(again.model.trainable_weights) == len(task.model.trainable_weights)
+    assert not embedding_of_words(again.model).trainable
+
+
+def test_wrong_settings_of_tasks_on_an_encoder(of_bilstm):
+    kind, examples, data = ENCODER_TASKS["selection"]
+    for more, model, message in (
+        ({}, {}, "an embedding of words: model='bilstm'. Received: model='bert'"),
+        ({}, {"model": "bilstm", "dim": 8}, "`dim` is the width of the word vectors, 6 in"),
+        ({"backbone": "run/best.task"}, {}, "two starts of one embedding"),
+        ({"word_vectors": ""}, {}, "`freeze_word_vectors` belongs to `word_vectors`"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kind.create(examples, {**of_bilstm, **data, **more}, model)
+
+
+def test_words_with_capitals_and_trained_vectors(of_bilstm):
+    kind, examples, data = ENCODER_TASKS["tagging"]
+    data = {**data, **of_bilstm, "freeze_word_vectors": False, "lowercase": False}
+    task = kind.create(examples, data, {"model": "bilstm"})
+    assert embedding_of_words(task.model).trainable and not task.freeze_embedding
+    assert task.tokenizer.encode("Zebra") == [task.tokenizer.unknown_id]
+    assert len(task.tokenizer.encode("zebra")) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tagging", "answers", "bi"])
+def test_exported_tasks_of_words(name, of_bilstm, unsaved):
+    kind, examples, data = ENCODER_TASKS[name]
+    kind.create(examples, {**of_bilstm, **data}, {"model": "bilstm"}).export("anywhere")
+    assert len(unsaved) == 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from processes import run_python
 
 from keras_attn.fields import ODD_TEXTS
-from keras_attn.text import TOKENIZERS, WordTokenizer, tokenizer_name
+from keras_attn.text import TOKENIZERS, WordTokenizer, byte_places, tokenizer_name
 from keras_attn.text.words import SPECIAL_TOKENS
 
 TEXTS = ["A dog runs.", "a DOG doesn't run; it's 3.5 km", "the U.S. café, Σας \u0130"]
@@ -160,6 +160,24 @@ def test_the_graph_is_python_on_random_strings():
     some = "aAbn'tsN\u2019SdmreLvl.-`,: 0129\u0301eE\u200d\ufe0f漢ΣİßſK\x00\n\t\u00a0😀…\u201c_@Ⅷ"
     texts = ["".join(rng.choices(some, k=rng.randrange(30))) for _ in range(2000)]
     assert of_graph(graph, texts) == tokenizer.words(texts)
+
+
+def test_places_in_the_graph_are_those_of_python():
+    tokenizer, graph = both()
+    rng = random.Random(1)
+    some = "aAn'tsN\u2019.-, 12\u0301\u0302e\u1100\u1161\u11a8\u3000\t漢İK😀\x00\u1ebf"
+    mixed = ["".join(rng.choices(some, k=rng.randrange(20))) for _ in range(500)]
+    for texts in ([*HOSTILE, *mixed], ["", " "], []):
+        found = [x.to_list() for x in graph.encode_with_offsets(strings(texts))]
+        ids, offsets = tokenizer.encode_with_offsets(texts)
+        pairs = list(zip(texts, offsets, strict=True))
+        expected = [
+            [byte_places(t, [at[i] for at in places]) for t, places in pairs] for i in (0, 1)
+        ]
+        assert found == [ids, *expected]
+    replaced = strings([text.decode("utf-8", "replace") for text in BROKEN])
+    broken, whole = map(graph.encode_with_offsets, (tf.constant(BROKEN), replaced))
+    assert [x.to_list() for x in broken] == [x.to_list() for x in whole]
 
 
 @pytest.mark.slow

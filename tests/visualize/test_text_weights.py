@@ -183,6 +183,7 @@ class TestPage:
 
     def test_no_text(self):
         assert Reader(text_weights_html(explained(""))).text == ""
+        assert "no word was read" in text_weights_html(explained(""))
         assert "<h1" in text_weights_html([])
 
 

@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attn.explain import EncoderStudy, Explanation, study_texts
+from keras_attn.explain.explained_page import explained_page
 from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.metrics import RankingReport, ranks_of, score_ranks
 from keras_attn.records import ScoredPair
 from keras_attn.records.selection_questions import checked_selection_questions
 from keras_attn.tasks.answer_selection.index import AnswerIndex, best
 from keras_attn.tasks.answer_selection.settings import AnswerSelectionTest, AnswerSelectionUse
+from keras_attn.tasks.similarity.explaining import explain_scores
 from keras_attn.tasks.similarity.scorer import SimilarityScorer
 from keras_attn.tasks.text_vectors import TextVectors
 
@@ -126,6 +129,12 @@ class AnswerSelectionPredictions(TextVectors):
             own = self.answers if candidates is None else candidates[i]
             if use.depth:
                 scores = _reranked(reranker, question, own, scores, use)
+            if not np.isfinite(scores).all():
+                raise ValueError(
+                    f"The scores of the answers to {question!r:.80} are not finite: the training "
+                    "of the model diverged. Train it with a lower learning rate, clip the "
+                    "gradients (`clip_norm`), or try another seed."
+                )
             yield own, scores
 
     def _embedder(self, batch_size: int) -> Callable[[Sequence[str]], np.ndarray]:
@@ -139,6 +148,47 @@ class AnswerSelectionPredictions(TextVectors):
         if self._reranker[0] != file:
             self._reranker = file, SimilarityScorer.load(reranker)
         return self._reranker[1]
+
+    def explain(
+        self,
+        questions: str | Iterable[str],
+        method: str = AnswerSelectionUse.method,
+        batch_size: int = AnswerSelectionUse.batch_size,
+    ) -> EncoderStudy | Explanation | list[Explanation]:
+        """Shows which words of a question and its best answer match, or what the heads look at.
+
+        The best answer is that of the search by vectors.
+
+        Args:
+            questions: A question, or a list of them.
+            method: `"gradient"` for gradient times input of the cosine; `"attention"` for what the
+                heads of the encoder look at in the questions and their answers.
+            batch_size: Texts computed at a time.
+
+        Returns:
+            For `"gradient"` an `Explanation` of a question, or a list of them: the question and its
+            best answer with a weight for each word. A word above 0 makes the cosine greater. For
+            `"attention"` an `EncoderStudy`. Its `html()` is a page.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If the method is unknown, or the encoder has no attention.
+        """
+        one = isinstance(questions, str)
+        asked = checked_texts([questions] if one else questions)
+        use = _use(method=method, batch_size=batch_size)
+        first = [x for (x,) in self.predict(asked, top_k=1, batch_size=batch_size)]
+        pairs = [(question, x.answer) for question, x in zip(asked, first, strict=True)]
+        if use.method == "attention":
+            texts = list(dict.fromkeys(text for pair in pairs for text in pair))
+            return study_texts(self.model, self.field, texts)
+        found = explain_scores(self, pairs, [x.score for x in first], batch_size)
+        return found[0] if one else found
+
+    @staticmethod
+    def page(explanations: EncoderStudy | Sequence[Explanation], title: str) -> str:
+        """Returns an HTML page of what `explain` returned."""
+        return explained_page(explanations, title)
 
     # Figures
 

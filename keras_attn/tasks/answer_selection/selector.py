@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import keras
@@ -31,11 +32,11 @@ from keras_attn.tasks.answer_selection.settings import (
     AnswerSelectionUse,
 )
 from keras_attn.tasks.compiling import compiled_alike
-from keras_attn.tasks.encoder_task import EncoderTask, EncoderTraining
+from keras_attn.tasks.doubts import doubt_of
+from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer, EncoderTraining
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored, TrainingRun
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.text.checks import well_formed
 from keras_attn.training import InBatchCrossEntropy, num_data_shards
 
@@ -57,7 +58,8 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
+            `WordTokenizer`.
         answers: The answers to choose from; each is kept once.
         config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
@@ -87,12 +89,13 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
     Training = EncoderTraining
     Use = AnswerSelectionUse
     Test = AnswerSelectionTest
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are = "questions"
     rows_are = "pairs"
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer | BytePairTokenizer,
+        tokenizer: EncoderTokenizer,
         answers: Iterable[str],
         config: Any = None,
         max_length: int = AnswerSelectionData.max_length,
@@ -141,20 +144,24 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         """Reads questions with right answers, from CSV, TSV or JSON lines.
 
         Each line has a question and an answer; a question with several right answers has several
-        lines. All different answers, and those of --answers, are chosen from. The columns are given
-        by their names, or by their numbers (from 0) in a file without a header.
+        lines. All different answers are chosen from, in the order in which they are first there,
+        and behind them those of --answers. The columns are given by their names, or by their
+        numbers (from 0) in a file without a header.
         """
         train = read_questions_of(data.train, data)
         if data.dev:
             dev = read_questions_of(data.dev, data)
-            return Examples(train, dev, f"{train.summary()}\n{dev.summary()}")
+            answers = tuple(dict.fromkeys([*train.answers, *dev.answers]))
+            summary = f"{train.summary()}\n{dev.summary()}"
+            return Examples(replace(train, answers=answers), dev, summary)
         apart = data.near_duplicates == "apart"
-        sides = split_selection_questions(train, data.dev_share, data.split_seed, apart)
-        return Examples(*sides, f"{train.summary()} Held out: {len(sides[1]):,}")
+        first, dev = split_selection_questions(train, data.dev_share, data.split_seed, apart)
+        summary = f"{train.summary()} Held out: {len(dev):,}"
+        return Examples(replace(train, questions=first), dev, summary)
 
     def read_test(self, test: AnswerSelectionTest, data: AnswerSelectionData) -> SelectionQuestions:
-        """Reads questions to measure with."""
-        return read_questions_of(test.data, data)
+        """Reads questions to measure with, whose right answers are among those of this task."""
+        return read_questions_of(test.data, data, self.answers)
 
     @classmethod
     def create(
@@ -168,7 +175,8 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
 
         Args:
             examples: `SelectionQuestion`s, or tuples of a question and an answer, or a list of
-                answers. Their answers, and those of the file `data.answers`, are chosen from.
+                answers. Their answers are chosen from, or all `answers` of `SelectionQuestions`;
+                and behind them those of the file `data.answers`.
             data: Settings of the encoder and of its tokens.
             model: As `config` of the constructor.
             dtype: As in the constructor.
@@ -177,10 +185,12 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
             An `AnswerSelector`.
         """
         data = made(cls.Data, data)
+        before = examples.answers if isinstance(examples, SelectionQuestions) else ()
         questions = checked_selection_questions(examples)
         answers = [answer for x in questions for answer in x.answers] + read_answers(data)
         texts = (text for part in ([x.question for x in questions], answers) for text in part)
-        return cls._from_start(cls.start(texts, data, model), data, answers, dtype)
+        start = cls.start(texts, data, model)
+        return cls._from_start(start, data, [*before, *answers], dtype)
 
     @classmethod
     def from_backbone(
@@ -279,6 +289,10 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         self.answers = [*self.answers, *more]
         return super().scorer(dev, training)
 
+    def describe(self, batches: ScoredPairBatches) -> list[str]:
+        """Says what is trained, and from how many answers is chosen."""
+        return [*super().describe(batches), f"{len(self.answers):,} answers to choose from."]
+
     def scored_by(self, training: EncoderTraining) -> tuple[str, int]:
         """The mean reciprocal rank."""
         return "MRR", 1
@@ -291,8 +305,16 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         return {"mrr": report.reciprocal_rank, "map": report.average_precision}
 
     def doubt(self, batches: ScoredPairBatches, run: TrainingRun) -> str:
-        """Says nothing: the loss depends on which answers meet in a batch."""
-        return ""
+        """Says so if the training ended no better than with one score for all answers."""
+        losses, rows = [], []
+        for i in range(len(batches)):  # how many answers meet depends on the batch
+            _, labels, weights = batches[i]
+            answers, weight = labels["similarity"], weights["similarity"]
+            same = np.zeros((len(answers), len(answers)), "float32")
+            losses.append(float(InBatchCrossEntropy()(answers, same, weight)))
+            rows.append(len(answers))
+        guess = float(np.average(losses, weights=rows))
+        return doubt_of(run, guess, "giving all answers of a batch the same score")
 
     # Weights, files and export
 
@@ -320,15 +342,20 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
         """Makes an untrained selector of what `get_config` returned."""
         tokenizer, settings, max_length = cls.parts_of(config)
-        return cls(tokenizer, config["answers"], settings, max_length, config["pooling"], dtype)
+        pooling = config["pooling"]
+        selector = cls(tokenizer, config["answers"], settings, max_length, pooling, dtype)
+        return selector.frozen_as(config)
 
 
-def read_questions_of(path: str | os.PathLike, data: AnswerSelectionData) -> SelectionQuestions:
+def read_questions_of(
+    path: str | os.PathLike, data: AnswerSelectionData, answers: Iterable[str] | None = None
+) -> SelectionQuestions:
     """Reads questions with right answers by the settings of the data.
 
     Args:
         path: The file.
         data: Settings of the data.
+        answers: The answers that may occur; None: any.
     """
     return read_selection_questions(
         path,
@@ -336,6 +363,7 @@ def read_questions_of(path: str | os.PathLike, data: AnswerSelectionData) -> Sel
         data.format,
         delimiter=data.delimiter or None,
         on_error=data.on_error,
+        answers=answers,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from keras_attn.explain.methods import METHODS
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, setting
 from keras_attn.tasks.encoder_task import EncoderData
@@ -13,6 +14,7 @@ FORMATS = ("auto", "csv", "tsv", "json_lines")
 BY = ("vectors", "words", "both")
 _READ = ("fit", "evaluate", "pairs")
 _SEARCH = ("predict", "evaluate", "pairs")
+_COMPUTE = (*_SEARCH, "explain")
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,10 @@ class AnswerSelectionData(EncoderData):
         check=check_delimiter, steps=_READ,
     )  # fmt: skip
     on_error: str = setting(
-        "error", "what to do at a bad line", choices=("error", "skip"), steps=_READ
-    )
+        "error", "what to do at a bad line; in evaluate, one with an answer that the model does "
+        "not hold is bad too",
+        choices=("error", "skip"), steps=_READ,
+    )  # fmt: skip
     pooling: str = setting("average", "which states of a text become its vector", choices=POOLINGS)
 
 
@@ -98,7 +102,12 @@ class AnswerSelectionUse(Settings):
         4, "wrong answers for each right one, the best that are found", at_least=1,
         steps=("pairs",),
     )  # fmt: skip
-    batch_size: int = setting(64, "texts computed at a time", at_least=1, steps=_SEARCH)
+    batch_size: int = setting(64, "texts computed at a time", at_least=1, steps=_COMPUTE)
+    method: str = setting(
+        "gradient", "what the page shows: each question and its best answer with the words that "
+        "match, or what each head looks at",
+        choices=METHODS, steps=("explain",),
+    )  # fmt: skip
 
     def __post_init__(self):
         super().__post_init__()

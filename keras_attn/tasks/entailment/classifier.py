@@ -9,11 +9,14 @@ import keras
 import numpy as np
 
 from keras_attn.batches.pair_batches import PairBatches
+from keras_attn.explain import Alignment
+from keras_attn.explain.explained_page import explained_page
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.models import PAIR_CLASSIFIERS
 from keras_attn.settings import Choice
 from keras_attn.tasks.checks import is_count
+from keras_attn.tasks.class_weights import ClassWeight
 from keras_attn.tasks.doubts import doubt_of, loss_of_shares
 from keras_attn.tasks.entailment.data import (
     LabelledPair,
@@ -36,6 +39,7 @@ from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.text_classification.labels import (
     checked_class_names,
     class_names_of,
+    example_weights,
     warn_of_imbalance,
 )
 from keras_attn.tasks.word_vectors import (
@@ -146,8 +150,8 @@ class EntailmentClassifier(EntailmentPredictions, Task):
         return training_pairs(data)
 
     def read_test(self, test: EntailmentTest, data: EntailmentData) -> LabelledPairs:
-        """Reads labelled pairs."""
-        return read_labelled_pairs(test.data, data, test.split)
+        """Reads pairs labelled with classes of this classifier."""
+        return read_labelled_pairs(test.data, data, test.split, labels=self.class_names)
 
     @classmethod
     def model_of(cls, data: EntailmentData, model: Any) -> Choice:
@@ -208,31 +212,45 @@ class EntailmentClassifier(EntailmentPredictions, Task):
         classifier._data = data
         return classifier
 
-    def dataset(self, examples: Iterable[LabelledPair], **settings: Any) -> PairBatches:
+    def dataset(
+        self,
+        examples: Iterable[LabelledPair],
+        class_weight: ClassWeight = None,
+        **settings: Any,
+    ) -> PairBatches:
         """Makes batches for `model.fit`.
 
         Args:
             examples: (premise, hypothesis, label) tuples.
+            class_weight: None: every pair has the same weight. `"balanced"`: every class has. Or
+                the weights of classes by their names; a class that is not named has weight 1.
             **settings: Of `keras_attn.batches.PairBatches`: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
             `PairBatches`.
 
         Raises:
-            ValueError: If an example is not a labelled pair, or a label not among the classes.
+            ValueError: If an example is not a labelled pair, a label or a name of `class_weight`
+                is not among the classes, or a weight is not one.
         """
         pairs, labels = self._split(examples)
+        weights = example_weights(labels, self.class_names, class_weight)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
-        return self.pair_batches(pairs, labels, **settings)
+        return self.pair_batches(pairs, labels, weights, **settings)
 
     def pair_batches(
-        self, pairs: Sequence[tuple[str, str]], labels: Any = None, **settings: Any
+        self,
+        pairs: Sequence[tuple[str, str]],
+        labels: Any = None,
+        weights: Any = None,
+        **settings: Any,
     ) -> PairBatches:
         """Makes batches of pairs, as the model reads them.
 
         Args:
             pairs: (premise, hypothesis) strings.
             labels: Numbers of classes, or None.
+            weights: Weight of each pair, or None.
             **settings: As in `dataset`.
 
         Returns:
@@ -240,7 +258,7 @@ class EntailmentClassifier(EntailmentPredictions, Task):
         """
         sides = (self.tokenizer.encode([pair[side] for pair in pairs]) for side in (0, 1))
         settings = {"max_length": self.max_length, "pad_id": self.tokenizer.pad_id, **settings}
-        return PairBatches(*sides, labels, **settings)
+        return PairBatches(*sides, labels, weights, **settings)
 
     def batches(
         self,
@@ -250,9 +268,14 @@ class EntailmentClassifier(EntailmentPredictions, Task):
     ) -> PairBatches:
         """Makes the batches of a training, see `dataset`."""
         found = checked_pairs(examples, labelled=True)
-        warn_of_imbalance([(pair.premise, pair.label) for pair in found], self.class_names)
+        if training.class_weight is None:
+            warn_of_imbalance([(pair.premise, pair.label) for pair in found], self.class_names)
         return self.dataset(
-            found, batch_size=training.batch_size, seed=training.seed, shuffle=shuffle
+            found,
+            training.class_weight,
+            batch_size=training.batch_size,
+            seed=training.seed,
+            shuffle=shuffle,
         )
 
     def objective(self, training: EntailmentTraining) -> dict[str, Any]:
@@ -312,9 +335,12 @@ class EntailmentClassifier(EntailmentPredictions, Task):
 
     @staticmethod
     def page(explanations: Sequence[Any], title: str) -> str:
-        """Returns an HTML page of alignments."""
+        """Returns an HTML page of what `explain` returned for a list."""
+        if not all(isinstance(found, Alignment) for found in explanations):
+            return explained_page(explanations, title)
         maps = "".join(
-            f"<section><h2>{escaped(found.title)}</h2>{found._repr_html_()}</section>"
+            f"<section><h2>{escaped(found.title)}</h2>{found._repr_html_()}"
+            f"{'' if found.weights.size else '<p>A text has no word to compare.</p>'}</section>"
             for found in explanations
         )
         return web_page(title, maps, _STYLE, "style-src 'unsafe-inline'")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -97,8 +97,9 @@ class _Reading(LineReading):
 
     kinds = LABELLED_PROBLEMS
 
-    def __init__(self, where: str, on_error: str):
+    def __init__(self, where: str, on_error: str, labels: Collection[str] | None):
         super().__init__(where, on_error)
+        self.labels = labels
         self.pairs: list[LabelledPair] = []
         self.unlabelled = 0
 
@@ -116,6 +117,8 @@ class _Reading(LineReading):
             if is_blank(text):
                 kind = "label" if name == "label" else "empty"
                 self.problem(number, kind, f"the {name} is empty")
+        if self.labels is not None and texts["label"] not in self.labels:
+            self.no_label(number, texts["label"], self.labels)
         if len(self.problems) == before:
             self.pairs.append(LabelledPair(**texts))
 
@@ -125,6 +128,7 @@ def read_labelled_pairs(
     settings: EntailmentData | None = None,
     split: str | None = None,
     swap: bool = False,
+    labels: Collection[str] | None = None,
 ) -> LabelledPairs:
     r"""Reads pairs of texts with their labels from a table or JSON lines, gzipped or not.
 
@@ -146,6 +150,7 @@ def read_labelled_pairs(
             `SemEval_set`. Other files are read whole. None reads all.
         swap: Whether each pair of SICK is followed by the same texts in the other order, with their
             own label.
+        labels: The labels that may occur; a line with another one is bad. None: any.
 
     Returns:
         A `LabelledPairs`.
@@ -185,7 +190,7 @@ def read_labelled_pairs(
         raise ValueError(
             f"`delimiter` is for tables, not for JSON. Received: {settings.delimiter!r}."
         )
-    reading = _Reading(path, settings.on_error)
+    reading = _Reading(path, settings.on_error, labels)
     wanted = None if split is None else SPLITS[split]
     with open_lines(path) as lines:
         if kind in ("json_lines", "snli"):
@@ -254,12 +259,9 @@ def training_pairs(settings: EntailmentData) -> Examples:
         ValueError: As in `read_labelled_pairs`, and if there are too few pairs.
     """
     read = read_labelled_pairs(settings.train, settings, "train", settings.reversed_pairs)
-    summary = read.summary()
-    if settings.dev:
-        dev = read_labelled_pairs(settings.dev, settings, "dev")
-        return Examples(list(read), list(dev), f"{summary}\n{dev.summary()}")
-    if _layout(read.where, settings)[2]:
-        dev = read_labelled_pairs(settings.train, settings, "dev")
+    summary, known = read.summary(), read.label_counts
+    if settings.dev or _layout(read.where, settings)[2]:
+        dev = read_labelled_pairs(settings.dev or settings.train, settings, "dev", labels=known)
         return Examples(list(read), list(dev), f"{summary}\n{dev.summary()}")
     premises = sorted({pair.premise for pair in read})
     if len(premises) < 2:
@@ -269,6 +271,8 @@ def training_pairs(settings: EntailmentData) -> Examples:
         )
     random.Random(settings.split_seed).shuffle(premises)
     held = set(premises[: max(1, round(settings.dev_share * len(premises)))])
+    seen = {pair.label for pair in read if pair.premise not in held}
+    held -= {pair.premise for pair in read if pair.label not in seen}  # each class is learned
     train = [pair for pair in read if pair.premise not in held]
     return Examples(train, [pair for pair in read if pair.premise in held], summary)
 

@@ -9,11 +9,13 @@ import keras
 import numpy as np
 
 from keras_attn.explain import Alignment
+from keras_attn.explain.methods import METHODS, check_label
 from keras_attn.generation import CompiledFunction
 from keras_attn.layers import AdditiveAttention
 from keras_attn.layers.collect import traced_attention
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
 from keras_attn.tasks.entailment.data import LabelledPair, checked_pairs
+from keras_attn.tasks.entailment.explaining import PairExplainer
 from keras_attn.tasks.entailment.settings import EntailmentTest, EntailmentUse
 from keras_attn.tasks.text_classification.labels import label_numbers
 from keras_attn.tasks.text_classification.predictions import Prediction
@@ -69,6 +71,7 @@ class EntailmentPredictions:
             ),
             self.model,
         )
+        self._explainer = PairExplainer(self)
 
     def _computed(self, pairs: Sequence[tuple], batch_size: int) -> tuple[np.ndarray, list[Any]]:
         """Logits `(n, C)`, and the weights `(T, S)` of each pair, with padding."""
@@ -152,28 +155,52 @@ class EntailmentPredictions:
         names = self.class_names
         return Prediction(names[int(row.argmax())], dict(zip(names, map(float, row), strict=True)))
 
-    def explain(self, pairs: Any, batch_size: int = EntailmentUse.batch_size) -> Any:
-        """Says which words of the premise each word of the hypothesis attended to.
+    def explain(
+        self,
+        pairs: Any,
+        method: str | None = None,
+        label: str | None = None,
+        batch_size: int = EntailmentUse.batch_size,
+    ) -> Any:
+        """Says which words of the premise each word of the hypothesis looked at, or which decided.
 
         Args:
             pairs: A tuple (premise, hypothesis), or a list of such tuples.
+            method: `"attention"`: which words of the premise each word of the hypothesis attended
+                to. `"gradient"`: gradient times input, which says what spoke for the class and what
+                against it. If None, attention if the model has it, else the gradient.
+            label: Name of the class whose gradients are computed; the most probable one if None.
             batch_size: Pairs computed at a time.
 
         Returns:
-            An `Alignment` for a tuple, a list of them for a list: the words of the premise are its
-            columns, those of the hypothesis its rows, and its title has the label. With
-            attention="last" there is one row, for the whole hypothesis.
+            For `"attention"` an `Alignment` of a tuple, a list of them for a list: the words of the
+            premise are its columns, those of the hypothesis its rows, and its title has the label.
+            With attention="last" there is one row, for the whole hypothesis. For `"gradient"` an
+            `Explanation` of a tuple, a list of them for a list. `page` makes a page of either list.
 
         Raises:
-            ValueError: If an input is not a pair of strings, or the model has no attention.
+            ValueError: If an input is not a pair of strings, the method or label is unknown, or the
+                model has no attention.
         """
-        if self.config.attention == "none":
-            raise ValueError(
-                "Expected a model with attention. Received: one with attention='none', which "
-                "compares no words."
-            )
+        attends = self.config.attention != "none"
+        method = METHODS[0 if attends else 1] if method is None else method
+        if method not in METHODS:
+            raise ValueError(f"`method` must be one of {list(METHODS)}. Received: {method!r}.")
         one = _is_one(pairs)
         pairs = checked_pairs([pairs] if one else pairs, labelled=False)
+        if method == "gradient":
+            found = self._explainer.explain(pairs, label, batch_size)
+            return found[0] if one else found
+        if not attends:
+            raise ValueError(
+                "Expected a model with attention. Received: one with attention='none', which "
+                "compares no words. Give method='gradient'."
+            )
+        check_label(label, method)
+        return self._alignments(pairs, batch_size)[0 if one else slice(None)]
+
+    def _alignments(self, pairs: Sequence[tuple], batch_size: int) -> list[Alignment]:
+        """Which words of the premise each word of the hypothesis attended to."""
         logits, weights = self._computed(pairs, batch_size)
         words = self.words(pairs)
         found = []
@@ -191,7 +218,7 @@ class EntailmentPredictions:
                     title=f"{label} {percent(float(row.max()))}",
                 )
             )
-        return found[0] if one else found
+        return found
 
     def words(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[str], list[str]]]:
         """Returns the words of both texts that the model reads.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from keras_attn.explain.methods import METHODS
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.class_weights import class_weight_setting
 from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.tasks.word_vectors import check_vector_settings
 
@@ -45,8 +48,10 @@ class EntailmentData(Settings):
         check=check_delimiter, steps=_FILES,
     )  # fmt: skip
     on_error: str = setting(
-        "error", "what to do at a bad line", choices=("error", "skip"), steps=_FILES
-    )
+        "error", "what to do at a bad line; in --dev and in evaluate, one with a label that "
+        "training never saw is bad too",
+        choices=("error", "skip"), steps=_FILES,
+    )  # fmt: skip
     reversed_pairs: bool = setting(
         False, "sick: also learn from each pair with its texts swapped, by column entailment_BA"
     )
@@ -84,6 +89,7 @@ class EntailmentTraining(TrainingSettings):
     """
 
     batch_size: int = setting(32, "pairs of a batch", at_least=1)
+    class_weight: str | Mapping[str, float] | None = class_weight_setting(examples="pairs")
     score: str = setting(
         "accuracy", "figure by which the best weights are chosen", choices=("accuracy", "macro_f1")
     )
@@ -102,6 +108,15 @@ class EntailmentUse(Settings):
     batch_size: int = setting(
         64, "pairs computed at a time", at_least=1, steps=("predict", "evaluate", "explain")
     )
+    method: str | None = setting(
+        None, "what the page shows: which words looked at which (attention), or the words that "
+        "decided (gradient); if none, attention where the model has it, else gradient",
+        kind=str, choices=METHODS, steps=("explain",),
+    )  # fmt: skip
+    label: str | None = setting(
+        None, "class whose gradients are computed; the most probable one if none", kind=str,
+        steps=("explain",),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from keras_attn.metrics import AnswerReport, score_answers
 from keras_attn.records import AnsweredQuestion, AnsweredQuestions, read_questions, split_questions
 from keras_attn.records.questions import checked_questions
 from keras_attn.tasks.doubts import doubt_of, rows_of
-from keras_attn.tasks.encoder_task import EncoderTask
+from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.question_answering.graph import answer_function
 from keras_attn.tasks.question_answering.predictions import AnswerPredictions, Passage
@@ -25,7 +25,6 @@ from keras_attn.tasks.question_answering.settings import (
 )
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import TrainingRun
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import SpanCrossEntropy
 
 Question = AnsweredQuestion | tuple[str, str, Sequence[Any]]
@@ -49,7 +48,8 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), sections 4.2 and 4.3.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
+            `WordTokenizer`.
         config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
         max_length: Largest number of ids of a window, special tokens included.
@@ -94,7 +94,7 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer | BytePairTokenizer,
+        tokenizer: EncoderTokenizer,
         config: Any = None,
         max_length: int = QuestionAnsweringData.max_length,
         max_question_length: int = QuestionAnsweringData.max_question_length,
@@ -364,7 +364,7 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
         """Makes an untrained task of what `get_config` returned."""
         more = (config[name] for name in ("max_question_length", "overlap", "unanswerable"))
-        return cls(*cls.parts_of(config), *more, dtype)
+        return cls(*cls.parts_of(config), *more, dtype).frozen_as(config)
 
     def serve(self, tf: Any, use: QuestionAnsweringUse) -> tuple[dict[str, Callable], list[Any]]:
         """Returns the function of the SavedModel, `serving_default`.

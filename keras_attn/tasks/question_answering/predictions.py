@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attn.explain import EncoderStudy, Explanation, study_texts
+from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import METHODS
 from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.fields.windows import Windows
@@ -17,7 +18,6 @@ from keras_attn.tasks.question_answering.explaining import explain_answers
 from keras_attn.tasks.question_answering.settings import QuestionAnsweringUse
 from keras_attn.text import byte_places
 from keras_attn.text.offsets import ids_and_places
-from keras_attn.visualize import text_weights_html
 
 
 class AnswerSpan(NamedTuple):
@@ -301,9 +301,7 @@ class AnswerPredictions:
     @staticmethod
     def page(explanations: EncoderStudy | Sequence[Explanation], title: str) -> str:
         """Returns an HTML page of what `explain` returned."""
-        if isinstance(explanations, EncoderStudy):
-            return explanations.html(title=title)
-        return text_weights_html(explanations, title)
+        return explained_page(explanations, title)
 
     @staticmethod
     def readable(result: Answer) -> str:

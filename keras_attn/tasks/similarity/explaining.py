@@ -17,15 +17,22 @@ Tensor = Any
 
 
 def explain_scores(
-    scorer: Any, pairs: Sequence[tuple[str, str]], scores: Sequence[float], batch_size: int
+    scorer: Any,
+    pairs: Sequence[tuple[str, str]],
+    scores: Sequence[float],
+    batch_size: int,
+    together: bool = False,
+    spread: float = 1.0,
 ) -> list[Explanation]:
     """Explains scores by gradient times input.
 
     Args:
-        scorer: A `SimilarityScorer`. Its own `explain` calls this.
+        scorer: A `SimilarityScorer` or an `AnswerSelector`. Their own `explain` calls this.
         pairs: Pairs of texts.
         scores: Their scores.
         batch_size: Rows computed at a time.
+        together: Whether both texts are read at once. If not, the score is the cosine of vectors.
+        spread: How much greater a score is than the number that the model computes.
 
     Returns:
         An `Explanation` of each pair, with a weight for each word of both texts, in the units of
@@ -38,14 +45,14 @@ def explain_scores(
     >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
     >>> data = {"vocabulary_size": 30, "max_length": 16, "lowest": 0.0, "highest": 5.0}
     >>> scorer = SimilarityScorer.create([(pairs[0], 5.0)], data, sizes)
-    >>> explain_scores(scorer, pairs, scorer.predict(pairs), 8)[0].tokens
+    >>> explain_scores(scorer, pairs, scorer.predict(pairs), 8, spread=5.0)[0].tokens
     ('a', 'dog', 'a', 'hound')
     """
     if not pairs:
         return []
     sides = ([pair[side] for pair in pairs] for side in (0, 1))
     ids, places = zip(*(ids_and_places(scorer.tokenizer, texts) for texts in sides), strict=True)
-    explain = _alone if scorer.kind == "bi" else _together
+    explain = _together if together else _alone
     weights, kept = explain(scorer, pairs, ids, batch_size)
     found = []
     for i, (pair, score) in enumerate(zip(pairs, scores, strict=True)):
@@ -53,7 +60,7 @@ def explain_scores(
             weighted_words(
                 pair[side],
                 places[side][i][: kept[side][i]],
-                weights[side][i] * (scorer.highest - scorer.lowest),
+                weights[side][i] * spread,
             )
             for side in (0, 1)
         ]

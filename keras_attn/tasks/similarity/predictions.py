@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.explain import EncoderStudy, Explanation, study_texts
+from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import METHODS
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.metrics import CorrelationReport, evaluate_scores
@@ -15,7 +16,6 @@ from keras_attn.records.scored_pairs import checked_scored_pairs
 from keras_attn.tasks.similarity.explaining import explain_scores
 from keras_attn.tasks.similarity.settings import SimilarityTest, SimilarityUse
 from keras_attn.tasks.text_vectors import TextVectors
-from keras_attn.visualize import text_weights_html
 
 Tensor = Any
 Pair = tuple[str, str]
@@ -133,15 +133,15 @@ class SimilarityPredictions(TextVectors):
         if method == "attention":
             texts = list(dict.fromkeys(text for pair in given for text in pair))
             return study_texts(self.model, self.field, texts if self.kind == "bi" else given)
-        found = explain_scores(self, given, self._scores(given, batch_size).tolist(), batch_size)
+        scores, spread = self._scores(given, batch_size).tolist(), self.highest - self.lowest
+        together = self.kind == "cross"
+        found = explain_scores(self, given, scores, batch_size, together, spread)
         return found[0] if one else found
 
     @staticmethod
     def page(explanations: EncoderStudy | Sequence[Explanation], title: str) -> str:
         """Returns an HTML page of what `explain` returned."""
-        if isinstance(explanations, EncoderStudy):
-            return explanations.html(title=title)
-        return text_weights_html(explanations, title)
+        return explained_page(explanations, title)
 
     @staticmethod
     def readable(result: float) -> str:

@@ -16,7 +16,7 @@ from keras_attn.records.columns import numbered
 from keras_attn.records.scored_pairs import checked_scored_pairs
 from keras_attn.tasks.compiling import compiled_alike
 from keras_attn.tasks.doubts import doubt_of, rows_of
-from keras_attn.tasks.encoder_task import EncoderTask, EncoderTraining
+from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer, EncoderTraining
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.similarity.predictions import SimilarityPredictions
 from keras_attn.tasks.similarity.settings import (
@@ -28,10 +28,13 @@ from keras_attn.tasks.similarity.settings import (
 )
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import TrainingRun
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import num_data_shards
 
 Scored = ScoredPair | tuple[tuple[str, str], float]
+
+
+_IN_ORDER = 0.5
+"""Spearman's correlation above which scores are in the right order, whatever their values are."""
 
 
 class SimilarityScorer(SimilarityPredictions, EncoderTask):
@@ -51,7 +54,8 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
         - [Reimers and Gurevych, 2019](https://arxiv.org/abs/1908.10084): Sentence-BERT.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
+            `WordTokenizer`.
         config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
         kind: `"bi"` or `"cross"`.
@@ -95,7 +99,7 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer | BytePairTokenizer,
+        tokenizer: EncoderTokenizer,
         config: Any = None,
         kind: str = SimilarityData.kind,
         max_length: int = SimilarityData.max_length,
@@ -266,14 +270,14 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
         return {"loss": {output: keras.losses.MeanSquaredError()}}
 
     def doubt(self, batches: EncoderBatches | ScoredPairBatches, run: TrainingRun) -> str:
-        """Says so if a cross-encoder ended no better than with the mean score for all pairs.
+        """Says so if the training ended no better than with the mean score for all pairs.
 
         Of a bi-encoder the order of the scores may be right where their values are not.
         """
-        if self.kind != "cross":
+        if self.kind == "bi" and (run.best_score or 0.0) > _IN_ORDER:
             return ""
-        scores, weights = rows_of(batches, "classes")
-        scores = scores[:, 0]
+        scores, weights = rows_of(batches, "classes" if self.kind == "cross" else "similarity")
+        scores = scores.reshape(len(scores))
         off = scores - weights @ scores / weights.sum()
         guess = float(weights @ off**2 / len(weights))
         return doubt_of(run, guess, "giving all pairs the mean score")
@@ -317,7 +321,8 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
         """Makes an untrained scorer of what `get_config` returned."""
         tokenizer, settings, max_length = cls.parts_of(config)
         more = [config[name] for name in ("lowest", "highest", "pooling")]
-        return cls(tokenizer, settings, config["kind"], max_length, *more, dtype)
+        scorer = cls(tokenizer, settings, config["kind"], max_length, *more, dtype)
+        return scorer.frozen_as(config)
 
 
 def _read(path: str, data: SimilarityData) -> ScoredPairs:

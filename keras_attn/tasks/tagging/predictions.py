@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.explain import EncoderStudy, Explanation, study_texts
+from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import METHODS
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.fields.text import checked_texts
@@ -17,7 +18,6 @@ from keras_attn.metrics import entities_of, repair_bio
 from keras_attn.tasks.tagging.explaining import explain_labels
 from keras_attn.tasks.tagging.settings import TaggingUse
 from keras_attn.text import byte_places, split_words
-from keras_attn.visualize import text_weights_html
 
 Tensor = Any
 
@@ -177,9 +177,7 @@ class TaggingPredictions:
     @staticmethod
     def page(explanations: EncoderStudy | Sequence[Explanation], title: str) -> str:
         """Returns an HTML page of what `explain` returned."""
-        if isinstance(explanations, EncoderStudy):
-            return explanations.html(title=title)
-        return text_weights_html(explanations, title)
+        return explained_page(explanations, title)
 
     @staticmethod
     def readable(result: TaggedWords) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from keras_attn.explain.methods import METHODS
 from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.class_weights import class_weight_setting
 from keras_attn.tasks.encoder_task import EncoderData
 from keras_attn.tasks.fine_tuning import EncoderTraining
 
@@ -54,10 +56,7 @@ class TaggingTraining(EncoderTraining):
     True
     """
 
-    class_weight: str | None = setting(
-        None, "balanced gives all labels the same weight; if none, all words have it", kind=str,
-        choices=("balanced",),
-    )  # fmt: skip
+    class_weight: str | Mapping[str, float] | None = class_weight_setting("labels", "words")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -10,12 +12,12 @@ import keras
 import numpy as np
 
 from keras_attn.batches import EncoderBatches
-from keras_attn.batches.classification_batches import class_weights
 from keras_attn.fields.windows import Windows
 from keras_attn.metrics import TaggingReport, is_bio, repair_bio, score_tags
 from keras_attn.records import TaggedText, TaggedTexts, read_tagged, split_tagged
 from keras_attn.records.tagged_texts import checked_tagged
-from keras_attn.tasks.encoder_task import EncoderTask
+from keras_attn.tasks.class_weights import ClassWeight, weights_of_classes
+from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.tagging.graph import tagging_functions
 from keras_attn.tasks.tagging.predictions import TaggingPredictions
@@ -26,7 +28,8 @@ from keras_attn.tasks.tagging.settings import (
     TaggingUse,
 )
 from keras_attn.tasks.task import Examples
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+from keras_attn.tasks.task_run import Scored
+from keras_attn.text import BytePairTokenizer
 from keras_attn.training import MaskedCrossEntropy
 
 Tagged = TaggedText | tuple[Sequence[str], Sequence[str]]
@@ -45,7 +48,8 @@ class Tagger(TaggingPredictions, EncoderTask):
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 5.3: BERT on CoNLL-2003.
 
     Args:
-        tokenizer: A `WordPieceTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
+            `WordTokenizer`.
         labels: The labels, in the order of the logits.
         config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
@@ -83,7 +87,7 @@ class Tagger(TaggingPredictions, EncoderTask):
 
     def __init__(
         self,
-        tokenizer: WordPieceTokenizer | BytePairTokenizer,
+        tokenizer: EncoderTokenizer,
         labels: Sequence[str],
         config: Any = None,
         max_length: int = TaggingData.max_length,
@@ -176,20 +180,22 @@ class Tagger(TaggingPredictions, EncoderTask):
         return cls(start.tokenizer, labels, start.model, data.max_length, dtype).begin(data, start)
 
     def dataset(
-        self, examples: Iterable[Tagged], class_weight: str | None = None, **settings: Any
+        self, examples: Iterable[Tagged], class_weight: ClassWeight = None, **settings: Any
     ) -> EncoderBatches:
         """Makes batches for `model.fit`.
 
         Args:
             examples: `TaggedText`s, or pairs of a list of words and a list of labels.
-            class_weight: `"balanced"` gives all labels the same weight; None gives it to all words.
+            class_weight: None: every word has the same weight. `"balanced"`: every label has. Or
+                the weights of labels by their names; a label that is not named has weight 1.
             **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
             `EncoderBatches`.
 
         Raises:
-            ValueError: If a label is not one of this tagger's.
+            ValueError: If a label, or a name of `class_weight`, is not one of this tagger's, or a
+                weight is not one.
         """
         texts = checked_tagged(examples)
         numbers = self._numbers(texts)
@@ -200,7 +206,7 @@ class Tagger(TaggingPredictions, EncoderTask):
                 labels[row][column] = label
         if class_weight is not None:
             every = np.array([label for of_words in numbers for label in of_words])
-            weights = class_weights(every, len(self.labels)).astype("float32")
+            weights = weights_of_classes(every, self.labels, class_weight)
             settings = {"label_weights": {"tags": weights}, **settings}
         return self.row_batches(rows, {"tags": labels}, **settings)
 
@@ -293,9 +299,28 @@ class Tagger(TaggingPredictions, EncoderTask):
         """The F1 of entities, or the accuracy if the labels do not mark any."""
         return ("entity F1" if self.bio else "accuracy"), 1
 
+    def scorer(
+        self, dev: Sequence[Tagged], training: TaggingTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Returns what scores development sentences, and warns of labels that are new in them."""
+        self._warn_of_unknown(checked_tagged(dev), stacklevel=5)  # who called `fit`
+        return super().scorer(dev, training)
+
+    def _warn_of_unknown(self, texts: Sequence[TaggedText], stacklevel: int) -> None:
+        counts = Counter(label for text in texts for label in text.labels)
+        unknown = {label: n for label, n in counts.items() if label not in self.labels}
+        if unknown:
+            some = ", ".join(f"{label} ({n:,})" for label, n in [*unknown.items()][:5])
+            more = f", {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
+            warnings.warn(
+                f"{sum(unknown.values()):,} of {counts.total():,} words have labels that this "
+                f"tagger does not know, and count as errors: {some}{more}.",
+                stacklevel=stacklevel,
+            )
+
     def score(self, examples: Sequence[Tagged]) -> dict[str, float]:
         """Measures the F1 of entities, if the labels mark them, and the accuracy."""
-        report = self.evaluate(examples, num_bootstrap=0)
+        report = self._measured(checked_tagged(examples), num_bootstrap=0)
         figures = {} if report.f1 is None else {"f1": report.f1}
         return {**figures, "accuracy": report.accuracy}
 
@@ -310,7 +335,7 @@ class Tagger(TaggingPredictions, EncoderTask):
 
         Args:
             examples: `TaggedText`s, or pairs of a list of words and a list of labels. Labels that
-                the tagger does not know count as errors.
+                the tagger does not know count as errors, with a warning.
             batch_size: Rows computed at a time.
             num_bootstrap: Samples for the interval; 0 computes none.
             seed: Seed of these samples.
@@ -323,6 +348,16 @@ class Tagger(TaggingPredictions, EncoderTask):
             ValueError: If there are no sentences.
         """
         texts = checked_tagged(examples)
+        self._warn_of_unknown(texts, stacklevel=3)
+        return self._measured(texts, batch_size, num_bootstrap, seed)
+
+    def _measured(
+        self,
+        texts: Sequence[TaggedText],
+        batch_size: int = TaggingUse.batch_size,
+        num_bootstrap: int = TaggingTest.num_bootstrap,
+        seed: int = 0,
+    ) -> TaggingReport:
         found = self.predict([list(text.words) for text in texts], batch_size)
         truth = [text.labels for text in texts]
         labels = [tagged.labels for tagged in found]
@@ -338,7 +373,8 @@ class Tagger(TaggingPredictions, EncoderTask):
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
         """Makes an untrained tagger of what `get_config` returned."""
         tokenizer, settings, max_length = cls.parts_of(config)
-        return cls(tokenizer, config["labels"], settings, max_length, dtype)
+        tagger = cls(tokenizer, config["labels"], settings, max_length, dtype)
+        return tagger.frozen_as(config)
 
     def serve(self, tf: Any, use: TaggingUse) -> tuple[dict[str, Callable], list[Any]]:
         """Returns the functions of the SavedModel.

@@ -11,6 +11,8 @@ import numpy as np
 
 from keras_attn.batches import TextBatches
 from keras_attn.batches.classification_batches import truncate
+from keras_attn.explain import EncoderStudy, Explanation
+from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import checked_method
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
@@ -21,6 +23,7 @@ from keras_attn.records.labelled_texts import Input
 from keras_attn.settings import Choice
 from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
 from keras_attn.tasks.checks import check_padding, is_count
+from keras_attn.tasks.class_weights import ClassWeight
 from keras_attn.tasks.doubts import doubt_of, loss_of_shares
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples, Task
@@ -60,7 +63,6 @@ from keras_attn.tasks.word_vectors import (
 from keras_attn.text import TOKENIZERS, tokenizer_name
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
-from keras_attn.visualize import text_weights_html
 
 FEWEST_FOR_TEMPERATURE = 30
 """With fewer development texts `fit` leaves the temperature at 1."""
@@ -210,8 +212,8 @@ class TextClassifier(TextClassificationPredictions, Task):
     def read_test(
         self, test: TextClassificationTest, data: TextClassificationData
     ) -> LabelledTexts:
-        """Reads labelled texts."""
-        return read_texts(test.data, data, test.split)
+        """Reads texts labelled with classes of this classifier."""
+        return read_texts(test.data, data, test.split, self.class_names)
 
     @classmethod
     def model_of(cls, data: TextClassificationData, model: Any) -> Choice:
@@ -298,7 +300,7 @@ class TextClassifier(TextClassificationPredictions, Task):
     def dataset(
         self,
         examples: Iterable[Labelled],
-        class_weight: str | Mapping[str, float] | None = None,
+        class_weight: ClassWeight = None,
         **settings: Any,
     ) -> TextBatches:
         """Makes batches for `model.fit`.
@@ -306,7 +308,7 @@ class TextClassifier(TextClassificationPredictions, Task):
         Args:
             examples: `LabelledText`s or (text, label) pairs, where a text may be a pair of texts.
             class_weight: None: every text has the same weight. `"balanced"`: every class has. Or
-                the weight of each class by its name.
+                the weights of classes by their names; a class that is not named has weight 1.
             **settings: Of `keras_attn.batches.TextBatches`: `batch_size`, `tokens_per_batch`,
                 `seed`, `shuffle`, ...
 
@@ -468,9 +470,9 @@ class TextClassifier(TextClassificationPredictions, Task):
     # Use
 
     @staticmethod
-    def page(explanations: Sequence[Any], title: str) -> str:
-        """Returns an HTML page of explanations."""
-        return text_weights_html(explanations, title)
+    def page(explanations: EncoderStudy | Sequence[Explanation], title: str) -> str:
+        """Returns an HTML page of what `explain` returned."""
+        return explained_page(explanations, title)
 
     # Files and export
 

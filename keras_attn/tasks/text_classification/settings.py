@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from keras_attn.batches.classification_batches import TRUNCATIONS
 from keras_attn.explain.methods import METHODS
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.backbones import refuse_new_tokenizer
+from keras_attn.tasks.class_weights import class_weight_setting
 from keras_attn.tasks.fine_tuning import FineTuning
 from keras_attn.tasks.word_vectors import check_vector_settings
 from keras_attn.text import TOKENIZERS
@@ -52,8 +53,10 @@ class TextClassificationData(Settings):
         "", "what separates several labels of a text; empty if each text has one", steps=_FILES
     )
     on_error: str = setting(
-        "error", "what to do at a bad line", choices=("error", "skip"), steps=_FILES
-    )
+        "error", "what to do at a bad line; in --dev and in evaluate, one with a label that "
+        "training never saw is bad too",
+        choices=("error", "skip"), steps=_FILES,
+    )  # fmt: skip
     dev_share: float = setting(
         0.1, "share of the texts by which the best weights are chosen, without --dev", above=0,
         below=1,
@@ -68,11 +71,14 @@ class TextClassificationData(Settings):
     limit: int | None = setting(
         None, "largest number of texts, drawn at random", kind=int, at_least=1
     )
-    tokenizer: str = setting("word_piece", "kind of tokenizer", choices=tuple(TOKENIZERS))
-    vocabulary_size: int = setting(8000, "largest number of tokens", at_least=8)
-    vocabulary_file: str = setting(
-        "", "vocab.txt of BERT, to take instead of making a vocabulary", shapes_result=False
+    tokenizer: str = setting(
+        "word_piece", "kind of tokenizer, without --backbone", choices=tuple(TOKENIZERS)
     )
+    vocabulary_size: int = setting(8000, "largest number of tokens, without --backbone", at_least=8)
+    vocabulary_file: str = setting(
+        "", "vocab.txt of BERT, to take instead of making a vocabulary; without --backbone",
+        shapes_result=False,
+    )  # fmt: skip
     word_vectors: str = setting(
         "", "words: file of word vectors that the embedding starts from: GloVe, word2vec or NumPy"
     )
@@ -97,18 +103,7 @@ class TextClassificationData(Settings):
     def __post_init__(self):
         super().__post_init__()
         check_vector_settings(self)
-
-
-def check_class_weight(value: Any) -> None:
-    """Raises a ValueError if a value is not a class weight."""
-    if value == "balanced":
-        return
-    numbers = list(value.values()) if isinstance(value, Mapping) else [None]
-    if not all(isinstance(n, int | float) and math.isfinite(n) and n >= 0 for n in numbers):
-        raise ValueError(
-            "`class_weight` must be None, 'balanced' or a dict from the name of each class to its "
-            f"weight, finite numbers >= 0. Received: {value!r}."
-        )
+        refuse_new_tokenizer(self, "tokenizer", "vocabulary_size", "vocabulary_file")
 
 
 @dataclass(frozen=True)
@@ -123,12 +118,7 @@ class TextClassificationTraining(FineTuning):
     """
 
     batch_size: int = setting(32, "texts of a batch", at_least=1)
-    class_weight: str | Mapping[str, float] | None = setting(
-        None,
-        "balanced gives all classes the same weight; a table gives the weight of each",
-        kind=object,
-        check=check_class_weight,
-    )
+    class_weight: str | Mapping[str, float] | None = class_weight_setting()
     score: str = setting(
         "accuracy", "figure by which the best weights are chosen", choices=("accuracy", "macro_f1")
     )
@@ -149,7 +139,9 @@ class TextClassificationUse(Settings):
     )
     method: str | None = setting(
         None,
-        "how tokens are weighed; attention where the model has it, else gradient",
+        "how tokens are weighted: by gradients, or by the attention of the pooling (of a "
+        "Transformer without it, explain shows what each head looks at); if none, attention where "
+        "the pooling has it, else gradient",
         kind=str,
         choices=METHODS,
         steps=("explain", "export"),

@@ -1,0 +1,97 @@
+"""Weights of classes in a loss: the setting, its check, and as numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.batches.classification_batches import class_weights
+from keras_attn.settings import setting
+
+ClassWeight = str | Mapping[str, float] | None
+
+
+def class_weight_setting(classes: str = "classes", examples: str = "texts") -> Any:
+    """The field `class_weight`: what each class weighs in the loss.
+
+    Args:
+        classes: What the classes are called, for the help.
+        examples: What has a class, for the help.
+
+    Returns:
+        A dataclass field.
+
+    Example:
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Training(Settings):
+    ...     class_weight: str | Mapping[str, float] | None = class_weight_setting()
+    >>> Training("{good = 2.0}").class_weight
+    {'good': 2.0}
+    """
+    return setting(
+        None,
+        f"balanced gives all {classes} the same weight; a table such as '{{good = 2, bad = 0.5}}' "
+        f"gives each its own, 1 if it is not named; if none, all {examples} weigh the same",
+        kind=object,
+        check=check_class_weight,
+    )
+
+
+def check_class_weight(value: Any) -> None:
+    """Raises a ValueError if a value is not a class weight.
+
+    Args:
+        value: What was given.
+
+    Example:
+
+    >>> check_class_weight({"good": 2.0})
+    """
+    if value is None or value == "balanced":
+        return
+    numbers = list(value.values()) if isinstance(value, Mapping) else [None]
+    if not all(isinstance(n, int | float) and math.isfinite(n) and n >= 0 for n in numbers):
+        raise ValueError(
+            "`class_weight` must be None, 'balanced' or a table from the names of classes to their "
+            "weights, finite numbers >= 0, such as {'good': 2.0} (in a shell '{good = 2.0}'). "
+            f"Received: {value!r}."
+        )
+
+
+def weights_of_classes(
+    labels: Sequence[int] | np.ndarray, names: Sequence[str], class_weight: str | Mapping
+) -> np.ndarray:
+    """Returns the weight of each class in the loss.
+
+    Args:
+        labels: Numbers of classes, by which `"balanced"` is computed.
+        names: Names of the classes.
+        class_weight: `"balanced"`: every class has the same weight in all. Or the weights of
+            classes by their names; a class that is not named has weight 1.
+
+    Returns:
+        float32 `(C,)`.
+
+    Raises:
+        ValueError: If these are no weights, or a name is not that of a class.
+
+    Example:
+
+    >>> weights_of_classes([0, 1], ["no", "yes"], {"yes": 3})
+    array([1., 3.], dtype=float32)
+    """
+    check_class_weight(class_weight)
+    if class_weight == "balanced":
+        return class_weights(labels, len(names)).astype("float32")
+    unknown = [name for name in class_weight if name not in names]
+    if unknown:
+        raise ValueError(
+            f"`class_weight` must name classes among {list(names)}. Received: "
+            f"{', '.join(map(repr, unknown))}. Correct the name, or leave it out."
+        )
+    return np.array([class_weight.get(name, 1.0) for name in names], "float32")
