@@ -220,17 +220,20 @@ def _in_turns(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 def _chitchat(lines: Iterator[bytes], reading: _Reading) -> None:
     try:
+        talks = json.loads(b"\n".join(lines).decode("utf-8"))
+        if not isinstance(talks, dict):
+            raise TypeError(f"a {type(talks).__name__} in the place of an object")
         every = [
             (name, [(m["text"], m["sender"]) for part in talk["messages"] for m in part])
-            for name, talk in json.loads(b"\n".join(lines).decode("utf-8")).items()
+            for name, talk in talks.items()
         ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(
             f"{reading.where}: expected the JSON of chitchat-dataset, conversations by their names "
             "with messages, lists of objects with text and sender. Received: "
             f"{type(error).__name__} ({error}). Files with a dialogue on each line end in .jsonl."
         ) from error
-    reading.lines = len(every)
+    reading.lines, reading.unit = len(every), "conversation"
     for number, (name, messages) in enumerate(every, start=1):
         reading.add(number, messages, repr(name))
 

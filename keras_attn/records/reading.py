@@ -19,6 +19,7 @@ from keras_attn.records.parallel import (
     ParallelText,
     TranslationPair,
     describe_problems,
+    many,
     unique_pairs,
 )
 from keras_attn.white_space import normalize_white_space
@@ -122,9 +123,10 @@ class LineReading:
                 "Correct them, or leave them out with on_error='skip' (--on-error skip)."
             )
         if not found:
+            why = f": {described}" if described else ""
             raise ValueError(
                 f"{self.where}: expected at least one {one}. "
-                f"Received: none in {self.lines:,} {self.unit}s{': ' * bool(described)}{described}."
+                f"Received: none in {many(self.lines, self.unit)}{why}."
             )
 
 

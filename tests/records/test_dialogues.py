@@ -79,8 +79,12 @@ def test_chitchat(tmp_path):
     found = read_dialogues(path, on_error="skip")
     assert list(found) == [(Turn("Hello You? Still there", "u"), Turn("Yes", "v"))]
     assert "1 with one speaker alone" in found.summary() and "'b-2'" in found.summary()
-    with pytest.raises(ValueError, match="'b-2'"):
+    with pytest.raises(
+        ValueError, match=r"1 of 2 conversations without: .*conversation 2: .*'b-2'"
+    ):
         read_dialogues(path)
+    with pytest.raises(ValueError, match="a list in the place of an object"):
+        read_dialogues(written(tmp_path, [1], name="d.json"))
     with pytest.raises(ValueError, match=r"on each line end in \.jsonl"):
         read_dialogues(written(tmp_path, {"turns": ["a", "b"]}, name="c.json"))
 

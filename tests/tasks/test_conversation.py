@@ -182,6 +182,11 @@ def test_inputs(talkers, eager):
     assert talker.answer(["Hi.", ("Hi.",), ["Hi."]]) == [talker.answer("Hi.")] * 3
     with pytest.raises(TypeError, match="Expected strings"):
         talker.answer(("Hi.", 7))
+    for other in (None, 5, b"Hi.", {"a": "Hi."}):
+        with pytest.raises(
+            TypeError, match=f"a tuple of strings.*Received: {type(other).__name__}"
+        ):
+            talker.answer(other)
     for wrong, message in (
         ({"beams": 3, "search": "sample"}, "`beams` belongs to search='beam'"),
         ({"top_k": 3}, "`top_k` belongs to search='sample'"),
@@ -239,6 +244,8 @@ def test_scores(talkers, tmp_path, monkeypatch, eager):
         assert rows[name]["commonest"] == 1.0 and rows[name]["BLEU"] < 80
     text = str(report)
     assert report.bleu_signature in text and "No embedding average" in text
+    lines = text.splitlines()[1:5]  # the names of the columns, and their figures below them
+    assert len({len(line) for line in lines}) == 1
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("good 1 0\nann 0 1\nben 0 -1\n")
     report = talker.evaluate(TALKS, vectors=str(vectors))
@@ -281,6 +288,8 @@ def test_a_speaker_who_answers_in_few_dialogues(tmp_path):
     assert 1 in said.values()
     (told,) = {x for x in said.values() if x != 1}
     assert told.startswith("Expected answers of 'Bot' among the 1 dialogues that are held out to")
+    none = Talker.Data(train=str(path), dev_share=0)
+    assert Talker.read(none).dev is None  # and the last weights are kept
 
 
 def test_equal_runs_and_other_data(talkers):

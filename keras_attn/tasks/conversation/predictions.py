@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from keras_attn.explain.alignment import END, Alignment
@@ -74,15 +74,15 @@ class ConversationScores(NamedTuple):
 
     def __str__(self) -> str:
         columns = [name for name in _COLUMNS if name in self.scores["model"]]
-        width = max(20, *(len(row) + 1 for row in self.scores))
+        width = max(16, *(len(row) + 1 for row in self.scores))
         lines = [
             f"{self.exchanges:,} answers, perplexity {self.perplexity:.2f} of a token, "
             f"{self.bleu_signature}",
-            "answers".ljust(width - 4) + " ".join(f"{name:>10}" for name in columns),
+            "answers".ljust(width) + " ".join(f"{name:>10}" for name in columns),
         ]
         for row, scores in self.scores.items():
             figures = (f"{scores[name]:{10}.{_DIGITS.get(name, 4)}f}" for name in columns)
-            lines.append(row.ljust(width - 4) + " ".join(figures))
+            lines.append(row.ljust(width) + " ".join(figures))
         if "embedding_average" not in columns:
             lines.append("No embedding average: it needs a file of word vectors.")
         return "\n".join(lines)
@@ -304,6 +304,11 @@ def checked_conversations(conversations: Any) -> list[tuple[str, ...]]:
     >>> checked_conversations(["Hi.", ("Hi.", "Hello!", "So?")])
     [('Hi.',), ('Hi.', 'Hello!', 'So?')]
     """
+    if isinstance(conversations, bytes | Mapping) or not isinstance(conversations, Iterable):
+        raise TypeError(
+            "Expected a string, a tuple of strings, or a list of these. Received: "
+            f"{type(conversations).__name__}."
+        )
     return [
         tuple(checked_texts([turns] if isinstance(turns, str) else turns))
         for turns in conversations

@@ -158,7 +158,7 @@ class Talker(ConversationPredictions, Task):
             notes += [chosen.summary(), f"{whole - len(train):,} of its dialogues not learnt"]
         learnt = exchanges(train, data.speaker, data.max_turns)
         _check_held_out(dev, data, "to choose the best weights", "--dev-share")
-        chosen_by = exchanges(dev, data.speaker, data.max_turns) if dev else []
+        chosen_by = exchanges(dev, data.speaker, data.max_turns) if dev else None
         return Examples(learnt, chosen_by, "\n".join(notes))
 
     def read_test(self, test: ConversationTest, data: ConversationData) -> TestExchanges:

@@ -408,9 +408,9 @@ class TextGenerationWriting:
         key = ("generate", end_token, min_length, beams, *settings.values())
         if key not in self._compiled:
             self._compiled[key] = CompiledFunction(
-                lambda *inputs: self.continue_ids(
-                    *inputs, end_token, beams, min_length, **settings
-                ).tokens,
+                lambda *inputs: (
+                    self.continue_ids(*inputs, end_token, beams, min_length, **settings).tokens
+                ),
                 self.model,
             )
         return self._compiled[key]
