@@ -52,7 +52,7 @@ TASKS = {
     ),
     "answer-selection": (
         "Find the answers to questions among many: by words, by vectors, or by both.",
-        ("evaluate", "export", "fit", "index", "pairs", "predict", "quantize"),
+        ("evaluate", "explain", "export", "fit", "index", "pairs", "predict", "quantize"),
     ),
     "conversation": (
         "Answer the turns of a conversation: a model trained on your dialogues.",

@@ -189,8 +189,10 @@ def test_special_tokens_are_not_written():
     assert generator._rules(end_token=True)["suppressed_ids"] == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
-def test_any_of_several_end_tokens_ends_a_text(file, tmp_path):
+@pytest.mark.parametrize(
+    "file", ["config.json", pytest.param("generation_config.json", marks=pytest.mark.slow)]
+)
+def test_any_of_several_end_tokens_ends_a_text(file, tmp_path, eager):
     """As in Llama 3, whose files name them in a list; another one is the most probable here."""
     other = "<|eot|>"
     plain = BytePairTokenizer.train([TEXT], 270, normalize=False, pattern="llama3")
