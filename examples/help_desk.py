@@ -12,7 +12,7 @@ makes about 10,000 dialogues, and takes about ten minutes on two quiet cores for
    `--recurrent` adds the recurrent network with attention, which takes several times as long.
 3. Both are tested on systems, codes and tickets that training never saw, in turns of known wording
    and of wording that training never saw: are the values carried over into the answer?
-4. A chat, and a picture of where the answer looked for the ticket number.
+4. A chat, a picture of where the answer looked for the ticket number, and the command to talk on.
 
 All that it writes is in `--run-dir`. Interrupted, the same command goes on.
 """
@@ -22,6 +22,7 @@ import json
 import os
 import random
 import re
+import shlex
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -263,7 +264,7 @@ def main(arguments: list[str] | None = None) -> None:
     for turn in examples[0]:
         print(f"  {turn.speaker:>6}: {turn.text}")
     print("The values of the tests are new.\n", flush=True)
-    talkers, rows = {}, {}
+    talkers, files, rows = {}, {}, {}
     for name, network in networks(args.recurrent).items():
         run = Talker.train(
             *sides,
@@ -276,7 +277,7 @@ def main(arguments: list[str] | None = None) -> None:
         )
         if not run.complete:
             raise SystemExit("Interrupted. The same command goes on from here.")
-        talkers[name] = Talker.load(run.best)
+        talkers[name], files[name] = Talker.load(run.best), run.best
         for test, some in tests.items():
             rows[f"{name}, {test}"] = slots_right(talkers[name], some)
             print(f"{name}, {test}: {rows[f'{name}, {test}']}", flush=True)
@@ -296,6 +297,7 @@ def main(arguments: list[str] | None = None) -> None:
         f"\nThe digits of the ticket in the answer look at those in the turns with {share:.0%} of"
     )
     print(f"their attention: {args.run_dir / 'ticket.png'}")
+    print(f"\nTalk on: keras-attn conversation chat --model {shlex.quote(str(files['attention']))}")
 
 
 def table(rows: dict[str, dict[str, float]]) -> str:

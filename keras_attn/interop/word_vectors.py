@@ -323,13 +323,24 @@ def _sizes(path: Path, line: bytes) -> tuple[int, int]:
 
 
 def _line_width(path: Path, line: bytes) -> int:
-    width = len(line.split()) - 1
-    if width < 1:
-        raise ValueError(
-            f"{path}: expected a word and the numbers of its vector on each line. Received: "
-            f"{line[:60]!r} as the first one."
-        )
-    return width
+    fields = line.split()[1:]
+    if not fields:
+        raise _no_vector(path, line, 1)
+    return len(_numbers(path, fields, line, 1))
+
+
+def _numbers(path: Path, fields: Sequence[bytes], line: bytes, number: int) -> np.ndarray:
+    try:
+        return np.array([float(field) for field in fields], "float32")
+    except ValueError as error:
+        raise _no_vector(path, line, number) from error
+
+
+def _no_vector(path: Path, line: bytes, number: int) -> ValueError:
+    return ValueError(
+        f"{path}: expected a word and the numbers of its vector on each line, as in the text files "
+        f"of GloVe and word2vec. Received: {line[:60]!r} in line {number:,}."
+    )
 
 
 def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, bytes]]:
@@ -365,10 +376,7 @@ def _text(file: IO[bytes], keep: _Keep, kind: str) -> int:
             )
         word = line.split(b" ", 1)[0] if not more else line.rsplit(b" ", width)[0]
         if keep.takes(word):
-            try:
-                numbers = np.array([float(x) for x in line[len(word) :].split()], "float32")
-            except ValueError as error:
-                raise ValueError(f"{path}: {error} in line {number:,}, of {word!r}.") from error
+            numbers = _numbers(path, line[len(word) :].split(), line, number)
             keep.add(word, numbers, f"in line {number:,}")
     if width is None:
         raise ValueError(f"{path}: expected word vectors. Received: an empty file.")

@@ -77,6 +77,8 @@ def test_it_runs(tmp_path):
     done = run_python("tensorflow", SCRIPT, "--quick", cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "of\ntheir attention" in done.stdout and "new wording" in done.stdout
+    talker = (tmp_path / "help-desk/attention/best.task").resolve()
+    assert f"\nTalk on: keras-attn conversation chat --model {talker}\n" in done.stdout
     results = json.loads((tmp_path / "help-desk/results.json").read_text())
     assert set(results) >= {"attention, new wording", "fixed context, new wording"}
     assert (tmp_path / "help-desk/ticket.png").stat().st_size > 5000

@@ -43,6 +43,7 @@ def make(kind, data=None):
 def untrained(kind, path=None, data=None):
     """Weights that do not depend on the backend, and are not flat."""
     talker = make(kind, data)
+    talker.empty_contexts = True  # for mutual information
     rng = np.random.default_rng(1)
     for weight in talker.model.weights:
         if "seed" not in weight.path:

@@ -150,6 +150,18 @@ def test_mutual_information_by_hand(talkers, kind, eager):
     assert changed
 
 
+def test_mutual_information_needs_answers_without_turns(tmp_path):
+    talker = toys.make("gpt")
+    talker.dataset(TALKS)
+    for use in (talker.answer, lambda _, **given: talker.export(tmp_path / "model", **given)):
+        with pytest.raises(ValueError, match=r"--empty-contexts 0\.1"):
+            use("Hi.", mutual_information=0.3)
+    assert not Talker.from_config(talker.get_config()).empty_contexts
+    talker.dataset(TALKS, empty_contexts=0.5)
+    talker = Talker.from_config(talker.get_config())
+    assert talker.empty_contexts and talker.answer([], mutual_information=0.3) == []
+
+
 def test_samples_follow_seed_and_turns_alone(talkers, eager):
     talker = talkers["gpt"]
     use = USES["sample"]

@@ -96,6 +96,7 @@ class ConversationPredictions:
     """The predictions of a talker: a base class of `Talker`."""
 
     tokenizer: BytePairTokenizer
+    empty_contexts: bool
     _search: AnswerSearch
 
     def answer(
@@ -127,7 +128,8 @@ class ConversationPredictions:
             beams: Width of the beam search; 1 is greedy search.
             alpha: Exponent of the length penalty of the beam search.
             mutual_information: Weight of `log p(answer)` without any turn, which is taken from
-                `log p(answer | turns)` where the beams are ranked; see docs/conversation.md.
+                `log p(answer | turns)` where the beams are ranked; see docs/conversation.md. It
+                needs a model that learned with `empty_contexts`.
             temperature: Above 0; below 1 more sober, above 1 wilder.
             top_k: Number of most probable tokens that may come, or None.
             top_p: Total probability of the tokens that may come, or None.
@@ -143,11 +145,18 @@ class ConversationPredictions:
 
         Raises:
             TypeError: If a turn is not a string.
-            ValueError: If a setting is out of range, or belongs to the other search.
+            ValueError: If a setting is out of range, or belongs to the other search; or if
+                `mutual_information` is above 0, and the model learned no answers without turns.
         """
         given = {n: v for n, v in locals().items() if n not in ("self", "conversations")}
         check_count("batch_size", batch_size)
         use = ConversationUse.made(given)
+        if use.mutual_information and not self.empty_contexts:
+            raise ValueError(
+                "`mutual_information` needs a model that learned answers without turns too. "
+                f"Received: mutual_information={use.mutual_information} for a model that did not. "
+                "Train it with empty_contexts=0.1 (--empty-contexts 0.1), or leave it out."
+            )
         one = isinstance(conversations, str | tuple)
         turns = checked_conversations([conversations] if one else conversations)
         rows = self._search.read(turns)

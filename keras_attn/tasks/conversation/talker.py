@@ -62,6 +62,8 @@ class Talker(ConversationPredictions, Task):
         max_context: Largest number of their tokens; older ones are cut off.
         max_answer: Largest number of tokens of an answer, with its end.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+        empty_contexts: Whether the model learned answers without any turn too, without which
+            `mutual_information` is refused. Batches that have some set it.
 
     Raises:
         TypeError: If the tokenizer is of another class.
@@ -100,6 +102,7 @@ class Talker(ConversationPredictions, Task):
         max_context: int = ConversationData.max_context,
         max_answer: int = ConversationData.max_answer,
         dtype: Any = None,
+        empty_contexts: bool = False,
     ):
         if not isinstance(tokenizer, BytePairTokenizer):
             raise TypeError(
@@ -128,6 +131,7 @@ class Talker(ConversationPredictions, Task):
         self.tokenizer = tokenizer
         self.sizes = sizes
         """`max_turns`, `max_context` and `max_answer`."""
+        self.empty_contexts = bool(empty_contexts)
         self.model = self.config.build(dtype)
         self._search = AnswerSearch(self.model, tokenizer, **sizes)
 
@@ -228,7 +232,8 @@ class Talker(ConversationPredictions, Task):
         Args:
             examples: `Exchange`s, or tuples of turns and an answer. Answers of more than
                 `max_answer` tokens, and empty ones, are left out and counted in `dropped`.
-            empty_contexts: Share of the answers that is there a second time without any turn.
+            empty_contexts: Share of the answers that is there a second time without any turn. Where
+                there are some, the talker's `empty_contexts` becomes True.
             **settings: Of `TokenBatches` or `AnswerBatches`: `tokens_per_batch`, `seed`, ...
 
         Returns:
@@ -251,6 +256,7 @@ class Talker(ConversationPredictions, Task):
         for i in drawn[: round(empty_contexts * len(kept))]:
             rows.append([self._search.self_id])
             answers.append(answers[i])
+            self.empty_contexts = True
         settings = {"rows_multiple_of": num_data_shards(), **settings}
         marks = {"pad_id": self.tokenizer.pad_id, "end_id": self.tokenizer.end_id}
         if self._search.encodes:
@@ -331,6 +337,7 @@ class Talker(ConversationPredictions, Task):
             "config": self.kinds.describe(self.config),
             "tokenizer": self.tokenizer.get_config(),
             **self.sizes,
+            "empty_contexts": self.empty_contexts,
         }
 
     @classmethod
@@ -338,7 +345,9 @@ class Talker(ConversationPredictions, Task):
         """Makes an untrained talker of what `get_config` returned."""
         sizes = {name: config[name] for name in ("max_turns", "max_context", "max_answer")}
         tokenizer = BytePairTokenizer.from_config(config["tokenizer"])
-        return cls(tokenizer, config["config"], **sizes, dtype=dtype)
+        # Older files do not say it, and are not refused.
+        empty = config.get("empty_contexts", True)
+        return cls(tokenizer, config["config"], **sizes, dtype=dtype, empty_contexts=empty)
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd turns beside ordinary ones."""
