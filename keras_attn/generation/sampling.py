@@ -26,6 +26,12 @@ Tensor = Any
 LEAST_TEMPERATURE = 1e-30
 
 
+SAMPLING = (
+    "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "no_repeat_ngram_size",
+)  # fmt: skip
+"""What `check_sampling` checks: the settings of a sample."""
+
+
 def check_sampling(
     temperature: Any = 1.0,
     top_k: Any = None,

@@ -1,5 +1,6 @@
 """Norms over the channels of each position."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -17,14 +18,15 @@ def _check_epsilon(layer: MaskedLayer) -> None:
         )
 
 
-def _take_width(layer: MaskedLayer, shape: tuple[int | None, ...]) -> None:
-    """What the layer is called with has this width from now on; a width of 1 is not broadcast."""
-    if shape[-1] is None:
+def _take_sizes(layer: MaskedLayer, shape: tuple[int | None, ...], axes: Sequence[int]) -> None:
+    """What the layer is called with has these sizes from now on; a size of 1 is not broadcast."""
+    sizes = {axis: shape[axis] for axis in axes}
+    if None in sizes.values():
         raise ValueError(
-            f"The last axis of the input of {type(layer).__name__} must be known. "
-            f"Received: {shape}."
+            f"The normalized axes {list(axes)} of the input of {type(layer).__name__} must be "
+            f"known. Received: {shape}."
         )
-    layer.input_spec = keras.layers.InputSpec(axes={-1: shape[-1]})
+    layer.input_spec = keras.layers.InputSpec(axes=sizes)
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -58,8 +60,8 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
         `(..., D)` in the compute dtype of the layer.
 
     Raises:
-        ValueError: If the width is unknown or not that of the weights, `epsilon` is not positive,
-            or a mask has the wrong shape or floats.
+        ValueError: If the size of an axis is unknown or not that of the weights, `epsilon` is not
+            positive, or a mask has the wrong shape or floats.
 
     Example:
 
@@ -73,7 +75,7 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
 
     def build(self, x_shape):
         """Creates gamma and beta."""
-        _take_width(self, x_shape)
+        _take_sizes(self, x_shape, self.axis if isinstance(self.axis, list) else [self.axis])
         super().build(x_shape)
 
     def call(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:
@@ -138,7 +140,7 @@ class RMSNormalization(MaskedLayer):
 
     def build(self, x_shape):
         """Creates the scale."""
-        _take_width(self, x_shape)
+        _take_sizes(self, x_shape, [-1])
         self.scale = self.add_weight(name="scale", shape=x_shape[-1:], initializer="ones")
 
     def call(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:

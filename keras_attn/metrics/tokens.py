@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_attn.training.losses import check_tokens, token_cross_entropy, token_weights
+from keras_attn.ops.token_losses import check_tokens, token_cross_entropy, token_weights
 
 
 class _TokenMetric(keras.metrics.Metric):

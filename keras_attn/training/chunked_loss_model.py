@@ -10,8 +10,9 @@ from keras import ops
 from keras_attn.layers import TokenEmbedding
 from keras_attn.ops.masks import dtypes_are_guessed
 from keras_attn.ops.replicas import replicas, sum_over_replicas
+from keras_attn.ops.token_losses import token_weights
 from keras_attn.training.chunked_loss import linear_cross_entropy
-from keras_attn.training.losses import MaskedCrossEntropy, token_weights
+from keras_attn.training.losses import MaskedCrossEntropy
 
 Tensor = Any
 

@@ -96,6 +96,11 @@ def test_other_axes_are_those_of_keras():
         layer = layers.LayerNormalization(axis=axis)
         theirs = keras.layers.LayerNormalization(axis=axis)
         np.testing.assert_array_equal(layer(x), theirs(x))
+    layer = layers.LayerNormalization(axis=1)
+    layer(x)
+    assert layer(x[..., :2]).shape == (B, T, S, 2)  # the weights are those of the axis
+    with pytest.raises(ValueError, match="axis 1 of input shape to have value 5"):
+        layer(x[:, :1])
     np.testing.assert_allclose(
         layers.LayerNormalization(axis=3)(x), keras.layers.LayerNormalization()(x), atol=1e-5
     )

@@ -220,7 +220,7 @@ def test_any_of_several_end_tokens_ends_a_text(file, tmp_path, eager):
     assert generator._rules(False)["suppressed_ids"] == [0, 1, 2, 270]
     for settings in ({"top_k": 1}, {"beams": 1}):
         assert generator.generate("to be", 8, **settings) == "to be"
-    assert list(generator.stream("to be", 8, top_k=1)) in ([], [""])
+    assert list(generator.stream("to be", 8, top_k=1)) == []
     assert len(generator.generate("to be", 8, top_k=1, end_token=False)) > 5
     # All others are alike: a beam takes the first one.
     assert generator.generate("to be", 8, beams=1, min_length=5) == "to be!!!!"

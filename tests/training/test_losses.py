@@ -4,8 +4,8 @@ import pytest
 import torch
 from keras import ops
 
+from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.training import MaskedCrossEntropy
-from keras_attn.training.losses import token_cross_entropy
 
 
 def value_and_grad(function, x):

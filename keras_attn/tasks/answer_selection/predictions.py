@@ -185,10 +185,7 @@ class AnswerSelectionPredictions(TextVectors):
         found = explain_scores(self, pairs, [x.score for x in first], batch_size)
         return found[0] if one else found
 
-    @staticmethod
-    def page(explanations: EncoderStudy | Sequence[Explanation], title: str) -> str:
-        """Returns an HTML page of what `explain` returned."""
-        return explained_page(explanations, title)
+    page = staticmethod(explained_page)
 
     # Figures
 

@@ -20,10 +20,10 @@ from keras_attn.generation import (
 from keras_attn.generation.noise import mixed_bits
 from keras_attn.layers import RecurrentEncoder, attention_maps
 from keras_attn.models import SequenceDecoder, language_decoder
+from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.tasks.conversation.settings import ConversationUse
 from keras_attn.tasks.decoding_batches import DecodingBatches
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training.losses import token_cross_entropy
 
 Tensor = Any
 MARKS = ("<other>", "<self>")

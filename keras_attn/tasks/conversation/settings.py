@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from keras_attn.generation.sampling import check_sampling
+from keras_attn.generation.sampling import SAMPLING, check_sampling
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.training_settings import TrainingSettings
 
 _READ = ("fit", "evaluate")
 FORMATS = ("auto", "json_lines", "dailydialog", "chitchat")
-SAMPLING = (
-    "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "no_repeat_ngram_size",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)

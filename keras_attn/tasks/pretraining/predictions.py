@@ -13,10 +13,10 @@ from keras import ops
 from keras_attn.explain import EncoderStudy, study_texts
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
+from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.pretraining.settings import PretrainingUse
 from keras_attn.text import WordPieceTokenizer
-from keras_attn.training.losses import token_cross_entropy
 from keras_attn.visualize import LECTURE_SENTENCES
 
 Tensor = Any

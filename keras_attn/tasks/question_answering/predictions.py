@@ -298,10 +298,7 @@ class AnswerPredictions:
         explanations = explain_answers(self, given, found, batch_size)
         return explanations[0] if one else explanations
 
-    @staticmethod
-    def page(explanations: EncoderStudy | Sequence[Explanation], title: str) -> str:
-        """Returns an HTML page of what `explain` returned."""
-        return explained_page(explanations, title)
+    page = staticmethod(explained_page)
 
     @staticmethod
     def readable(result: Answer) -> str:

@@ -138,10 +138,7 @@ class SimilarityPredictions(TextVectors):
         found = explain_scores(self, given, scores, batch_size, together, spread)
         return found[0] if one else found
 
-    @staticmethod
-    def page(explanations: EncoderStudy | Sequence[Explanation], title: str) -> str:
-        """Returns an HTML page of what `explain` returned."""
-        return explained_page(explanations, title)
+    page = staticmethod(explained_page)
 
     @staticmethod
     def readable(result: float) -> str:

@@ -174,10 +174,7 @@ class TaggingPredictions:
         found = explain_labels(self, checked_texts(texts), word)
         return found[0] if one else found
 
-    @staticmethod
-    def page(explanations: EncoderStudy | Sequence[Explanation], title: str) -> str:
-        """Returns an HTML page of what `explain` returned."""
-        return explained_page(explanations, title)
+    page = staticmethod(explained_page)
 
     @staticmethod
     def readable(result: TaggedWords) -> str:

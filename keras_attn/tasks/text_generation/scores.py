@@ -11,11 +11,11 @@ from keras import ops
 
 from keras_attn.batches import scoring_windows
 from keras_attn.generation import CompiledFunction
+from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.tasks.checks import check_count, is_count
 from keras_attn.tasks.text_generation.settings import TextGenerationUse
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 from keras_attn.text.checks import well_formed
-from keras_attn.training.losses import token_cross_entropy
 
 Tensor = Any
 

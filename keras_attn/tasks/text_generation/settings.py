@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from keras_attn.generation.sampling import check_sampling
+from keras_attn.generation.sampling import SAMPLING, check_sampling
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.fine_tuning import FineTuning
@@ -148,10 +148,7 @@ class TextGenerationUse(Settings):
 
     def sampling(self) -> dict[str, float | None]:
         """Returns the arguments of `keras_attn.generation.sample`."""
-        names = (
-            "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "no_repeat_ngram_size"
-        )  # fmt: skip
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in SAMPLING}
 
     def writing(self) -> dict[str, Any]:
         """Returns the arguments of `TextGenerator.generate` that an export has."""

@@ -20,7 +20,7 @@ from keras_attn.generation import (
     row_seeds,
     sample,
 )
-from keras_attn.generation.sampling import check_sampling
+from keras_attn.generation.sampling import SAMPLING, check_sampling
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.text_generation.settings import TextGenerationUse, check_beams
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
@@ -112,16 +112,10 @@ class TextGenerationWriting:
             TypeError: If an input is not a string.
             ValueError: If a setting is out of range.
         """
+        given = locals()
         check_count("num_characters", num_characters)
         check_count("batch_size", batch_size)
-        settings = {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "min_p": min_p,
-            "repetition_penalty": repetition_penalty,
-            "no_repeat_ngram_size": no_repeat_ngram_size,
-        }
+        settings = {name: given[name] for name in SAMPLING}
         check_sampling(**settings)
         check_beams(beams, settings)
         self._check_least(min_length, num_characters, end_token)
@@ -206,20 +200,14 @@ class TextGenerationWriting:
         >>> "to" + "".join(pieces) == generator.generate("to", 70, seed=7), len(pieces)
         (True, 2)
         """
+        given = locals()
         if not isinstance(prompt, str):
             raise TypeError(
                 f"`prompt` must be one string. Received: {prompt!r}. For several texts call "
                 "`stream` for each, or `generate`."
             )
         check_count("num_characters", num_characters)
-        settings = {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "min_p": min_p,
-            "repetition_penalty": repetition_penalty,
-            "no_repeat_ngram_size": no_repeat_ngram_size,
-        }
+        settings = {name: given[name] for name in SAMPLING}
         check_sampling(**settings)
         self._check_least(min_length, num_characters, end_token)
         stops, seeds = checked_stops(stop), _seeds_of(seed, 1)
