@@ -2,16 +2,21 @@
 
 This module stands outside of the package, as importing the package imports Keras, which takes
 seconds. `--version`, the list of tasks and the list of a task's steps are answered here; all else
-is handed on to `keras_attn.cli`.
+is handed on to `keras_attn.cli`. The command and the scripts in `examples/` get their plain output
+from `plain_output`.
 """
 
+import contextlib
+import functools
+import importlib
 import os
 import re
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 
 TASKS = {
     "translation": (
@@ -99,8 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if text is not None:
         print(text)
         sys.exit(0)
-    run = _imported()
-    run(arguments)
+    plain_output("keras_attn.cli", progress=False, debug="--debug" in given)
+    sys.modules["keras_attn.cli"].main(arguments)
 
 
 def quick_answer(arguments: Sequence[str]) -> str | None:
@@ -141,29 +146,60 @@ def quick_answer(arguments: Sequence[str]) -> str | None:
     return None
 
 
-def _imported():
-    """Imports the command, without what TensorFlow writes of itself.
+def plain_output(module: str = "keras_attn", progress: bool = True, debug: bool = False) -> None:
+    """Imports the package without TensorFlow's log lines, and keeps what a script prints short.
+
+    TensorFlow and CUDA write log lines to standard error when they are imported and when they first
+    look for a GPU: both happen here, and only other lines are shown. A warning is shown as
+    `Warning: MESSAGE`, without the file and the line of code that raised it. Long computations
+    print how far they are.
 
     Ctrl-C ends the process at once meanwhile: libraries turn an exception within their imports into
     another one, or swallow it.
+
+    Args:
+        module: The module to import.
+        progress: Whether predictions, scores and exports print progress lines, see
+            `keras_attn.progress`.
+        debug: Whether warnings keep Python's form, which says where they come from.
+
+    Example:
+
+    >>> plain_output(progress=False, debug=True)
     """
     here = threading.current_thread() is threading.main_thread()
     heard = here and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heard:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as file:
-        os.dup2(file.fileno(), 2)
+    with _without_log_lines():
         try:
-            from keras_attn.cli import main as run
-
+            importlib.import_module(module)
             if "tensorflow" in sys.modules:  # which looks for GPUs when it is first asked
                 sys.modules["tensorflow"].config.list_physical_devices("GPU")
         finally:
             if heard:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not debug:
+        warnings.formatwarning = _one_line
+    if progress:
+        sys.modules["keras_attn.progress"].listen(functools.partial(print, flush=True))
+
+
+def _one_line(message: Warning | str, *where: object, **more: object) -> str:
+    return f"Warning: {message}\n"
+
+
+@contextlib.contextmanager
+def _without_log_lines() -> Iterator[None]:
+    """Keeps standard error until the end of the block, and then writes all but log lines."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
             sys.stderr.flush()
             os.dup2(kept, 2)
             os.close(kept)
@@ -171,7 +207,6 @@ def _imported():
             for line in file:
                 if not _LOG.match(line) and not line.startswith(_GOES_ON):
                     os.write(2, line)
-    return run
 
 
 if __name__ == "__main__":

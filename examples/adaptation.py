@@ -13,12 +13,13 @@ what was learned.
 """
 
 import argparse
-import os
 import tempfile
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 import keras
 

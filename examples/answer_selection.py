@@ -23,10 +23,11 @@ both are from samples of the questions, the same for both rows of a difference.
 """
 
 import argparse
-import os
 from collections.abc import Sequence
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 import numpy as np
 

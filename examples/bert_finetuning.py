@@ -23,14 +23,15 @@ What is there is not done again: a measurement that was interrupted goes on.
 import argparse
 import hashlib
 import json
-import os
 import random
 import statistics
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 from keras_attn.files import atomic_write
 from keras_attn.metrics import evaluate_probabilities

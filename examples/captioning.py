@@ -14,13 +14,12 @@ The pictures are Twemoji by Twitter (CC BY 4.0).
 
 import argparse
 import json
-import os
 import random
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
 
 DECODER = {
     "model": "soft-attention",
@@ -62,6 +61,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Does it all."""
     args = parse_arguments(arguments)
+    plain_output()
     if args.run_dir.exists() and any(args.run_dir.iterdir()):
         sys.exit(f"{args.run_dir} is not empty. Give another --run-dir, or remove that one.")
     args.run_dir.mkdir(parents=True, exist_ok=True)

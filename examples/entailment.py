@@ -23,12 +23,13 @@ attention is in `RUN_DIR/ATTENTION-0/alignment.png`.
 import argparse
 import collections
 import json
-import os
 import statistics
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 from keras_attn.files import atomic_write
 from keras_attn.models.entailment import PAIR_ATTENTIONS

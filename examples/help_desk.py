@@ -19,13 +19,14 @@ All that it writes is in `--run-dir`. Interrupted, the same command goes on.
 
 import argparse
 import json
-import os
 import random
 import re
 import shlex
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 from keras_attn.metrics import distinct
 from keras_attn.records import Turn, exchanges

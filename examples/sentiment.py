@@ -18,13 +18,12 @@ fetched data are kept in a cache. Interrupted, the same command goes on.
 
 import argparse
 import json
-import os
 import random
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
 
 MODELS = {
     "bag": {
@@ -69,6 +68,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Does it all."""
     args = parse_arguments(arguments)
+    plain_output()
     args.run_dir.mkdir(parents=True, exist_ok=True)
 
     from saved_models import call_saved_model

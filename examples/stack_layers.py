@@ -7,11 +7,12 @@ the last input. It takes some seconds on a CPU.
 """
 
 import argparse
-import os
 import tempfile
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 import keras
 import numpy as np

@@ -19,13 +19,12 @@ in `--run-dir`. Interrupted, the same command goes on.
 import argparse
 import html
 import json
-import os
 import random
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
 
 FIRST = """Ada Bruno Carla Dario Elena Felix Greta Hugo Irene Jonas Karin Luca Marta Nils Olga Paul
     Rita Simon Tessa Viktor Wanda Yusuf Zoe Amir Bianca Cyril Dora Emil Fatima Gustav""".split()
@@ -103,6 +102,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Does it all."""
     args = parse_arguments(arguments)
+    plain_output()
     args.run_dir.mkdir(parents=True, exist_ok=True)
 
     from saved_models import call_saved_model

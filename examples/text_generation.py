@@ -10,12 +10,11 @@ All it writes is in `--run-dir`; only the fetched data are kept in a cache.
 
 import argparse
 import json
-import os
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
 
 SETTINGS = {
     "sober": {"temperature": 0.5},
@@ -52,6 +51,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Does it all."""
     args = parse_arguments(arguments)
+    plain_output()
     if args.run_dir.exists() and any(args.run_dir.iterdir()):
         sys.exit(f"{args.run_dir} is not empty. Give another --run-dir, or remove that one.")
     args.run_dir.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,6 @@ def main(arguments: list[str] | None = None) -> None:
         batch_size=args.batch_size,
         seed=args.seed,
         learning_rate=args.learning_rate,
-        verbose=1,
     )
     generator.save(args.run_dir / "generator.task")
 

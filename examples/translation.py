@@ -12,14 +12,15 @@ command goes on.
 
 import argparse
 import json
-import os
 import platform
 import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 from keras_attn.models.recurrent import ATTENTIONS
 from keras_attn.version import __version__
@@ -133,7 +134,6 @@ def main(arguments: list[str] | None = None) -> None:
         learning_rate=args.learning_rate,
         clip_norm=1.0 if args.model == "rnn" else 0.0,
         log=print,
-        verbose=1,
     )
     if not run.complete:
         sys.exit("Interrupted. The same command goes on from here.")

@@ -21,13 +21,12 @@ the same network without attention, to compare with.
 import argparse
 import importlib.util
 import json
-import os
 import random
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
 
 SETTINGS = {
     "easy-vqa": {
@@ -81,6 +80,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> None:
     """Does it all."""
     args = parse_arguments(arguments)
+    plain_output()
     folder = args.run_dir or Path(f"runs/visual_questions/{args.data}-{args.model}")
 
     from keras_attn.metrics import majority_answers, visual_question_scores

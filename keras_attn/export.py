@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_attn.files import check_writable
 from keras_attn.ops.compilers import tracing_for
+from keras_attn.progress import tell
 
 _MARK = "saved_model.pb"
 
@@ -94,15 +95,17 @@ def export_text_functions(
             for name, f in functions.items()
         }
         taken = {name: (taken or {}).get(name, tuple(inputs)) for name in functions}
-        signatures = {
-            name: f.get_concrete_function(**{x: specs[x] for x in taken[name]})
-            for name, f in functions.items()
-        }
+        signatures = {}
+        for name, f in functions.items():
+            tell(f"tracing the signature {name}")
+            signatures[name] = f.get_concrete_function(**{x: specs[x] for x in taken[name]})
+        tell("writing the SavedModel")
         tf.saved_model.save(module, str(folder), signatures=signatures)
         packages = [name.replace("_", "-") for name in requirements]
         lines = [f"{name}=={importlib.metadata.version(name)}\n" for name in packages]
         (folder / "requirements.txt").write_text("".join(lines), encoding="utf-8")
 
+        tell("loading the SavedModel, and comparing its outputs")
         loaded = tf.saved_model.load(str(folder)).signatures
         for name, outputs in expected.items():
             received = loaded[name](**{x: inputs[x] for x in taken[name]})
@@ -228,6 +231,7 @@ def export_in_child_process(
         "task.export(sys.argv[3], **json.loads(sys.argv[4]))\n"
     )
     name, paths = f"{task.__module__}.{task.__qualname__}", json.dumps(sys.path)
+    tell("exporting in a process with the TensorFlow backend")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "task"
         save(file)

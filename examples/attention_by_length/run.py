@@ -18,12 +18,13 @@ import csv
 import dataclasses
 import json
 import math
-import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 import numpy as np
 

@@ -14,11 +14,12 @@ interrupted goes on. Without a GPU a run of the settings takes hours on two core
 import argparse
 import dataclasses
 import json
-import os
 import statistics
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 from keras_attn.files import atomic_write
 from keras_attn.settings import differences, read_settings

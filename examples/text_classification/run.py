@@ -14,13 +14,14 @@ on.
 import argparse
 import dataclasses
 import json
-import os
 import statistics
 import sys
 import time
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 from keras_attn.batches.classification_batches import truncate
 from keras_attn.explain import deletion_curve
@@ -34,7 +35,7 @@ from keras_attn.training import compute_on
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent))  # for the baseline
-from tfidf_baseline import TfidfBaseline  # noqa: E402
+from tfidf_baseline import TfidfBaseline
 
 TESTS = {"imdb": "test", "sst2": "dev"}
 METHODS = ("attention", "gradient")

@@ -14,12 +14,13 @@ A captioner that does not beat the second one may have learnt the kinds, and not
 """
 
 import argparse
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 import numpy as np
 from vgg16_lpips import vgg16_from_lpips

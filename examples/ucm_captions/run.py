@@ -18,11 +18,12 @@ done again: a run that was interrupted goes on.
 import argparse
 import dataclasses
 import json
-import os
 import statistics
 from pathlib import Path
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from keras_attn_command import plain_output
+
+plain_output()  # before anything heavy is imported
 
 from baselines import baselines
 from vgg16_lpips import vgg16_from_lpips

@@ -24,6 +24,7 @@ from keras_attn.cli.options import (
 )
 from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
 from keras_attn.cli.quantizing import quantize_command
+from keras_attn.progress import progress_lines
 from keras_attn.settings import Option, read_settings
 from keras_attn.tasks.task import Task
 from keras_attn.training import compute_on
@@ -196,6 +197,11 @@ def _about(method: Callable) -> str:
     return text.split("\nArgs:")[0].strip()
 
 
+def _say(line: str) -> None:
+    """Writes a progress line where it cannot get into the results."""
+    click.echo(line, err=True)
+
+
 def _fit(task: type[Task]) -> click.Command:
     def fit(run_dir: Path, settings: dict[str, Any]) -> None:
         examples = task.read(settings["data"])
@@ -236,7 +242,7 @@ def _evaluate(task: type[Task]) -> click.Command:
     ) -> None:
         check_output(output)
         settings["test"].check(settings.get("data"))
-        with compute_on(device):
+        with compute_on(device), progress_lines(_say):
             loaded = task.load(model_file)
             examples = loaded.read_test(settings["test"], settings.get("data"))
             click.echo(examples.summary())
@@ -352,7 +358,8 @@ def _export(task: type[Task]) -> click.Command:
             option.name: getattr(settings[section], option.name)
             for section, option in options_of(task, "export")
         }
-        task.load(model_file).export(folder, overwrite=overwrite, **values)
+        with progress_lines(_say):
+            task.load(model_file).export(folder, overwrite=overwrite, **values)
         click.echo(f"SavedModel: {folder}")
 
     about = "Export a SavedModel, which needs TensorFlow alone."

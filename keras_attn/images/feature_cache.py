@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from keras_attn.files import (
 )
 from keras_attn.images.feature_filling import CacheFill, Filling
 from keras_attn.images.loading import MAX_PIXELS, check_sizes
+from keras_attn.progress import progress_lines, report
 from keras_attn.records.reading import check_on_error, is_integer
 from keras_attn.version import __version__
 
@@ -199,14 +202,18 @@ class FeatureCache:
         with only_one(self.folder / ".lock", "fills the features"):
             self._open()  # another process may have added to it
             filling = Filling(self, encode, image_size, batch_size, max_pixels)
-            bar = keras.utils.Progbar(len(paths), verbose=1, unit_name="picture")
+            shown = bool(verbose) and sys.stdout.isatty()
+            bar = keras.utils.Progbar(len(paths), verbose=int(shown), unit_name="picture")
+            # A bar would fill a log file.
+            lines = progress_lines(_say, 30.0) if verbose and not shown else nullcontext()
             try:
-                for number, path in enumerate(paths, start=1):
-                    filling.add(path, on_error == "skip")
-                    if verbose and number % batch_size == 0:
-                        bar.update(number)
-                filling.encode_batch()
-                if verbose:
+                with lines:
+                    for number, path in enumerate(paths, start=1):
+                        filling.add(path, on_error == "skip")
+                        if number % batch_size == 0:
+                            bar.update(number)
+                            report(number, len(paths), "pictures")
+                    filling.encode_batch()
                     bar.update(len(paths), finalize=True)
             finally:
                 filling.write()
@@ -272,6 +279,10 @@ class FeatureCache:
                 np.save(file, np.concatenate(features), allow_pickle=False)
         _write_json(self._path(self._next, "json"), listed)
         self._take(listed)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

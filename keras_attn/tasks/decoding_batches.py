@@ -9,6 +9,8 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from keras_attn.progress import report
+
 PAYS_AFTER, PAYS_UP_TO = 300, 8
 """On CPUs compiling pays from so many batches of one shape on, of so many rows at most; see
 docs/speed.md."""
@@ -69,6 +71,7 @@ class DecodingBatches:
         exact = [(len(rows), len(ids[rows[-1]])) for rows in parts]
         fixed = [fixed_shape(rows, length, batch_size) for rows, length in exact]
         self._asked.update(fixed)
+        done = 0
         for rows, own, rounded in zip(parts, exact, fixed, strict=True):
             compiled = self._compiles(rounded, jit_compile)
             padded = np.full(rounded if compiled else own, self.pad_id, "int32")
@@ -76,6 +79,8 @@ class DecodingBatches:
             for r, i in enumerate(rows):
                 padded[r, : len(ids[i])] = ids[i]
             yield DecodingBatch(rows, padded, compiled)
+            done += len(rows)
+            report(done, len(ids), "texts")
 
     def _compiles(self, shape: tuple[int, int], jit_compile: bool | None) -> bool:
         backend = keras.backend.backend()

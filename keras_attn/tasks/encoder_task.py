@@ -16,6 +16,7 @@ from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
 from keras_attn.interop import WordVectors
 from keras_attn.models import ENCODERS, with_heads
+from keras_attn.progress import report
 from keras_attn.settings import Choice, Settings, setting
 from keras_attn.tasks.backbones import (
     Backbone,
@@ -328,6 +329,7 @@ class EncoderTask(Task):
             outputs = self._compiled[key](inputs["token_ids"], 1, inputs["segment_ids"])
             for place, row in enumerate(batches.members(index)):
                 found[row] = {name: values[place] for name, values in outputs.items()}
+            report(min((index + 1) * batch_size, len(rows)), len(rows), "rows")
         return found
 
     def gradients(

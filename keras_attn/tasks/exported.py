@@ -17,6 +17,7 @@ from keras_attn.export import (
     with_a_row,
 )
 from keras_attn.generation import CompiledFunction
+from keras_attn.progress import tell
 from keras_attn.settings import Settings
 
 
@@ -146,6 +147,7 @@ class Exported:
             export_in_child_process(type(self), self.save, path, overwrite=overwrite, **use)
             return
         check_place(path, overwrite)  # before the work
+        tell("computing the expected outputs of example inputs")
         examples = self.export_examples()
         expected = self.expected(examples, settings)
         check_batch_first(expected, max(len(x) for x in examples.values() if np.ndim(x)))

@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_attn.generation import CompiledFunction
 from keras_attn.models import ImageEncoder
+from keras_attn.progress import report
 
 Tensor = Any
 
@@ -66,6 +67,7 @@ def row_batches(rows: Any, batch_size: int) -> Iterator[np.ndarray]:
     """Yields arrays of at most so many rows of an array or a list of arrays."""
     for start in range(0, len(rows), batch_size):
         yield np.asarray(rows[start : start + batch_size])
+        report(min(start + batch_size, len(rows)), len(rows), "pictures")
 
 
 def padded_rows(rows: np.ndarray, batch_size: int) -> np.ndarray:

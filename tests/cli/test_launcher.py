@@ -1,6 +1,8 @@
 """The launcher answers without Keras what needs no Keras, and is quiet."""
 
+import ast
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -94,6 +96,62 @@ def test_all_else_is_handed_on_and_quiet(arguments, code, message, fresh, tmp_pa
         assert "--num-characters" in done.stdout
     for line in done.stderr.splitlines():
         assert line.startswith(("Error: ", "Usage: ", "Try ")) or not line
+
+
+NOISE = """
+import os, sys, types
+os.write(2, b"WARNING: All log messages before absl::InitializeLog() is called are written\\n")
+os.write(2, b"I0000 00:00:1795696231.92 8672 port.cc:153] oneDNN custom operations are on.\\n")
+os.write(2, b"a line of ours\\n")
+
+def list_physical_devices(kind):
+    os.write(2, b"E0000 00:00:1795696251.15 8672 cuda_platform.cc:52] failed call to cuInit\\n")
+
+config = types.SimpleNamespace(list_physical_devices=list_physical_devices)
+sys.modules["tensorflow"] = types.SimpleNamespace(config=config)
+"""
+
+
+@pytest.mark.parametrize(("debug", "expected"), [(False, "Warning: 3 pairs"), (True, "script.py")])
+def test_scripts_have_plain_output(tmp_path, debug, expected):
+    """A package stands in for ours that says as it is imported what TensorFlow says."""
+    (tmp_path / "keras_attn").mkdir()
+    (tmp_path / "keras_attn" / "__init__.py").write_text(NOISE)
+    (tmp_path / "keras_attn_command.py").write_bytes(Path(keras_attn_command.__file__).read_bytes())
+    (tmp_path / "script.py").write_text(
+        "import warnings\n"
+        "from keras_attn_command import plain_output\n"
+        f"plain_output(progress=False, debug={debug})\n"
+        "warnings.warn('3 pairs are left out.')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"], capture_output=True, text=True, cwd=tmp_path
+    )
+    first, second, *more = done.stderr.splitlines()
+    assert (done.returncode, first) == (0, "a line of ours")
+    assert second.startswith(expected if not debug else str(tmp_path)) and expected in second
+    assert second == "Warning: 3 pairs are left out." or debug
+    assert bool(more) == debug
+
+
+def test_all_scripts_have_plain_output():
+    """And none imports the package or Keras before."""
+    scripts = [*ROOT.glob("examples/*.py"), *ROOT.glob("examples/*/*.py")]
+    commands = [path for path in scripts if "__main__" in path.read_text(encoding="utf-8")]
+    assert len(commands) > 15
+    for path in commands:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        names = [ast.unparse(node) for node in body]
+        heavy = [
+            i for i, name in enumerate(names)
+            if re.match(r"(from|import) (keras|numpy|tensorflow|vgg16|tfidf|baselines)\b", name)
+        ]  # fmt: skip
+        calls = [
+            node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "plain_output"
+        ]  # fmt: skip
+        assert len(calls) == 1, path
+        assert not heavy or names.index("plain_output()") < heavy[0], path
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a signal to a process, and how it ended")

@@ -1,5 +1,6 @@
 """Features computed once: what is kept, recomputed, refused, and survives a kill."""
 
+import itertools
 import json
 import os
 import signal
@@ -289,9 +290,16 @@ def test_settings(tmp_path):
         FeatureCache(tmp_path / "a", KEY).fill(["x.png"], Encoder(), (4, 0), on_error="skip")
 
 
-def test_progress(tmp_path, paths, capsys):
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress(tmp_path, paths, capsys, monkeypatch, terminal):
+    """A bar in a terminal; a line each half a minute in a log file, which a bar would fill."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    if not terminal:
+        ticks = itertools.count(0, 20)
+        monkeypatch.setattr("keras_attn.progress.time.monotonic", lambda: next(ticks))
     fill(FeatureCache(tmp_path / "cache", KEY), paths[:5], Encoder(), verbose=1)
-    assert "5/5" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "5/5" in out if terminal else "  4 of 5 pictures" in out.splitlines()
 
 
 def test_with_a_keras_model(tmp_path, paths):

@@ -14,6 +14,7 @@ from keras_attn.generation import CompiledFunction
 from keras_attn.layers import AdditiveAttention
 from keras_attn.layers.collect import traced_attention
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
+from keras_attn.progress import report
 from keras_attn.tasks.entailment.data import LabelledPair, checked_pairs
 from keras_attn.tasks.entailment.explaining import PairExplainer
 from keras_attn.tasks.entailment.settings import EntailmentTest, EntailmentUse
@@ -83,6 +84,7 @@ class EntailmentPredictions:
             logits, *scores = self._aligned(inputs["premise_ids"], 1, inputs["hypothesis_ids"])
             found.append(logits)
             weights += list(scores[0]) if scores else [None] * len(logits)
+            report(len(weights), len(pairs), "pairs")
         order = batches.restore(np.arange(len(weights)))
         return batches.restore(np.concatenate(found)), [weights[i] for i in order]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_attn.fields import ODD_TEXTS, EncoderInput
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
+from keras_attn.progress import report
 from keras_attn.records.labelled_texts import Input
 from keras_attn.tasks.text_classification.graph import graph_function
 from keras_attn.tasks.text_classification.inputs import Inputs, checked_inputs, is_one
@@ -114,7 +115,10 @@ class TextClassificationPredictions:
         if not len(ids):
             return np.zeros((0, len(self.class_names)), "float32")
         batches = self.id_batches(ids, batch_size=batch_size, shuffle=False)
-        found = [np.asarray(self._logits(rows, 1), "float32") for (rows,) in batches]
+        found = []
+        for index, (rows,) in enumerate(batches):
+            found.append(np.asarray(self._logits(rows, 1), "float32"))
+            report(min((index + 1) * batch_size, len(ids)), len(ids), "texts")
         return batches.restore(np.concatenate(found))
 
     def probabilities_of_logits(self, logits: Any) -> np.ndarray:

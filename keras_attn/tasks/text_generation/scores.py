@@ -12,6 +12,7 @@ from keras import ops
 from keras_attn.batches import scoring_windows
 from keras_attn.generation import CompiledFunction
 from keras_attn.ops.token_losses import token_cross_entropy
+from keras_attn.progress import report
 from keras_attn.tasks.checks import check_count, is_count
 from keras_attn.tasks.text_generation.settings import TextGenerationUse
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
@@ -100,6 +101,7 @@ class TextGenerationScores:
             # One shape, for backends that compile for each.
             losses = run(np.resize(part, (batch_size, T + 1)), 1)[: len(part)]
             nats += float(losses[scored[i : i + batch_size]].sum(dtype="float64"))
+            report(min(i + batch_size, len(windows)), len(windows), "windows")
         unknown = ids.tolist().count(tokenizer.unknown_id)
         characters = len(well_formed(text))
         return TextScore(nats / math.log(2) / characters, characters, unknown)

@@ -1,0 +1,93 @@
+"""Progress lines of long computations: tests on thousands of texts, exports."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+
+class _Lines:
+    """Who hears the lines, and when the last one was said."""
+
+    def __init__(self, say: Callable[[str], Any], seconds: float):
+        self.say = say
+        self.seconds = seconds
+        self.last = time.monotonic()
+
+    def tell(self, line: str) -> None:
+        self.last = time.monotonic()
+        self.say(line)
+
+
+_lines: ContextVar[_Lines | None] = ContextVar("progress_lines", default=None)
+
+
+@contextlib.contextmanager
+def progress_lines(say: Callable[[str], Any], seconds: float = 10.0) -> Iterator[None]:
+    """Makes long computations inside the block report their progress.
+
+    Predictions and scores of a task say how many inputs are done, and an export names its steps.
+    Without this context they say nothing.
+
+    Args:
+        say: Called with a line.
+        seconds: Least time between two lines that count inputs.
+
+    Example:
+
+    >>> with progress_lines(print, seconds=0):
+    ...     report(64, 1000, "texts")
+      64 of 1,000 texts
+    """
+    token = _lines.set(_Lines(say, seconds))
+    try:
+        yield
+    finally:
+        _lines.reset(token)
+
+
+def listen(say: Callable[[str], Any], seconds: float = 10.0) -> None:
+    """As `progress_lines`, to the end of the process: for scripts.
+
+    Args:
+        say: Called with a line.
+        seconds: Least time between two lines that count inputs.
+    """
+    _lines.set(_Lines(say, seconds))
+
+
+def report(done: int, total: int, what: str) -> None:
+    """Says how many inputs are done, if the last line was said long enough ago.
+
+    Args:
+        done: Inputs that are done.
+        total: All inputs.
+        what: What they are.
+
+    Example:
+
+    >>> report(64, 1000, "texts")  # nobody listens
+    """
+    lines = _lines.get()
+    if lines is not None and time.monotonic() - lines.last >= lines.seconds:
+        lines.tell(f"  {done:,} of {total:,} {what}")
+
+
+def tell(step: str) -> None:
+    """Names the next step of a long computation.
+
+    Args:
+        step: The line.
+
+    Example:
+
+    >>> with progress_lines(print):
+    ...     tell("tracing the graph")
+      tracing the graph
+    """
+    lines = _lines.get()
+    if lines is not None:
+        lines.tell(f"  {step}")
