@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from keras_attn.line_ends import cut_lines
+
 _CHUNK = 1024
 
 files_argument = click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
@@ -38,9 +40,10 @@ def check_files(files: tuple[Path, ...]) -> None:
 def read_chunks(
     files: tuple[Path, ...], clean: Callable[[str], str] = str, size: int = 0
 ) -> Iterator[list[str]]:
-    """Reads the lines of files, split at newlines alone, some at a time.
+    r"""Reads the lines of files, some at a time.
 
-    Bytes that are no UTF-8 are read as U+FFFD, with a warning at the end.
+    Lines end at "\n", "\r\n" or "\r". Bytes that are no UTF-8 are read as U+FFFD, with a warning
+    at the end.
 
     Args:
         files: Their paths; `-` or none: standard input, from a terminal line by line.
@@ -54,7 +57,7 @@ def read_chunks(
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "lines.txt"
-    >>> _ = path.write_bytes(b"one\\ntwo\\r\\n")
+    >>> _ = path.write_bytes(b"one\ntwo\r\n")
     >>> list(read_chunks((path,)))
     [['one', 'two']]
     """
@@ -68,8 +71,8 @@ def _lines(files: tuple[Path, ...]) -> Iterator[str]:
     for path in files or (Path("-"),):
         standard = str(path) == "-"
         with open(0 if standard else path, "rb", closefd=not standard) as file:
-            for i, line in enumerate(file):
-                text = line.decode("utf-8", errors="replace").rstrip("\r\n")
+            for i, line in enumerate(cut_lines(file)):
+                text = line.decode("utf-8", errors="replace")
                 broken += not _is_utf8(line)
                 yield text.removeprefix("\ufeff") if i == 0 else text
     if broken:
@@ -136,8 +139,8 @@ def _check_pairs(files: tuple[Path, ...], pictures: bool = False) -> None:
     for path in files:
         if path.is_file():
             with open(path, "rb") as file:
-                for number, line in enumerate(file, start=1):
-                    text = line.decode("utf-8", "replace").rstrip("\r\n")
+                for number, line in enumerate(cut_lines(file), start=1):
+                    text = line.decode("utf-8", "replace")
                     if "\t" not in text:
                         raise _no_tab(path, number, text)
                     picture = text.removeprefix("\ufeff" if number == 1 else "").partition("\t")[0]
@@ -194,8 +197,9 @@ READERS = {
     ),
     "lines": Reader(
         (files_argument,),
-        "FILES have one text on each line; standard input is read if there are none. Lines end at "
-        "newlines only. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
+        "FILES have one text on each line; standard input is read if there are none. A "
+        "line ends at a line feed, a carriage return, or both. Bytes that are not UTF-8 are read "
+        "as U+FFFD, with a warning.",
         lambda files, skip: check_files(files),
         lambda files: read_chunks(files),
     ),

@@ -90,8 +90,8 @@ predict = step_command(
     _predict,
     """Translate FILES, a sentence a line, in their order; standard input if there are none.
 
-    Lines end at newlines only. A blank line gives a blank line. Bytes that are not UTF-8 are
-    read as U+FFFD, with a warning.
+    A line ends at a line feed, a carriage return, or both. A blank line gives a blank line. Bytes
+    that are not UTF-8 are read as U+FFFD, with a warning.
     """,
     model_option,
     click.option(

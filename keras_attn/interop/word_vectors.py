@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import os
+import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -13,11 +14,13 @@ import numpy as np
 
 from keras_attn.files import atomic_write, whole
 from keras_attn.interop.word_vector_arrays import read_npz, read_vector_array, words_beside
+from keras_attn.line_ends import cut_lines
 
 FORMATS = ("glove", "word2vec", "word2vec_binary", "npy", "npz")
 _SUFFIXES = {".bin": "word2vec_binary", ".npy": "npy", ".npz": "npz"}
 _LONGEST_WORD = 2000  # bytes
 _LONGEST_LINE = 1 << 20
+_NUMBER = re.compile(rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,14 +84,15 @@ def read_word_vectors(
 
     | format | file |
     |---|---|
-    | `"glove"` | text, a word and its numbers on each line |
+    | `"glove"` | text, a word and its numbers on each line, between spaces or tabs |
     | `"word2vec"` | the same behind a line with the number of words and the width, as fastText's |
     | `"word2vec_binary"` | that line, then each word and its numbers as float32 |
     | `"npy"` | an array of NumPy; its words are in a text file, one on each line, or in Parquet |
     | `"npz"` | an archive of NumPy with `words` and `vectors` |
 
     Only the vectors that are wanted are kept, so a file may be larger than memory. Text and
-    word2vec files may be gzipped. Of a word that comes twice the first vector is taken.
+    word2vec files may be gzipped. Of a word that comes twice the first vector is taken. A word of a
+    text file may have spaces, as some of GloVe's have, but not end with a space and a number.
 
     Args:
         path: The file.
@@ -108,6 +112,7 @@ def read_word_vectors(
         FileNotFoundError: If a file is missing.
         ImportError: If the words are in Parquet, and pyarrow is not installed.
         ValueError: If a file is cut off, or is not of the format; the message has the line or word.
+            A line of text with fewer or more numbers than the first is not of the format.
 
     Example:
 
@@ -172,7 +177,7 @@ def word_vector_width(path: str | os.PathLike[str], format: str = "auto") -> int
     if kind == "npy":
         return read_vector_array(path).shape[1]
     with whole(path), _opened(path) as file:
-        line = file.readline(_LONGEST_LINE)
+        line = next(cut_lines(file, _LONGEST_LINE), b"")
         return _line_width(path, line) if kind == "glove" else _sizes(path, line)[1]
 
 
@@ -281,7 +286,7 @@ def _checked(path: str | os.PathLike[str], format: str) -> tuple[Path, str]:
         format = _SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix, "")
         if not format:
             with whole(path), _opened(path) as file:
-                fields = file.readline(_LONGEST_LINE).split()
+                fields = next(cut_lines(file, _LONGEST_LINE), b"").split()
             header = len(fields) == 2 and all(field.isdigit() for field in fields)
             format = "word2vec" if header else "glove"
     _check_format(format)
@@ -344,12 +349,23 @@ def _no_vector(path: Path, line: bytes, number: int) -> ValueError:
 
 
 def _lines(file: IO[bytes], path: Path) -> Iterator[tuple[int, bytes]]:
-    number = 0
-    while line := file.readline(_LONGEST_LINE):
-        number += 1
-        if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+    for number, line in enumerate(cut_lines(file, _LONGEST_LINE), start=1):
+        if len(line) == _LONGEST_LINE:
             raise ValueError(f"{path}: line {number:,} is too long for a word and its vector.")
-        yield number, line.rstrip(b"\r\n \t")
+        yield number, line.rstrip(b" \t")
+
+
+def _single_spaces(path: Path, line: bytes, width: int, number: int) -> bytes:
+    """A line of a word, which may have spaces, and so many numbers, with single spaces."""
+    fields = [field for field in line.split(b" ") if field]
+    more = len(fields) > width + 1 and _NUMBER.fullmatch(fields[-width - 1])
+    if more or len(fields) <= width:
+        problem = "more numbers" if more else "fewer"
+        raise ValueError(
+            f"{path}: expected a word and {width} numbers on each line. Received: {problem}, "
+            f"{line[:60]!r} in line {number:,}. Is the file {'damaged' if more else 'cut off'}?"
+        )
+    return b" ".join(fields)
 
 
 def _text(file: IO[bytes], keep: _Keep, kind: str) -> int:
@@ -367,16 +383,11 @@ def _text(file: IO[bytes], keep: _Keep, kind: str) -> int:
         if number == 1:
             width = _line_width(path, line.removeprefix(b"\xef\xbb\xbf"))
             line = line.removeprefix(b"\xef\xbb\xbf")
-        # A word may have spaces, as some of GloVe's have.
-        more = line.count(b" ") - width
-        if more < 0:
-            raise ValueError(
-                f"{path}: expected a word and {width} numbers. Received: {line[:60]!r} in line "
-                f"{number:,}. Is the file cut off?"
-            )
-        word = line.split(b" ", 1)[0] if not more else line.rsplit(b" ", width)[0]
+        if line.count(b" ") != width or b"  " in line or line.startswith(b" "):
+            line = _single_spaces(path, line, width, number)
+        word = line.rsplit(b" ", width)[0]
         if keep.takes(word):
-            numbers = _numbers(path, line[len(word) :].split(), line, number)
+            numbers = _numbers(path, line[len(word) + 1 :].split(b" "), line, number)
             keep.add(word, numbers, f"in line {number:,}")
     if width is None:
         raise ValueError(f"{path}: expected word vectors. Received: an empty file.")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Unpack
 
+from keras_attn.line_ends import with_newlines
 from keras_attn.records.labelled_reading import LabelledChecks, LabelledReading
 from keras_attn.records.labelled_texts import LabelledTexts
 from keras_attn.records.reading import (
@@ -55,10 +56,11 @@ def read_labelled(
 
     A CSV cell with commas, line breaks or quotation marks (doubled then) stands in such marks.
     Files may be gzipped (`*.gz` at the end of these names). Texts are UTF-8; a byte order mark at
-    the start and "\r\n" are accepted. Blank lines are passed over, lines are counted from 1, and
-    a row of several lines goes by the first of them. A row of more or fewer cells than the first
-    one is wrong: most often it has a comma that is not within quotation marks. White space at the
-    ends of texts and labels is stripped; texts stay as they are otherwise, of any length.
+    the start is accepted; lines end at "\n", "\r\n" or "\r", and a line break within quotation
+    marks is read as "\n". Blank lines are passed over, lines are counted from 1, and a row of
+    several lines goes by the first of them. A row of more or fewer cells than the first one is
+    wrong: most often it has a comma that is not within quotation marks. White space at the ends of
+    texts and labels is stripped; texts stay as they are otherwise, of any length.
 
     Labels are names. Numbers and booleans of JSON become the names "1", "true".
 
@@ -265,5 +267,5 @@ def _films(path: Path) -> dict[int, str]:
     """The film of each review by its number, from a file with an address on each line."""
     if not path.is_file():
         return {}
-    found = map(_FILM.search, path.read_text(encoding="utf-8").splitlines())
+    found = map(_FILM.search, with_newlines(path.read_bytes().decode("utf-8")).split("\n"))
     return {number: match[1] for number, match in enumerate(found) if match}

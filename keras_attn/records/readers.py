@@ -1,7 +1,7 @@
 """Readers of sentence pairs from files: tables, parallel files, JSON lines, folders.
 
-All of them check line by line, and tell all that is wrong with a file at once. A line ends at
-"\\n" or "\\r\\n" and nowhere else, whatever other characters Unicode calls line ends.
+All of them check line by line, and tell all that is wrong with a file at once. Lines end as
+`keras_attn.line_ends` says.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_pairs(
     | `*.csv` | `"csv"` | `read_tsv` with a comma as its `delimiter` |
 
     Files may be gzipped (`*.gz` at the end of these names). Texts are UTF-8; a byte order mark at
-    the start and "\r\n" are accepted. Lines are counted from 1.
+    the start is accepted; lines end at "\n", "\r\n" or "\r". Lines are counted from 1.
 
     Args:
         path: The file or the folder.

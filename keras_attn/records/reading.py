@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, TypedDict
 
+from keras_attn.line_ends import cut_lines
 from keras_attn.records.parallel import (
     PROBLEMS,
     LineProblem,
@@ -305,7 +306,7 @@ def byte_lines(file: IO[bytes], where: str) -> Iterator[bytes]:
     """Lines without their ends, the first one without a byte order mark."""
     number = 0
     try:
-        for number, raw in enumerate(file, start=1):
+        for number, raw in enumerate(cut_lines(file), start=1):
             if number == 1:
                 if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
                     raise ValueError(
@@ -313,7 +314,7 @@ def byte_lines(file: IO[bytes], where: str) -> Iterator[bytes]:
                         "Convert the file (for example with iconv)."
                     )
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
-            yield raw.removesuffix(b"\n").removesuffix(b"\r")
+            yield raw
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise _damaged(where, number, error) from error
 

@@ -151,7 +151,7 @@ def _of_columns(
             words, labels, bad = [], [], False
             continue
         # Words may have spaces such as U+00A0 in them.
-        cells = line.split("\t") if "\t" in line else [*filter(None, line.strip(" \r").split(" "))]
+        cells = line.split("\t") if "\t" in line else [*filter(None, line.strip(" ").split(" "))]
         if len(cells) < max(least, 2) or not cells[word_column] or not cells[label_column].strip():
             what = f"{len(cells)} columns in {line[:60]!r}"
             missing = [c for c in (word_column, label_column) if not -len(cells) <= c < len(cells)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from keras_attn.line_ends import with_newlines
+
 
 def read_text(path: str | os.PathLike[str]) -> str:
     """Reads a text file: UTF-8, with or without a byte order mark; line breaks become newlines.
@@ -38,7 +40,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
             f"Expected UTF-8 text. Received: {path}, with byte 0x{error.object[error.start]:02x} "
             f"at byte {error.start + 1}. Convert the file (for example with iconv)."
         ) from error
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = with_newlines(text.removeprefix("\ufeff"))
     if not text:
         raise ValueError(f"Expected text. Received: {path}, which is empty.")
     return text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from keras_attn.line_ends import with_newlines
 from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.checks import checked_ids, for_each_row, well_formed
 from keras_attn.text.offsets import Offsets, original_offsets
@@ -242,7 +243,7 @@ class WordPieceTokenizer(SavedTokenizer):
             text = pathlib.Path(path).read_bytes().decode("utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(f"Expected UTF-8. Received: {os.fspath(path)}: {error}.") from error
-        lines = text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n").split("\n")
+        lines = with_newlines(text.removeprefix("\ufeff")).removesuffix("\n").split("\n")
         try:
             return cls(lines, lowercase, strip_accents, mask_in_text)
         except ValueError as error:

@@ -109,7 +109,7 @@ def test_an_index_without_training(best, tmp_path):
 
 
 def test_pairs_are_what_similarity_reads(best, tmp_path):
-    (tmp_path / "test.csv").write_bytes(b'question,answer\n"who, then",nobody knows\n"a\rb",so\n')
+    (tmp_path / "test.csv").write_bytes(b'question,answer\n"who, then",nobody knows\n"a\nb",so\n')
     code, out, err = command(
         "pairs", "--model", best, "--data", tmp_path / "test.csv", "--negatives", 3, "--by",
         "words", "--to", tmp_path / "pairs.csv",
@@ -122,6 +122,6 @@ def test_pairs_are_what_similarity_reads(best, tmp_path):
         ["sentence1", "sentence2", "score"], ["who, then", "nobody knows", "1.0"]
     )  # fmt: skip
     assert [row[2] for row in others] == ["0.0"] * 3 + ["1.0"] + ["0.0"] * 3
-    assert others[3][0] == "a\rb"
+    assert others[3][0] == "a\nb"
     data = SimilarityScorer.Data(train=str(tmp_path / "pairs.csv"), dev=str(tmp_path / "pairs.csv"))
     assert len(SimilarityScorer.read(data).train) == 8

@@ -61,6 +61,47 @@ def test_tabs(tmp_path, first):
         assert word_vector_width(path) == 2
 
 
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_line_ends_of_other_systems(tmp_path, end):
+    for name, text in (("v.txt", GLOVE), ("v.vec", f"4 2\n{GLOVE}")):
+        path = write(tmp_path / name, text.replace("\n", end))
+        assert read_word_vectors(path).words == WORDS
+        assert word_vector_width(path) == 2
+    np.save(tmp_path / "a.npy", np.ones((4, 2)))
+    words = write(tmp_path / "a.txt", "\n".join(WORDS).replace("\n", f"  {end}"))
+    assert read_word_vectors(tmp_path / "a.npy", words=words).words == WORDS
+
+
+def test_spaces_between_a_word_and_its_numbers(tmp_path):
+    """Of any number, before the word too; a word of several parts has single ones."""
+    text = "the  0.5 -1\ncaf\u00e9 2   3e-1 \n .  . .  4  5\n\tdog\t 6\t7\t\n"
+    for first in ("", "4  2\n"):
+        found = read_word_vectors(write(tmp_path / "v.txt", first + text.replace("\t", " ")))
+        assert found.words == WORDS
+        np.testing.assert_array_equal(found.vectors, np.array(ROWS, "float32"))
+    assert read_word_vectors(write(tmp_path / "v.txt", "the\t1\t2\n" + text)).words == WORDS
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("cat 3", "fewer"), ("cat  3", "fewer"), ("cat", "fewer"), (" 3 4", "fewer"),
+        ("cat 3 4 5", "more numbers"), ("cat  3 4 5", "more numbers"),
+        ("cat 3 4 5 6", "more numbers"), ("new cat -1e-3 4 5", "more numbers"),
+        ("7 .5 4 5", "more numbers"), ("", "fewer"),
+    ],
+)  # fmt: skip
+def test_a_line_of_other_numbers_than_the_first_is_named(tmp_path, line, problem):
+    """Whether its word is wanted or not; a line that makes up for it changes nothing."""
+    path = write(tmp_path / "v.txt", f"the 1 2\n{line}\ncow 5 6 7\ndog 8\n")
+    for wanted in (None, ["dog"]):
+        with pytest.raises(ValueError) as error:
+            read_word_vectors(path, wanted)
+        assert f"2 numbers on each line. Received: {problem}, b'{line}' in line 2" in str(
+            error.value
+        )
+
+
 @pytest.mark.parametrize("newlines", [True, False])
 def test_word2vec_binary(tmp_path, newlines):
     rows = BINARY

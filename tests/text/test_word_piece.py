@@ -258,7 +258,7 @@ def test_training_wants_strings():
 def test_vocabulary_files(tmp_path):
     path = tmp_path / "vocab.txt"
     words = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "é"]
-    for end in ("\n", "\r\n"):
+    for end in ("\n", "\r\n", "\r"):
         path.write_bytes(end.join(words).encode() + end.encode())
         tokenizer = WordPieceTokenizer.from_vocabulary_file(path, lowercase=False)
         assert tokenizer.vocabulary == tuple(words)
