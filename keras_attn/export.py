@@ -31,12 +31,14 @@ def export_text_functions(
     overwrite: bool = False,
     requirements: Sequence[str] = ("tensorflow",),
     taken: Mapping[str, Sequence[str]] | None = None,
+    limits: Mapping[str, int] | None = None,
 ) -> None:
     """Exports functions of strings, loads them again, and compares their outputs.
 
     The SavedModel is written next to its final place and moved there at the end, so a failed export
     leaves an existing SavedModel unchanged. Its file `requirements.txt` lists the packages that a
-    process must install and import to load it.
+    process must install and import to load it, and `limits.json` the limits of requests, if there
+    are any.
 
     Args:
         path: Folder of the SavedModel.
@@ -52,6 +54,7 @@ def export_text_functions(
         overwrite: Whether an existing SavedModel is replaced.
         requirements: Modules that a process must import to load the SavedModel.
         taken: Names of the inputs of a signature, by its name; all inputs if it is not there.
+        limits: The limits of requests by their names. The functions check them.
 
     Raises:
         FileExistsError: If the folder exists and is not empty, unless it is a SavedModel and
@@ -104,6 +107,9 @@ def export_text_functions(
         packages = [name.replace("_", "-") for name in requirements]
         lines = [f"{name}=={importlib.metadata.version(name)}\n" for name in packages]
         (folder / "requirements.txt").write_text("".join(lines), encoding="utf-8")
+        if limits:
+            text = json.dumps(dict(limits), indent=2) + "\n"
+            (folder / "limits.json").write_text(text, encoding="utf-8")
 
         tell("loading the SavedModel, and comparing its outputs")
         loaded = tf.saved_model.load(str(folder)).signatures
@@ -186,6 +192,35 @@ def with_a_row(tf: Any, function: Callable, spare: Mapping[str, Any] | None = No
         return {name: output[:rows] for name, output in function(**inputs).items()}
 
     return run
+
+
+def limited(tf: Any, number: Any, of: str, most: int, setting: str) -> Any:
+    """Refuses a number in a request that is below 1 or above a limit, before it is used.
+
+    Args:
+        tf: The module `tensorflow`.
+        number: A scalar integer tensor.
+        of: What it is the number of, for the error.
+        most: The limit.
+        setting: Setting of the export that makes it.
+
+    Returns:
+        The number. What is computed from it is computed after the check.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> int(limited(tf, tf.constant(3), "rows", 5, "max_rows"))
+    3
+    """
+    message = tf.strings.format(
+        f"Expected 1 to {most:,} {of}. Received: {{}}. Ask for another number, or export the model "
+        f"with another limit ({setting}).",
+        number,
+    )
+    check = tf.debugging.Assert((number >= 1) & (number <= most), [message])
+    with tf.control_dependencies([check]):
+        return tf.identity(number)
 
 
 def check_batch_first(expected: Mapping[str, Mapping[str, Any]], rows: int) -> None:

@@ -31,6 +31,9 @@ class Exported:
     signature_inputs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Names of the inputs of a signature, by its name; all inputs if it is not here."""
 
+    limits: ClassVar[tuple[str, ...]] = ()
+    """Settings `Use` of an export that limit what a request may ask for."""
+
     # Inputs and outputs, for tasks that predict by one call of their model
 
     inputs: Mapping[str, Any]
@@ -127,8 +130,9 @@ class Exported:
         """Exports a TensorFlow SavedModel that takes and gives strings.
 
         It loads with `import tensorflow` and nothing else; a file `requirements.txt` in it has the
-        version. Before it is put in its place it is loaded and compared with this object. On JAX
-        and PyTorch a child process with the TensorFlow backend does the work.
+        version, and `limits.json` has the limits of requests, if there are any. Before it is put in
+        its place it is loaded and compared with this object. On JAX and PyTorch a child process
+        with the TensorFlow backend does the work.
 
         Args:
             path: Folder of the SavedModel.
@@ -167,6 +171,7 @@ class Exported:
             overwrite=overwrite,
             requirements=self.exported_with(),
             taken=self.signature_inputs,
+            limits={name: getattr(settings, name) for name in self.limits},
         )
 
     def exported_with(self) -> Sequence[str]:

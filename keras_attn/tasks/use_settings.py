@@ -1,10 +1,27 @@
-"""The settings of a beam search."""
+"""Settings of predictions and exports that several tasks have."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from keras_attn.images.loading import MAX_PIXELS
 from keras_attn.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class PictureUse(Settings):
+    """The limit of pictures in a SavedModel.
+
+    Example:
+
+    >>> PictureUse().max_pixels
+    50000000
+    """
+
+    max_pixels: int = setting(
+        MAX_PIXELS, "largest number of pixels of a picture that the SavedModel decodes",
+        at_least=1, steps=("export",),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,7 @@ def check_details(outputs, results, grid, tolerance):
 
 def test_the_saved_model_gives_what_python_gives(fitted, folder, served):
     assert (folder / "requirements.txt").read_text().startswith("tensorflow==2.21")
+    assert json.loads((folder / "limits.json").read_text()) == {"max_pixels": 50_000_000}
     for files, (best, details) in zip(CALLS[:2], served[:2], strict=True):
         assert best["caption"][:2] == ["string", [len(files)]]
         assert best["caption"][2] == fitted.caption(files, BEAMS)

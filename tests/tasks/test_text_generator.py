@@ -281,8 +281,10 @@ def test_the_saved_model_on_broken_text(random_weights, served):
 def test_the_saved_model_refuses_what_makes_no_sense(served):
     with pytest.raises(tf.errors.InvalidArgumentError, match="as many seeds as prompts"):
         served(["a", "b"], [1], 5)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="at least one new character"):
-        served(["a"], [1], 0)
+    message = r"Expected 1 to 10,000 new characters.*Received: {}\..*max_num_characters"
+    for number in (0, -5, 10_001, 2**31 - 1):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message.format(number)):
+            served(["a"], [1], number)
 
 
 def test_the_saved_model_needs_tensorflow_alone(random_weights, served):

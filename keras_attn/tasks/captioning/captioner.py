@@ -90,6 +90,7 @@ class Captioner(CaptioningPredictions, PictureTask):
     Data = CaptioningData
     Training = CaptioningTraining
     Use = CaptioningUse
+    limits = ("max_pixels",)
     Test = CaptioningTest
     examples_are = "pictures"
 
@@ -394,19 +395,19 @@ class Captioner(CaptioningPredictions, PictureTask):
         """Returns the functions of the SavedModel.
 
         The signature `serving_default` takes `image: string (B,)`, each the bytes of a JPEG, PNG,
-        GIF or BMP file, and gives `caption: string (B,)`, as `caption` does. The signature
+        GIF, BMP or WebP file, and gives `caption: string (B,)`, as `caption` does. The signature
         `details` takes the same and gives what `caption_n_best` gives, padded with `""` and zeros:
 
         - `captions`, `scores`, `truncated` `(B, R)`, the best first;
         - `tokens` `(B, R, T)`, `attention` `(B, R, T, rows, columns)`.
 
-        One picture that cannot be decoded fails its whole batch: a graph cannot catch errors. The
-        graph does not turn a picture as its EXIF data say, and has no limit of pixels. Its resizing
-        may differ from that of `caption` by 1 of 255 if a picture has another size, and its
-        decoding of JPEG by a little more.
+        One picture that cannot be decoded, or has more than `max_pixels` pixels, fails its whole
+        batch: a graph cannot catch errors. The graph does not turn a picture as its EXIF data say.
+        Its resizing may differ from that of `caption` by 1 of 255 if a picture has another size,
+        and its decoding of JPEG by a little more.
         """
         count = use.num_return_sequences or use.beams
-        return graph_functions(self._search, tf, use.beams, use.alpha, count)
+        return graph_functions(self._search, tf, use.beams, use.alpha, count, use.max_pixels)
 
 
 def _left_out(found: CaptionedPictures, problems: Sequence[ImageProblem]) -> str:

@@ -8,6 +8,8 @@ import numpy as np
 
 from keras_attn.explain.alignment import END
 from keras_attn.images import load_image
+from keras_attn.images.image_headers import first_frame_graph, image_size_graph
+from keras_attn.images.loading import MAX_PIXELS
 from keras_attn.layers import ImagePreprocessing
 from keras_attn.tasks.captioning.decoding import Caption, CaptionSearch
 
@@ -42,19 +44,32 @@ def example_files(size: tuple[int, int]) -> list[bytes]:
     return files
 
 
-def decode_picture(tf: Any, raw: Any, size: tuple[int, int]) -> Any:
+def decode_picture(tf: Any, raw: Any, size: tuple[int, int], max_pixels: int = MAX_PIXELS) -> Any:
     """Makes uint8 `(rows, columns, 3)` of the bytes of a picture, as `load_image` does.
 
-    Grey is made colour, and what is transparent is put on white. EXIF data are not read.
+    Grey is made colour, and what is transparent is put on white. EXIF data are not read. A picture
+    that is too large is refused by its header, before its pixels are unfolded.
 
     Args:
         tf: The module `tensorflow`.
-        raw: Scalar string: a JPEG, PNG, GIF (its first frame) or BMP file.
+        raw: Scalar string: a JPEG, PNG, GIF (its first frame), BMP or WebP file.
         size: Rows and columns to which it is resized.
+        max_pixels: Largest number of pixels, as in `load_image`.
 
     Returns:
         A uint8 tensor.
     """
+    rows, columns = image_size_graph(tf, raw)
+    message = tf.strings.format(
+        f"Expected a picture of at most {max_pixels:,} pixels. Received: {{}} x {{}}. Make it "
+        "smaller, or export the model with a higher limit (max_pixels).",
+        (rows, columns),
+    )
+    # Each side by itself too: the product of two large ones is not an int64.
+    fits = tf.maximum(rows, columns) <= max_pixels
+    fits &= tf.minimum(rows, max_pixels) * tf.minimum(columns, max_pixels) <= max_pixels
+    with tf.control_dependencies([tf.debugging.Assert(fits, [message])]):
+        raw = tf.identity(raw)
 
     def on_white():
         # Grey and colour may have one that is transparent, which `channels=4` alone takes. Not for
@@ -66,62 +81,78 @@ def decode_picture(tf: Any, raw: Any, size: tuple[int, int]) -> Any:
             lambda: tf.io.decode_png(raw, channels=4),
             lambda: tf.io.decode_png(raw, channels=0),
         )
-        pixels = tf.cast(pixels, "float32")
         last = tf.shape(pixels)[2]
-        transparent = last % 2 == 0
-        color = pixels[..., : last - tf.cast(transparent, "int32")]
-        color = tf.cond(last < 3, lambda: tf.repeat(color, 3, axis=2), lambda: color)
-        alone = tf.ones_like(pixels[..., :1])
-        opaque = tf.cond(transparent, lambda: pixels[..., last - 1 :] / 255, lambda: alone)
-        return color * opaque + 255 * (1 - opaque)
+
+        def blended():
+            color, opaque = tf.split(tf.cast(pixels, "float32"), [last - 1, 1], axis=2)
+            opaque = opaque / 255
+            return tf.cast(tf.round(color * opaque + 255 * (1 - opaque)), "uint8")
+
+        color = tf.cond(last % 2 == 0, blended, lambda: pixels)
+        return tf.cond(tf.shape(color)[2] < 3, lambda: tf.repeat(color, 3, axis=2), lambda: color)
 
     def bitmap():
         bits = tf.io.decode_raw(tf.strings.substr(raw, 28, 2), "uint8")[0]
         message = "Expected a BMP picture without a palette, of 24 or 32 bits."
         check = tf.debugging.Assert(bits > 8, [message, "Received bits:", bits])
         with tf.control_dependencies([check]):
-            return tf.cast(tf.io.decode_bmp(raw, channels=0)[..., :3], "float32")
+            return tf.io.decode_bmp(raw, channels=0)[..., :3]
 
-    def plain(decode, **settings):
-        return tf.cast(decode(raw, channels=3, **settings), "float32")
+    def other():
+        # The decoder also knows formats whose headers are not read here.
+        known = tf.debugging.Assert(
+            rows > 0, ["Expected a JPEG, PNG, GIF, BMP or WebP picture. Received another file."]
+        )
+        with tf.control_dependencies([known]):
+            return tf.io.decode_image(raw, channels=3, expand_animations=False)
+
+    def jpeg():
+        return tf.io.decode_jpeg(raw, channels=3, dct_method="INTEGER_ACCURATE")
+
+    def gif():
+        return tf.io.decode_gif(first_frame_graph(tf, raw))[0]
 
     start = tf.strings.substr(raw, 0, 4)
     pixels = tf.case(
         [
             (start == b"\x89PNG", on_white),
-            (
-                tf.strings.substr(raw, 0, 2) == b"\xff\xd8",
-                lambda: plain(tf.io.decode_jpeg, dct_method="INTEGER_ACCURATE"),
-            ),
+            (tf.strings.substr(raw, 0, 2) == b"\xff\xd8", jpeg),
             (tf.strings.substr(raw, 0, 2) == b"BM", bitmap),
+            (start == b"GIF8", gif),
         ],
-        default=lambda: plain(tf.io.decode_image, expand_animations=False),
+        default=other,
     )
     pixels = tf.ensure_shape(pixels, [None, None, 3])
-    resized = ImagePreprocessing(size, scaling="none", dtype="float32")(tf.round(pixels)[None])[0]
+    resized = ImagePreprocessing(size, scaling="none", dtype="float32")(pixels[None])[0]
     return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), "uint8")
 
 
-def decode_pictures(tf: Any, image: Any, size: tuple[int, int]) -> Any:
+def decode_pictures(
+    tf: Any, image: Any, size: tuple[int, int], max_pixels: int = MAX_PIXELS
+) -> Any:
     """Makes uint8 `(B, rows, columns, 3)` of the bytes of pictures, see `decode_picture`.
+
+    One is decoded after the other, so that only one is in memory with all its pixels.
 
     Args:
         tf: The module `tensorflow`.
         image: Strings `(B,)`.
         size: Rows and columns to which they are resized.
+        max_pixels: Largest number of pixels of each.
 
     Returns:
         A uint8 tensor.
     """
     return tf.map_fn(
-        lambda raw: decode_picture(tf, raw, size),
+        lambda raw: decode_picture(tf, raw, size, max_pixels),
         image,
+        parallel_iterations=1,
         fn_output_signature=tf.TensorSpec((*size, 3), "uint8"),
     )
 
 
 def graph_functions(
-    search: CaptionSearch, tf: Any, beams: int, alpha: float, count: int
+    search: CaptionSearch, tf: Any, beams: int, alpha: float, count: int, max_pixels: int
 ) -> tuple[dict[str, Callable], list[Any]]:
     """Makes the functions of the SavedModel, from strings `(B,)` to dicts of tensors.
 
@@ -131,6 +162,7 @@ def graph_functions(
         beams: Width of the beam search.
         alpha: Exponent of the length penalty.
         count: Number R of captions that `details` gives.
+        max_pixels: Largest number of pixels of a picture.
 
     Returns:
         The functions by the names of their signatures, and the `tf.Module`s they use.
@@ -139,7 +171,7 @@ def graph_functions(
     size, grid = search.encoder.image_size, search.encoder.grid
 
     def read(image):
-        return search.encode(decode_pictures(tf, image, size))
+        return search.encode(decode_pictures(tf, image, size, max_pixels))
 
     def serve(image):
         found = search.search(read(image), search.max_length, beams, alpha)

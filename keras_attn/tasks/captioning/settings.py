@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.training_settings import TrainingSettings
-from keras_attn.tasks.use_settings import BeamSearchUse
+from keras_attn.tasks.use_settings import BeamSearchUse, PictureUse
 
 FORMATS = ("auto", "karpathy", "coco", "flickr8k", "csv", "ucm", "emoji")
 SCORES = ("cider", "bleu_4", "perplexity")
@@ -116,7 +116,7 @@ class CaptioningTraining(TrainingSettings):
 
 @dataclass(frozen=True)
 @with_defaults(BeamSearchUse, batch_size=32)
-class CaptioningUse(BeamSearchUse):
+class CaptioningUse(BeamSearchUse, PictureUse):
     """The search for captions.
 
     Example:

@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_attn.batches import TextWindows
 from keras_attn.corpora import load_shakespeare
+from keras_attn.export import limited
 from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.generation import WindowDecoder
 from keras_attn.models import LANGUAGE_MODELS, language_decoder
@@ -104,6 +105,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
     Data = TextGenerationData
     Training = TextGenerationTraining
     Use = TextGenerationUse
+    limits = ("max_num_characters",)
     Test = TextGenerationTest
     examples_are = "characters"
     main_layer = "decoder"
@@ -384,9 +386,10 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
 
         It takes `prompt: string (B,)`, `seed: int32 (B,)` and `num_characters: int32 ()`, and gives
         `text: string (B,)`, equal to `generate(prompt, num_characters, ..., seed=[...])` with the
-        settings of the export, stop strings and end token too.
+        settings of the export, stop strings and end token too. A greater number of characters
+        than `max_num_characters`, and another number of seeds than of prompts, are errors.
         """
-        self._check_least(use.min_length, use.min_length, use.end_token)
+        self._check_least(use.min_length, use.max_num_characters, use.end_token)
         tokenizer = self.tokenizer.to_graph()
         most = self.longest_prompt
 
@@ -394,10 +397,11 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
             same = tf.debugging.assert_equal(
                 tf.size(prompt), tf.size(seed), message="Expected as many seeds as prompts."
             )
-            some = tf.debugging.assert_positive(
-                num_characters, message="Expected at least one new character."
-            )
-            with tf.control_dependencies([same, some]):
+            with tf.control_dependencies([same]):
+                num_characters = limited(
+                    tf, num_characters, "new characters (num_characters)",
+                    use.max_num_characters, "max_num_characters",
+                )  # fmt: skip
                 text = tf.strings.unicode_transcode(prompt, "UTF-8", "UTF-8", errors="replace")
             ids = tokenizer.encode(text)[:, -most:]
             start = tf.fill([tf.size(text), 1], tokenizer.start_id)

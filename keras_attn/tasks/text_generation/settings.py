@@ -135,6 +135,10 @@ class TextGenerationUse(Settings):
         None, "width of a beam search for the most probable text, instead of a sample", kind=int,
         at_least=1, steps=_SAMPLING,
     )  # fmt: skip
+    max_num_characters: int = setting(
+        10_000, "largest number of new tokens of each text that a request to the SavedModel may "
+        "ask for", at_least=1, steps=("export",),
+    )  # fmt: skip
     seed: int = setting(0, "seed of the samples", at_least=0, below=2**31, steps=("predict",))
     batch_size: int = setting(
         64, "texts, or windows, computed at a time", at_least=1, steps=("predict", "evaluate")

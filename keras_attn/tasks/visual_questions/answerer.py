@@ -98,6 +98,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
     Data = VisualQuestionsData
     Training = VisualQuestionsTraining
     Use = VisualQuestionsUse
+    limits = ("max_pixels",)
     Test = VisualQuestionsTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     signature_inputs: ClassVar = {
@@ -448,4 +449,4 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
         each `question` in `picture: int32 (Q,)` the row of `regions` it is about, and gives what
         `serving_default` gives. What is said about pictures in `Captioner.serve` is so here too.
         """
-        return graph_functions(self, tf, min(use.top_k, len(self.answers)))
+        return graph_functions(self, tf, min(use.top_k, len(self.answers)), use.max_pixels)

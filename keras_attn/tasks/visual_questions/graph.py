@@ -10,13 +10,16 @@ from keras_attn.tasks.entailment.graph import ids_and_words
 from keras_attn.tasks.visual_questions.looking import answer_and_look
 
 
-def graph_functions(task: Any, tf: Any, top_k: int) -> tuple[dict[str, Callable], list[Any]]:
+def graph_functions(
+    task: Any, tf: Any, top_k: int, max_pixels: int
+) -> tuple[dict[str, Callable], list[Any]]:
     """Makes the functions of the SavedModel.
 
     Args:
         task: A `VisualQuestionAnswerer`.
         tf: The module `tensorflow`.
         top_k: Number of answers that are given.
+        max_pixels: Largest number of pixels of a picture.
 
     Returns:
         The functions by the names of their signatures, and the `tf.Module`s they use.
@@ -28,7 +31,7 @@ def graph_functions(task: Any, tf: Any, top_k: int) -> tuple[dict[str, Callable]
     def encode(image: Any) -> Any:
         """Regions of pictures; what is given several times is encoded once."""
         different, places = tf.unique(image)
-        regions = task.encode(decode_pictures(tf, different, encoder.image_size))
+        regions = task.encode(decode_pictures(tf, different, encoder.image_size, max_pixels))
         return tf.gather(regions, places)
 
     def answer(regions: Any, question: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from keras_attn.images.question_readers import COCO_NAME
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.training_settings import TrainingSettings
+from keras_attn.tasks.use_settings import PictureUse
 
 FORMATS = ("auto", "csv", "easy_vqa", "vqa")
 _FILES = ("fit", "evaluate")
@@ -101,7 +102,7 @@ class VisualQuestionsTraining(TrainingSettings):
 
 
 @dataclass(frozen=True)
-class VisualQuestionsUse(Settings):
+class VisualQuestionsUse(PictureUse):
     """How questions are answered. The help texts say what each setting does.
 
     Example:
