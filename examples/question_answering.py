@@ -117,7 +117,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     add("--run-dir", type=Path, default=Path("runs/question_answering"), help="%(default)s")
     add("--data", help="your own questions: SQuAD's JSON, or JSON lines")
-    add("--test-articles", type=int, default=10, help="articles of --data to test on (%(default)s)")
+    add("--test-articles", type=int, help="articles of --data to test on (10; a fifth at most)")
     add("--limit", type=int, help="use so many questions of each side at most, to try it")
     add("--backbone", default="", help="a task or folder of weights to start from")
     add("--texts", type=int, default=5000, help="made to learn from (%(default)s)")
@@ -206,10 +206,22 @@ def read_data(args: argparse.Namespace) -> tuple[list, list, dict[str, list]]:
     if args.data:
         try:
             questions = read_questions(args.data)
-            rest, test = split_questions(questions, args.test_articles)
+            articles = len({question.title for question in questions})
+            if articles < 3:
+                raise ValueError(
+                    f"{args.data}: expected questions about three articles or more, to learn from, "
+                    f"to choose weights and to test on. Received: {articles}."
+                )
+            count = args.test_articles or max(min(10, articles // 5), 1)
+            if count > articles - 2:
+                raise ValueError(
+                    f"--test-articles must be at most {articles - 2}, so that two of {articles} "
+                    f"are left. Received: {count}."
+                )
+            rest, test = split_questions(questions, count)
         except (ValueError, OSError) as error:
             sys.exit(str(error))
-        tests = {f"{args.test_articles} articles": test}
+        tests = {f"{count} article{'s' * (count != 1)}": test}
     else:
         count, seed = args.texts, args.seed
         rest = make_questions(count, seed, "train", "train")

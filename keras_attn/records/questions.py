@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 from keras_attn.records.items import Items
 from keras_attn.records.parallel import PROBLEMS, LineProblem
 from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
-from keras_attn.records.splitting import check_size
+from keras_attn.records.splitting import check_size, drawn_by_hash
 
 
 class TextAnswer(NamedTuple):
@@ -304,7 +303,8 @@ def split_questions(
 
     Args:
         questions: The questions.
-        share: Share of the articles on the second side, about; or, if an integer, their number.
+        share: Share of the articles on the second side, about; or, if an integer, their number. Of
+            two articles or more, at least one is on each side.
         seed: Seed of the draw: an article is drawn by the SHA-256 of the seed and its title, and
             the lowest ones are on the second side.
 
@@ -325,20 +325,14 @@ def split_questions(
     [80, 20]
     """
     check_size("seed", seed)
-    drawn = {
-        title: hashlib.sha256(f"{seed}\n{title}".encode("utf-8", "replace")).digest()
-        for title in {question.title for question in questions}
-    }
-    if isinstance(share, int):
-        if not 0 < share < len(drawn):
-            raise ValueError(
-                f"Expected a number of articles above 0 and below {len(drawn)}. Received: {share}."
-            )
-        second = set(sorted(drawn, key=drawn.get)[:share])
-    elif not 0 < share < 1:
+    titles = {question.title for question in questions}
+    if isinstance(share, int) and not 0 < share < len(titles):
+        raise ValueError(
+            f"Expected a number of articles above 0 and below {len(titles)}. Received: {share}."
+        )
+    if not isinstance(share, int) and not 0 < share < 1:
         raise ValueError(f"Expected `share` to be above 0 and below 1. Received: {share!r}.")
-    else:
-        second = {t for t, d in drawn.items() if int.from_bytes(d[:6], "big") < share * 2**48}
+    second = drawn_by_hash(titles, share, seed)
     sides: tuple[list[AnsweredQuestion], list[AnsweredQuestion]] = ([], [])
     for question in questions:
         sides[question.title in second].append(question)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -72,6 +73,25 @@ def draw(
     return drawn, rest, size
 
 
+def drawn_by_hash(names: Iterable[str], share: float | int, seed: int) -> set[str]:
+    """So many names, those of the lowest SHA-256 of the seed and the name.
+
+    A share below 1 is met about; of two names or more, one at least is drawn, and one is not.
+
+    >>> [sorted(drawn_by_hash("abcdef"[:count], 0.2, seed=0)) for count in (1, 2, 6)]
+    [[], ['b'], ['b']]
+    """
+    hashes = {
+        name: hashlib.sha256(f"{seed}\n{name}".encode("utf-8", "replace")).digest()
+        for name in names
+    }
+    count = share
+    if not isinstance(share, int):
+        below = sum(int.from_bytes(h[:6], "big") < share * 2**48 for h in hashes.values())
+        count = min(max(below, 1), len(hashes) - 1)
+    return set(sorted(hashes, key=hashes.__getitem__)[: int(count)])
+
+
 def check_size(name: str, size: Any) -> None:
     """Refuse the size of a side that is not a number of things."""
     if not is_integer(size, 0):
@@ -79,9 +99,9 @@ def check_size(name: str, size: Any) -> None:
 
 
 def as_count(name: str, size: Any, of: int) -> int:
-    """The size of a side, which is a number of things or a share of all."""
+    """The size of a side, which is a number of things or a share of all; at least 1 for a share."""
     if isinstance(size, float) and 0 <= size < 1:
-        return round(size * of)
+        return max(round(size * of), 1) if size else 0
     if not is_integer(size, 0):
         raise ValueError(
             f"Expected `{name}` to be an integer >= 0 or a share below 1. Received: {size!r}"

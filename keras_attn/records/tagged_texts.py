@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 from keras_attn.records.items import Items
 from keras_attn.records.parallel import PROBLEMS, LineProblem
 from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
-from keras_attn.records.splitting import check_size
+from keras_attn.records.splitting import check_size, drawn_by_hash
 
 _JSON = (".jsonl", ".ndjson", ".json")
 _DOCUMENT = "-DOCSTART-"
@@ -248,7 +247,8 @@ def split_tagged(
 
     Args:
         texts: The sentences.
-        share: Share of the second side, drawn by the words of each sentence.
+        share: Share of the second side, drawn by the words of each sentence. Of two different
+            sentences or more, at least one is on each side.
         seed: Seed of the draw.
 
     Returns:
@@ -264,9 +264,9 @@ def split_tagged(
     check_size("seed", seed)
     if not 0 < share < 1:
         raise ValueError(f"Expected `share` to be above 0 and below 1. Received: {share!r}.")
+    words = ["\x00".join(text.words) for text in texts]
+    second = drawn_by_hash(words, share, seed)
     sides: tuple[list[TaggedText], list[TaggedText]] = ([], [])
-    for text in texts:
-        words = "\x00".join(text.words).encode("utf-8", "replace")
-        drawn = hashlib.sha256(f"{seed}\n".encode() + words).digest()
-        sides[int.from_bytes(drawn[:6], "big") < share * 2**48].append(text)
+    for text, joined in zip(texts, words, strict=True):
+        sides[joined in second].append(text)
     return sides

@@ -45,6 +45,24 @@ def test_the_test_has_other_names_sentences_and_wordings(script):
     assert script.make_questions(20, 0, "train", "train") == sides["train"][:60]
 
 
+def test_few_articles(script, tmp_path):
+    """A fifth of them at most is the test, and what is wrong is said without a traceback."""
+    path = tmp_path / "own.jsonl"
+    line = '{{"question": "Where?", "text": "In Oslo, {0}.", "answers": ["Oslo"]}}\n'
+    for count, sizes in [(3, (1, 1, 1)), (8, (6, 1, 1)), (24, (18, 2, 4)), (60, (45, 5, 10))]:
+        path.write_text("".join(line.format(i) * 2 for i in range(count)))
+        train, dev, tests = script.read_data(script.parse_arguments(["--data", str(path)]))
+        ((name, test),) = tests.items()
+        assert tuple(len(side) // 2 for side in (train, dev, test)) == sizes
+        assert name == (f"{sizes[2]} articles" if sizes[2] > 1 else "1 article")
+    more = ["--data", str(path), "--test-articles", "59"]
+    with pytest.raises(SystemExit, match="--test-articles must be at most 58"):
+        script.read_data(script.parse_arguments(more))
+    path.write_text("".join(line.format(i) for i in range(2)))
+    with pytest.raises(SystemExit, match="three articles or more"):
+        script.read_data(script.parse_arguments(["--data", str(path)]))
+
+
 @pytest.mark.slow
 def test_from_made_questions_to_a_saved_model(tmp_path):
     settings = (

@@ -49,6 +49,29 @@ def test_recurrent_models(script, capsys):
         assert message in capsys.readouterr().err
 
 
+def test_a_small_file(script, tmp_path, capsys):
+    """A tenth of it at most is the test, and what is wrong is said without a traceback."""
+    for count, sizes in [(4, (1, 1, 2)), (40, (34, 2, 4))]:
+        lines = [f"the {NUMBERS[i % 10]} {chr(97 + i // 10)}\tx {chr(97 + i)}" for i in range(26)]
+        lines += [f"a {NUMBERS[i % 10]} {chr(97 + i // 10)}\ty {chr(97 + i)}" for i in range(26)]
+        path = tmp_path / "small.tsv"
+        path.write_text("\n".join([*lines[:count], "no tab"]), encoding="utf-8")
+        splits = script.read_splits(script.parse_arguments(["--data", str(path)]))
+        assert tuple(map(len, (splits.train, splits.validation, splits.test))) == sizes
+        assert "no tab" in capsys.readouterr().out  # is left out, and shown
+    more = ["--data", str(path), "--test-size", "30", "--dev-size", "20"]
+    with pytest.raises(SystemExit, match=r"`validation_size`=20 \(--dev-size\)\)\. Received: 40"):
+        script.read_splits(script.parse_arguments(more))
+    path.write_text("no tab")
+    for file in (path, tmp_path / "none.tsv"):
+        with pytest.raises(SystemExit, match=file.name):
+            script.read_splits(script.parse_arguments(["--data", str(file)]))
+    for option, size in (("--test-size", "1"), ("--dev-size", "0")):
+        with pytest.raises(SystemExit):
+            script.parse_arguments([option, size])
+        assert f"{option} must be at least" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_without_attention_from_a_file_to_a_saved_model(tmp_path):
     lines = [

@@ -146,6 +146,13 @@ def test_large_components_stay_in_the_training_set():
         assert sum(x.text.startswith("Room") for x in splits.train) == 30
 
 
+def test_a_share_of_few_texts_is_one_at_least():
+    examples = [(f"word {chr(97 + i)}", "ab"[i % 2]) for i in range(4)]
+    splits = split_labelled(examples, dev=0.1, test=0.01)
+    assert [len(side) for side in (splits.train, splits.dev, splits.test)] == [2, 1, 1]
+    assert not split_labelled(examples, dev=0.1, test=0.0).test
+
+
 def test_rare_labels_stay_in_the_training_set():
     examples = [*make_examples(100), LabelledText("only one", "d"), LabelledText("this", "e")]
     examples.append(LabelledText("or that", "e"))

@@ -143,6 +143,22 @@ def test_articles_stay_together():
         split_questions(questions, 1.0)
 
 
+@pytest.mark.parametrize("count", range(2, 12))
+def test_few_articles_are_on_both_sides(count):
+    """Drawn each for itself, none of eight would be held out at a share of 0.1 and this seed."""
+    questions = [AnsweredQuestion("?", "t", (), f"article {n % count}") for n in range(3 * count)]
+    hashes = {q.title: sha256(f"0\n{q.title}".encode()).digest() for q in questions}
+    for share in (0.001, 0.1, 0.5, 0.999):
+        first, second = split_questions(questions, share)
+        below = sum(h < int(share * 2**48).to_bytes(6, "big") for h in hashes.values())
+        wanted = min(max(below, 1), count - 1)
+        lowest = sorted(hashes, key=hashes.get)[:wanted]
+        assert {q.title for q in second} == set(lowest)
+        assert {q.title for q in first} == set(hashes) - set(lowest)
+    one = questions[:1]
+    assert split_questions(one, 0.5) == (one, [])
+
+
 def test_so_many_articles():
     questions = [AnsweredQuestion("?", "t", (), str(n % 7)) for n in range(70)]
     first, second = split_questions(questions, 3)

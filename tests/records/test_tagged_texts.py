@@ -144,6 +144,15 @@ def test_splits_do_not_share_sentences():
             split_tagged(texts, share)
 
 
+def test_few_sentences_are_on_both_sides():
+    for count in range(2, 9):
+        texts = [TaggedText((f"w{n % count}", "x"), ("O", "O")) for n in range(3 * count)]
+        for share in (0.001, 0.999):
+            sides = split_tagged(texts, share)
+            alone = {text.words for text in sides[share < 0.5]}
+            assert (len(alone), sum(map(len, sides))) == (1, 3 * count)
+
+
 def test_a_word_of_two_is_not_cut(tmp_path):
     """Parted by spaces, `New York B-LOC` would lose a word."""
     text = "It O\nis O\n\nNew York B-LOC\n\nTea O\n"

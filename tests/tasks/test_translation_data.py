@@ -53,6 +53,18 @@ def test_what_is_prepared_is_loaded(tmp_path, pairs):
     assert translator.batches(data.dev, training, shuffle=False).num_examples == 5
 
 
+@pytest.mark.parametrize("separate", [False, True])
+def test_small_data_give_fewer_byte_pairs(tmp_path, pairs, separate):
+    """The usual size is the largest one."""
+    more = {"dev_size": 5, "test_size": 7, "separate_vocabularies": separate}
+    said = []
+    settings = TranslationData(train=pairs, **more)
+    data = PreparedTranslation.prepare(settings, tmp_path / "data", said.append)
+    sizes = [t.vocabulary_size for t in (data.source_tokenizer, data.target_tokenizer)]
+    assert all(259 < size < 400 for size in sizes)
+    assert said[-1].startswith(f"{sizes[0]} and {sizes[1]}" if separate else f"{sizes[0]} byte")
+
+
 def test_given_sets_and_two_vocabularies(tmp_path, pairs):
     dev = write_pairs(
         tmp_path / "dev.tsv", [("The ONE, and two!", "die eins und zwei"), ("a", "b")]

@@ -139,9 +139,8 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         sides = split_questions(train, data.dev_share, data.split_seed)
         if not all(sides):
             raise ValueError(
-                "Expected enough articles for training and development. Received: questions that "
-                f"are parted by their titles into {len(sides[0])} and {len(sides[1])}. Bring more, "
-                "or --dev."
+                "Expected questions about two articles or more, to split them by their titles. "
+                "Received: one article. Give a file for development (--dev)."
             )
         return Examples(*sides, f"{train.summary()}; held out: {len(sides[1]):,} questions")
 

@@ -141,9 +141,8 @@ class Tagger(TaggingPredictions, EncoderTask):
         sides = split_tagged(train, data.dev_share, data.split_seed)
         if not all(sides):
             raise ValueError(
-                "Expected enough sentences for training and development. Received: "
-                f"{len(sides[0])} and {len(sides[1])}, parted by their words. Bring more, or "
-                "--dev."
+                "Expected two different sentences or more, to split them. Received: one. Give a "
+                "file for development (--dev)."
             )
         return Examples(*sides, f"{train.summary()}; held out: {len(sides[1]):,}")
 

@@ -230,10 +230,11 @@ def make_tokenizers(
     Returns:
         That of the sources and that of the targets, which may be one object.
     """
+    size = settings.vocabulary_size
     sides = [[pair[0] for pair in pairs], [pair[1] for pair in pairs]]
     if settings.separate_vocabularies:
-        return [BytePairTokenizer.train(side, settings.vocabulary_size) for side in sides]
-    both = BytePairTokenizer.train([*sides[0], *sides[1]], settings.vocabulary_size)
+        return [BytePairTokenizer.train(side, size, allow_fewer=True) for side in sides]
+    both = BytePairTokenizer.train([*sides[0], *sides[1]], size, allow_fewer=True)
     return [both, both]
 
 

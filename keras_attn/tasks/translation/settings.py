@@ -55,7 +55,9 @@ class TranslationData(Settings):
     )
     dev_size: int = setting(1000, "pairs drawn for development", at_least=1)
     test_size: int = setting(1000, "pairs drawn for the test", at_least=1)
-    vocabulary_size: int = setting(8000, "byte pairs of the tokenizer", at_least=259)
+    vocabulary_size: int = setting(
+        8000, "largest number of byte pairs of the tokenizer", at_least=259
+    )
     separate_vocabularies: bool = setting(False, "make a tokenizer for each side, not one for both")
     max_length: int = setting(
         256, "largest number of tokens of a side; longer pairs are left out", at_least=2
