@@ -152,7 +152,7 @@ def plain_output(module: str = "keras_attn", progress: bool = True, debug: bool 
     TensorFlow and CUDA write log lines to standard error when they are imported and when they first
     look for a GPU: both happen here, and only other lines are shown. A warning is shown as
     `Warning: MESSAGE`, without the file and the line of code that raised it. Long computations
-    print how far they are.
+    print how far they are. If the module has been imported before, this function changes nothing.
 
     Ctrl-C ends the process at once meanwhile: libraries turn an exception within their imports into
     another one, or swallow it.
@@ -167,6 +167,8 @@ def plain_output(module: str = "keras_attn", progress: bool = True, debug: bool 
 
     >>> plain_output(progress=False, debug=True)
     """
+    if module in sys.modules:
+        return
     here = threading.current_thread() is threading.main_thread()
     heard = here and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heard:

@@ -158,17 +158,18 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         from keras_attn.visualize import plot_attention
 
-        pair = min(splits.test, key=lambda p: abs(len(tokenizer.encode(p.source)) - 15))
-        found = translator.align(pair.source)
+        source, translation = shown_sentence(splits.test, rows[0][2].translations)
+        found = translator.align(source, translation)
         tokens = (found.source_tokens, found.target_tokens)
         picture = args.run_dir / "alignment.png"
-        plot_attention(found.weights, *tokens, picture, pair.source)
-        print(picture)
+        plot_attention(found.weights, *tokens, picture, source)
+        print(f"{source}\n{translation}\n{picture}")
 
     say("7. A SavedModel, called in a process that has only TensorFlow")
     saved_model = args.run_dir / "saved_model"
     translator.export(saved_model, beams=args.beams)
     texts = [pair.source for pair in splits.test[:3]]
+    print("  calling it in a new process", flush=True)
     served = call_saved_model(saved_model, text=texts)["translation"]
     for text, translation in zip(texts, served, strict=True):
         print(f"  {text}\n  -> {translation}")
@@ -249,6 +250,26 @@ def deterministic() -> None:
         import tensorflow as tf
 
         tf.config.experimental.enable_op_determinism()
+
+
+def shown_sentence(pairs: list, translations: list[str]) -> tuple[str, str]:
+    """Chooses the sentence of the picture: the first one of 6 to 10 words translated correctly.
+
+    Correctly means that the translation equals the reference. Sentences with a placeholder such as
+    `{name}` do not count. If there is no such sentence, it is the first one of the pairs.
+
+    Args:
+        pairs: Test pairs, none of them in the training set.
+        translations: What the model made of their sources.
+
+    Returns:
+        The source and its translation.
+    """
+    for pair, translation in zip(pairs, translations, strict=True):
+        plain = 6 <= len(pair.source.split()) <= 10 and "{" not in pair.source
+        if plain and translation == pair.target:
+            return pair.source, translation
+    return pairs[0].source, translations[0]
 
 
 def write_translations(path: Path, pairs: list, scores) -> None:

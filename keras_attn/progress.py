@@ -60,7 +60,7 @@ def listen(say: Callable[[str], Any], seconds: float = 10.0) -> None:
 
 
 def report(done: int, total: int, what: str) -> None:
-    """Says how many inputs are done, if the last line was said long enough ago.
+    """Says how many inputs are done, if some are left and the last line was said long ago.
 
     Args:
         done: Inputs that are done.
@@ -72,7 +72,9 @@ def report(done: int, total: int, what: str) -> None:
     >>> report(64, 1000, "texts")  # nobody listens
     """
     lines = _lines.get()
-    if lines is not None and time.monotonic() - lines.last >= lines.seconds:
+    if lines is None or done >= total:
+        return
+    if time.monotonic() - lines.last >= lines.seconds:
         lines.tell(f"  {done:,} of {total:,} {what}")
 
 

@@ -16,8 +16,7 @@ ROOT = Path(__file__).parents[1]
 # Each room may import from those before it.
 ROOMS = [
     "version", "progress", "files", "line_ends", "white_space", "settings", "ops", "layers", "text",
-    "fields",
-    "records", "images", "corpora", "batches",
+    "fields", "records", "images", "trained", "corpora", "batches",
     "training", "metrics", "adapt", "generation", "models", "export", "interop", "visualize",
     "explain", "tasks", "cli", "__main__",
 ]  # fmt: skip

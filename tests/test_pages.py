@@ -185,14 +185,6 @@ def test_links_lead_somewhere():
 # What the code of a page needs: files in the folder, names, or something small for something large.
 
 
-def readme(folder, _):
-    (folder / "runs/translation").mkdir(parents=True)
-    small = {"dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}
-    tokenizer = BytePairTokenizer.train(["The device is not connected."], 259)
-    tasks.Translator(tokenizer, small).save(folder / "runs/translation/translator.task")
-    return {}
-
-
 def captioning(folder, monkeypatch):
     """VGG16's weights would be downloaded; random ones on small pictures tell as much here."""
     monkeypatch.setenv("KERAS_ATTN_CACHE", str(folder / "cache"))
@@ -316,7 +308,7 @@ def bert(folder, _):
 
 
 SETUPS = {
-    "README.md": readme, "answer_selection.md": similarity, "bert.md": bert,
+    "answer_selection.md": similarity, "bert.md": bert,
     "captioning.md": captioning, "pretrained.md": pretrained,
     "sentiment.md": sentiment, "serving.md": serving, "similarity.md": similarity,
     "speed.md": speed, "text_generation.md": gpt2, "word_embeddings.md": similarity,

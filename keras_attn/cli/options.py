@@ -7,14 +7,25 @@ from typing import Any
 import click
 
 from keras_attn.settings import Option
+from keras_attn.trained import find
 
 FILE = click.Path(path_type=Path)
+
+
+def _found(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    return None if path is None else find(path)
+
 
 config_option = click.option(
     "--config", type=FILE, help="settings file (TOML); options given here go before it"
 )
 model_option = click.option(
-    "--model", "model_file", type=FILE, required=True, help="the model, such as RUN/best.task"
+    "--model",
+    "model_file",
+    type=FILE,
+    required=True,
+    callback=_found,
+    help="the model: a file, such as RUN/best.task, or the name of one in the package",
 )
 device_option = click.option(
     "--device",

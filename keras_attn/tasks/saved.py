@@ -13,6 +13,7 @@ from keras_attn.layers.quantization import float_policy
 from keras_attn.models.tensors import LoadReport, load_tensors
 from keras_attn.tasks.backbones import read_backbone
 from keras_attn.tasks.task_file import load_weights, read_config, read_tensors, save_task
+from keras_attn.trained import find
 
 
 class Saved:
@@ -47,7 +48,8 @@ class Saved:
         """Loads what `save` wrote.
 
         Args:
-            path: The file.
+            path: The file, or the name of a model that comes with the package, see
+                `keras_attn.trained.names`.
             dtype: Dtype or policy of the model's layers; what was saved if None.
 
         Returns:
@@ -57,6 +59,7 @@ class Saved:
             FileNotFoundError: If there is no such file.
             ValueError: If the file is not of this task, or of a newer format.
         """
+        path = find(path)
         config = read_config(path, cls.__name__)
         saved = config.pop("dtype")
         task = cls.from_config(config, saved if dtype is None else dtype)

@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_attn import trained
 from keras_attn.files import atomic_write, check_format, whole
 from keras_attn.layers.quantization import quantize_sublayers, quantized_sublayers
 from keras_attn.models.tensors import from_bytes, load_tensors, model_tensors, to_bytes
@@ -67,7 +68,10 @@ def read_config(path: str | os.PathLike, task: str | None) -> dict[str, Any]:
     path = Path(path).expanduser()
     if not path.is_file():
         kind = "a folder" if path.is_dir() else "nothing"
-        raise FileNotFoundError(f"Expected a saved task, a file, at {path}. There is {kind}.")
+        raise FileNotFoundError(
+            f"Expected a saved task, a file, at {path}. There is {kind}. Models that come with the "
+            f"package: {', '.join(trained.names())}."
+        )
     if not zipfile.is_zipfile(path):
         raise ValueError(f"Expected a file written by `{task or 'Task'}.save`. Received: {path}.")
     header = _header(path, task)

@@ -1,5 +1,6 @@
 """The scripts do what the README says, in a process of their own."""
 
+import importlib
 import json
 import os
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from processes import run_python
+
+from keras_attn.records import TranslationPair
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,16 +42,37 @@ def test_stack_layers(backend, tmp_path):
 
 
 def test_the_readme_stacks_the_same_layers():
+    names = {}
+    code = code_block("README.md", 1)
+    exec(code, names)
+    shapes = [tuple(w.shape) for w in names["model"].weights]
+    assert shapes == [tuple(w.shape) for w in example("stack_layers").build_model().weights]
+    assert len(code.strip().splitlines()) <= 15
+
+
+def example(name):
+    """The module of a script."""
     sys.path.insert(0, str(ROOT / "examples"))
     try:
-        import stack_layers
+        return importlib.import_module(name)
     finally:
         sys.path.pop(0)
-    names = {}
-    exec(code_block("README.md"), names)
-    shapes = [tuple(w.shape) for w in names["model"].weights]
-    assert shapes == [tuple(w.shape) for w in stack_layers.build_model().weights]
-    assert len(code_block("README.md").strip().splitlines()) <= 16
+
+
+def test_the_picture_shows_a_sentence_that_is_translated_correctly():
+    """The first one of 6 to 10 words without a placeholder, or the first one of all."""
+    texts = [
+        ("too few words", "richtig", "richtig"),
+        ("a b c d e f", "falsch", "richtig"),
+        ("a {name} b c d e", "richtig", "richtig"),
+        ("a b c d e f g", "gut", "gut"),
+        ("a b c d e f g h", "gut", "gut"),
+    ]
+    pairs = [TranslationPair(source, target) for source, _, target in texts]
+    translations = [translation for _, translation, _ in texts]
+    shown = example("translation").shown_sentence
+    assert shown(pairs, translations) == ("a b c d e f g", "gut")
+    assert shown(pairs[:3], translations[:3]) == ("too few words", "richtig")
 
 
 def make_pairs(path, count):
