@@ -102,7 +102,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     text = quick_answer(given)
     if text is not None:
-        print(text)
+        try:
+            print(text, flush=True)
+        except BrokenPipeError:  # as in `keras-attn --help | head -1`
+            # Python writes what is left when it ends, and would complain then.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         sys.exit(0)
     plain_output("keras_attn.cli", progress=False, debug="--debug" in given)
     sys.modules["keras_attn.cli"].main(arguments)

@@ -6,12 +6,12 @@ that comes in is a request, and each line that goes out is an exit status; see `
 """
 
 import importlib
-import io
 import json
 import os
 import runpy
 import signal
 import sys
+import tempfile
 import traceback
 import types
 import warnings
@@ -23,7 +23,11 @@ def run(request: dict[str, Any]) -> int:
     for number, name in ((1, "stdout"), (2, "stderr")):
         file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
-    sys.stdin = io.StringIO(request["stdin"])
+    with tempfile.TemporaryFile() as file:
+        file.write(request["stdin"].encode())
+        file.seek(0)
+        os.dup2(file.fileno(), 0)
+    sys.stdin = os.fdopen(os.dup(0), encoding="utf-8")
     sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
     sys.stderr = os.fdopen(os.dup(2), "w", encoding="utf-8", buffering=1)
     # As where a shell starts it: with `&` or `nohup` the tests themselves would ignore it.

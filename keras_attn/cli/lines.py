@@ -165,6 +165,29 @@ def _turns(files: tuple[Path, ...]) -> Iterator[list[Any]]:
         yield [tuple(line.split("\t")) for line in lines]
 
 
+def _prompts(
+    prompt: tuple[str, ...], count: int, stream: bool | None = None, files: tuple[Path, ...] = ()
+) -> Iterator[list[str]]:
+    """Prompts of the command line, else lines, each so many times; without any the empty one."""
+    given: Iterable[list[str]] = [list(prompt)]
+    if not prompt:
+        piped = sys.stdin is not None and not sys.stdin.isatty()
+        given = read_chunks(files) if files or piped else ()
+    any_given = False
+    for lines in given:
+        any_given = True
+        yield [line for line in lines for _ in range(count)]
+    if not (any_given or files):
+        yield [""] * count
+
+
+def _check_prompts(prompt: tuple[str, ...], files: tuple[Path, ...]) -> None:
+    """Refuses two kinds of prompts, and files that are not there."""
+    if prompt and files:
+        raise click.UsageError(f"Give --prompt or FILES. Received: both, such as {files[0]}.")
+    check_files(files)
+
+
 READERS = {
     "pairs": Reader(
         (files_argument,),
@@ -205,6 +228,7 @@ READERS = {
     ),
     "prompts": Reader(
         (
+            files_argument,
             click.option("--prompt", multiple=True, help="beginning of a text; may be repeated"),
             click.option(
                 "--count", type=click.IntRange(1), default=1, show_default=True,
@@ -216,9 +240,13 @@ READERS = {
                 "one text in a terminal]",
             ),
         ),
+        "FILES have a prompt on each line. Without --prompt and FILES, standard input is read if "
+        "it is a file or a pipe, and else a text is written from its beginning. A prompt of "
+        "several lines is given with --prompt. Bytes that are not UTF-8 are read as U+FFFD, with "
+        "a warning.\n\n"
         "The same command writes the same texts. Several texts are parted by a line of `-----`.",
-        lambda skip, **prompts: None,
-        lambda prompt, count, stream=None: [[p for p in prompt or ("",) for _ in range(count)]],
+        lambda skip, prompt, files, **more: _check_prompts(prompt, files),
+        _prompts,
     ),
 }  # fmt: skip
 """What a task's `predict` can read, by the names that `Task.reads` has."""

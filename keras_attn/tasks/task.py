@@ -88,8 +88,8 @@ class Task(Fitted, Saved, Exported, Quantizable):
     reads: str = "lines"
     """What `predict` of the command reads: `"lines"` of files; `"pairs"`, lines of one text or two
     with a tab between them; `"only_pairs"`, lines of two; `"picture_pairs"`, lines of a picture's
-    path and a text; `"turns"`, lines of any number; `"prompts"`. An object may say of itself what
-    it reads, if not all of its class read the same."""
+    path and a text; `"turns"`, lines of any number; `"prompts"`, options or lines. An object may
+    say of itself what it reads, if not all of its class read the same."""
     separator: ClassVar[str] = "\n"
     """What stands between the results of `predict` of the command."""
 

@@ -4,6 +4,8 @@ import contextlib
 import csv
 import inspect
 import io
+import os
+import tempfile
 
 import numpy as np
 from processes import run_python
@@ -64,10 +66,25 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
-def run_command(*arguments):
+@contextlib.contextmanager
+def standard_input(content):
+    """Puts text into standard input, for this process and those that it starts."""
+    kept = os.dup(0)
+    with tempfile.TemporaryFile() as file:
+        file.write(content.encode())
+        file.seek(0)
+        os.dup2(file.fileno(), 0)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+
+
+def run_command(*arguments, stdin=""):
     """Runs `keras-attn` in this process; returns the exit code, standard output and error."""
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with standard_input(stdin), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             main([*map(str, arguments)])
         except SystemExit as stop:

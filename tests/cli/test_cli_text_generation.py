@@ -44,8 +44,8 @@ temperature = 0.5
 """
 
 
-def command(*arguments):
-    return run_command("text-generation", *arguments)
+def command(*arguments, **more):
+    return run_command("text-generation", *arguments, **more)
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +180,32 @@ def test_predict(place, run, generator, loaded, tmp_path, capfd):
     )
     written = (tmp_path / "texts.txt").read_text(encoding="utf-8")
     assert written == "\n-----\n".join(expected) + "\n"
+
+
+def test_prompts_from_files_and_standard_input(run, generator, loaded, tmp_path, capfd):
+    """A prompt a line; a blank one is the empty prompt."""
+    (tmp_path / "prompts.txt").write_text("to be\n\né\n", encoding="utf-8")
+    arguments = ("predict", "--model", run / "best.task", "--num-characters", 15)
+    expected = "\n-----\n".join(generator.generate(["to be", "", "é"], 15)) + "\n"
+    for more, stdin in (
+        ((tmp_path / "prompts.txt",), "other"),
+        (("-",), "to be\r\n\r\né\r\n"),
+        ((), "to be\n\né"),
+        (("--prompt", "to be", "--prompt", "", "--prompt", "é"), "other\n"),
+    ):
+        loaded()
+        code, _, err = command(*arguments, *more, stdin=stdin)
+        assert code == 0, err
+        assert capfd.readouterr().out == expected
+    loaded()
+    code, _, err = command(*arguments, "--count", 2, stdin="to be\né\n")
+    assert code == 0, err
+    twice = generator.generate(["to be", "to be", "é", "é"], 15)
+    assert capfd.readouterr().out == "\n-----\n".join(twice) + "\n"
+    for more, code in ((("--prompt", "a", tmp_path / "prompts.txt"), 2), (("none.txt",), 1)):
+        received, _, err = command(*arguments, *more)
+        assert received == code
+        assert ("--prompt or FILES" if code == 2 else "none.txt, which is none") in err
 
 
 def test_predict_shows_texts_while_they_are_written(run, generator, loaded, capfd, monkeypatch):

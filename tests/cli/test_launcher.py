@@ -64,6 +64,38 @@ def test_what_needs_no_keras(arguments, expected):
     assert expected in done.stdout
 
 
+@pytest.mark.parametrize("unbuffered", [True, False])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["tagging", "--help"]])
+def test_a_reader_that_has_gone(arguments, unbuffered):
+    """As in `keras-attn --help | head -1`: no traceback, and no status of success."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{WITHOUT}{RUN}", *arguments],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1" * unbuffered},
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["tagging", "fit", "--help"], ["embeddings", "nearest", "--model", "v.txt", "a"]]
+)
+def test_a_reader_that_has_gone_from_a_step(arguments, tmp_path):
+    """Of help, which is written at once, and of results, which are written as they come."""
+    (tmp_path / "v.txt").write_text("".join(f"{x} {i} 1\n" for i, x in enumerate("abcdefgh")))
+    script = (
+        "import os, sys\nfrom keras_attn.cli import main\nread, write = os.pipe()\n"
+        "os.close(read)\nos.dup2(write, 1)\nsys.stdout = os.fdopen(os.dup(1), 'w')\n"
+        "main(sys.argv[1:])\n"
+    )
+    done = run_python("tensorflow", script, *arguments, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message", "fresh"),
     [

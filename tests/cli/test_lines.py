@@ -1,0 +1,21 @@
+"""What commands read: the same from files and from standard input."""
+
+import pytest
+from command_runs import standard_input
+
+from keras_attn.cli.lines import READERS
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_standard_input(tmp_path, name):
+    content = "\ufeffa\tb\r\nc\td e\tf"
+    (tmp_path / "a.txt").write_text(content, encoding="utf-8")
+    more = {"prompt": (), "count": 1} if name == "prompts" else {}
+    expected = list(READERS[name].chunks(files=(tmp_path / "a.txt",), **more))
+    assert sum(map(len, expected)) == 2
+    for files in ((), ("-",)):
+        READERS[name].check(files=files, skip=True, **more)
+        with standard_input(content):
+            assert list(READERS[name].chunks(files=files, **more)) == expected
+    with standard_input(""):
+        assert list(READERS[name].chunks(files=(), **more)) == [[""]] * (name == "prompts")
