@@ -1,5 +1,7 @@
 """What commands read: the same from files and from standard input."""
 
+from pathlib import Path
+
 import pytest
 from command_runs import standard_input
 
@@ -13,7 +15,7 @@ def test_standard_input(tmp_path, name):
     more = {"prompt": (), "count": 1} if name == "prompts" else {}
     expected = list(READERS[name].chunks(files=(tmp_path / "a.txt",), **more))
     assert sum(map(len, expected)) == 2
-    for files in ((), ("-",)):
+    for files in ((), (Path("-"),)):
         READERS[name].check(files=files, skip=True, **more)
         with standard_input(content):
             assert list(READERS[name].chunks(files=files, **more)) == expected
