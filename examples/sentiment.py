@@ -82,7 +82,10 @@ def main(arguments: list[str] | None = None) -> None:
     began = time.monotonic()  # the download is not counted
     if args.limit and args.limit < len(examples):
         examples = random.Random(args.seed).sample(examples, args.limit)
-    splits = split_labelled(examples, args.dev_share, args.test_share, args.seed)
+    try:
+        splits = split_labelled(examples, args.dev_share, args.test_share, args.seed)
+    except ValueError as error:
+        sys.exit(str(error))
     for name, counts in splits.label_counts().items():
         print(f"{name:<6}{sum(counts.values()):>7,}  {counts}")
 

@@ -171,6 +171,8 @@ def read_data(args: argparse.Namespace) -> tuple[list, list, list]:
     except (ValueError, OSError) as error:
         sys.exit(str(error))
     train, dev = split_tagged(rest, 0.1, args.seed)
+    if not (dev and test):
+        sys.exit(f"Expected three different sentences or more in {args.data}. Received: fewer.")
     return train, dev, test
 
 

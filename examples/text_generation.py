@@ -120,12 +120,14 @@ def read_data(args: argparse.Namespace) -> tuple[str, str, str]:
     from keras_attn.corpora import DownloadError, load_shakespeare
     from keras_attn.records import read_text, split_text
 
-    if args.data:
-        return split_text(read_text(args.data), 0.05, 0.1)
     try:
+        if args.data:
+            return split_text(read_text(args.data), 0.05, 0.1)
         works = load_shakespeare(cache_dir=args.cache_dir, archive=args.archive)
     except DownloadError as error:
         sys.exit(f"{error}\nHere: --data FILE or --archive FILE.")
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
     print(f"{len(works)} works of Shakespeare, as Project Gutenberg has them")
     unseen = {"macbeth": "test", "sonnets": "test", "tempest": "validation"}
     texts = {"train": [], "validation": [], "test": []}

@@ -84,7 +84,7 @@ def test_from_pictures_to_a_saved_model(tmp_path):
 
 def test_arguments(script):
     args = script.parse_arguments([])
-    assert (args.test_size, args.data, args.style) == (300, None, "twitter")
+    assert (args.test_size, args.data, args.style) == (None, None, "twitter")
     assert script.parse_arguments(["--filters", "8", "16"]).filters == [8, 16]
     for wrong in (["--epochs", "x"], ["--filters"]):
         with pytest.raises(SystemExit) as stop:
@@ -100,7 +100,10 @@ def test_data(script, tmp_path, capsys):
     assert len({path for path, _ in train + validation + test}) == 12
     assert all(isinstance(caption, str) for _, [caption] in train)
     assert "12 pictures of 12" in capsys.readouterr().out
+    sides = script.read_data(script.parse_arguments(["--data", str(table)]))
+    assert [len(side) for side in sides] == [9, 1, 2]
     for more, message in (
+        (["--data", str(table), "--test-size", "9"], "Received: 12 pictures"),
         (["--data", str(tmp_path / "none.csv")], "none.csv"),
         (["--pictures-wheel", str(tmp_path / "none.whl")], "none.whl"),
         (["--style", "apple"], "'apple'"),

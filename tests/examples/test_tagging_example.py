@@ -46,6 +46,17 @@ def test_the_test_has_other_names_and_templates(script):
     assert script.make_sentences(20, 0, "train") == sides[0][:20]
 
 
+def test_few_sentences(script, tmp_path):
+    path = tmp_path / "own.txt"
+    for count in (3, 8):
+        path.write_text("".join(f"w{i} O\n\n" for i in range(count)))
+        sides = script.read_data(script.parse_arguments(["--data", str(path)]))
+        assert all(sides) and sum(map(len, sides)) == count
+    path.write_text("w O\n\nx O\n")
+    with pytest.raises(SystemExit, match="three different sentences"):
+        script.read_data(script.parse_arguments(["--data", str(path)]))
+
+
 @pytest.mark.slow
 def test_from_templates_to_a_saved_model(tmp_path):
     settings = (
