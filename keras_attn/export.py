@@ -158,8 +158,13 @@ def check_equal(name: str, received: np.ndarray, expected: Any, tolerance: float
         )
 
 
-def with_a_row(tf: Any, function: Callable, spare: Mapping[str, Any] | None = None) -> Callable:
-    """Returns a function that also works for batches without rows.
+def with_a_row(
+    tf: Any,
+    function: Callable,
+    spare: Mapping[str, Any] | None = None,
+    whole: Sequence[str] = (),
+) -> Callable:
+    """Returns a function that also works for batches without rows, and refuses unequal batches.
 
     Loops and some layers need a row, so an empty batch gets one, which is dropped from the outputs.
 
@@ -168,9 +173,10 @@ def with_a_row(tf: Any, function: Callable, spare: Mapping[str, Any] | None = No
         function: A function of tensors by name that returns a dict of tensors, with the batch as
             the first axis. Scalar inputs are passed on.
         spare: Inputs of the row that an empty batch gets, by name; zeros and `""` by default.
+        whole: Names of inputs that may have another number of rows.
 
     Returns:
-        The new function.
+        The new function. It raises an InvalidArgumentError if inputs differ in their rows.
 
     Example:
 
@@ -183,7 +189,18 @@ def with_a_row(tf: Any, function: Callable, spare: Mapping[str, Any] | None = No
 
     def run(**inputs: Any) -> dict[str, Any]:
         batched = {name: x for name, x in inputs.items() if x.shape.rank}
-        rows = tf.shape(next(iter(batched.values())))[0]
+        first, *others = (name for name in batched if name not in whole)
+        rows = tf.shape(batched[first])[0]
+        checks = []
+        for name in others:
+            received = tf.shape(batched[name])[0]
+            message = tf.strings.format(
+                f"Expected as many rows of `{name}` as of `{first}`. Received: {{}} and {{}}.",
+                (received, rows),
+            )
+            checks.append(tf.debugging.Assert(received == rows, [message]))
+        with tf.control_dependencies([check for check in checks if check is not None]):
+            rows = tf.identity(rows)
         more = tf.cast(rows == 0, tf.int32)
         for name, x in batched.items():
             value = tf.zeros((), x.dtype) if name not in (spare or ()) else spare[name]
@@ -194,15 +211,111 @@ def with_a_row(tf: Any, function: Callable, spare: Mapping[str, Any] | None = No
     return run
 
 
-def limited(tf: Any, number: Any, of: str, most: int, setting: str) -> Any:
-    """Refuses a number in a request that is below 1 or above a limit, before it is used.
+def in_parts(
+    tf: Any, function: Callable, size: int, whole: Sequence[str] = ()
+) -> Callable[..., dict[str, Any]]:
+    """Returns a function that computes some rows at a time, so that memory does not grow with them.
+
+    Args:
+        tf: The module `tensorflow`.
+        function: A function of tensors by name that returns a dict of tensors, with the batch as
+            the first axis. A row must not depend on the others, except for padding.
+        size: Largest number of rows of a part.
+        whole: Names of inputs that are not parted. Scalar inputs are not parted either.
+
+    Returns:
+        The new function, for one row or more. Its outputs are as long as the longest of all parts,
+        padded with zeros, False and `""`.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> def letters(text):
+    ...     return {"letters": tf.strings.bytes_split(text).to_tensor("")}
+    >>> found = in_parts(tf, letters, size=2)(text=tf.constant(["a", "b", "cd"]))["letters"]
+    >>> found.numpy().tolist()
+    [[b'a', b''], [b'b', b''], [b'c', b'd']]
+    """
+
+    def run(**inputs: Any) -> dict[str, Any]:
+        parted = [name for name, x in inputs.items() if x.shape.rank and name not in whole]
+        rows = tf.shape(inputs[parted[0]])[0]
+
+        def part(start: Any) -> dict[str, Any]:
+            return {n: x[start : start + size] if n in parted else x for n, x in inputs.items()}
+
+        if tf.executing_eagerly():
+            found = [function(**part(start)) for start in range(0, int(rows), size)]
+            return {name: _joined(tf, [x[name] for x in found]) for name in found[0]}
+
+        specs = {
+            name: tf.TensorSpec([None, *x.shape[1:]] if name in parted else x.shape, x.dtype)
+            for name, x in inputs.items()
+        }
+        traced = tf.function(function, autograph=False).get_concrete_function(**specs)
+        outputs = traced.structured_outputs
+        count = -(-rows // size)
+
+        def compute(i: Any, *arrays: Any) -> tuple[Any, ...]:
+            found = traced(**part(i * size))
+            return i + 1, *(x.write(i, found[n]) for n, x in zip(outputs, arrays, strict=True))
+
+        arrays = [
+            tf.TensorArray(x.dtype, count, infer_shape=False, element_shape=x.shape)
+            for x in outputs.values()
+        ]
+        _, *arrays = tf.while_loop(
+            lambda i, *arrays: i < count, compute, (0, *arrays), parallel_iterations=1
+        )
+        return {
+            name: _joined_array(tf, x, count, outputs[name])
+            for name, x in zip(outputs, arrays, strict=True)
+        }
+
+    return run
+
+
+def _joined(tf: Any, tensors: Sequence[Any]) -> Any:
+    """The rows of tensors, padded to the longest."""
+    width = tf.reduce_max([tf.shape(x)[1:] for x in tensors], axis=0)
+    return tf.concat([_padded(tf, x, width) for x in tensors], axis=0)
+
+
+def _joined_array(tf: Any, array: Any, count: Any, spec: Any) -> Any:
+    """The rows of a TensorArray's tensors, padded to the longest."""
+    width = tf.while_loop(
+        lambda i, width: i < count,
+        lambda i, width: (i + 1, tf.maximum(width, tf.shape(array.read(i))[1:])),
+        (0, tf.zeros([spec.shape.rank - 1], tf.int32)),
+        parallel_iterations=1,
+    )[1]
+    padded = tf.while_loop(
+        lambda i, padded: i < count,
+        lambda i, padded: (i + 1, padded.write(i, _padded(tf, array.read(i), width))),
+        (0, tf.TensorArray(spec.dtype, count, infer_shape=False, element_shape=spec.shape)),
+        parallel_iterations=1,
+    )[1]
+    return tf.ensure_shape(padded.concat(), spec.shape)
+
+
+def _padded(tf: Any, x: Any, width: Any) -> Any:
+    more = tf.concat([[0], width - tf.shape(x)[1:]], axis=0)
+    return tf.pad(x, tf.stack([tf.zeros_like(more), more], axis=1))
+
+
+def limited(
+    tf: Any, number: Any, most: int, setting: str, expected: str, advice: str, least: int = 1
+) -> Any:
+    """Refuses a number in a request that is above a limit, before anything is computed of it.
 
     Args:
         tf: The module `tensorflow`.
         number: A scalar integer tensor.
-        of: What it is the number of, for the error.
         most: The limit.
         setting: Setting of the export that makes it.
+        expected: What is expected, for the error.
+        advice: What to do, for the error.
+        least: The smallest number that is allowed.
 
     Returns:
         The number. What is computed from it is computed after the check.
@@ -210,15 +323,15 @@ def limited(tf: Any, number: Any, of: str, most: int, setting: str) -> Any:
     Example:
 
     >>> import tensorflow as tf
-    >>> int(limited(tf, tf.constant(3), "rows", 5, "max_rows"))
+    >>> int(limited(tf, tf.constant(3), 5, "max_rows", "1 to 5 rows", "Send fewer"))
     3
     """
     message = tf.strings.format(
-        f"Expected 1 to {most:,} {of}. Received: {{}}. Ask for another number, or export the model "
-        f"with another limit ({setting}).",
+        f"Expected {expected}. Received: {{}}. {advice}, or export the model with a higher limit "
+        f"({setting}).",
         number,
     )
-    check = tf.debugging.Assert((number >= 1) & (number <= most), [message])
+    check = tf.debugging.Assert((number >= least) & (number <= most), [message])
     with tf.control_dependencies([check]):
         return tf.identity(number)
 

@@ -97,7 +97,8 @@ class Windows(NamedTuple):
         room, margin = (tf.zeros_like(lengths) + x for x in (self.room, self.margin))
         step = room - 2 * margin
         counts = tf.maximum(1, -(-(lengths - 2 * margin) // step))
-        owner = tf.repeat(tf.range(tf.size(lengths)), counts)
+        # Not `tf.repeat`, which makes as many for each as for the one that has most.
+        owner = tf.searchsorted(tf.cumsum(counts), tf.range(tf.reduce_sum(counts)), side="right")
         rows = tf.cumsum(counts, exclusive=True)
         number = tf.range(tf.size(owner)) - tf.gather(rows, owner)
         step, margin = tf.gather(step, owner), tf.gather(margin, owner)

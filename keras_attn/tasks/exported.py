@@ -14,11 +14,14 @@ from keras_attn.export import (
     check_place,
     export_in_child_process,
     export_text_functions,
+    in_parts,
     with_a_row,
 )
 from keras_attn.generation import CompiledFunction
 from keras_attn.progress import tell
 from keras_attn.settings import Settings
+
+_BATCH_SIZE = 64  # rows that a SavedModel computes at a time, where no setting says it
 
 
 class Exported:
@@ -31,6 +34,10 @@ class Exported:
     signature_inputs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Names of the inputs of a signature, by its name; all inputs if it is not here."""
 
+    whole_inputs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Names of inputs of a signature, by its name, that do not have a row for each output row."""
+    parts_rows: ClassVar[bool] = True
+    """Whether the SavedModel computes `batch_size` rows at a time; False if `serve` does so."""
     limits: ClassVar[tuple[str, ...]] = ()
     """Settings `Use` of an export that limit what a request may ask for."""
 
@@ -137,7 +144,7 @@ class Exported:
         Args:
             path: Folder of the SavedModel.
             overwrite: Whether a SavedModel that is there is replaced, at the end, by the new one.
-            **use: Settings `Use`.
+            **use: Settings `Use`. `batch_size` is the number of rows computed at a time.
 
         Raises:
             FileExistsError: If the folder is there and not empty, unless it is a SavedModel and
@@ -146,7 +153,9 @@ class Exported:
             RuntimeError: If what was written does not give what this object gives.
             ValueError: If a setting is unknown or out of range.
         """
-        settings = self.checked_use(self.Use.made(use))
+        made = self.Use.made(use)
+        settings = self.checked_use(made)
+        size = getattr(made, "batch_size", _BATCH_SIZE)
         if keras.backend.backend() != "tensorflow":
             export_in_child_process(type(self), self.save, path, overwrite=overwrite, **use)
             return
@@ -157,9 +166,13 @@ class Exported:
         check_batch_first(expected, max(len(x) for x in examples.values() if np.ndim(x)))
 
         def functions(tf: Any) -> tuple[dict[str, Callable], list[Any]]:
-            made, resources = self.serve(tf, settings)
-            spare = self.spare_row
-            return {name: with_a_row(tf, f, spare) for name, f in made.items()}, resources
+            functions, resources = self.serve(tf, settings)
+            for name, function in functions.items():
+                whole = self.whole_inputs.get(name, ())
+                if self.parts_rows:
+                    function = in_parts(tf, function, size, whole)
+                functions[name] = with_a_row(tf, function, self.spare_row, whole)
+            return functions, resources
 
         export_text_functions(
             path,

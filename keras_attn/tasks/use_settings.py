@@ -37,7 +37,7 @@ class BeamSearchUse(Settings):
     beams: int = setting(4, "width of the beam search; 1 is greedy", at_least=1)
     alpha: float = setting(1.0, "exponent of the length penalty")
     batch_size: int = setting(
-        64, "inputs decoded at a time", at_least=1, steps=("predict", "evaluate")
+        64, "inputs decoded at a time", at_least=1, steps=("predict", "evaluate", "export")
     )
     num_return_sequences: int | None = setting(
         None, "results in the signature `details`; as many as beams if none", kind=int,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from keras_attn.text.ragged_rows import masked_rows, row_numbers
+from keras_attn.text.ragged_rows import join_rows, masked_rows, row_numbers
 
 Tensor = Any
 
@@ -129,13 +129,16 @@ def split_words_graph(tf: Any, text: Tensor) -> tuple[Any, Any]:
     return masked_rows(tf, parts, is_word), masked_rows(tf, starts, is_word)
 
 
-def character_places_graph(tf: Any, text: Tensor, places: Tensor) -> Tensor:
+def character_places_graph(tf: Any, text: Tensor, places: Tensor, rows: Tensor = None) -> Tensor:
     """Converts places of bytes to places of characters, as TensorFlow ops.
+
+    The texts are read once, however many places there are.
 
     Args:
         tf: The module `tensorflow`.
-        text: Strings `(N,)` of valid UTF-8.
-        places: A place of bytes in each of them, int32 `(N,)`.
+        text: Strings `(B,)` of valid UTF-8.
+        places: Places of bytes in them, int32 `(N,)`.
+        rows: For each place the number of its text, int32 `(N,)`; if None, place i is in text i.
 
     Returns:
         Places of characters, int32 `(N,)`.
@@ -143,8 +146,43 @@ def character_places_graph(tf: Any, text: Tensor, places: Tensor) -> Tensor:
     Example:
 
     >>> import tensorflow as tf
-    >>> character_places_graph(tf, tf.constant(["año"]), tf.constant([3])).numpy().tolist()
-    [2]
+    >>> text, places = tf.constant(["a", "año"]), tf.constant([3, 1, 2])
+    >>> character_places_graph(tf, text, places, tf.constant([1, 0, 1])).numpy().tolist()
+    [2, 1, 2]
     """
-    before = tf.strings.substr(text, tf.zeros_like(places), places)
-    return tf.strings.length(before, "UTF8_CHAR")
+    data = tf.io.decode_raw(tf.strings.reduce_join(text), tf.uint8)
+    begins = tf.cumsum(tf.cast(data & 0xC0 != 0x80, tf.int32))
+    before = tf.concat([[0], begins], 0)  # characters that begin before each byte
+    lengths = tf.strings.length(text)
+    first = tf.cumsum(lengths, exclusive=True)
+    if rows is not None:
+        first, lengths = tf.gather(first, rows), tf.gather(lengths, rows)
+    return tf.gather(before, first + tf.minimum(places, lengths)) - tf.gather(before, first)
+
+
+def cut_texts_graph(tf: Any, text: Tensor, rows: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+    """Cuts parts out of texts, as TensorFlow ops.
+
+    The texts are not copied for each part, as `tf.strings.substr` needs them.
+
+    Args:
+        tf: The module `tensorflow`.
+        text: Strings `(B,)`.
+        rows: The number of the text of each part, int32 `(N,)`.
+        starts: Its first byte, int32 `(N,)`.
+        ends: The byte behind its last one, int32 `(N,)`.
+
+    Returns:
+        Strings `(N,)`.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> rows, starts, ends = tf.constant([1, 0, 1]), tf.constant([0, 1, 2]), tf.constant([2, 1, 3])
+    >>> cut_texts_graph(tf, tf.constant(["ab", "cde"]), rows, starts, ends).numpy().tolist()
+    [b'cd', b'', b'e']
+    """
+    letters = tf.strings.bytes_split(tf.strings.reduce_join(text)[None]).flat_values
+    first = tf.gather(tf.cumsum(tf.strings.length(text), exclusive=True), rows)
+    places = tf.ragged.range(first + starts, first + ends)
+    return join_rows(tf, places.with_flat_values(tf.gather(letters, places.flat_values)))

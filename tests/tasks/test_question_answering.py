@@ -5,6 +5,7 @@ import textwrap
 from pathlib import Path
 
 import answering_toys
+import memory
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -383,6 +384,11 @@ def test_the_exported_function_gives_what_the_task_gives(with_none, unsaved):
     asked, texts = (tf.constant([pair[i] for pair in SERVED]) for i in (0, 1))
     found = serve(question=asked, text=texts)
     check_served(answerer, {name: plain(x.numpy().tolist()) for name, x in found.items()})
+    # Memory grows with the texts, and not with the number of texts times the longest one.
+    texts = ["Ada lives in Oslo. " * 800, *[""] * 499]
+    with memory.grown() as megabytes:
+        serve(question=tf.fill([500], "Who?"), text=tf.constant(texts))
+    assert megabytes() < 200
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import keras
+import memory
 import numpy as np
 import pytest
 import tagging_toys
@@ -498,6 +499,13 @@ def test_odd_texts_and_bytes_in_the_exported_function(random_weights, unsaved):
     found = serve(text=tf.constant(raw))
     for i, tagged in enumerate(tagger.predict([x.decode("utf-8", "replace") for x in raw])):
         assert [w.decode() for w in found["words"][i].numpy() if w] == tagged.words
+    # Memory grows with the text, also where it has thousands of words and entities.
+    for text in ("!?" * 12_000, "Ada Rome " * 4000):
+        with memory.grown() as megabytes:
+            serve(text=tf.constant([text]))
+        assert megabytes() < 200
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Received: 6000000\..*max_words"):
+        serve(text=tf.constant(["a " * 60_000, *[""] * 99]))
         assert [w.decode() for w in found["labels"][i].numpy() if w] == tagged.labels
 
 

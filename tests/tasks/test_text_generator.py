@@ -279,7 +279,10 @@ def test_the_saved_model_on_broken_text(random_weights, served):
 
 
 def test_the_saved_model_refuses_what_makes_no_sense(served):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="as many seeds as prompts"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"as many rows of `seed` as of `prompt`. Received: 1 and 2",
+    ):
         served(["a", "b"], [1], 5)
     message = r"Expected 1 to 10,000 new characters.*Received: {}\..*max_num_characters"
     for number in (0, -5, 10_001, 2**31 - 1):

@@ -4,10 +4,12 @@ import functools
 import random
 import unicodedata
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_attn.text import WordPieceTokenizer, byte_places, character_places_graph
+from keras_attn.text.places import cut_texts_graph
 
 TEXTS = ["the running cafe was unable to offer high praise, 한국어 is great!"] * 3
 KINDS = [(True, None, True), (False, None, False), (False, True, False)]
@@ -142,3 +144,22 @@ def test_places_of_characters():
     places = [10, 2, 0]
     found = character_places_graph(tf, tf.constant(texts), tf.constant(places))
     assert found.numpy().tolist() == [6, 2, 0]
+
+
+def test_places_and_parts_of_several_texts():
+    """Any number of them, in any order, against Python."""
+    rng = np.random.default_rng(0)
+    texts = ["año 😀x", "", "abc", "\u0301\u4e2d\U0001f600" * 5, ""]
+    rows = rng.integers(0, len(texts), 60)
+    places = [np.sort(rng.integers(0, len(texts[row]) + 1, 2)) for row in rows]
+    pairs = [byte_places(texts[row], pair.tolist()) for row, pair in zip(rows, places, strict=True)]
+    starts, ends = (tf.constant([pair[i] for pair in pairs]) for i in (0, 1))
+    number, texts_ = tf.constant(rows, tf.int32), tf.constant(texts)
+    found = cut_texts_graph(tf, texts_, number, starts, ends).numpy()
+    expected = [texts[row][a:b] for row, (a, b) in zip(rows, places, strict=True)]
+    assert [part.decode() for part in found] == expected
+    found = character_places_graph(tf, texts_, ends, number).numpy()
+    assert found.tolist() == [pair[1] for pair in places]
+    none = tf.constant([], tf.int32)
+    assert cut_texts_graph(tf, texts_, none, none, none).shape == 0
+    assert character_places_graph(tf, texts_[:0], none, none).shape == 0

@@ -102,7 +102,9 @@ class AnswerSelectionUse(Settings):
         4, "wrong answers for each right one, the best that are found", at_least=1,
         steps=("pairs",),
     )  # fmt: skip
-    batch_size: int = setting(64, "texts computed at a time", at_least=1, steps=_COMPUTE)
+    batch_size: int = setting(
+        64, "texts computed at a time", at_least=1, steps=(*_COMPUTE, "export")
+    )
     method: str = setting(
         "gradient", "what the page shows: each question and its best answer with the words that "
         "match, or what each head looks at",

@@ -136,7 +136,7 @@ class ConversationUse(Settings):
         0, "sample: seed; the same seed and turns give the same answer", at_least=0, below=2**31
     )
     batch_size: int = setting(
-        64, "conversations computed at a time", at_least=1, steps=("predict", "evaluate")
+        64, "conversations computed at a time", at_least=1, steps=("predict", "evaluate", "export")
     )
 
     def __post_init__(self):

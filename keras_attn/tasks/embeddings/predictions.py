@@ -191,12 +191,17 @@ class EmbeddingsPredictions:
         lengths = ops.sqrt(ops.sum(ops.square(table), axis=-1, keepdims=True))
         units = table / ops.maximum(lengths, 1e-12)
         ids = ops.abs(signed)  # (B, T)
-        signs = ops.cast(ops.sign(signed), "float32")
-        wanted = ops.sum(ops.take(units, ids, axis=0) * signs[..., None], axis=1)  # (B, D)
+        # How often each word is added, less how often it is taken away, and how often it is there:
+        # (B, V). Neither (B, T, D) nor (B, T, V) is made, which are large for long texts.
+        rows = ops.cumsum(ops.ones_like(ids), axis=0) - 1
+        at = ops.stack([ops.reshape(rows, (-1,)), ops.reshape(ids, (-1,))], axis=1)
+        shape = ops.shape(ids)[0], self.tokenizer.vocabulary_size
+        signs = ops.reshape(ops.cast(ops.sign(signed), "float32"), (-1,))
+        wanted = ops.matmul(ops.scatter(at, signs, shape), units)  # (B, D)
+        given = ops.scatter(at, ops.ones_like(signs), shape) > 0
         far = ops.maximum(ops.sqrt(ops.sum(ops.square(wanted), axis=-1, keepdims=True)), 1e-12)
         cosines = ops.matmul(wanted / far, ops.transpose(units))  # (B, V)
         places = ops.cumsum(ops.ones_like(cosines[:1], dtype="int32"), axis=1) - 1
-        given = ops.any(ids[:, :, None] == places[:, None, :], axis=1)
         cosines = ops.where(ops.logical_or(given, places < _SPECIAL), -2.0, cosines)
         top_k = min(use.top_k, self.tokenizer.vocabulary_size)
         best, found = ops.top_k(cosines, top_k)

@@ -106,7 +106,10 @@ class EntailmentUse(Settings):
     """
 
     batch_size: int = setting(
-        64, "pairs computed at a time", at_least=1, steps=("predict", "evaluate", "explain")
+        64,
+        "pairs computed at a time",
+        at_least=1,
+        steps=("predict", "evaluate", "explain", "export"),
     )
     method: str | None = setting(
         None, "what the page shows: which words looked at which (attention), or the words that "

@@ -83,7 +83,7 @@ class PretrainingUse(Settings):
     """
 
     batch_size: int = setting(
-        64, "texts computed at a time", at_least=1, steps=("predict", "evaluate")
+        64, "texts computed at a time", at_least=1, steps=("predict", "evaluate", "export")
     )
     top_k: int = setting(
         5, "number of words guessed for each [MASK]", at_least=1, steps=("predict", "export")

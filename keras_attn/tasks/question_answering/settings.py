@@ -81,7 +81,10 @@ class QuestionAnsweringUse(Settings):
         "training had questions without an answer",
     )  # fmt: skip
     batch_size: int = setting(
-        32, "windows computed at a time", at_least=1, steps=("predict", "explain", "evaluate")
+        32,
+        "windows computed at a time",
+        at_least=1,
+        steps=("predict", "explain", "evaluate", "export"),
     )
     method: str = setting(
         "gradient", "what the page shows: the answers in their texts with the words that spoke for "

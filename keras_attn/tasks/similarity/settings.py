@@ -88,7 +88,7 @@ class SimilarityUse(Settings):
         64,
         "texts computed at a time",
         at_least=1,
-        steps=("predict", "explain", "evaluate", "embed"),
+        steps=("predict", "explain", "evaluate", "embed", "export"),
     )
     normalize: bool = setting(False, "divide vectors by their lengths", steps=("embed", "export"))
     method: str = setting(

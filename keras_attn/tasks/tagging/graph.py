@@ -7,16 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.text import split_words_graph
+from keras_attn.export import in_parts, limited
+from keras_attn.text import character_places_graph, split_words_graph
+from keras_attn.text.places import cut_texts_graph
 from keras_attn.text.ragged_rows import masked_rows, row_numbers
 
 
-def tagging_functions(tagger: Any, tf: Any) -> tuple[dict[str, Callable], list[Any]]:
+def tagging_functions(
+    tagger: Any, tf: Any, batch_size: int, max_words: int
+) -> tuple[dict[str, Callable], list[Any]]:
     """Makes the functions from texts, and from words, to labels and entities.
 
     Args:
         tagger: A `Tagger`.
         tf: The module `tensorflow`.
+        batch_size: Windows computed at a time.
+        max_words: Largest number of words of all texts, each as long as the longest.
 
     Returns:
         The functions by the names of their signatures, and the `tf.Module`s that they use.
@@ -28,7 +34,7 @@ def tagging_functions(tagger: Any, tf: Any) -> tuple[dict[str, Callable], list[A
 
     def label(words: Any) -> tuple[dict[str, Any], Any, Any]:
         """Labels and entities of ragged words; which words begin and end entities."""
-        table = probabilities(tagger, tf, tokenizer, words)  # (W, C)
+        table = probabilities(tagger, tf, tokenizer, words, batch_size)  # (W, C)
         best = tf.argmax(table, axis=-1, output_type=tf.int32)
         rows = tf.cast(row_numbers(tf, words), tf.int32)
         kind = tf.gather(kinds, best)
@@ -66,16 +72,24 @@ def tagging_functions(tagger: Any, tf: Any) -> tuple[dict[str, Callable], list[A
     def of_texts(text):
         text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
         words, starts = split_words_graph(tf, text)
+        longest = tf.reduce_max(words.row_lengths())
+        checked = limited(
+            tf, tf.size(text, tf.int64) * longest, max_words, "max_words",
+            f"at most {max_words:,} words in all texts, each as long as the longest",
+            "Send long texts in requests of their own", least=0,
+        )  # fmt: skip
+        with tf.control_dependencies([checked]):
+            words = words.with_flat_values(tf.identity(words.flat_values))
         outputs, first, last = label(words)
         ends = starts + words.with_flat_values(tf.strings.length(words.flat_values))
         start, end = masked_rows(tf, starts, first), masked_rows(tf, ends, last)
-        texts = tf.gather(text, row_numbers(tf, start))
+        rows = row_numbers(tf, start)
 
         def characters(places: Any) -> Any:
-            upto = tf.strings.substr(texts, tf.zeros_like(places.flat_values), places.flat_values)
-            return places.with_flat_values(tf.strings.length(upto, "UTF8_CHAR")).to_tensor()
+            numbers = character_places_graph(tf, text, places.flat_values, rows)
+            return places.with_flat_values(numbers).to_tensor()
 
-        cut = tf.strings.substr(texts, start.flat_values, end.flat_values - start.flat_values)
+        cut = cut_texts_graph(tf, text, rows, start.flat_values, end.flat_values)
         return {
             **outputs,
             "words": words.to_tensor(""),
@@ -91,7 +105,7 @@ def tagging_functions(tagger: Any, tf: Any) -> tuple[dict[str, Callable], list[A
     return {"serving_default": of_texts, "words": of_words}, [tokenizer]
 
 
-def probabilities(tagger: Any, tf: Any, tokenizer: Any, words: Any) -> Any:
+def probabilities(tagger: Any, tf: Any, tokenizer: Any, words: Any, batch_size: int) -> Any:
     """Computes the probabilities of the labels of ragged words.
 
     Args:
@@ -99,6 +113,7 @@ def probabilities(tagger: Any, tf: Any, tokenizer: Any, words: Any) -> Any:
         tf: The module `tensorflow`.
         tokenizer: Its tokenizer as a `tf.Module`.
         words: Ragged strings `(B, None)`, W words in all.
+        batch_size: Windows computed at a time.
 
     Returns:
         float32 `(W, C)`.
@@ -120,7 +135,11 @@ def probabilities(tagger: Any, tf: Any, tokenizer: Any, words: Any) -> Any:
     count = tf.size(owner)
     around = tf.fill([count, 1], reader.start_id), tf.fill([count, 1], reader.end_id)
     ids = tf.concat([around[0], ids, around[1]], axis=1).to_tensor(reader.pad_id)
-    found = tagger.probabilities(tagger.encoded(ids, tf.zeros_like(ids)))["tags"]  # (R, T, C)
+
+    def compute(ids: Any) -> dict[str, Any]:
+        return tagger.probabilities(tagger.encoded(ids, tf.zeros_like(ids)))
+
+    found = in_parts(tf, compute, batch_size)(ids=ids)["tags"]  # (R, T, C)
     sentence = tf.cast(row_numbers(tf, words), tf.int32)
     first = tf.cast(pieces.row_splits[:-1], tf.int32) - tf.gather(bounds, sentence)
     row = tf.gather(parts.rows, sentence) + windows.number_graph(

@@ -70,8 +70,12 @@ class TaggingUse(Settings):
     """
 
     batch_size: int = setting(
-        64, "rows computed at a time", at_least=1, steps=("predict", "evaluate")
+        64, "rows computed at a time", at_least=1, steps=("predict", "evaluate", "export")
     )
+    max_words: int = setting(
+        5_000_000, "largest number of words that the SavedModel gives at a time: rows times words "
+        "of the longest text", at_least=1, steps=("export",),
+    )  # fmt: skip
     split: bool = setting(
         True, "cut each line into words and punctuation marks; else words are parted by spaces",
         steps=("predict",),

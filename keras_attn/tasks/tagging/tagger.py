@@ -84,6 +84,8 @@ class Tagger(TaggingPredictions, EncoderTask):
     examples_are = "sentences"
     rows_are = "rows"
     signature_inputs: ClassVar = {"serving_default": ("text",), "words": ("words",)}
+    parts_rows = False  # its windows are computed in parts
+    limits = ("max_words",)
 
     def __init__(
         self,
@@ -394,9 +396,10 @@ class Tagger(TaggingPredictions, EncoderTask):
             entity_starts, entity_ends      int32 (B, E)    their places in bytes
             entity_start_characters, entity_end_characters  int32 (B, E)
 
-        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made.
+        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made. Rows
+        times words of the longest text are at most `max_words`.
         """
-        return tagging_functions(self, tf)
+        return tagging_functions(self, tf, use.batch_size, use.max_words)
 
 
 def _order(label: str) -> tuple[bool, str]:

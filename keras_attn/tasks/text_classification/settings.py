@@ -135,7 +135,7 @@ class TextClassificationUse(Settings):
     """
 
     batch_size: int = setting(
-        64, "texts computed at a time", at_least=1, steps=("predict", "evaluate")
+        64, "texts computed at a time", at_least=1, steps=("predict", "evaluate", "export")
     )
     method: str | None = setting(
         None,

@@ -394,15 +394,12 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
         most = self.longest_prompt
 
         def serve(prompt, seed, num_characters):
-            same = tf.debugging.assert_equal(
-                tf.size(prompt), tf.size(seed), message="Expected as many seeds as prompts."
-            )
-            with tf.control_dependencies([same]):
-                num_characters = limited(
-                    tf, num_characters, "new characters (num_characters)",
-                    use.max_num_characters, "max_num_characters",
-                )  # fmt: skip
-                text = tf.strings.unicode_transcode(prompt, "UTF-8", "UTF-8", errors="replace")
+            num_characters = limited(
+                tf, num_characters, use.max_num_characters, "max_num_characters",
+                f"1 to {use.max_num_characters:,} new characters (num_characters)",
+                "Ask for another number",
+            )  # fmt: skip
+            text = tf.strings.unicode_transcode(prompt, "UTF-8", "UTF-8", errors="replace")
             ids = tokenizer.encode(text)[:, -most:]
             start = tf.fill([tf.size(text), 1], tokenizer.start_id)
             ids = tf.concat([start, ids], axis=1).to_tensor(tokenizer.pad_id)

@@ -141,7 +141,10 @@ class TextGenerationUse(Settings):
     )  # fmt: skip
     seed: int = setting(0, "seed of the samples", at_least=0, below=2**31, steps=("predict",))
     batch_size: int = setting(
-        64, "texts, or windows, computed at a time", at_least=1, steps=("predict", "evaluate")
+        64,
+        "texts, or windows, computed at a time",
+        at_least=1,
+        steps=("predict", "evaluate", "export"),
     )
 
     def __post_init__(self):

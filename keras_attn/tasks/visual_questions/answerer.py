@@ -99,6 +99,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
     Training = VisualQuestionsTraining
     Use = VisualQuestionsUse
     limits = ("max_pixels",)
+    whole_inputs: ClassVar = {"ask": ("regions",)}
     Test = VisualQuestionsTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     signature_inputs: ClassVar = {

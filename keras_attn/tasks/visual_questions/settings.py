@@ -115,7 +115,10 @@ class VisualQuestionsUse(PictureUse):
         5, "largest number of answers that are given", at_least=1, steps=("predict", "export")
     )
     batch_size: int = setting(
-        64, "questions computed at a time", at_least=1, steps=("predict", "evaluate", "explain")
+        64,
+        "questions computed at a time",
+        at_least=1,
+        steps=("predict", "evaluate", "explain", "export"),
     )
     on_error: str = setting(
         "error", "what to do at a picture that cannot be read: stop, or leave its questions out",
