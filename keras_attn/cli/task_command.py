@@ -284,7 +284,8 @@ def _predict(task: type[Task]) -> click.Command:
                 if stream:
                     found = loaded.streamed(inputs, **values)
                 else:
-                    found = ([task.readable(x)] for x in loaded.predict(inputs, **values))
+                    results = loaded.predict(inputs, **values)
+                    found = ([task.line(*x)] for x in zip(inputs, results, strict=True))
                 for pieces in found:
                     file.write(between)
                     for piece in pieces:

@@ -205,6 +205,16 @@ class Task(Fitted, Saved, Exported, Quantizable):
         found = result if isinstance(result, dict) else result._asdict()
         return json.dumps(found, ensure_ascii=False)
 
+    @classmethod
+    def line(cls, given: Any, result: Any) -> str:
+        """Returns what `predict` of the command writes for an input; JSON has the same keys for all.
+
+        Args:
+            given: The input.
+            result: What `predict` gives for it.
+        """
+        return cls.readable(result)
+
     def finish(self, dev: Sequence[Any], training: Any) -> str:
         """Does what belongs to the end of a training, such as a calibration.
 

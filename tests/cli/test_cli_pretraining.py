@@ -210,7 +210,9 @@ def test_predict(place, run, pretrainer, loaded, tmp_path, capfd):
     assert code == 0, err
     assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == printed
     one, pair, two, none = map(json.loads, printed.splitlines())
-    assert one.keys() == two.keys() == {"text", "filled", "masks"}
+    assert [*one] == [*pair] == [*two] == [*none]
+    assert [*one] == ["text", "second", "follows", "filled", "masks"]
+    assert one["second"] is one["follows"] is None
     (mask,) = pretrainer.predict("the dog [MASK] loudly", top_k=3).masks
     assert [(m["word"], m["probability"]) for m in one["masks"][0]] == [
         (word, round(p, 6)) for word, p in mask
@@ -219,9 +221,10 @@ def test_predict(place, run, pretrainer, loaded, tmp_path, capfd):
     assert len(two["masks"]) == 2
     follows = pretrainer.predict(("a fish swims", "deep down")).follows
     assert pair == {
-        "text": "a fish swims", "second": "deep down", "follows": pytest.approx(follows, abs=2e-6)
+        "text": "a fish swims", "second": "deep down", "follows": pytest.approx(follows, abs=2e-6),
+        "filled": "a fish swims deep down", "masks": [],
     }  # fmt: skip
-    assert none == {"text": ""}
+    assert none == {"text": "", "second": None, "follows": None, "filled": "", "masks": []}
 
 
 def test_explain_reads_pairs(place, run, loaded, tmp_path):

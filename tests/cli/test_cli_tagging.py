@@ -165,8 +165,9 @@ def test_predict(place, run, tagger, loaded, tmp_path, capfd):
     first, empty, last = map(json.loads, capfd.readouterr().out.splitlines())
     expected = tagger.predict("Ada meets Bob in New Rome.")
     assert (first["words"], first["labels"]) == (expected.words, expected.labels)
-    assert first.get("entities", []) == [e._asdict() for e in expected.entities]
-    assert empty == {"words": [], "labels": [], "probabilities": []}
+    assert first["entities"] == [e._asdict() for e in expected.entities]
+    assert empty == {"words": [], "labels": [], "probabilities": [], "entities": []}
+    assert [*first] == [*empty] == [*last]
     assert last["words"] == ["(", "Tom", ")", "codes"]
     code, _, err = command(*arguments, "--no-split", "--to", tmp_path / "out.jsonl")
     assert code == 0, err

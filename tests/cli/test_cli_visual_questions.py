@@ -81,7 +81,12 @@ def test_predict_and_explain(place, tmp_path, capfd):
         code, _, err = command("predict", *given, "--on-error", "skip", "--top-k", 4)
     assert code == 0, err
     first, second, third = map(json.loads, capfd.readouterr().out.splitlines())
-    assert second is None and third["question"] == "is <b>it</b> red?"
+    assert [*first] == [*second] == [*third]
+    assert [row["image"] for row in (first, second, third)] == [
+        f"{place}/{name}.png" for name in ("0", "broken", "1")
+    ]
+    assert (second["question"], second["answer"], second["answers"]) == ("is it red?", None, {})
+    assert third["question"] == "is <b>it</b> red?"
     np.testing.assert_allclose(sum(first["answers"].values()), 1, atol=1e-5)
     with pytest.warns(UserWarning, match=r"broken\.png"):
         code, _, err = command(

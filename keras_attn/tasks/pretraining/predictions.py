@@ -296,15 +296,16 @@ class PretrainingPredictions:
     @staticmethod
     def readable(result: Guess) -> str:
         """Returns a guess as the command writes it: a JSON object."""
-        found = {"text": result.text}
-        if result.second is not None:
-            found |= {"second": result.second, "follows": round(result.follows, 6)}
-        if result.masks:
-            found["filled"] = result.filled
-            found["masks"] = [
+        found = {
+            "text": result.text,
+            "second": result.second,
+            "follows": None if result.follows is None else round(result.follows, 6),
+            "filled": result.filled,
+            "masks": [
                 [{"word": word, "probability": round(p, 6)} for word, p in guesses]
                 for guesses in result.masks
-            ]
+            ],
+        }
         return json.dumps(found, ensure_ascii=False)
 
 

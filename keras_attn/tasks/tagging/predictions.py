@@ -180,10 +180,9 @@ class TaggingPredictions:
     def readable(result: TaggedWords) -> str:
         """Returns a result as the command writes it: a JSON object."""
         rounded = [round(p, 6) for p in result.probabilities]
+        entities = [entity._asdict() for entity in result.entities]
         found = {"words": result.words, "labels": result.labels, "probabilities": rounded}
-        if result.entities:
-            found["entities"] = [entity._asdict() for entity in result.entities]
-        return json.dumps(found, ensure_ascii=False)
+        return json.dumps({**found, "entities": entities}, ensure_ascii=False)
 
     def checked_use(self, use: TaggingUse) -> TaggingUse:
         """Returns the settings of an export, which has a signature of its own for given words."""
