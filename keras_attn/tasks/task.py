@@ -207,7 +207,7 @@ class Task(Fitted, Saved, Exported, Quantizable):
 
     @classmethod
     def line(cls, given: Any, result: Any) -> str:
-        """Returns what `predict` of the command writes for an input; JSON has the same keys for all.
+        """Returns what `predict` of the command writes for an input. JSON always has the same keys.
 
         Args:
             given: The input.
