@@ -3,16 +3,14 @@
 import contextlib
 import errno
 import glob
-import gzip
 import os
 import shutil
 import uuid
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_attn.input_files import DAMAGE, refuse_damaged
 from keras_attn.version import __version__
 
 try:
@@ -264,11 +262,8 @@ def whole(path: str | os.PathLike) -> Iterator[None]:
     """
     try:
         yield
-    except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise ValueError(
-            f"Expected a whole file. Received: {os.fspath(path)}, which is cut off or damaged "
-            f"({error}). Take another copy of it, or make it again."
-        ) from error
+    except DAMAGE as error:
+        refuse_damaged(path, error)
 
 
 def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int) -> None:
@@ -281,15 +276,21 @@ def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int
         newest: The newest known format version.
 
     Raises:
-        ValueError: If the format of the file is newer.
+        ValueError: If the format of the file is newer, or is not in the header.
 
     Example:
 
     >>> check_format("model.task", {"format_version": 1, "keras_attn": "0.1.0"}, newest=1)
     """
-    if header["format_version"] > newest:
+    version = header.get("format_version")
+    if type(version) is not int or version < 1 or "keras_attn" not in header:
         raise ValueError(
-            f"{path} has format version {header['format_version']}, written by keras_attn "
+            f"Expected a header with `format_version` and `keras_attn`. Received: {path}, with "
+            f"{str(dict(header))[:200]}. It is another file, or damaged."
+        )
+    if version > newest:
+        raise ValueError(
+            f"{path} has format version {version}, written by keras_attn "
             f"{header['keras_attn']}. This is keras_attn {__version__}, which reads up to version "
             f"{newest}. Install a newer keras_attn."
         )

@@ -6,14 +6,15 @@ import json
 import numbers
 import os
 import re
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-from keras_attn.files import atomic_write, check_format, whole
+from keras_attn.archives import open_archive
+from keras_attn.files import atomic_write, check_format
+from keras_attn.input_files import parse_object, refuse_damaged
 from keras_attn.layers import (
     AttentionDecoder,
     AttentionPooling,
@@ -28,6 +29,7 @@ from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.version import __version__
 
 LORA_VERSION = 1
+_EXPECTED = "a file of `save_lora`"
 _HEADER = "header"
 _ATTENTIONS = (
     HeadsLayer,
@@ -353,18 +355,10 @@ def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
     >>> load_lora(BagClassifierConfig(50, num_classes=2).build(), "nowhere.npz")
     Traceback (most recent call last):
         ...
-    FileNotFoundError: Expected a file of `save_lora` at nowhere.npz. There is none.
+    FileNotFoundError: Expected a file of `save_lora` at nowhere.npz. There is nothing.
     """
     model, path = _model(model), Path(path).expanduser()
-    if not path.is_file():
-        raise FileNotFoundError(f"Expected a file of `save_lora` at {path}. There is none.")
-    archive = np.load(path) if zipfile.is_zipfile(path) else None
-    if archive is None or _HEADER not in archive.files:
-        raise ValueError(f"Expected a file of `save_lora`. Received: {path}, another file.")
-    with whole(path), archive:
-        header = json.loads(archive[_HEADER].tobytes())
-        arrays = {name: archive[name] for name in archive.files}
-    check_format(path, header, LORA_VERSION)
+    header, arrays = _read_adapter(path)
     if with_lora(model):
         raise ValueError(f"{model.name!r} has LoRA already. Call `merge_lora` on it first.")
     known = dict(sublayers(model))
@@ -385,3 +379,24 @@ def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
         layer.lora_kernel_a.assign(arrays[f"a/{i}"])
         layer.lora_kernel_b.assign(arrays[f"b/{i}"])
     return report
+
+
+def _read_adapter(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header of a file of `save_lora`, and its arrays, which go together."""
+    with open_archive(path, _EXPECTED) as archive:
+        if _HEADER not in archive.arrays():
+            raise ValueError(f"Expected {_EXPECTED}. Received: {path}, another file.")
+        arrays = {name: archive.array(name) for name in archive.arrays()}
+    header = parse_object(arrays[_HEADER].tobytes(), path, _EXPECTED)
+    check_format(path, header, LORA_VERSION)
+    if missing := [name for name in ("layers", "rank", "alpha") if name not in header]:
+        refuse_damaged(path, f"its header has not {missing}", _EXPECTED)
+    for i, name in enumerate(header["layers"]):
+        factors = [arrays[f"{x}/{i}"] for x in "ab" if f"{x}/{i}" in arrays]
+        if [factor.ndim for factor in factors] != [2, 2]:
+            refuse_damaged(path, f"it has not both factors of {name!r}", _EXPECTED)
+        if factors[0].shape[1] != factors[1].shape[0]:
+            refuse_damaged(path, f"the factors of {name!r} have different ranks", _EXPECTED)
+        if not all(np.isfinite(factor).all() for factor in factors):
+            refuse_damaged(path, f"the factors of {name!r} are not finite", _EXPECTED)
+    return header, arrays

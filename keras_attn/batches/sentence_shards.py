@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_attn.archives import map_array
+from keras_attn.input_files import refuse_damaged
+
 _PARTS = ("ids", "sentences", "documents")
+_DTYPES = (("uint16", "uint32"), ("int64",), ("int64",))
+_EXPECTED = "a whole file of ids"
+_AT_A_TIME = 1 << 22
 
 
 class Shard(NamedTuple):
@@ -156,11 +162,47 @@ class ShardWriter:
         return self._digest.hexdigest()[:32]
 
 
-def open_shards(folder: str | os.PathLike) -> list[Shard]:
+def check_ids(
+    ids: np.ndarray, vocabulary_size: int, path: str | os.PathLike, expected: str
+) -> None:
+    """Refuses ids of a file that are not of a vocabulary.
+
+    Args:
+        ids: The ids. They are read a part at a time.
+        vocabulary_size: Number of ids of the vocabulary.
+        path: The file, for the message.
+        expected: What the file should be.
+
+    Raises:
+        ValueError: If an id is negative, or is not below the vocabulary's size.
+
+    Example:
+
+    >>> check_ids(np.array([5, 12]), 10, "train.npz", "an archive of ids")
+    Traceback (most recent call last):
+        ...
+    ValueError: ... (the id 12 at place 1, for a vocabulary of 10)...
+    """
+    for start in range(0, len(ids), _AT_A_TIME):
+        part = ids[start : start + _AT_A_TIME]
+        wrong = np.flatnonzero((part < 0) | (part >= vocabulary_size))
+        if len(wrong):
+            place = int(wrong[0])
+            refuse_damaged(
+                path,
+                f"the id {part[place]} at place {start + place:,}, for a vocabulary of "
+                f"{vocabulary_size:,}",
+                expected,
+            )
+
+
+def open_shards(folder: str | os.PathLike, vocabulary_size: int | None = None) -> list[Shard]:
     """Opens the files of a `ShardWriter`, mapped into memory.
 
     Args:
         folder: The folder.
+        vocabulary_size: Number of ids of the vocabulary. If given, all ids are read once and
+            compared with it.
 
     Returns:
         The shards. Their arrays take no memory of the process until they are read, and what was
@@ -183,24 +225,24 @@ def open_shards(folder: str | os.PathLike) -> list[Shard]:
     names = sorted(file.name.split(".")[0] for file in folder.glob("*.ids.npy"))
     if not names:
         raise FileNotFoundError(f"Expected shards of ids, *.ids.npy, in {folder}. There are none.")
-    return [_open(folder, name) for name in names]
+    return [_open(folder, name, vocabulary_size) for name in names]
 
 
-def _open(folder: Path, name: str) -> Shard:
-    arrays = []
-    for part in _PARTS:
-        path = folder / f"{name}.{part}.npy"
-        try:
-            arrays.append(np.load(path, mmap_mode="r", allow_pickle=False))
-        except (ValueError, EOFError) as error:
-            raise ValueError(
-                f"Expected a whole file of ids at {path}. Received: {error}."
-            ) from error
-    shard = Shard(*arrays)
+def _open(folder: Path, name: str, vocabulary_size: int | None) -> Shard:
+    paths = [folder / f"{name}.{part}.npy" for part in _PARTS]
+    shard = Shard(*(map_array(path, _EXPECTED) for path in paths))
+    for array, path, dtypes in zip(shard, paths, _DTYPES, strict=True):
+        if array.ndim != 1 or array.dtype.name not in dtypes or not len(array):
+            refuse_damaged(path, f"{array.dtype} values of shape {array.shape}", _EXPECTED)
+    for offsets, path in zip(shard[1:], paths[1:], strict=True):
+        if offsets[0] != 0 or (np.diff(offsets) < 1).any():
+            refuse_damaged(path, "its offsets do not rise from 0", _EXPECTED)
     ends = int(shard.sentences[-1]), int(shard.documents[-1])
     if ends != (len(shard.ids), len(shard.sentences) - 1):
         raise ValueError(
             f"Expected files of one shard in {folder}. Received: {name}, with {len(shard.ids):,} "
             f"ids for {ends[0]:,}, and {len(shard.sentences) - 1:,} sentences for {ends[1]:,}."
         )
+    if vocabulary_size is not None:
+        check_ids(shard.ids, vocabulary_size, paths[0], _EXPECTED)
     return shard

@@ -9,11 +9,12 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from keras_attn.input_files import DAMAGE
 
 
 class DownloadError(RuntimeError):
@@ -149,7 +150,7 @@ machine with network by `pip download --no-deps toy==1`.
     @contextmanager
     def whole(self, path: Path, *more: type[Exception]) -> Iterator[None]:
         """Turn what comes of reading a damaged file into an error that names it."""
-        damaged = (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, *more)
+        damaged = (*DAMAGE, RuntimeError, tarfile.TarError, *more)
         try:
             yield
         except damaged as error:

@@ -14,20 +14,15 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.files import (
-    atomic_write,
-    check_format,
-    check_writable,
-    only_one,
-    remove_partial_files,
-)
+from keras_attn.archives import map_array
+from keras_attn.files import atomic_write, check_writable, only_one, remove_partial_files
+from keras_attn.folder_headers import check_sum, checksum, read_header, write_header
 from keras_attn.images.feature_filling import CacheFill, Filling
 from keras_attn.images.loading import MAX_PIXELS, check_sizes
 from keras_attn.progress import progress_lines, report
 from keras_attn.records.reading import check_on_error, is_integer
-from keras_attn.version import __version__
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _HEADER = "cache.json"
 _DTYPES = ("float16", "float32")
@@ -122,6 +117,7 @@ class FeatureCache:
         """(R, D); None while nothing is there."""
         self._places: dict[str, tuple[int, int, Any]] = {}  # path: shard, row, identity
         self._shards: dict[int, np.ndarray] = {}
+        self._sums: dict[int, str] = {}  # checksums of the shards
         self._next = 0
         self._open()
 
@@ -221,28 +217,37 @@ class FeatureCache:
 
     def _open(self) -> None:
         """Read the header and the lists of pictures; a shard without a list is not there."""
-        header = _read_json(self.folder / _HEADER)
+        header = self._read(_HEADER)
         if header is None:  # new, or somebody has removed it
             self._places, self._shards, self._next = {}, {}, 0
+            self._sums = {}
             self.shape = None
             return
-        check_format(self.folder, header, FORMAT_VERSION)
         for name in ("key", "dtype"):
             own = getattr(self, name)
-            if header[name] != own:
+            if header.get(name) != own:
                 raise ValueError(
                     f"{self.folder} has features of another {name}. Expected: {json.dumps(own)}. "
-                    f"Received: {json.dumps(header[name])}. Give another folder, or remove it."
+                    f"Received: {json.dumps(header.get(name))}. Give another folder, or remove it."
                 )
         self.shape = tuple(header["shape"])
-        while (listed := _read_json(self._path(self._next, "json"))) is not None:
-            self._take(listed)
+        while (listed := self._read(self._path(self._next, "json").name)) is not None:
+            self._take(listed["pictures"], listed["sum"])
 
-    def _take(self, listed: Sequence[Sequence[Any]]) -> None:
+    def _take(self, listed: Sequence[Sequence[Any]], sum_: str | None) -> None:
         """Note where the pictures of a list are: path, identity, shard and row of each."""
         for path, identity, shard, row in listed:
             self._places[path] = (shard, row, identity)
+        if sum_ is not None:
+            self._sums[self._next] = sum_
         self._next += 1
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        """Read a JSON file of the folder, or None where there is none."""
+        if not (self.folder / name).exists():
+            return None
+        advice = f"Remove {self.folder} and fill it again."
+        return read_header(self.folder / name, FORMAT_VERSION, "a feature cache", advice)
 
     def _path(self, shard: int, suffix: str) -> Path:
         return self.folder / f"features-{shard:05d}.{suffix}"
@@ -250,35 +255,30 @@ class FeatureCache:
     def _shard(self, shard: int) -> np.ndarray:
         if shard not in self._shards:
             path = self._path(shard, "npy")
-            try:
-                self._shards[shard] = np.load(path, mmap_mode="r", allow_pickle=False)
-            except (ValueError, OSError) as error:
-                raise ValueError(
-                    f"Expected a whole file of features. Received: {path} ({error}). Remove "
-                    f"{self.folder} and fill it again."
-                ) from error
+            expected = f"a whole file of features (else remove {self.folder} and fill it again)"
+            check_sum(path, self._sums.get(shard), expected)
+            self._shards[shard] = map_array(path, expected)
         return self._shards[shard]
 
     def _write(self, features: Sequence[np.ndarray], listed: Sequence[Sequence[Any]]) -> None:
         """Write a shard, and last its list, with which it is there."""
+        sum_ = None
         if features:
             if self.shape is None:
                 shape = tuple(features[0].shape[1:])
-                header = {
-                    "format_version": FORMAT_VERSION,
-                    "keras_attn": __version__,
-                    "key": self.key,
-                    "dtype": self.dtype,
-                    "shape": shape,
-                }
-                _write_json(self.folder / _HEADER, header)
+                self._write_json(_HEADER, key=self.key, dtype=self.dtype, shape=shape)
                 self.shape = shape
             path = self._path(self._next, "npy")
             remove_partial_files(path)
             with atomic_write(path) as partial, open(partial, "wb") as file:
                 np.save(file, np.concatenate(features), allow_pickle=False)
-        _write_json(self._path(self._next, "json"), listed)
-        self._take(listed)
+            sum_ = checksum(path)
+        self._write_json(self._path(self._next, "json").name, pictures=listed, sum=sum_)
+        self._take(listed, sum_)
+
+    def _write_json(self, name: str, **entries: Any) -> None:
+        remove_partial_files(self.folder / name)
+        write_header(self.folder / name, FORMAT_VERSION, **entries)
 
 
 def _say(line: str) -> None:
@@ -302,22 +302,3 @@ def _as_json(key: Mapping[str, Any]) -> dict[str, Any]:
         "Expected `key` to be a dictionary that says what the features are, such as "
         f"{{'encoder': 'vgg16'}}. Received: {key!r}."
     )
-
-
-def _read_json(path: Path) -> Any:
-    """A JSON value, or None where there is no such file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise ValueError(
-            f"Expected a whole file of a feature cache. Received: {path} ({error}). Remove "
-            f"{path.parent} and fill it again."
-        ) from error
-
-
-def _write_json(path: Path, value: Any) -> None:
-    remove_partial_files(path)
-    with atomic_write(path) as partial:
-        partial.write_text(json.dumps(value), encoding="utf-8")

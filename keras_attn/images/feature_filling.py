@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import keras
@@ -13,6 +12,7 @@ import numpy as np
 
 from keras_attn.images.image_problems import ImageProblem, describe_image_problems
 from keras_attn.images.loading import as_problem, decode_image
+from keras_attn.input_files import read_input
 from keras_attn.records.parallel import many
 
 
@@ -87,7 +87,8 @@ class Filling:
             if place is not None and place[2] == identity:
                 self.found += 1
                 return
-            image = decode_image(Path(path).read_bytes(), path, self.image_size, self.max_pixels)
+            raw = read_input(path, "a picture")
+            image = decode_image(raw, path, self.image_size, self.max_pixels)
         except (OSError, ValueError) as error:
             if not skip:
                 raise

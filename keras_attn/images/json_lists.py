@@ -6,9 +6,9 @@ import gzip
 import json
 import os
 import zlib
-from pathlib import Path
 from typing import Any
 
+from keras_attn.input_files import read_input
 from keras_attn.records.reading import Location
 
 
@@ -22,7 +22,7 @@ def load_json(path: Location) -> Any:
         OSError: If the file is not there or cannot be read.
         ValueError: If it is not one whole JSON value in UTF-8.
     """
-    raw = Path(path).read_bytes()
+    raw = read_input(path, "a JSON file")
     try:
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)

@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from keras_attn.images.image_problems import (
     describe_image_problems,
     refuse_image_problems,
 )
+from keras_attn.input_files import kind_of, read_input
 from keras_attn.records.parallel import many
 from keras_attn.records.reading import check_on_error, is_integer
 
@@ -75,7 +75,7 @@ def load_image(
         return decode_image(path, "the given bytes", size, max_pixels)
     if isinstance(path, np.ndarray):
         return _of_array(path, check_sizes(size, max_pixels), max_pixels)
-    return decode_image(Path(path).read_bytes(), os.fspath(path), size, max_pixels)
+    return decode_image(read_input(path, "a picture"), os.fspath(path), size, max_pixels)
 
 
 def decode_image(
@@ -226,7 +226,9 @@ def image_problem(path: str, max_pixels: int = MAX_PIXELS) -> ImageProblem | Non
 def as_problem(path: str, error: Exception) -> ImageProblem:
     """What `load_image` raised, as a problem."""
     if isinstance(error, FileNotFoundError):
-        return ImageProblem(path, "missing", "there is no such file")
+        kind = kind_of(path)
+        what = "no such file" if kind == "nothing" else f"{kind} in its place"
+        return ImageProblem(path, "missing", f"there is {what}")
     return ImageProblem(path, "broken", str(error).removeprefix(f"{path}: "))
 
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from keras_attn.input_files import read_input
+
 
 def parse_object(text: bytes, where: str) -> dict[str, Any]:
     """Parses a JSON object.
@@ -55,4 +57,4 @@ def read_object(path: Path) -> dict[str, Any]:
     Raises:
         ValueError: If it is not JSON, has a key twice, or is not an object.
     """
-    return parse_object(path.read_bytes(), str(path))
+    return parse_object(read_input(path, "a JSON file"), str(path))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import zipfile
+import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from keras_attn.files import whole
+from keras_attn.archives import map_array, open_archive
+from keras_attn.input_files import input_file
 from keras_attn.line_ends import with_newlines
 
 
@@ -33,14 +34,7 @@ def read_vector_array(path: Path) -> np.ndarray:
     >>> read_vector_array(path).shape
     (3, 2)
     """
-    try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(
-            f"{path}: expected an array of NumPy. Received: one that is cut off, or another file "
-            f"({error})."
-        ) from error
-    return _checked(found, path)
+    return _checked(map_array(path, "an array of NumPy"), path)
 
 
 def read_npz(path: Path) -> tuple[list[str], np.ndarray]:
@@ -65,18 +59,13 @@ def read_npz(path: Path) -> tuple[list[str], np.ndarray]:
     >>> words, vectors.shape
     (['a', 'b'], (2, 3))
     """
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path}: expected an archive of NumPy. Received: another file.")
-    with whole(path), zipfile.ZipFile(path) as archive:
-        sizes = {info.filename: info.file_size for info in archive.infolist()}
-        missing = [name for name in ("words.npy", "vectors.npy") if name not in sizes]
-        if missing:
+    with open_archive(path, "an archive of NumPy", sys.maxsize) as archive:
+        if not {"words", "vectors"} <= set(archive.arrays()):
             raise ValueError(
-                f"{path}: expected the arrays `words` and `vectors`. Received: {sorted(sizes)}."
+                f"{path}: expected the arrays `words` and `vectors`. Received: "
+                f"{sorted(archive.names)}."
             )
-        words, vectors = (
-            _member(archive, name, sizes[name], path) for name in ("words.npy", "vectors.npy")
-        )
+        words, vectors = archive.array("words"), archive.array("vectors")
     if words.dtype == np.uint8:
         text = _text(words.tobytes(), path)
         return text.split("\n") if text else [], _checked(vectors, path)
@@ -115,8 +104,7 @@ def words_beside(path: Path, words: str | os.PathLike[str] | None) -> list[str]:
     ['cat', 'dog']
     """
     place = _beside(path) if words is None else Path(words).expanduser()
-    if not place.is_file():
-        raise FileNotFoundError(f"Expected a file of words at {place}. There is none.")
+    input_file(place, "a file of words")
     if place.suffix.lower() == ".parquet":
         return _parquet(place)
     text = _text(place.read_bytes(), place).removeprefix("\ufeff")
@@ -161,34 +149,6 @@ def _parquet(path: Path) -> list[str]:
     except (ArrowInvalid, OSError) as error:
         raise ValueError(f"{path}: expected a whole Parquet file. Received: {error}.") from error
     return ["" if word is None else word for word in found]
-
-
-def _member(archive: zipfile.ZipFile, name: str, size: int, path: Path) -> np.ndarray:
-    """An array of an archive, whose header is compared with its size before memory is taken."""
-    with archive.open(name) as file:
-        try:
-            shape, dtype = _header(file)
-        except ValueError as error:
-            raise ValueError(f"{path}: {name} is not an array of NumPy ({error}).") from error
-        needed = int(np.prod(shape, dtype="object")) * dtype.itemsize
-        if dtype.hasobject or needed > size:
-            raise ValueError(
-                f"{path}: {name} says that it has shape {shape} of {dtype}. Received: {size:,} "
-                "bytes."
-            )
-    with archive.open(name) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
-    else:
-        raise ValueError(f"version {version}")
-    return shape, dtype
 
 
 def _checked(vectors: Any, path: Path) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from keras_attn.files import atomic_write, whole
+from keras_attn.input_files import input_file
 from keras_attn.interop.word_vector_arrays import read_npz, read_vector_array, words_beside
 from keras_attn.line_ends import cut_lines
 
@@ -278,10 +279,7 @@ class _Keep:
 
 def _checked(path: str | os.PathLike[str], format: str) -> tuple[Path, str]:
     """The path of a file and its format."""
-    path = Path(path).expanduser()
-    if not path.is_file():
-        kind = "a folder" if path.is_dir() else "nothing"
-        raise FileNotFoundError(f"Expected a file of word vectors at {path}. There is {kind}.")
+    path = input_file(path, "a file of word vectors")
     if format == "auto":
         format = _SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix, "")
         if not format:

@@ -114,7 +114,7 @@ def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]
     with quick_deletions():
         for path, made in how.items():
             if not _is_quantized(found[path]):
-                config = keras.saving.deserialize_keras_object(made["config"])
+                config = keras.saving.deserialize_keras_object(made["config"], safe_mode=True)
                 found[path].quantize(made["mode"], config=config)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from keras_attn.input_files import undamaged
 from keras_attn.layers.quantization import sublayers
 
 _DTYPES = {
@@ -166,6 +166,33 @@ def load_tensors(
     return LoadReport(loaded, new, left_over)
 
 
+def check_finite(tensors: Mapping[str, np.ndarray], what: str) -> None:
+    """Refuses weights with NaN or infinities.
+
+    Args:
+        tensors: Arrays by their names.
+        what: The beginning of the message.
+
+    Raises:
+        ValueError: If a number is not finite.
+
+    Example:
+
+    >>> check_finite({"head/kernel": np.array([1.0, np.nan])}, "model.task cannot be used")
+    Traceback (most recent call last):
+        ...
+    ValueError: model.task cannot be used: 'head/kernel' has 1 of 2 numbers that are not finite.
+    """
+    for name, array in tensors.items():
+        floats = array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
+        if not floats or (finite := np.isfinite(array)).all():
+            continue
+        raise ValueError(
+            f"{what}: {name!r} has {array.size - finite.sum():,} of {array.size:,} numbers that "
+            "are not finite."
+        )
+
+
 def to_bytes(tensors: Mapping[str, np.ndarray], **notes: str) -> bytes:
     """Writes tensors as a safetensors file.
 
@@ -198,10 +225,8 @@ def from_bytes(data: bytes, where: str = "The file") -> dict[str, np.ndarray]:
     Raises:
         ValueError: If it is not such a file, or a damaged one.
     """
-    try:
+    with undamaged(where, "a whole safetensors file"):
         entries = safetensors.deserialize(data)
-    except (safetensors.SafetensorError, json.JSONDecodeError) as error:
-        raise ValueError(f"{where} has no whole safetensors file: {error}.") from error
     found = {}
     for name, entry in sorted(entries, key=lambda entry: entry[0]):
         if entry["dtype"] not in _DTYPES:

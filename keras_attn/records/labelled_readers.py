@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Unpack
 
+from keras_attn.input_files import input_file, read_input
 from keras_attn.line_ends import with_newlines
 from keras_attn.records.labelled_reading import LabelledChecks, LabelledReading
 from keras_attn.records.labelled_texts import LabelledTexts
@@ -186,7 +187,7 @@ def read_imdb(
             films = _films(base / split / f"urls_{name}.txt")
             for number, path in _review_files(base / split / name):
                 reading.lines += 1
-                raw = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+                raw = read_input(path).removeprefix(b"\xef\xbb\xbf")
                 text = reading.decode(reading.lines, raw, f"file {name}/{path.name}")
                 reading.add(reading.lines, text, label, films.get(number, ""))
         return reading.finish()
@@ -243,9 +244,7 @@ def read_sst2(
 
 
 def _guess_format(path: Location) -> str:
-    if not Path(path).is_file():
-        what = "a folder" if Path(path).is_dir() else "nothing"
-        raise FileNotFoundError(f"Expected a file at {os.fspath(path)}. There is {what}.")
+    input_file(path)
     return format_of(path, _SUFFIXES, _FORMATS, "a file")
 
 

@@ -178,7 +178,7 @@ def _of_squad(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[Ans
             for paragraph in article["paragraphs"]
             for qa in paragraph["qas"]
         ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{reading.where}: expected SQuAD's JSON, data with paragraphs with qas. Received: "
             f"{type(error).__name__} ({error}). Files with an object on each line end in .jsonl."

@@ -7,12 +7,12 @@ import json
 import os
 import unicodedata
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, TypedDict
 
+from keras_attn.input_files import DAMAGE, input_file
 from keras_attn.line_ends import cut_lines
 from keras_attn.records.parallel import (
     PROBLEMS,
@@ -258,7 +258,7 @@ def format_of(
 
 def is_zip(path: Location) -> bool:
     """Whether a file begins as a zip archive does."""
-    with open(path, "rb") as file:
+    with open(input_file(path), "rb") as file:
         return file.read(4) in _ZIP
 
 
@@ -266,7 +266,7 @@ def is_zip(path: Location) -> bool:
 def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
     """The lines of a plain or gzipped file."""
     with ExitStack() as stack:
-        file = stack.enter_context(open(path, "rb"))
+        file = stack.enter_context(open(input_file(path), "rb"))
         start = file.peek(4)[:4]  # its first bytes tell better than its name what it is
         if start in _ZIP:
             raise ValueError(
@@ -282,8 +282,8 @@ def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
 def open_member(path: Location) -> Iterator[Iterator[bytes]]:
     """The lines of the one text file of a zip archive."""
     try:
-        archive = zipfile.ZipFile(path)
-    except zipfile.BadZipFile as error:
+        archive = zipfile.ZipFile(input_file(path))
+    except DAMAGE as error:
         raise _damaged(os.fspath(path), 0, error) from error
     with archive:
         names = [
@@ -298,7 +298,11 @@ def open_member(path: Location) -> Iterator[Iterator[bytes]]:
                 f"*.tsv). Received one with: {', '.join(names) or 'none'}. Unpack it and give "
                 "the file."
             )
-        with archive.open(names[0]) as file:
+        try:
+            file = archive.open(names[0])
+        except (*DAMAGE, RuntimeError) as error:  # the latter: it wants a password
+            raise _damaged(os.fspath(path), 0, error) from error
+        with file:
             yield byte_lines(file, os.fspath(path))
 
 
@@ -315,7 +319,7 @@ def byte_lines(file: IO[bytes], where: str) -> Iterator[bytes]:
                     )
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
             yield raw
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise _damaged(where, number, error) from error
 
 

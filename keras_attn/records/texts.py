@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
+from keras_attn.input_files import read_input
 from keras_attn.line_ends import with_newlines
 
 
@@ -19,22 +19,20 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
     Raises:
         FileNotFoundError: There is no such file.
-        ValueError: The file is not UTF-8, or empty.
+        ValueError: The file is not UTF-8, or empty, or no regular file.
 
     Example:
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> file = Path(tempfile.mkdtemp()) / "text.txt"
     >>> _ = file.write_bytes(b"To be,\\r\\nor not")
     >>> read_text(file)
     'To be,\\nor not'
     """
-    path = Path(path).expanduser()
-    if not path.is_file():
-        kind = "a folder" if path.is_dir() else "nothing"
-        raise FileNotFoundError(f"Expected a text file at {path}. There is {kind}.")
+    raw = read_input(path, "a text file")
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"Expected UTF-8 text. Received: {path}, with byte 0x{error.object[error.start]:02x} "

@@ -315,7 +315,7 @@ def as_table(name: str, value: Any) -> Any:
         return value
     try:
         return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         why = str(error).partition(" (at ")[0]
         raise ValueError(
             f"`{name}` must be a word, or a table as TOML writes it, such as "

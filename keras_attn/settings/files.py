@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_attn.files import atomic_write
+from keras_attn.input_files import read_input
 from keras_attn.settings.declaring import nearest
 
 
@@ -42,11 +43,10 @@ def read_settings(
     {'reading': {'speed': 5}}
     """
     path = Path(path).expanduser()
-    if not path.is_file():
-        raise FileNotFoundError(f"Expected a settings file. Received: {path}, which is none.")
+    raw = read_input(path, "a settings file")
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tables = tomllib.loads(raw.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"Expected a TOML file. Received: {path}: {error}") from error
     known = {name: [o.name for o in section.declared()] for name, section in sections.items()}
     for name, table in tables.items():

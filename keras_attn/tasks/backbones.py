@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_attn.models import ENCODERS, RobertaConfig
 from keras_attn.settings import Choice, Kinds, declared_fields
-from keras_attn.tasks.task_file import read_config, read_tensors
+from keras_attn.tasks.task_file import read_task
 from keras_attn.text import TOKENIZERS
 from keras_attn.text.registry import vocabulary_digest
 
@@ -193,8 +193,8 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
         return Backbone(
             ENCODERS.name_of(found.config), settings, found.tokenizer, dict(found.tensors)
         )
-    config = read_config(path, None)
-    model = config.get("config")
+    saved = read_task(path, None)
+    model = saved.config.get("config")
     if not isinstance(model, Mapping) or model.get(ENCODERS.key) not in ENCODERS:
         raise ValueError(
             f"Expected a task with an encoder of {', '.join(map(repr, ENCODERS))}, or a folder of "
@@ -202,6 +202,10 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
         )
     name = model[ENCODERS.key]
     own = {field.name for field in dataclasses.fields(ENCODERS[name])}
-    tokenizer = TOKENIZERS[config["tokenizer"]].from_config(config["vocabulary"])
     settings = {key: value for key, value in model.items() if key in own}
-    return Backbone(name, settings, tokenizer, read_tensors(path))
+
+    def make(config: dict[str, Any]) -> Any:
+        ENCODERS.make({ENCODERS.key: name, **settings}).build()
+        return TOKENIZERS[config["tokenizer"]].from_config(config["vocabulary"])
+
+    return Backbone(name, settings, saved.check(make), saved.tensors)

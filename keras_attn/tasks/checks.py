@@ -51,6 +51,27 @@ def check_padding(tokenizer: Any) -> None:
         )
 
 
+def checked_temperature(temperature: Any) -> float:
+    """Returns what logits are divided by, or raises a ValueError if they cannot be.
+
+    Args:
+        temperature: A number.
+
+    Example:
+
+    >>> checked_temperature(-1)
+    Traceback (most recent call last):
+        ...
+    ValueError: `temperature` must be a finite number above 0. Received: -1.
+    """
+    is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if not is_number or not math.isfinite(temperature) or temperature <= 0:
+        raise ValueError(
+            f"`temperature` must be a finite number above 0. Received: {temperature!r}."
+        )
+    return float(temperature)
+
+
 def check_formats(
     settings: Any, of_formats: Mapping[tuple[str, ...], tuple[str, ...]], found: set[str], what: str
 ) -> None:

@@ -12,7 +12,7 @@ import keras
 from keras_attn.layers.quantization import float_policy
 from keras_attn.models.tensors import LoadReport, load_tensors
 from keras_attn.tasks.backbones import read_backbone
-from keras_attn.tasks.task_file import load_weights, read_config, read_tensors, save_task
+from keras_attn.tasks.task_file import read_task, save_task
 from keras_attn.trained import find
 
 
@@ -57,13 +57,19 @@ class Saved:
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the file is not of this task, or of a newer format.
+            ValueError: If the file is not of this task, of a newer format, or damaged, or its
+                settings ask for other weights than it has.
         """
-        path = find(path)
-        config = read_config(path, cls.__name__)
-        saved = config.pop("dtype")
-        task = cls.from_config(config, saved if dtype is None else dtype)
-        load_weights(path, task.whole)
+        if dtype is not None:
+            keras.dtype_policies.get(dtype)  # whose error is not the file's
+        saved = read_task(find(path), cls.__name__)
+
+        def make(config: dict[str, Any]) -> Any:
+            settings = {name: value for name, value in config.items() if name != "dtype"}
+            return cls.from_config(settings, config["dtype"] if dtype is None else dtype)
+
+        task = saved.make(make)
+        saved.load_into(task.whole)
         return task
 
     backbone: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -101,8 +107,8 @@ class Saved:
         """
         if not Path(path).expanduser().is_file():
             return self.load_weights_of(read_backbone(path), str(path))
-        config = read_config(path, None)
-        return self._load_some(read_tensors(path), config.get("vocabularies", {}), str(path))
+        saved = read_task(path, None)
+        return self._load_some(saved.tensors, saved.config.get("vocabularies", {}), str(path))
 
     def load_weights_of(self, backbone: Any, place: str) -> LoadReport:
         """Starts from the weights of an encoder that was read before; see `load_backbone`.

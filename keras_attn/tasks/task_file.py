@@ -1,24 +1,42 @@
 """One file for a task: settings, tokenizers and weights, with a format version."""
 
+import contextlib
 import json
 import os
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from keras_attn import trained
-from keras_attn.files import atomic_write, check_format, whole
+from keras_attn.archives import Archive, open_archive
+from keras_attn.files import atomic_write, check_format
+from keras_attn.input_files import kind_of, refuse_damaged
 from keras_attn.layers.quantization import quantize_sublayers, quantized_sublayers
-from keras_attn.models.tensors import from_bytes, load_tensors, model_tensors, to_bytes
+from keras_attn.models.tensors import (
+    check_finite,
+    from_bytes,
+    load_tensors,
+    model_tensors,
+    to_bytes,
+)
+from keras_attn.models.weight_limits import limited_weights
 from keras_attn.version import __version__
 
 FORMAT_VERSION = 3
 _SETTINGS = "task.json"
 _WEIGHTS = "model.safetensors"
 _ENTRIES = ("format_version", "keras_attn", "task", "config")
+
+# What settings of a damaged file lead to; a lack of memory or of a package is none of these.
+_WRONG = (
+    LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError,
+    NotImplementedError,
+)  # fmt: skip
 
 
 def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model: Any) -> None:
@@ -29,6 +47,10 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
         task: Name of the task's class.
         config: JSON-safe settings from which the task is made again.
         model: The Keras model; its weights are written, for any backend.
+
+    Raises:
+        OSError: If the file cannot be written.
+        ValueError: If weights are not finite.
     """
     path = Path(path).expanduser()
     if path.is_dir():
@@ -45,7 +67,9 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
         **({"quantization": quantization} if quantization else {}),
     }
     text = json.dumps(header)  # ASCII, as a lone surrogate in a name has no UTF-8
-    weights = to_bytes(model_tensors(model), keras_attn=__version__)
+    tensors = model_tensors(model)
+    check_finite(tensors, f"{path} is not written, as the training diverged")
+    weights = to_bytes(tensors, keras_attn=__version__)
     with atomic_write(path) as partial, zipfile.ZipFile(partial, "w") as archive:
         archive.writestr(_SETTINGS, text, zipfile.ZIP_DEFLATED)
         archive.writestr(_WEIGHTS, weights)  # floats hardly compress
@@ -65,16 +89,25 @@ def read_config(path: str | os.PathLike, task: str | None) -> dict[str, Any]:
         FileNotFoundError: If there is no such file.
         ValueError: If it is no file of this task, or of a newer format.
     """
+    with _open(path, task) as archive:
+        return _settings(archive, task)["config"]
+
+
+def _open(path: str | os.PathLike, task: str | None = None) -> AbstractContextManager[Archive]:
     path = Path(path).expanduser()
-    if not path.is_file():
-        kind = "a folder" if path.is_dir() else "nothing"
+    kind = kind_of(path)
+    if kind in ("nothing", "a folder"):
         raise FileNotFoundError(
             f"Expected a saved task, a file, at {path}. There is {kind}. Models that come with the "
             f"package: {', '.join(trained.names())}."
         )
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"Expected a file written by `{task or 'Task'}.save`. Received: {path}.")
-    header = _header(path, task)
+    return open_archive(path, f"a saved task, a file written by `{task or 'Task'}.save`")
+
+
+def _settings(archive: Archive, task: str | None) -> dict[str, Any]:
+    """The settings in an archive, with what else is written beside the config."""
+    path = archive.path
+    header = _header(archive)
     check_format(path, header, FORMAT_VERSION)
     if header["format_version"] < FORMAT_VERSION:
         raise ValueError(
@@ -84,29 +117,26 @@ def read_config(path: str | os.PathLike, task: str | None) -> dict[str, Any]:
         )
     if task is not None and header["task"] != task:
         raise ValueError(f"{path} holds a {header['task']}. Expected: a {task}.")
-    return header["config"]
+    if not isinstance(header["config"], dict):
+        refuse_damaged(path, f"its config is a {type(header['config']).__name__}")
+    return header
 
 
-def _header(path: Path, task: str) -> dict[str, Any]:
-    with whole(path), zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-        if _SETTINGS not in names:
-            raise ValueError(
-                f"Expected a file written by `{task or 'Task'}.save`. Received: {path}, an archive "
-                f"of {names[:5]}."
-            )
-        try:
-            header = json.loads(archive.read(_SETTINGS))
-        except ValueError as error:
-            raise ValueError(f"{path} is damaged: its {_SETTINGS} is no JSON: {error}") from error
-        known = isinstance(header, dict) and header.get("format_version") == FORMAT_VERSION
-        missing = [name for name in (_ENTRIES if known else _ENTRIES[:1]) if name not in header]
-        if missing:
-            raise ValueError(
-                f"Expected a file written by `{task or 'Task'}.save`. Received: {path}, whose "
-                f"{_SETTINGS} has not {missing}."
-            )
-        return header
+def _header(archive: Archive) -> dict[str, Any]:
+    if _SETTINGS not in archive.names:
+        raise ValueError(
+            f"Expected {archive.expected}. Received: {archive.path}, an archive of "
+            f"{archive.names[:5]}."
+        )
+    header = archive.json(_SETTINGS)
+    known = header.get("format_version") == FORMAT_VERSION
+    missing = [name for name in (_ENTRIES if known else _ENTRIES[:1]) if name not in header]
+    if missing:
+        raise ValueError(
+            f"Expected {archive.expected}. Received: {archive.path}, whose {_SETTINGS} has not "
+            f"{missing}."
+        )
+    return header
 
 
 def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -119,14 +149,119 @@ def read_tensors(path: str | os.PathLike) -> dict[str, np.ndarray]:
         Arrays by their names.
 
     Raises:
-        ValueError: If the file is damaged.
+        ValueError: If the file is damaged, or weights are not finite.
     """
-    path = Path(path).expanduser()
-    with whole(path), zipfile.ZipFile(path) as archive:
-        if _WEIGHTS not in archive.namelist():
-            raise ValueError(f"Expected weights in {path}. Received: none, {_WEIGHTS} is missing.")
-        data = archive.read(_WEIGHTS)
-    return from_bytes(data, str(path))
+    with _open(path) as archive:
+        return _tensors(archive)
+
+
+def _tensors(archive: Archive) -> dict[str, np.ndarray]:
+    if _WEIGHTS not in archive.names:
+        raise ValueError(
+            f"Expected weights in {archive.path}. Received: none, {_WEIGHTS} is missing."
+        )
+    tensors = from_bytes(archive.read(_WEIGHTS), str(archive.path))
+    check_finite(tensors, f"{archive.path} cannot be used")
+    return tensors
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Names the file whose settings or weights are wrong."""
+    try:
+        yield
+    except _WRONG as error:
+        what = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else f"{error}"
+        raise ValueError(
+            "Expected a saved task whose settings and weights belong together. Received: "
+            f"{path}, with others ({what[:1000]}). It is damaged, or of another version."
+        ) from error
+
+
+class SavedTask(NamedTuple):
+    """What a task's file has.
+
+    Example:
+
+    >>> SavedTask(Path("model.task"), {"max_length": 8}, {}, {}).config["max_length"]
+    8
+    """
+
+    path: Path
+    """The file."""
+    config: dict[str, Any]
+    """The settings that `save_task` was given."""
+    quantization: dict[str, Any]
+    """How layers are quantized; see `quantize_sublayers`."""
+    tensors: dict[str, np.ndarray]
+    """The weights by their names."""
+
+    def make(self, make: Callable[[dict[str, Any]], Any]) -> Any:
+        """Makes the task of its settings, if they ask for no more weights than the file has.
+
+        Args:
+            make: Function from the settings to the task.
+
+        Returns:
+            What `make` returned.
+
+        Raises:
+            ValueError: If the settings are wrong, or ask for other sizes.
+        """
+        with _naming(self.path), limited_weights(len(self.tensors), self._numbers):
+            return make(self.config)
+
+    def check(self, build: Callable[[dict[str, Any]], Any]) -> Any:
+        """Refuses settings that ask for more weights than the file has.
+
+        Args:
+            build: Function from the settings to any value; layers that it builds get no weights.
+
+        Returns:
+            What `build` returned.
+
+        Raises:
+            ValueError: If the settings are wrong, or ask for other sizes.
+        """
+        with _naming(self.path), limited_weights(len(self.tensors), self._numbers, keep=False):
+            return build(self.config)
+
+    @property
+    def _numbers(self) -> int:
+        return sum(array.size for array in self.tensors.values())
+
+    def load_into(self, model: Any) -> None:
+        """Loads the weights into a model, which it quantizes as they are.
+
+        Args:
+            model: The model, of the same settings.
+
+        Raises:
+            ValueError: If the weights are not those of the model.
+        """
+        with _naming(self.path):
+            quantize_sublayers(model, self.quantization)
+            load_tensors(model, self.tensors)
+
+
+def read_task(path: str | os.PathLike, task: str | None) -> SavedTask:
+    """Reads a task's file.
+
+    Args:
+        path: The file.
+        task: As in `read_config`.
+
+    Returns:
+        A `SavedTask`.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is no file of this task, of a newer format, or damaged.
+    """
+    with _open(path, task) as archive:
+        header = _settings(archive, task)
+        quantization = header.get("quantization", {})
+        return SavedTask(archive.path, header["config"], quantization, _tensors(archive))
 
 
 def load_weights(path: str | os.PathLike, model: Any) -> None:
@@ -139,7 +274,4 @@ def load_weights(path: str | os.PathLike, model: Any) -> None:
     Raises:
         ValueError: If the file is damaged, or its weights are not those of the model.
     """
-    with whole(path), zipfile.ZipFile(Path(path).expanduser()) as archive:
-        header = json.loads(archive.read(_SETTINGS))
-    quantize_sublayers(model, header.get("quantization", {}))
-    load_tensors(model, read_tensors(path))
+    read_task(path, None).load_into(model)

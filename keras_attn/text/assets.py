@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 from keras_attn.files import atomic_write
+from keras_attn.input_files import kind_of
 
 ASSETS_VERSION = 1
 
@@ -62,11 +63,11 @@ def read_assets(
     """
     path = pathlib.Path(path)
     expected = f"Expected a file of `{writer}` at {path}."
-    if not path.is_file():
-        raise ValueError(f"{expected} Received: no such file. Check the directory.")
+    if kind_of(path) != "a file":
+        raise ValueError(f"{expected} Received: {kind_of(path)}. Check the directory.")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{expected} Received no JSON ({error}). Save it again.") from error
     if not isinstance(content, dict) or content.get("format") != kind:
         raise ValueError(f"{expected} Received another format. Check the directory.")

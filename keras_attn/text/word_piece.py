@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import pathlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
 
+from keras_attn.input_files import read_input
 from keras_attn.line_ends import with_newlines
 from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.checks import checked_ids, for_each_row, well_formed
@@ -240,7 +240,7 @@ class WordPieceTokenizer(SavedTokenizer):
         [4, 5]
         """
         try:
-            text = pathlib.Path(path).read_bytes().decode("utf-8")
+            text = read_input(path, "a vocabulary, a text file,").decode("utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(f"Expected UTF-8. Received: {os.fspath(path)}: {error}.") from error
         lines = with_newlines(text.removeprefix("\ufeff")).removesuffix("\n").split("\n")

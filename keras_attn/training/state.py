@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_attn.files import atomic_write, check_format, whole
+from keras_attn.archives import Archive, open_archive
+from keras_attn.files import atomic_write, check_format
+from keras_attn.input_files import parse_object, refuse_damaged
 from keras_attn.training.distribution import (
     is_first_process,
     wait_for_processes,
@@ -21,6 +22,7 @@ from keras_attn.training.seeding import generator_states, set_generator_states
 from keras_attn.version import __version__
 
 STATE_VERSION = 1
+_EXPECTED = "a checkpoint"
 _HEADER = "header"
 _GENERATORS = "generators/"
 
@@ -105,8 +107,8 @@ def read_training_notes(path: str | os.PathLike) -> dict[str, Any]:
     >>> read_training_notes(path)["epoch"]
     3
     """
-    with whole(path), _open(Path(path)) as archive:
-        return _header(Path(path), archive)["notes"]
+    with open_archive(path, _EXPECTED) as archive:
+        return _header(archive)["notes"]
 
 
 def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str, Any]:
@@ -141,8 +143,8 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
     """
     path = Path(path)
     groups = _variables(model)
-    with whole(path), _open(path) as archive:
-        header = _header(path, archive)
+    with open_archive(path, _EXPECTED) as archive:
+        header, names = _header(archive), archive.arrays()
         if header["optimizer"] != _optimizer_name(model):
             raise ValueError(
                 f"{path} does not fit the model: its optimizer is {header['optimizer']}. "
@@ -157,9 +159,9 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
                     f"{name}. Expected: {len(group)}. Was it made with other settings?"
                 )
             for i, variable in enumerate(group):
-                if f"{name}/{i}" not in archive.files:
+                if f"{name}/{i}" not in names:
                     raise ValueError(f"{path} is damaged: it lacks {name}/{i}, {paths[i]!r}.")
-                value = archive[f"{name}/{i}"]
+                value = archive.array(f"{name}/{i}")
                 if tuple(value.shape) != tuple(variable.shape):
                     raise ValueError(
                         f"{path} does not fit the model: {paths[i]!r} of its {name} has shape "
@@ -168,8 +170,8 @@ def load_training_state(path: str | os.PathLike, model: keras.Model) -> dict[str
                     )
                 arrays[name, i] = value
         generators = {
-            name.removeprefix(_GENERATORS): archive[name]
-            for name in archive.files
+            name.removeprefix(_GENERATORS): archive.array(name)
+            for name in names
             if name.startswith(_GENERATORS)
         }
     for name, group in groups.items():
@@ -203,19 +205,12 @@ def _optimizer_name(model: keras.Model) -> str:
     return name if inner is None else f"{name}({type(inner).__name__})"
 
 
-def _open(path: Path) -> Any:
-    if not path.is_file():
-        raise FileNotFoundError(f"Expected a checkpoint at {path}. There is none.")
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"Expected a checkpoint. Received: {path}, another or a broken file.")
-    return np.load(path)
-
-
-def _header(path: Path, archive: Any) -> dict[str, Any]:
-    if _HEADER not in archive.files:
+def _header(archive: Archive) -> dict[str, Any]:
+    path = archive.path
+    if _HEADER not in archive.arrays():
         raise ValueError(f"Expected a checkpoint of keras_attn. Received: {path}, another archive.")
-    header = json.loads(archive[_HEADER].tobytes())
+    header = parse_object(archive.array(_HEADER).tobytes(), path, _EXPECTED)
     check_format(path, header, STATE_VERSION)
     if missing := [name for name in ("optimizer", "variables", "notes") if name not in header]:
-        raise ValueError(f"{path} is damaged: its header has not {missing}.")
+        refuse_damaged(path, f"its header has not {missing}", _EXPECTED)
     return header

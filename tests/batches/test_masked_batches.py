@@ -241,6 +241,36 @@ def test_shards_on_disk_are_those_in_memory(tmp_path):
         open_shards(tmp_path / "none")
 
 
+@pytest.mark.parametrize(
+    ("part", "values", "message"),
+    [
+        ("ids", [5, 6, 7, 10], r"the id 10 at place 3, for a vocabulary of 10"),
+        ("sentences", [0, 3, 2, 4], "its offsets do not rise from 0"),
+        ("sentences", [1, 2, 3, 4], "its offsets do not rise from 0"),
+        ("documents", [0, 2, 2], "its offsets do not rise from 0"),
+        ("documents", [0, 1, 2], "3 sentences for 2"),
+        ("sentences", [0, 2, 3, 5], "4 ids for 5"),
+        ("documents", [], "int64 values of shape"),
+        ("ids", [0.5, 1.0, 1.5, 2.0], "float64 values of shape"),
+    ],
+)
+def test_shards_that_lie(tmp_path, part, values, message):
+    writer = ShardWriter(10, tmp_path)
+    writer.add([[5, 6], [7]])
+    writer.add([[9]])
+    writer.close()
+    (shard,) = open_shards(tmp_path, 10)
+    assert shard.documents.tolist() == [0, 2, 3]
+    dtype = getattr(shard, part).dtype
+    del shard
+    values = np.array(values) if values and part == "ids" else np.array(values, dtype)
+    if values.dtype.kind == "i" and part == "ids":
+        values = values.astype(dtype)
+    np.save(tmp_path / f"00000.{part}.npy", values)
+    with pytest.raises(ValueError, match=message):
+        open_shards(tmp_path, 10)
+
+
 def test_chunks():
     """Whole sentences; long ones in pieces; a single sentence at the end takes one before it."""
     shard = make_shard([[[5] * 4, [6] * 3, [7] * 2, [8] * 2], [[9] * 25], [[10] * 2]])

@@ -204,8 +204,10 @@ def test_any_damage_is_a_value_error(folder):
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_image(tmp_path / "none.png")
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(FileNotFoundError, match="There is a folder"):
         load_image(tmp_path)
+    checked = check_images([tmp_path], on_error="skip")
+    assert checked.problems[0].what == "there is a folder in its place"
 
 
 def test_check_images(folder):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from pretraining_toys import documents
 
+from keras_attn.batches import open_shards
 from keras_attn.tasks.pretraining import data as module
 from keras_attn.tasks.pretraining.data import load_prepared, prepare, read_sentences
 from keras_attn.tasks.pretraining.settings import PretrainingData
@@ -109,8 +110,10 @@ def test_damaged_ids(tmp_path):
     with pytest.raises(ValueError, match=r"00000\.sentences\.npy"):
         load_prepared(tmp_path / "ids")
     path.write_bytes((tmp_path / "ids/dev/00000.sentences.npy").read_bytes())
-    with pytest.raises(ValueError, match="files of one shard"):
+    with pytest.raises(ValueError, match=r"00000\.sentences\.npy.*its checksum is another"):
         load_prepared(tmp_path / "ids")
+    with pytest.raises(ValueError, match="files of one shard"):
+        open_shards(tmp_path / "ids/train")
     path.unlink()
     with pytest.raises(FileNotFoundError):
         load_prepared(tmp_path / "ids")

@@ -151,8 +151,8 @@ def saved(tmp_path_factory):
             lambda t: {**t, "head/bias": np.zeros(3, "float32")},
             r"head/bias has shape \(3,\), not \(2,\)",
         ),
-        (lambda t: to_bytes(t)[:-8], "no whole safetensors file"),
-        (lambda t: b"\x00" * 7, "no whole safetensors file"),
+        (lambda t: to_bytes(t)[:-8], "a whole safetensors file"),
+        (lambda t: b"\x00" * 7, "a whole safetensors file"),
     ],
 )
 def test_files_that_lie(saved, tmp_path, change, message):

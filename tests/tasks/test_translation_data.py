@@ -8,6 +8,7 @@ import pytest
 from translation_toys import PAIRS, write_pairs
 
 from keras_attn.batches import TokenBatches
+from keras_attn.folder_headers import write_header
 from keras_attn.tasks import (
     PreparedTranslation,
     TranslationData,
@@ -150,6 +151,42 @@ def test_folders_that_are_there_or_are_not(tmp_path, pairs):
     (tmp_path / "empty" / "prepared.json").write_text(json.dumps(header))
     with pytest.raises(ValueError, match="Install a newer keras_attn"):
         PreparedTranslation.load(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("source_ids", lambda x: x + 300, "the id .* for a vocabulary of"),
+        ("target_ids", lambda x: -x, "the id -.* at place 0, for a vocabulary of"),
+        ("target_ids", lambda x: x[:-1], "the lengths of the target rows are not those of its ids"),
+        ("source_lengths", lambda x: np.concatenate([-x[:1], x[1:]]), "the lengths of"),
+        ("source_lengths", lambda x: np.append(x, 0).astype("int32"), "sources and .* targets"),
+        ("source_ids", lambda x: x.astype("float32"), "no lists of int32"),
+    ],
+)
+def test_ids_that_lie(tmp_path, pairs, name, change, message):
+    """Ids are checked even where the checksums are right."""
+    folder = tmp_path / "data"
+    PreparedTranslation.prepare(TranslationData(train=pairs, **SMALL), folder)
+    header = json.loads((folder / "prepared.json").read_text())
+    with np.load(folder / "train.npz", allow_pickle=False) as arrays:
+        arrays = dict(arrays)
+    np.savez(folder / "train.npz", **{**arrays, name: change(arrays[name])})
+    named = {entry: header[entry] for entry in ("fingerprint", "counts")}
+    with pytest.raises(ValueError, match=r"train\.npz.*its checksum is another"):
+        PreparedTranslation.load(folder)
+    write_header(folder / "prepared.json", header["format_version"], files=True, **named)
+    with pytest.raises(ValueError, match=rf"train\.npz.*{message}"):
+        PreparedTranslation.load(folder)
+
+
+def test_older_folders_are_made_again(tmp_path, pairs):
+    folder = tmp_path / "data"
+    PreparedTranslation.prepare(TranslationData(train=pairs, **SMALL), folder)
+    header = {"format_version": 1, "keras_attn": "0.1.0", "fingerprint": "a", "counts": {}}
+    (folder / "prepared.json").write_text(json.dumps(header))
+    with pytest.raises(ValueError, match=r"format version 2\..*version 1.* Prepare the data again"):
+        PreparedTranslation.load(folder)
 
 
 def test_pairs_that_are_too_long_are_counted(tmp_path, pairs):

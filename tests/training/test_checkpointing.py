@@ -403,7 +403,7 @@ def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path):
 
 
 def test_files_that_are_no_checkpoint(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="There is none"):
+    with pytest.raises(FileNotFoundError, match="There is nothing"):
         read_training_notes(tmp_path / "nothing")
     (tmp_path / "text").write_text("hello")
     with pytest.raises(ValueError, match="Expected a checkpoint"):

@@ -24,6 +24,7 @@ from keras_attn.images import (
     read_karpathy,
     read_ucm_captions,
 )
+from keras_attn.input_files import read_input
 from keras_attn.records.reading import open_lines
 from keras_attn.records.splitting import draw, together
 from keras_attn.tasks.captioning.settings import CaptioningData, CaptioningTest
@@ -208,7 +209,7 @@ def _found_kind(path: Path) -> str:
             raw = b"".join(file)
         try:
             data = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             return "karpathy"  # whose reader says what is wrong
         return "coco" if isinstance(data, dict) and "annotations" in data else "karpathy"
     with open_lines(path) as lines:
@@ -360,7 +361,7 @@ def _split(
     def key(number: int) -> list[Any]:
         if count[sizes[number]] == 1:  # no other file can be the same
             return []
-        return [hashlib.sha256(Path(images[number].path).read_bytes()).hexdigest()]
+        return [hashlib.sha256(read_input(images[number].path, "a picture")).hexdigest()]
 
     groups = together(range(len(images)), key)
     random.Random(seed).shuffle(groups)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +11,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
+from keras_attn.archives import is_archive, open_archive
 from keras_attn.batches import WordWindows, row_loads
 from keras_attn.interop import WordVectors, read_word_vectors, word_vector_width
 from keras_attn.models import WORD_MODELS
@@ -351,7 +351,7 @@ _SPECIAL = ("<pad>", "<start>", "<end>", "<unknown>")
 
 
 def _is_task(path: Path) -> bool:
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         return False
-    with zipfile.ZipFile(path) as archive:
-        return "task.json" in archive.namelist()
+    with open_archive(path, "a saved task, or word vectors") as archive:
+        return "task.json" in archive.names

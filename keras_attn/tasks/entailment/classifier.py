@@ -15,7 +15,7 @@ from keras_attn.fields import ODD_TEXTS
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.models import PAIR_CLASSIFIERS
 from keras_attn.settings import Choice
-from keras_attn.tasks.checks import is_count
+from keras_attn.tasks.checks import checked_temperature, is_count
 from keras_attn.tasks.class_weights import ClassWeight
 from keras_attn.tasks.doubts import doubt_of, loss_of_shares
 from keras_attn.tasks.entailment.data import (
@@ -373,7 +373,7 @@ class EntailmentClassifier(EntailmentPredictions, Task):
             config["freeze_embedding"],
             dtype,
         )
-        classifier.temperature = config["temperature"]
+        classifier.temperature = checked_temperature(config["temperature"])
         return classifier
 
     def export_examples(self) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,15 +13,15 @@ from typing import Any
 
 from keras_attn.batches import Shard, ShardWriter, open_shards
 from keras_attn.corpora import load_movie_reviews
-from keras_attn.files import atomic_folder, check_format
+from keras_attn.files import atomic_folder
+from keras_attn.folder_headers import read_header, write_header
 from keras_attn.records import Documents
 from keras_attn.settings import WrongUse, read_settings, write_settings
 from keras_attn.tasks.backbones import read_backbone
 from keras_attn.tasks.pretraining.settings import PretrainingData
 from keras_attn.text import WordPieceTokenizer, split_sentences
-from keras_attn.version import __version__
 
-PREPARED_VERSION = 1
+PREPARED_VERSION = 2
 _HEADER, _SETTINGS = "prepared.json", "settings.toml"
 _AT_A_TIME = 4096
 _OF_TEXTS = (
@@ -143,16 +142,14 @@ def prepare(settings: PretrainingData, folder: str | os.PathLike, log: Log = pri
         train, dev = _make(settings, building, log)
         train.tokenizer.save_assets(building / "tokenizer")
         write_settings(building / _SETTINGS, {"data": settings})
-        header = {
-            "format_version": PREPARED_VERSION,
-            "keras_attn": __version__,
-            "fingerprints": [train.fingerprint, dev.fingerprint],
-        }
-        (building / _HEADER).write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+        fingerprints = [train.fingerprint, dev.fingerprint]
+        write_header(building / _HEADER, PREPARED_VERSION, files=True, fingerprints=fingerprints)
 
 
 def load_prepared(folder: str | os.PathLike) -> tuple[SentenceIds, SentenceIds]:
     """Opens what `prepare` wrote; the ids are mapped into memory, not loaded.
+
+    All files are read once, to compare their checksums.
 
     Args:
         folder: The folder.
@@ -162,21 +159,23 @@ def load_prepared(folder: str | os.PathLike) -> tuple[SentenceIds, SentenceIds]:
 
     Raises:
         FileNotFoundError: If there is no such folder.
-        ValueError: If it is of a newer format, or damaged.
+        ValueError: If it is of another format version, or a file is damaged.
     """
     folder = Path(folder).expanduser()
-    if not (folder / _HEADER).is_file():
+    if not (folder / _HEADER).exists():
         raise FileNotFoundError(
             f"Expected a folder of prepared ids. Received: {folder}, which has no {_HEADER}. "
             "Make one with `keras-attn pretraining prepare`."
         )
-    header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
-    if not {"format_version", "keras_attn", "fingerprints"} <= header.keys():
+    header = read_header(
+        folder / _HEADER, PREPARED_VERSION, "prepared ids", "Prepare the texts again."
+    )
+    if len(header.get("fingerprints", ())) != 2:
         raise ValueError(f"Expected prepared ids in {folder}. Received: another {_HEADER}.")
-    check_format(folder, header, PREPARED_VERSION)
     tokenizer = WordPieceTokenizer.load_assets(folder / "tokenizer")
+    size = tokenizer.vocabulary_size
     train, dev = (
-        SentenceIds(tokenizer, open_shards(folder / name), fingerprint)
+        SentenceIds(tokenizer, open_shards(folder / name, size), fingerprint)
         for name, fingerprint in zip(("train", "dev"), header["fingerprints"], strict=True)
     )
     return train, dev

@@ -13,7 +13,7 @@ from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.records import LabelledTexts
 from keras_attn.settings import Choice
 from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
-from keras_attn.tasks.checks import check_padding, is_count
+from keras_attn.tasks.checks import check_padding, checked_temperature, is_count
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.text_classification.data import (
@@ -324,7 +324,7 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
             config.get("pairs", False),
             config["freeze_embedding"],
         )
-        classifier.temperature = config["temperature"]
+        classifier.temperature = checked_temperature(config["temperature"])
         return classifier
 
     def checked_use(self, use: TextClassificationUse) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from keras_attn.models import LANGUAGE_MODELS, GptConfig
 from keras_attn.settings import Choice, declared_fields
 from keras_attn.tasks.backbones import Backbone
-from keras_attn.tasks.task_file import read_config, read_tensors
+from keras_attn.tasks.task_file import read_task
 from keras_attn.tasks.text_generation.settings import (
     SEQUENCE_LENGTH,
     TOKENIZERS,
@@ -118,12 +118,17 @@ def read_start(place: str | os.PathLike) -> Start:
     """
     path = Path(place).expanduser() if isinstance(place, str | os.PathLike) else None
     if path is not None and path.is_file():
-        config = read_config(path, "TextGenerator")
-        settings = dict(config["config"])
-        name = settings.pop(LANGUAGE_MODELS.key)
-        tokenizer = TOKENIZERS[config["kind"]].from_config(config["tokenizer"])
-        backbone = Backbone(name, settings, tokenizer, read_tensors(path))
-        return Start(backbone, config["sequence_length"], config.get("ends", False), [])
+        saved = read_task(path, "TextGenerator")
+
+        def make(config: dict[str, Any]) -> Start:
+            LANGUAGE_MODELS.make(config["config"]).build()
+            settings = dict(config["config"])
+            name = settings.pop(LANGUAGE_MODELS.key)
+            tokenizer = TOKENIZERS[config["kind"]].from_config(config["tokenizer"])
+            backbone = Backbone(name, settings, tokenizer, saved.tensors)
+            return Start(backbone, config["sequence_length"], config.get("ends", False), [])
+
+        return saved.check(make)
     from keras_attn.interop import read_pretrained
 
     found = read_pretrained(place)

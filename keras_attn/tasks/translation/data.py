@@ -12,7 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.files import atomic_folder, check_format, whole
+from keras_attn.archives import open_archive
+from keras_attn.batches.sentence_shards import check_ids
+from keras_attn.files import atomic_folder
+from keras_attn.folder_headers import read_header, write_header
+from keras_attn.input_files import refuse_damaged
 from keras_attn.records import (
     ParallelText,
     TranslationPair,
@@ -24,10 +28,10 @@ from keras_attn.records import (
 from keras_attn.settings import read_settings, write_settings
 from keras_attn.tasks.translation.settings import TranslationData
 from keras_attn.text import BytePairTokenizer
-from keras_attn.version import __version__
 
-PREPARED_VERSION = 1
+PREPARED_VERSION = 2
 _HEADER, _SETTINGS, _IDS = "prepared.json", "settings.toml", "train.npz"
+_OF_IDS = "an archive of ids"
 Row = Sequence[int]
 
 
@@ -126,33 +130,30 @@ class PreparedTranslation:
 
         Raises:
             FileNotFoundError: If there is no such folder.
-            ValueError: If it is of a newer format.
+            ValueError: If it is of another format version, or a file is damaged.
         """
         folder = Path(folder).expanduser()
-        if not (folder / _HEADER).is_file():
+        if not (folder / _HEADER).exists():
             raise FileNotFoundError(
                 f"Expected a folder of prepared data. Received: {folder}, which has no {_HEADER}. "
                 "Make one with `keras-attn translation prepare`."
             )
-        header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
-        if not {"format_version", "keras_attn", "fingerprint", "counts"} <= header.keys():
+        header = read_header(
+            folder / _HEADER, PREPARED_VERSION, "prepared data", "Prepare the data again."
+        )
+        if not {"fingerprint", "counts"} <= header.keys():
             raise ValueError(f"Expected prepared data in {folder}. Received: another {_HEADER}.")
-        check_format(folder, header, PREPARED_VERSION)
         source = BytePairTokenizer.load_assets(folder / "source_tokenizer")
         target = source
         if (folder / "target_tokenizer").is_dir():
             target = BytePairTokenizer.load_assets(folder / "target_tokenizer")
-        with whole(folder / _IDS), np.load(folder / _IDS) as arrays:
-            rows = {
-                side: np.split(arrays[f"{side}_ids"], np.cumsum(arrays[f"{side}_lengths"])[:-1])
-                for side in ("source", "target")
-            }
+        sources, targets = _read_rows(folder / _IDS, source, target)
         return cls(
             TranslationData(**read_settings(folder / _SETTINGS, {"data": TranslationData})["data"]),
             source,
             target,
-            rows["source"],
-            rows["target"],
+            sources,
+            targets,
             _read_text(folder / "dev.jsonl"),
             _read_text(folder / "test.jsonl"),
             header["fingerprint"],
@@ -286,13 +287,30 @@ def _write(
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
         digest.update(f"{name}: {lines}".encode())
     write_settings(folder / _SETTINGS, {"data": settings})
-    header = {
-        "format_version": PREPARED_VERSION,
-        "keras_attn": __version__,
-        "fingerprint": digest.hexdigest()[:32],
-        "counts": counts,
-    }
-    (folder / _HEADER).write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+    named = {"fingerprint": digest.hexdigest()[:32], "counts": counts}
+    write_header(folder / _HEADER, PREPARED_VERSION, files=True, **named)
+
+
+def _read_rows(
+    path: Path, source: BytePairTokenizer, target: BytePairTokenizer
+) -> tuple[list[Row], list[Row]]:
+    """The ids of both sides, which their lengths cut into rows."""
+    rows: list[Any] = []
+    with open_archive(path, _OF_IDS) as archive:
+        for side, tokenizer in (("source", source), ("target", target)):
+            ids, lengths = archive.array(f"{side}_ids"), archive.array(f"{side}_lengths")
+            if any(array.dtype != np.int32 or array.ndim != 1 for array in (ids, lengths)):
+                refuse_damaged(path, f"its {side} rows are no lists of int32", _OF_IDS)
+            # Targets have neither start nor end here, and may be empty.
+            if lengths.min(initial=0) < 0 or lengths.sum(dtype="int64") != len(ids):
+                refuse_damaged(
+                    path, f"the lengths of the {side} rows are not those of its ids", _OF_IDS
+                )
+            check_ids(ids, tokenizer.vocabulary_size, path, _OF_IDS)
+            rows.append(np.split(ids, np.cumsum(lengths)[:-1]))
+    if len(rows[0]) != len(rows[1]):
+        refuse_damaged(path, f"{len(rows[0]):,} sources and {len(rows[1]):,} targets", _OF_IDS)
+    return rows[0], rows[1]
 
 
 def _read_text(path: Path) -> list[TranslationPair]:

@@ -1,0 +1,245 @@
+"""Archives and arrays of NumPy, read with checks of their sizes and without pickle."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import numpy as np
+
+from keras_attn.input_files import input_file, parse_object, refuse_damaged, undamaged
+
+_MEMBER = b"PK\x03\x04"
+_LARGEST = 100_000_000
+"""Bytes of a compressed member: settings are, weights are not."""
+
+
+class Archive:
+    """A zip archive of ours. `open_archive` makes it.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "numbers.npz"
+    >>> np.savez(path, numbers=np.arange(3))
+    >>> with open_archive(path, "an archive of numbers") as archive:
+    ...     archive.arrays(), archive.array("numbers").tolist()
+    (['numbers'], [0, 1, 2])
+    """
+
+    def __init__(self, path: Path, expected: str, archive: zipfile.ZipFile, largest: int):
+        self.path = path
+        self.expected = expected
+        self._largest = largest
+        self._archive = archive
+        self._members = {info.filename: info for info in archive.infolist()}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the members."""
+        return list(self._members)
+
+    def arrays(self) -> list[str]:
+        """Returns the names of the arrays, as `numpy.savez` was given them."""
+        return [name.removesuffix(".npy") for name in self._members if name.endswith(".npy")]
+
+    def read(self, name: str) -> bytes:
+        """Reads a member whole. Its checksum is compared.
+
+        Args:
+            name: Name of the member.
+
+        Raises:
+            ValueError: If there is no such member, or it is damaged or far too large.
+        """
+        if name not in self._members:
+            self._refuse(f"it lacks {name}")
+        info = self._members[name]
+        stored = info.compress_type == zipfile.ZIP_STORED
+        size, room = info.file_size, self.path.stat().st_size if stored else self._largest
+        if size > room:
+            self._refuse(f"{name} would take {size:,} bytes, of at most {room:,}")
+        with undamaged(self.path, self.expected), self._archive.open(info) as file:
+            data = file.read(size)  # a number limits what is inflated at once
+        if len(data) != size:
+            self._refuse(f"{name} has {len(data):,} of {size:,} bytes")
+        return data
+
+    def _refuse(self, what: str) -> NoReturn:
+        refuse_damaged(self.path, what, self.expected)
+
+    def array(self, name: str) -> np.ndarray:
+        """Reads an array.
+
+        Args:
+            name: Its name, as `numpy.savez` was given it.
+
+        Raises:
+            ValueError: If there is no such array, or it is damaged, or of Python objects.
+        """
+        return parse_array(self.read(f"{name}.npy"), self.path, self.expected)
+
+    def json(self, name: str) -> dict[str, Any]:
+        """Reads a JSON object.
+
+        Args:
+            name: Name of the member.
+
+        Raises:
+            ValueError: If there is no such member, or it is damaged.
+        """
+        return parse_object(self.read(name), self.path, f"{self.expected}, with {name}")
+
+
+@contextlib.contextmanager
+def open_archive(
+    path: str | os.PathLike[str], expected: str, largest: int = _LARGEST
+) -> Iterator[Archive]:
+    """Opens a zip archive.
+
+    Args:
+        path: The file.
+        expected: What it should be, for messages: `"a checkpoint"`.
+        largest: Largest number of bytes that a compressed member may take. Members that are not
+            compressed may be as large as the file.
+
+    Yields:
+        An `Archive`.
+
+    Raises:
+        FileNotFoundError: If there is no file.
+        ValueError: If the file is no archive, or is cut off or damaged.
+
+    Example:
+
+    >>> with open_archive("nowhere.npz", "a checkpoint"):
+    ...     pass
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: Expected a checkpoint at nowhere.npz. There is nothing.
+    """
+    path = input_file(path, expected)
+    if not is_archive(path):
+        raise ValueError(f"Expected {expected}. Received: {path}, another or a broken file.")
+    with undamaged(path, expected):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        yield Archive(path, expected, archive, largest)
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Whether a regular file begins or ends as a zip archive does.
+
+    Args:
+        path: The file, which must exist.
+
+    Example:
+
+    >>> is_archive(__file__)
+    False
+    """
+    with open(path, "rb") as file:
+        return file.read(len(_MEMBER)) == _MEMBER or zipfile.is_zipfile(file)
+
+
+def parse_array(data: bytes, path: Path, expected: str) -> np.ndarray:
+    """Decodes an array of NumPy.
+
+    Args:
+        data: What `numpy.save` wrote.
+        path: The file that has it, for messages.
+        expected: What it should be.
+
+    Returns:
+        The array.
+
+    Raises:
+        ValueError: If the bytes are damaged, or more or fewer than their header says.
+
+    Example:
+
+    >>> file = io.BytesIO()
+    >>> np.save(file, np.arange(3))
+    >>> parse_array(file.getvalue(), Path("numbers.npy"), "numbers").tolist()
+    [0, 1, 2]
+    """
+    file = io.BytesIO(data)
+    with undamaged(path, expected):
+        shape, dtype = array_header(file)
+        needed = math.prod(shape) * dtype.itemsize
+        if needed != len(data) - file.tell():
+            raise ValueError(f"{len(data) - file.tell():,} bytes of an array of {needed:,}")
+        file.seek(0)
+        return np.lib.format.read_array(file, allow_pickle=False)
+
+
+def map_array(path: str | os.PathLike[str], expected: str) -> np.ndarray:
+    """Maps the array of a `.npy` file into memory; it is read where it is used.
+
+    Args:
+        path: The file.
+        expected: What it should be, for messages.
+
+    Returns:
+        The array, read-only.
+
+    Raises:
+        FileNotFoundError: If there is no file.
+        ValueError: If it is damaged, longer or shorter than its header says, or of Python objects.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "numbers.npy"
+    >>> np.save(path, np.arange(3))
+    >>> map_array(path, "numbers").tolist()
+    [0, 1, 2]
+    """
+    path = input_file(path, expected)
+    with undamaged(path, expected):
+        with open(path, "rb") as file:
+            shape, dtype = array_header(file)
+            rest = path.stat().st_size - file.tell()
+        needed = math.prod(shape) * dtype.itemsize
+        if needed != rest:
+            raise ValueError(f"{rest:,} bytes of an array of {needed:,}")
+        return np.load(path, mmap_mode="r" if needed else None, allow_pickle=False)
+
+
+def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
+    """Reads the header of an array of NumPy.
+
+    Args:
+        file: The file, at the start of the array; afterwards at its numbers.
+
+    Returns:
+        Its shape and dtype.
+
+    Raises:
+        ValueError: If it is no such header, or that of an array of Python objects. NumPy raises
+            other errors about damaged ones.
+
+    Example:
+
+    >>> file = io.BytesIO()
+    >>> np.save(file, np.ones((2, 3), "float16"))
+    >>> _ = file.seek(0)
+    >>> array_header(file)
+    ((2, 3), dtype('float16'))
+    """
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    elif version == (2, 0):
+        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+    else:
+        raise ValueError(f"an array of version {version}")
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects, which are not read")
+    return shape, dtype

@@ -1,0 +1,232 @@
+"""Opening of input files: regular files only, and an error with the file's name for damage."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import json
+import lzma
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+_KINDS = {
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_OF_CONTENT = (None, errno.EINVAL)  # what a damaged place in a file leads to, not the disk
+
+
+DAMAGE = (
+    EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile,
+    NotImplementedError, UnicodeDecodeError,
+)  # fmt: skip
+"""What compressed files and archives raise if they are damaged, besides RuntimeError if a zip
+archive has a password."""
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """Says what is at a path, for messages: `"a file"`, `"a folder"`, ..., or `"nothing"`.
+
+    Args:
+        path: The path.
+
+    Example:
+
+    >>> kind_of("nowhere.txt")
+    'nothing'
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    return _KINDS.get(stat.S_IFMT(mode), "no regular file")
+
+
+def input_file(path: str | os.PathLike[str], expected: str = "a file") -> Path:
+    """Checks that an input is a regular file, before it is opened.
+
+    Named pipes and devices are refused: a reader waits for them, perhaps forever, and input files
+    are read more than once.
+
+    Args:
+        path: The file; a `~` at its start is the home folder.
+        expected: What it should be, for the message.
+
+    Returns:
+        The path.
+
+    Raises:
+        FileNotFoundError: If there is nothing, or a folder.
+        ValueError: If there is a named pipe, a device or a socket.
+
+    Example:
+
+    >>> input_file("nowhere.npz", "a checkpoint")
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: Expected a checkpoint at nowhere.npz. There is nothing.
+    """
+    path = Path(path).expanduser()
+    kind = kind_of(path)
+    if kind in ("nothing", "a folder"):
+        raise FileNotFoundError(f"Expected {expected} at {path}. There is {kind}.")
+    if kind != "a file":
+        raise ValueError(
+            f"Expected {expected} at {path}. There is {kind}, which cannot be read twice. Write "
+            "its content to a regular file first."
+        )
+    return path
+
+
+def read_input(path: str | os.PathLike[str], expected: str = "a file") -> bytes:
+    """Reads an input file whole; see `input_file`.
+
+    Args:
+        path: The file.
+        expected: What it should be, for the message.
+
+    Returns:
+        Its bytes.
+
+    Raises:
+        FileNotFoundError: If there is nothing, or a folder.
+        ValueError: If there is a named pipe, a device or a socket.
+
+    Example:
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "numbers.txt"
+    >>> _ = file.write_text("1 2 3")
+    >>> read_input(file)
+    b'1 2 3'
+    """
+    return input_file(path, expected).read_bytes()
+
+
+def refuse_damaged(
+    path: str | os.PathLike[str], found: object, expected: str = "a whole file"
+) -> NoReturn:
+    """Raises the error about a file that is cut off or damaged.
+
+    Args:
+        path: The file, or a part of it in words.
+        found: What is wrong: an error, or text.
+        expected: What it should be.
+
+    Raises:
+        ValueError: Always.
+
+    Example:
+
+    >>> refuse_damaged("numbers.npz", "it has 3 of 9 numbers")
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected a whole file. Received: numbers.npz, which is cut off or damaged (it has...
+    """
+    what = str(found)
+    if isinstance(found, Exception) and (isinstance(found, KeyError) or not what):
+        what = repr(found)
+    raise ValueError(
+        f"Expected {expected}. Received: {os.fspath(path)}, which is cut off or damaged "
+        f"({what[:500]}). Take another copy of it, or make it again."
+    ) from (found if isinstance(found, Exception) else None)
+
+
+@contextlib.contextmanager
+def undamaged(path: str | os.PathLike[str], expected: str = "a whole file") -> Iterator[None]:
+    """Names the file, whatever a decoder raises about it.
+
+    Decoders such as `zipfile`, `json` and `numpy.lib.format` raise many kinds of errors about
+    damaged bytes: RuntimeError ("is encrypted"), NotImplementedError, LZMAError, TokenError, ...
+    So the block should have the call of a decoder only.
+
+    Args:
+        path: The file that is decoded in the block.
+        expected: What it should be.
+
+    Raises:
+        ValueError: If the block raises an error. Errors of the disk and a lack of memory stay as
+            they are.
+
+    Example:
+
+    >>> with undamaged("numbers.json"):
+    ...     json.loads("[1, 2")
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected a whole file. Received: numbers.json, which is cut off or damaged (Expe...
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno not in _OF_CONTENT:
+            raise
+        refuse_damaged(path, error, expected)
+
+
+def parse_json(raw: bytes, path: str | os.PathLike[str], expected: str = "a whole file") -> Any:
+    """Decodes JSON in UTF-8.
+
+    Args:
+        raw: The JSON.
+        path: The file that has it, for the message.
+        expected: What it should be.
+
+    Returns:
+        The value.
+
+    Raises:
+        ValueError: If it is no JSON, is nested too deeply, or has NaN or an infinity.
+
+    Example:
+
+    >>> parse_json(b'{"a": NaN}', "settings.json")
+    Traceback (most recent call last):
+        ...
+    ValueError: Expected a whole file. Received: settings.json, which is cut off or damaged (NaN...
+    """
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is no number of JSON")
+
+    with undamaged(path, expected):
+        return json.loads(raw.decode("utf-8"), parse_constant=refuse)
+
+
+def parse_object(
+    raw: bytes, path: str | os.PathLike[str], expected: str = "a whole file"
+) -> dict[str, Any]:
+    """Decodes a JSON object in UTF-8; see `parse_json`.
+
+    Args:
+        raw: The JSON.
+        path: The file that has it, for the message.
+        expected: What it should be.
+
+    Returns:
+        The object.
+
+    Raises:
+        ValueError: If it is no JSON object.
+
+    Example:
+
+    >>> parse_object(b'{"a": 1}', "settings.json")
+    {'a': 1}
+    """
+    found = parse_json(raw, path, expected)
+    if not isinstance(found, dict):
+        refuse_damaged(path, f"a {type(found).__name__} instead of a JSON object", expected)
+    return found

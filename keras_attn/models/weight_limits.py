@@ -1,0 +1,94 @@
+"""A limit of how many weights layers may make, checked before any takes memory."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+from keras.src.backend.common import global_state
+
+_WAITING = "uninitialized_variables"
+"""Where Keras keeps the variables that were made in a `keras.StatelessScope`."""
+_TIMES = 4  # int4 weights are two in a byte, and seeds are no weights
+_MORE_VARIABLES, _MORE_NUMBERS = 64, 1 << 16
+
+
+@contextlib.contextmanager
+def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator[None]:
+    """Makes the weights of layers at the end of the block, unless they are too many.
+
+    In the block layers are built without memory for their weights. The first weight that goes
+    beyond what a file of weights can fill is an error.
+
+    Args:
+        variables: Number of tensors in the file.
+        numbers: Number of numbers in them.
+        keep: Whether the layers are used after the block. Without, they get no weights.
+
+    Raises:
+        ValueError: If there are over four times as many, and some more.
+
+    Example:
+
+    >>> with limited_weights(variables=2, numbers=1000):
+    ...     keras.layers.Dense(300_000).build((None, 300_000))
+    Traceback (most recent call last):
+        ...
+    ValueError: the settings ask for 90,000,000,000 numbers or more, and the file has 1,000
+    """
+    waiting = _Counted(variables, numbers)
+    outer = global_state.get_global_attribute(_WAITING)
+    scope = _Updates(initialize_variables=False)
+    global_state.set_global_attribute(_WAITING, waiting)
+    try:
+        with scope:
+            yield
+    finally:
+        global_state.set_global_attribute(_WAITING, outer)
+    if not keep:
+        return
+    for variable in waiting:
+        variable._deferred_initialize()
+    for variable, value in scope.updates:
+        variable.assign(value)
+
+
+class _Updates(keras.StatelessScope):
+    """A scope that keeps what was assigned in it, in order."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.updates: list[tuple[Any, Any]] = []
+
+    def add_update(self, update: tuple[Any, Any]) -> None:
+        self.updates.append(update)
+        super().add_update(update)
+
+
+class _Counted(list):
+    """Variables that wait for their memory, up to a limit."""
+
+    def __init__(self, variables: int, numbers: int):
+        super().__init__()
+        self.variables = variables
+        self.given = numbers
+        self.numbers = 0
+
+    def append(self, variable: Any) -> None:
+        super().append(variable)
+        count = 1
+        for size in variable.shape:
+            count *= size
+        self.numbers += count
+        if self.numbers > _TIMES * self.given + _MORE_NUMBERS:
+            raise ValueError(
+                f"the settings ask for {self.numbers:,} numbers or more, and the file has "
+                f"{self.given:,}"
+            )
+        if len(self) > _TIMES * self.variables + _MORE_VARIABLES:
+            raise ValueError(
+                f"the settings ask for {len(self):,} tensors or more, and the file has "
+                f"{self.variables:,}"
+            )
