@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -218,9 +219,10 @@ def _fit(task: type[Task]) -> click.Command:
         if run.best_score is not None:
             score = run.score_name
             note = f"; {run.note}" if run.note else ""
+            undefined = math.isnan(run.best_score)
+            value = "undefined" if undefined else f"{run.best_score:.4f}"
             click.echo(
-                f"Best on the development {what}: {score} {run.best_score:.4f}, "
-                f"epoch {run.best_epoch}{note}"
+                f"Best on the development {what}: {score} {value}, epoch {run.best_epoch}{note}"
             )
         elif run.note:
             click.echo(run.note)

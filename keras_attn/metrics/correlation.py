@@ -29,9 +29,11 @@ class CorrelationReport(NamedTuple):
     """Number of examples."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.num_examples:,} examples\nPearson   {self.pearson}\nSpearman  {self.spearman}"
-        )
+        told = [
+            "undefined, as all scores are the same" if math.isnan(found.value) else str(found)
+            for found in (self.pearson, self.spearman)
+        ]
+        return f"{self.num_examples:,} examples\nPearson   {told[0]}\nSpearman  {told[1]}"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the figures as a JSON-safe dict; NaN as None."""

@@ -13,12 +13,14 @@ from keras_attn.settings.declaring import (
 )
 from keras_attn.settings.files import read_settings, write_settings
 from keras_attn.settings.kinds import Choice, Kinds
+from keras_attn.settings.run_defaults import RunDefault
 
 __all__ = [
     "Choice",
     "Entry",
     "Kinds",
     "Option",
+    "RunDefault",
     "Settings",
     "WrongUse",
     "declared_fields",

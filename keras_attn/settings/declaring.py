@@ -8,7 +8,9 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+from keras_attn.settings.run_defaults import RunDefault
 
 
 def setting(
@@ -28,7 +30,8 @@ def setting(
     """A field of a settings dataclass.
 
     Args:
-        default: The default value. Its type is the expected type.
+        default: The default value. Its type is the expected type. If it is a `RunDefault`, the
+            setting is None until a training begins; see `Settings.decided`.
         help: What the setting does, for the command, TOML files and the documentation.
         kind: Expected type where the default is None; None stays allowed. Settings of type `tuple`
             are lists in files, may be given as one string, and are options that can be repeated.
@@ -59,8 +62,7 @@ def setting(
     """
     metadata = {
         "help": help,
-        "kind": kind or type(default),
-        "optional": default is None,
+        "kind": kind or type(default.value if isinstance(default, RunDefault) else default),
         "choices": choices,
         "at_least": at_least,
         "below": below,
@@ -70,7 +72,15 @@ def setting(
         "shapes_result": shapes_result,
         "check": check,
     }
-    return dataclasses.field(default=default, metadata=metadata)
+    return _field(default, metadata)
+
+
+def _field(default: Any, metadata: Mapping[str, Any]) -> Any:
+    """A field with a default, which may be a `RunDefault`."""
+    later = default if isinstance(default, RunDefault) else None
+    default = None if later is not None else default
+    more = {"optional": default is None, "run_default": later}
+    return dataclasses.field(default=default, metadata={**metadata, **more})
 
 
 def size(
@@ -190,7 +200,7 @@ class Settings:
             Option(
                 field.name,
                 field.metadata["kind"],
-                field.default,
+                field.metadata["run_default"] or field.default,
                 field.metadata["help"],
                 field.metadata["choices"],
                 field.metadata["required"],
@@ -221,6 +231,31 @@ class Settings:
             Entry(field.name, getattr(self, field.name), field.metadata["help"])
             for field in declared_fields(type(self))
         ]
+
+    def undecided(self) -> dict[str, RunDefault]:
+        """Returns the defaults of the settings that nobody gave and a training is to choose."""
+        return {
+            field.name: field.metadata["run_default"]
+            for field in declared_fields(type(self))
+            if field.metadata["run_default"] is not None and getattr(self, field.name) is None
+        }
+
+    def decided(self, cases: Sequence[str] = ()) -> Self:
+        """Returns these settings with the defaults of a training, where nothing was given.
+
+        Args:
+            cases: The cases that the training belongs to, see `RunDefault`.
+
+        Example:
+
+        >>> @dataclasses.dataclass(frozen=True)
+        ... class Reading(Settings):
+        ...     speed: int | None = setting(RunDefault(3, backbone=5), "pages an hour")
+        >>> Reading().decided(["backbone"]), Reading(7).decided(["backbone"])
+        (Reading(speed=5), Reading(speed=7))
+        """
+        values = {name: default.chosen(cases) for name, default in self.undecided().items()}
+        return dataclasses.replace(self, **values)
 
     def shaping(self) -> dict[str, Any]:
         """Returns the values of the settings that shape the result.
@@ -278,8 +313,7 @@ def with_defaults(kind: type, **defaults: Any) -> Callable[[type], type]:
 
     def decorate(subclass: type) -> type:
         for name, default in defaults.items():
-            changed = dataclasses.field(default=default, metadata=fields[name].metadata)
-            setattr(subclass, name, changed)
+            setattr(subclass, name, _field(default, fields[name].metadata))
             subclass.__annotations__ = {**subclass.__annotations__, name: fields[name].type}
         return subclass
 

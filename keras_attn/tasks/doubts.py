@@ -1,7 +1,8 @@
-"""Trainings that end no better than a guess that is the same for all examples."""
+"""Trainings that end no better than a constant guess, or worse than they began."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,61 @@ def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:
     return (
         f"the training loss of {loss:.3f} is not below {guess:.3f}, that of {guessing}: nothing "
         "was learned. Try another seed, a smaller learning_rate, more warmup_steps, or more epochs"
+    )
+
+
+def doubt_of_rise(first: float | None, losses: Sequence[float]) -> str:
+    """Says so if the loss of a training rose above the loss of its first steps.
+
+    Args:
+        first: The mean loss of the first steps; None if this process did not see them.
+        losses: The mean loss of each epoch.
+
+    Returns:
+        A sentence without its full stop; empty if the loss did not rise, or nothing can be said.
+
+    Example:
+
+    >>> doubt_of_rise(0.7, [0.6, 0.5]), doubt_of_rise(None, [0.6])
+    ('', '')
+    >>> doubt_of_rise(0.7, [0.75, 0.8]).split(":")[0]
+    'the training loss rose from 0.700 in the first steps to 0.800 in the last epoch'
+    """
+    begin = "steps"
+    if first is None:
+        first, begin = (losses[0] if losses else 0.0), "epoch"
+    if not losses or losses[-1] <= first:
+        return ""
+    return (
+        f"the training loss rose from {first:.3f} in the first {begin} to {losses[-1]:.3f} in the "
+        "last epoch: the steps are too large. Try a smaller learning_rate, or more warmup_steps"
+    )
+
+
+def doubt_of_guesses(guesses: Sequence[Hashable], true: Sequence[Hashable], what: str) -> str:
+    """Says so if all development examples are guessed to be the same, which they are not.
+
+    Args:
+        guesses: The guess for each example.
+        true: What each example is.
+        what: What the examples are: `"texts"`.
+
+    Returns:
+        A sentence without its full stop; empty if the guesses differ, or the examples do not.
+
+    Example:
+
+    >>> doubt_of_guesses(["a", "a"], ["a", "a"], "texts"), doubt_of_guesses("ab", "aa", "texts")
+    ('', '')
+    >>> doubt_of_guesses(["a", "a"], ["a", "b"], "texts").split(":")[0]
+    "all 2 development texts are guessed to be 'a', and 1 of them are"
+    """
+    if len(set(guesses)) != 1 or len(set(true)) < 2:
+        return ""
+    return (
+        f"all {len(guesses):,} development {what} are guessed to be {guesses[0]!r}, and "
+        f"{list(true).count(guesses[0]):,} of them are: the model does not tell the classes "
+        "apart. Try more epochs or examples, another learning_rate, or class_weight='balanced'"
     )
 
 

@@ -8,8 +8,8 @@ import keras
 
 from keras_attn.adapt import enable_lora, merge_lora
 from keras_attn.adapt.lora import with_lora
-from keras_attn.settings import setting, with_defaults
-from keras_attn.tasks.training_settings import TrainingSettings
+from keras_attn.settings import RunDefault, setting, with_defaults
+from keras_attn.tasks.training_settings import TrainingSettings, default_epochs
 
 _BELOW = ("embedding", "positions")
 
@@ -47,13 +47,18 @@ class FineTuning(TrainingSettings):
 
 
 @dataclass(frozen=True)
-@with_defaults(FineTuning, epochs=3, learning_rate=1e-4, weight_decay=0.01)
+@with_defaults(
+    FineTuning,
+    epochs=default_epochs(10, backbone=3),
+    learning_rate=RunDefault(1e-3, lora=1e-3, backbone=1e-4, encoder=5e-4),
+    weight_decay=0.01,
+)
 class EncoderTraining(FineTuning):
-    """How a task with a pretrained encoder is trained. The help texts say what each setting does.
+    """How a task with an encoder is trained. The help texts say what each setting does.
 
     Example:
 
-    >>> EncoderTraining(lora_rank=8).learning_rate
+    >>> EncoderTraining().decided(["backbone"]).learning_rate
     0.0001
     """
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +22,7 @@ from keras_attn.tasks.compiling import (
     make_adam,
     make_schedule,
 )
+from keras_attn.tasks.doubts import doubt_of_rise
 from keras_attn.tasks.fine_tuning import (
     FineTuning,
     choose_weights,
@@ -28,7 +31,12 @@ from keras_attn.tasks.fine_tuning import (
 )
 from keras_attn.tasks.run_folder import BEST, tidy_run
 from keras_attn.tasks.task_run import TrainingRun, run_training
-from keras_attn.tasks.training_settings import COMPILED, OF_OPTIMIZER, TrainingSettings
+from keras_attn.tasks.training_settings import (
+    COMPILED,
+    OF_OPTIMIZER,
+    TrainingSettings,
+    enough_epochs,
+)
 from keras_attn.training import compute_on, scale_learning_rate, seed_everything
 from keras_attn.training.memory import memory_of_training
 
@@ -38,6 +46,8 @@ _OF_KERAS = (
     "run_eagerly", "weighted_metrics",
 )  # fmt: skip
 _OF_PROCESS = ("precision", "device", "devices")
+ENCODERS = ("bert", "roberta")
+"""Architectures that want smaller steps than others do, from random weights too."""
 
 
 class Fitted:
@@ -58,6 +68,7 @@ class Fitted:
     model: keras.Model
     config: Settings
     """Settings and sizes of the model."""
+    pretrained: bool
     _optimizer: Any = None
     _data: Settings | None = None
     _parts: Mapping[str, Settings] = {}
@@ -107,6 +118,7 @@ class Fitted:
                 `keras.Model.compile`.
         """
         training, more = self._training(settings)
+        training = training.decided(self.cases(training))
         self._compile_model(total_steps, training, more)
         self._optimizer = None
 
@@ -273,7 +285,7 @@ class Fitted:
         sections = {"data": data, **declared, "model": model, "training": training}
         run_dir = check_writable(run_dir).absolute()
         with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
-            tidy_run(run_dir, cls.sections(), sections)
+            training = tidy_run(run_dir, cls.sections(), sections)["training"]
             seed_everything(training.seed)
             task = cls.create(examples, data, model, training.precision, **parts)
             task._data = data
@@ -297,8 +309,10 @@ class Fitted:
             sections = {"data": self._data, **sections}
         if run_dir is not None:
             refuse_adapter(self.model)
-            tidy_run(run_dir, self.sections(), sections)
+            sections = tidy_run(run_dir, self.sections(), sections)
             self.check_run_dir(run_dir)
+        of_size = "epochs" in sections["training"].undecided()
+        training = sections["training"] = sections["training"].decided(self.cases(training))
         examples = list(examples) if isinstance(examples, Iterator) else examples
         dev = list(dev) if isinstance(dev, Iterator) else dev
         score = None if dev is None else self.scorer(dev, training)
@@ -309,6 +323,8 @@ class Fitted:
                 "file of development examples."
             )
         batches = self.batches(examples, training)
+        if of_size:
+            training = sections["training"] = self._long_enough(training, batches, log)
         ours = self.model.compiled and self.model.optimizer is self._optimizer
         if compiles or ours or not self.model.compiled:
             self._compile_model(training.epochs * len(batches), training, more)
@@ -329,13 +345,14 @@ class Fitted:
             )
         if run.complete:
             merge_chosen_lora(self.model)
-        if run.complete:
-            note = self.finish(() if dev is None else dev, training)
+            dev = () if dev is None else dev
+            note = self.finish(dev, training)
             if note and run_dir is not None:
                 self.save(run_dir / BEST)
-            run = run._replace(note=note)
-        doubt = self.doubt(batches, run) if run.complete else ""
-        return run._replace(note="; ".join(filter(None, [run.note, doubt])))
+            rise = doubt_of_rise(run.first_loss, run.history.get("loss", []))
+            notes = [note, rise, self.doubt(batches, run), self.doubt_guesses(dev)]
+            run = run._replace(note="; ".join(filter(None, notes)))
+        return run
 
     def doubt(self, batches: Any, run: TrainingRun) -> str:
         """Returns what makes a training look as if nothing was learned; empty if nothing does.
@@ -345,6 +362,39 @@ class Fitted:
             run: The run, which is at its end.
         """
         return ""
+
+    def doubt_guesses(self, dev: Sequence[Any]) -> str:
+        """Returns that all development examples have the same guess; empty if they do not.
+
+        Args:
+            dev: Development examples; none if the training had none.
+        """
+        return ""
+
+    def cases(self, training: Any) -> list[str]:
+        """Returns what decides about the defaults of a training, see `RunDefault`.
+
+        Args:
+            training: Settings `Training`.
+        """
+        found = ["lora"] if getattr(training, "lora_rank", 0) else []
+        if self.pretrained:
+            return [*found, "backbone"]
+        return [*found, "encoder"] if self.kinds.name_of(self.config) in ENCODERS else found
+
+    @staticmethod
+    def _long_enough(training: Any, batches: Any, log: Log) -> Any:
+        """The settings with as many epochs as few examples need, which nobody gave."""
+        updates = len(batches) / getattr(training, "gradient_accumulation", 1)
+        epochs = enough_epochs(training.epochs, updates)
+        if epochs == training.epochs:
+            return training
+        log(
+            f"{epochs} epochs: {training.epochs}, the default, would be "
+            f"{math.ceil(training.epochs * updates):,} updates only. `epochs` (--epochs) changes "
+            "that."
+        )
+        return dataclasses.replace(training, epochs=epochs)
 
     def _choice(self) -> Choice:
         own = {field.name for field in declared_fields(type(self.config))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,14 +11,16 @@ from typing import Any
 import keras
 
 from keras_attn.files import remove_partial_files
-from keras_attn.settings import differences, read_settings, write_settings
+from keras_attn.settings import Settings, differences, read_settings, write_settings
 from keras_attn.training import TrainingCheckpoint, TrainingLog, fit_resumable
 
 _LONGER = " A run cannot be made longer: its learning rate falls to zero over all of its epochs."
 SETTINGS, CHECKPOINT, LOG, BEST = "settings.toml", "checkpoint.npz", "log.csv", "best.task"
 
 
-def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, Any]) -> None:
+def tidy_run(
+    run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, Any]
+) -> dict[str, Any]:
     """Refuses the folder of another run, and removes what killed processes left in it.
 
     A run is known by its checkpoint. Where there is none, what it learned would be overwritten.
@@ -27,6 +30,10 @@ def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, An
         kinds: All sections that its settings file may have, with their dataclasses.
         sections: The settings by their sections; those that shape the result must be the same.
 
+    Returns:
+        The sections. What nobody gave, and a training chooses when it begins, is as the folder has
+        it: a run keeps its defaults.
+
     Raises:
         ValueError: If the folder holds a run of other settings, which are named, or the results of
             one without its checkpoint.
@@ -34,8 +41,11 @@ def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, An
     Example:
 
     >>> import tempfile
-    >>> tidy_run(Path(tempfile.mkdtemp()), {}, {"training": TrainingSettings()})
+    >>> settings = {"training": TrainingSettings(epochs=3)}
+    >>> tidy_run(Path(tempfile.mkdtemp()), {}, settings) == settings
+    True
     """
+    sections = dict(sections)
     path = run_dir / SETTINGS
     if path.exists() and (run_dir / CHECKPOINT).exists():
         try:
@@ -45,6 +55,10 @@ def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, An
                 f"{run_dir} holds a run that this task cannot go on with: {error} Give another "
                 "folder."
             ) from error
+        for name, settings in sections.items():
+            if isinstance(settings, Settings):
+                kept = {key: former[name].get(key) for key in settings.undecided()}
+                sections[name] = dataclasses.replace(settings, **kept)
         changed = [
             difference
             for name, settings in sections.items()
@@ -66,6 +80,7 @@ def tidy_run(run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, An
         )
     for name in (SETTINGS, LOG, BEST):
         remove_partial_files(run_dir / name)
+    return sections
 
 
 def train_in_folder(

@@ -23,6 +23,8 @@ class Saved:
     """Name of a layer whose dtype is that of the task."""
 
     model: keras.Model
+    pretrained: bool = False
+    """Whether the encoder or decoder began with given weights: `fit` has other defaults then."""
 
     @property
     def whole(self) -> keras.Model:
@@ -40,7 +42,11 @@ class Saved:
         Args:
             path: The file.
         """
-        notes = {"dtype": self.policy.name, "vocabularies": self.vocabularies()}
+        notes = {
+            "dtype": self.policy.name,
+            "vocabularies": self.vocabularies(),
+            "pretrained": self.pretrained,
+        }
         save_task(path, type(self).__name__, {**self.get_config(), **notes}, self.whole)
 
     @classmethod
@@ -65,16 +71,25 @@ class Saved:
         saved = read_task(find(path), cls.__name__)
 
         def make(config: dict[str, Any]) -> Any:
-            settings = {name: value for name, value in config.items() if name != "dtype"}
+            notes = ("dtype", "pretrained")
+            settings = {name: value for name, value in config.items() if name not in notes}
             return cls.from_config(settings, config["dtype"] if dtype is None else dtype)
 
         task = saved.make(make)
         saved.load_into(task.whole)
+        pretrained = saved.config.get("pretrained")
+        # Older files do not say; then small steps are the safe ones.
+        task.pretrained = task.has_backbone if pretrained is None else pretrained
         return task
 
     backbone: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Layers of the model that `load_backbone` loads, each with the names that it has in other
     models."""
+
+    @property
+    def has_backbone(self) -> bool:
+        """Whether the model has an encoder or decoder that may begin with given weights."""
+        return not {"encoder", "decoder"}.isdisjoint(layer.name for layer in self.whole.layers)
 
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of each embedding, by the name of its layer."""
@@ -142,4 +157,6 @@ class Saved:
                 f"{type(self).__name__}. Received: {place}, in which none has the same name, "
                 "shapes and vocabulary."
             )
+        if not {"encoder", "decoder"}.isdisjoint(n.split("/")[0] for n in report.loaded):
+            self.pretrained = True
         return report._replace(left_over=[name for name in tensors if name not in used])

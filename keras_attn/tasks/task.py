@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -90,6 +91,9 @@ class Task(Fitted, Saved, Exported, Quantizable):
     with a tab between them; `"only_pairs"`, lines of two; `"picture_pairs"`, lines of a picture's
     path and a text; `"turns"`, lines of any number; `"prompts"`, options or lines. An object may
     say of itself what it reads, if not all of its class read the same."""
+    selects: ClassVar[tuple[str, str]] = ("", "")
+    """Which figure of `score` chooses the best weights, and whether the best is its greatest or its
+    least: `("accuracy", "max")`, `("mean_absolute_error", "min")`."""
     separator: ClassVar[str] = "\n"
     """What stands between the results of `predict` of the command."""
 
@@ -158,7 +162,7 @@ class Task(Fitted, Saved, Exported, Quantizable):
             examples: The examples.
 
         Returns:
-            Figures by their names; the weights are chosen by the first, of which more is better.
+            Figures by their names; `selects` says which of them chooses the weights.
         """
         raise NotImplementedError
 
@@ -180,9 +184,20 @@ class Task(Fitted, Saved, Exported, Quantizable):
             training: Settings `Training`.
 
         Returns:
-            Its name, and 1, or -1 if less is better.
+            Its name, and 1, or -1 if less is better: what `selects` declares.
+
+        Raises:
+            ValueError: If `selects` does not declare it.
         """
-        return "score", 1
+        name, best = self.selects
+        if not name or best not in ("max", "min"):
+            raise ValueError(
+                f"Expected `{type(self).__name__}.selects` to declare the figure of `score` that "
+                "chooses the best weights, and whether its greatest or its least value is best: "
+                '`selects = ("accuracy", "max")`, `selects = ("mean_absolute_error", "min")`. '
+                f"Received: {self.selects!r}. Declare it, or train without development examples."
+            )
+        return name.replace("_", " "), 1 if best == "max" else -1
 
     def scorer(self, dev: Sequence[Any], training: Any) -> Callable[[keras.Model], Scored]:
         """Returns what scores development examples after an epoch, given the model that is fitted.
@@ -191,10 +206,19 @@ class Task(Fitted, Saved, Exported, Quantizable):
             dev: Development examples.
             training: Settings `Training`.
         """
+        _, sign = self.scored_by(training)
 
         def score(model: keras.Model) -> Scored:
             figures = {name: float(value) for name, value in self.score(dev).items()}
-            key = (next(iter(figures.values())),)
+            name = self.selects[0] or next(iter(figures))
+            if name not in figures:
+                raise ValueError(
+                    f"Expected `score` to return {name!r}, which `{type(self).__name__}.selects` "
+                    f"declares. Received: {list(figures)}."
+                )
+            value = sign * figures[name]
+            # Weights whose figure is not defined are kept only until others have one.
+            key = (-math.inf, 0.0) if math.isnan(value) else (value,)
             return Scored(key, {f"val_{name}": value for name, value in figures.items()})
 
         return score

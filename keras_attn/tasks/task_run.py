@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from keras_attn.batches import EpochOrder
 from keras_attn.ops.replicas import replicas
 from keras_attn.tasks.run_folder import BEST, train_in_folder
 from keras_attn.tasks.task_file import load_weights
-from keras_attn.tasks.watching import FiniteLoss, ProgressLines
+from keras_attn.tasks.watching import FiniteLoss, FirstLoss, ProgressLines
 from keras_attn.training import averaged_weights, without_autotuning
 
 
@@ -47,7 +48,8 @@ class TrainingRun(NamedTuple):
     interrupted_by: int | None
     """Number of that signal."""
     best_score: float | None
-    """Score of the development examples by the weights that are kept; None if there are none."""
+    """Score of the development examples by the weights that are kept; None if there are none, NaN
+    if it is not defined."""
     best_epoch: int
     """The epoch (from 1) after which these were kept; 0 if none was at its end."""
     log: list[dict[str, Any]]
@@ -59,7 +61,9 @@ class TrainingRun(NamedTuple):
     score_name: str = ""
     """Name of the score."""
     note: str = ""
-    """What was done at the end, such as a calibration."""
+    """What was done at the end, such as a calibration, and what makes the training look bad."""
+    first_loss: float | None = None
+    """The mean loss of the first steps; None if another process trained these."""
 
 
 class DevelopmentBest(keras.callbacks.Callback):
@@ -168,7 +172,8 @@ def run_training(
         A `TrainingRun`.
     """
     callbacks = list(callbacks) if isinstance(callbacks, list | tuple) else [callbacks]
-    callbacks = [FiniteLoss(), *callbacks]
+    first = FirstLoss()
+    callbacks = [FiniteLoss(), first, *callbacks]
     if verbose is None:
         verbose = 1 if sys.stdout.isatty() else 2
         if verbose == 2:
@@ -213,15 +218,20 @@ def run_training(
         history = _columns(rows)
         if complete and best.best_epoch:
             load_weights(run_dir / BEST, task.whole)
+    name, sign = ("", 1) if score is None else task.scored_by(training)
+    found = None
+    if best.best:
+        found = math.nan if math.isinf(best.best[0]) else sign * best.best[0]
     return TrainingRun(
         complete,
         signal,
-        task.scored_by(training)[1] * best.best[0] if best.best else None,
+        found,
         best.best_epoch,
         rows,
         history,
         None if run_dir is None else run_dir / BEST,
-        task.scored_by(training)[0],
+        name,
+        first_loss=first.loss,
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
-from keras_attn.settings import Settings, setting
+from keras_attn.settings import RunDefault, Settings, setting
 from keras_attn.training.devices import check_devices
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -19,6 +20,46 @@ COMPILED = (
     "frozen_layers", "lora_rank",
 )  # fmt: skip
 """The settings that `Task.compile` reads."""
+FEWEST_UPDATES, MOST_EPOCHS = 300, 100
+"""If nobody gives `epochs`, a training has so many updates at least, in so many epochs at most."""
+
+
+def default_epochs(epochs: int, **cases: int) -> RunDefault:
+    """A default of `epochs`, which `enough_epochs` raises where there are few examples.
+
+    Args:
+        epochs: Number of epochs with enough examples.
+        **cases: As for `RunDefault`.
+
+    Returns:
+        A `RunDefault`.
+
+    Example:
+
+    >>> print(default_epochs(10, backbone=3))
+    10; 3 with a backbone; more if these are fewer than 300 updates (at most 100)
+    """
+    note = f"more if these are fewer than {FEWEST_UPDATES} updates (at most {MOST_EPOCHS})"
+    return RunDefault(epochs, note, **cases)
+
+
+def enough_epochs(epochs: int, updates: float) -> int:
+    """Returns how many epochs a training has if nobody said how many.
+
+    Args:
+        epochs: The default of the task.
+        updates: Updates of an epoch.
+
+    Returns:
+        `epochs`, or as many as make `FEWEST_UPDATES`, but at most `MOST_EPOCHS`.
+
+    Example:
+
+    >>> enough_epochs(4, 1000), enough_epochs(4, 9), enough_epochs(4, 1)
+    (4, 34, 100)
+    """
+    needed = math.ceil(FEWEST_UPDATES / max(updates, 1e-9))
+    return max(epochs, min(MOST_EPOCHS, needed))
 
 
 def devices_setting() -> Any:
@@ -55,15 +96,17 @@ class TrainingSettings(Settings):
     1.0
     """
 
-    epochs: int = setting(10, "passes over the training examples", at_least=1)
-    learning_rate: float = setting(1e-3, "peak learning rate", above=0)
+    epochs: int | None = setting(
+        default_epochs(10), "passes over the training examples", at_least=1
+    )
+    learning_rate: float | None = setting(1e-3, "peak learning rate", above=0)
     warmup_steps: int | None = setting(
         None,
         "updates until the learning rate peaks; if none, a twentieth of all, at most 1000",
         kind=int,
         at_least=0,
     )
-    weight_decay: float = setting(0.0, "weight decay of AdamW; 0 is plain Adam", at_least=0)
+    weight_decay: float | None = setting(0.0, "weight decay of AdamW; 0 is plain Adam", at_least=0)
     clip_norm: float = setting(1.0, "largest norm of the gradient; 0 does not clip", at_least=0)
     ema_momentum: float = setting(
         0.0, "momentum of the moving average of the weights; 0 keeps no average", at_least=0,

@@ -44,14 +44,45 @@ class ProgressLines(keras.callbacks.Callback):
         if now - self._last < self.seconds:
             return
         self._last, done, steps = now, batch + 1, self.params.get("steps") or 0
+        before = self.params.get("first_batch", 0)  # of an epoch that is resumed
         losses = [name for name in logs or {} if name == "loss" or name.endswith("_loss")]
         told = "".join(f", {n.replace('_', ' ')} {float(logs[n]):.4f}" for n in losses)
         left = ""
         if steps > done:
             left = f", {(now - self._began) / done * (steps - done):.0f} s left in the epoch"
-        of = f" of {steps:,}" if steps else ""
+        of = f" of {before + steps:,}" if steps else ""
         epochs = self.params.get("epochs")
-        self.say(f"epoch {self._epoch + 1} of {epochs}, batch {done:,}{of}{told}{left}")
+        self.say(f"epoch {self._epoch + 1} of {epochs}, batch {before + done:,}{of}{told}{left}")
+
+
+class FirstLoss(keras.callbacks.Callback):
+    """Remembers the mean loss of the first steps of a training.
+
+    Example:
+
+    >>> watch = FirstLoss(steps=2)
+    >>> watch.on_epoch_begin(0)
+    >>> for batch, loss in enumerate((0.9, 0.8, 0.7)):
+    ...     watch.on_train_batch_end(batch, {"loss": loss})  # Keras gives means of the epoch so far
+    >>> watch.loss
+    0.8
+    """
+
+    def __init__(self, steps: int = 10):
+        super().__init__()
+        self.steps = steps
+        self.loss: float | None = None
+        """The loss; None if the first epoch was shorter, or another process trained it."""
+        self._first = False
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Called by Keras."""
+        self._first = epoch == 0
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Called by Keras."""
+        if self._first and self.loss is None and batch + 1 >= self.steps and "loss" in (logs or {}):
+            self.loss = float(logs["loss"])
 
 
 class FiniteLoss(keras.callbacks.Callback):

@@ -224,6 +224,22 @@ class _Stop(BaseException):
     """Leaves `fit` at once, without the end of the epoch."""
 
 
+class _PartOfRun(keras.callbacks.Callback):
+    """Tells all callbacks, Keras' progress bar too, which part of the run a `fit` is.
+
+    Keras hands one dict of parameters to all of them, before the training begins.
+    """
+
+    def __init__(self, epochs: int, first_batch: int):
+        super().__init__()
+        self.epochs = epochs
+        self.first_batch = first_batch
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        params.update(epochs=self.epochs, first_batch=self.first_batch)
+        super().set_params(params)
+
+
 class _RestOfEpoch(keras.utils.PyDataset):
     """The batches of an epoch from batch `first` on."""
 
@@ -295,17 +311,19 @@ def fit_resumable(
         model.optimizer.finalize_variable_values(model.trainable_variables)
         return True
     epoch, first = (notes["epoch"], notes["batch"]) if notes else (0, 0)
+    watching = [EpochOrder(batches), *callbacks, checkpoint]
     settings = {
         "shuffle": False,  # TokenBatches shuffles
         "verbose": verbose,
-        "callbacks": [EpochOrder(batches), *callbacks, checkpoint],
+        "callbacks": watching,
     }
     try:
         with _Signals(checkpoint):
             if first:
                 batches.set_epoch(epoch)
                 rest = _rest(batches, first)
-                model.fit(rest, initial_epoch=epoch, epochs=epoch + 1, **settings)
+                part = {**settings, "callbacks": [_PartOfRun(epochs, first), *watching]}
+                model.fit(rest, initial_epoch=epoch, epochs=epoch + 1, **part)
                 epoch += 1
             if epoch < epochs and not (first and model.stop_training):
                 whole = without_autotuning(batches)

@@ -233,5 +233,5 @@ def test_choices_name_the_nearest():
 
 def test_differences_count_what_shapes_the_result():
     here = TranslationTraining(epochs=3, checkpoint_steps=5, device="cpu")
-    assert differences(TranslationTraining(), here) == ["epochs is 20 there, 3 here"]
+    assert differences(TranslationTraining(epochs=20), here) == ["epochs is 20 there, 3 here"]
     assert type(MODEL({"dropout": 0}).values["dropout"]) is float

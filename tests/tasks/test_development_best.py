@@ -4,8 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from text_classification_toys import EXAMPLES, TOKENIZERS
 from text_generation_toys import TEXT, make
+from tracing import eagerly
 
+from keras_attn.tasks import Task as BaseTask
+from keras_attn.tasks import TextClassifier
 from keras_attn.tasks.task_run import DevelopmentBest, Scored
 from keras_attn.tasks.text_generation.settings import TextGenerationTraining
 
@@ -147,3 +151,54 @@ def test_development_examples_that_are_none_are_an_error(tmp_path):
     assert not (tmp_path / "run/best.task").exists()
     for mine, old in zip(generator.model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(mine, old)
+
+
+class Guesser(TextClassifier):
+    """A task that gives its figures by `score`, as one of a user does."""
+
+    scored_by, scorer = BaseTask.scored_by, BaseTask.scorer
+    selects = ("mean_absolute_error", "min")
+    figures = ()
+
+    def score(self, examples):
+        return next(self.figures)
+
+
+def guesses(figures, **settings):
+    task = Guesser(TOKENIZERS["word_piece"], ["bad", "good"], {"pair_buckets": 0, "dim": 4})
+    task.figures = iter(figures)
+    settings = {"epochs": 3, "verbose": 0, "batch_size": 48, **settings}
+    with eagerly():
+        return task.fit(EXAMPLES, EXAMPLES[:4], **settings)
+
+
+def errors_of(values):
+    return [{"accuracy": 0.5, "mean_absolute_error": value} for value in values]
+
+
+@pytest.mark.parametrize("folder", [None, "run"])
+def test_the_figure_and_its_direction_are_declared(folder, tmp_path):
+    run = guesses(errors_of([2.5, 1.5, 3.5]), run_dir=folder and tmp_path / folder)
+    assert (run.score_name, run.best_score, run.best_epoch) == ("mean absolute error", 1.5, 2)
+    assert run.history["val_mean_absolute_error"] == [2.5, 1.5, 3.5]
+
+
+def test_a_figure_that_is_not_defined_is_the_worst(tmp_path):
+    run = guesses(errors_of([NAN, NAN, NAN]), run_dir=tmp_path)
+    assert (run.best_epoch, (tmp_path / "best.task").exists()) == (1, True)
+    assert np.isnan(run.best_score)
+    assert guesses(errors_of([NAN, 9.0, NAN])).best_score == 9.0
+
+
+@pytest.mark.parametrize(
+    ("selects", "message"),
+    [
+        (("", ""), r"Expected `Guesser\.selects` to declare .*Received: \('', ''\)"),
+        (("accuracy", "most"), r'selects = \("accuracy", "max"\)`.*Received: \(.accuracy., .most'),
+        (("f1", "max"), r"`score` to return 'f1'.*\['accuracy', 'mean_absolute_error'\]"),
+    ],
+)
+def test_what_is_not_declared_is_refused(selects, message, monkeypatch):
+    monkeypatch.setattr(Guesser, "selects", selects)
+    with pytest.raises(ValueError, match=message):
+        guesses(errors_of([1.0] * 3))

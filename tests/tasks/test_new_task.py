@@ -74,7 +74,7 @@ def test_the_listings_are_short():
 
 
 def test_its_commands(outputs, place):
-    assert "Best on the development examples: score" in outputs["fit"]
+    assert "Best on the development examples: accuracy " in outputs["fit"]
     assert outputs["evaluate"].splitlines()[-1] == "accuracy 1.0000"
     rows = [json.loads(row) for row in (place / "predicted.jsonl").read_text().splitlines()]
     assert [row["language"] for row in rows] == ["de", "en"]

@@ -244,6 +244,16 @@ def test_it_learns(kind):
     assert set(run.history) == {"loss", "val_spearman", "val_pearson"}
 
 
+def test_scores_that_are_all_the_same_have_no_correlation(monkeypatch):
+    """The figure is not defined, which is not -1; the weights are kept all the same."""
+    scorer = make("bi")
+    monkeypatch.setattr(SimilarityScorer, "_scores", lambda self, pairs, *_: np.full(len(pairs), 2))
+    with eagerly():
+        run = scorer.fit(EXAMPLES, EXAMPLES[:3], epochs=1, batch_size=9, verbose=0)
+    assert np.isnan(run.best_score) and run.best_epoch == 1
+    assert np.isnan(run.history["val_spearman"]).all()
+
+
 @pytest.mark.slow
 @QUICK_BI
 def test_some_of_the_encoder_is_trained(pretrained, kind, tmp_path):

@@ -102,8 +102,8 @@ def test_the_same_call_again_changes_nothing(run, eager):
             "max_length is 16 there, 17 here",
         ),
         (
-            {"training": TextClassificationTraining(epochs=3, class_weight="balanced")},
-            "learning_rate is 0.05 there",
+            {"training": TextClassificationTraining(learning_rate=0.01, class_weight="balanced")},
+            "learning_rate is 0.05 there, 0.01 here; batch_size is 10 there",
         ),
         ({"texts": [*TRAIN[:-1], TRAIN[0]]}, "another run"),
         ({"texts": [(TRAIN[0].text, "bad" if TRAIN[0].label == "good" else "good"), *TRAIN[1:]]},

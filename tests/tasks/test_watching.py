@@ -1,5 +1,9 @@
 """What is told of a training while it goes on, and when it is ended."""
 
+import re
+import signal
+
+import keras
 import numpy as np
 import pytest
 from text_classification_toys import EXAMPLES, TOKENIZERS
@@ -35,6 +39,33 @@ def test_all_losses_are_told():
     progress.on_epoch_begin(0)
     progress.on_train_batch_end(0, {"loss": 3.0, "words_loss": 2.0, "accuracy": 0.5, "b_loss": 1.0})
     assert told == ["epoch 1 of 1, batch 1, loss 3.0000, words loss 2.0000, b loss 1.0000"]
+
+
+def test_a_resumed_epoch_is_counted_whole(tmp_path, eager, capsys):
+    """A run of 7 epochs of 4 batches, interrupted after 2 batches of the second epoch."""
+
+    class Interrupt(keras.callbacks.Callback):
+        left = 6
+
+        def on_train_batch_end(self, batch, logs=None):
+            self.left -= 1
+            if not self.left:
+                signal.raise_signal(signal.SIGTERM)
+
+    settings = {"epochs": 7, "batch_size": 12, "run_dir": tmp_path}
+    run = small().fit(EXAMPLES, callbacks=[Interrupt()], verbose=0, **settings)
+    assert not run.complete
+    capsys.readouterr()
+    lines = []
+    progress = ProgressLines(lines.append, seconds=0)
+    run = small().fit(EXAMPLES, callbacks=[progress], verbose=2, **settings)
+    assert run.complete
+    assert re.findall(r"Epoch \d+/\d+", capsys.readouterr().out) == [
+        f"Epoch {epoch}/7" for epoch in range(2, 8)
+    ]
+    assert [line.split(", loss")[0] for line in lines[:3]] == [
+        "epoch 2 of 7, batch 3 of 4", "epoch 2 of 7, batch 4 of 4", "epoch 3 of 7, batch 1 of 4",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("folder", [False, True])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
-from keras_attn.tasks.training_settings import TrainingSettings
+from keras_attn.tasks.training_settings import TrainingSettings, default_epochs
 from keras_attn.tasks.use_settings import BeamSearchUse, PictureUse
 
 FORMATS = ("auto", "karpathy", "coco", "flickr8k", "csv", "ucm", "emoji")
@@ -86,7 +86,7 @@ class CaptioningData(Settings):
 
 
 @dataclass(frozen=True)
-@with_defaults(TrainingSettings, epochs=30)
+@with_defaults(TrainingSettings, epochs=default_epochs(30))
 class CaptioningTraining(TrainingSettings):
     """How a captioner is trained. The help texts say what each setting does.
 

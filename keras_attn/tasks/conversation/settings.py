@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 
 from keras_attn.generation.sampling import SAMPLING, check_sampling
-from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.settings import Settings, setting
 from keras_attn.tasks.training_settings import TrainingSettings
 
 _READ = ("fit", "evaluate")
@@ -70,7 +70,6 @@ class ConversationData(Settings):
 
 
 @dataclass(frozen=True)
-@with_defaults(TrainingSettings, epochs=10, checkpoint_steps=500)
 class ConversationTraining(TrainingSettings):
     """How answers are learnt. The help texts say what each setting does.
 

@@ -17,7 +17,7 @@ from keras_attn.models import PAIR_CLASSIFIERS
 from keras_attn.settings import Choice
 from keras_attn.tasks.checks import checked_temperature, is_count
 from keras_attn.tasks.class_weights import ClassWeight
-from keras_attn.tasks.doubts import doubt_of, loss_of_shares
+from keras_attn.tasks.doubts import doubt_of, doubt_of_guesses, loss_of_shares
 from keras_attn.tasks.entailment.data import (
     LabelledPair,
     LabelledPairs,
@@ -289,6 +289,14 @@ class EntailmentClassifier(EntailmentPredictions, Task):
     def doubt(self, batches: PairBatches, run: TrainingRun) -> str:
         """Says so if the training ended no better than a guess that is the same for all texts."""
         return doubt_of(run, loss_of_shares(batches), "guessing labels by their shares alone")
+
+    def doubt_guesses(self, dev: Sequence[LabelledPair]) -> str:
+        """Says so if all development pairs are guessed to have the same label."""
+        if not len(dev):
+            return ""
+        pairs, labels = self._split(dev)
+        names, found = self.class_names, self.predict_probabilities(pairs).argmax(axis=-1)
+        return doubt_of_guesses([names[i] for i in found], [names[i] for i in labels], "pairs")
 
     def scored_by(self, training: EntailmentTraining) -> tuple[str, int]:
         """The accuracy, or the macro F1."""

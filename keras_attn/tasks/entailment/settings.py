@@ -9,7 +9,7 @@ from typing import Any
 
 from keras_attn.explain.methods import METHODS
 from keras_attn.records.tables import check_delimiter
-from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.settings import Settings, setting
 from keras_attn.tasks.class_weights import class_weight_setting
 from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.tasks.word_vectors import check_vector_settings
@@ -78,7 +78,6 @@ class EntailmentData(Settings):
 
 
 @dataclass(frozen=True)
-@with_defaults(TrainingSettings, epochs=10, learning_rate=1e-3)
 class EntailmentTraining(TrainingSettings):
     """How a classifier of entailment is trained. The help texts say what each setting does.
 

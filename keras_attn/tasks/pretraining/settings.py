@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.settings import RunDefault, Settings, setting, with_defaults
 from keras_attn.tasks.training_settings import TrainingSettings
 
 _MADE = ("fit", "prepare")
@@ -57,7 +57,7 @@ class PretrainingData(Settings):
 
 
 @dataclass(frozen=True)
-@with_defaults(TrainingSettings, learning_rate=5e-4, weight_decay=0.01)
+@with_defaults(TrainingSettings, learning_rate=RunDefault(5e-4, backbone=1e-4), weight_decay=0.01)
 class PretrainingTraining(TrainingSettings):
     """How an encoder is pretrained. The help texts say what each setting does.
 

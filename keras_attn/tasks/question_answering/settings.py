@@ -8,6 +8,7 @@ from keras_attn.explain.methods import METHODS
 from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.encoder_task import EncoderData
 from keras_attn.tasks.fine_tuning import EncoderTraining
+from keras_attn.tasks.training_settings import default_epochs
 
 _READ = ("fit", "evaluate")
 
@@ -51,13 +52,13 @@ class QuestionAnsweringData(EncoderData):
 
 
 @dataclass(frozen=True)
-@with_defaults(EncoderTraining, epochs=2, batch_size=16)
+@with_defaults(EncoderTraining, epochs=default_epochs(10, backbone=2), batch_size=16)
 class QuestionAnsweringTraining(EncoderTraining):
     """How question answering is trained. The help texts say what each setting does.
 
     Example:
 
-    >>> QuestionAnsweringTraining().epochs
+    >>> QuestionAnsweringTraining().decided(["backbone"]).epochs
     2
     """
 

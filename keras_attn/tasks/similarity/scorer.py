@@ -293,10 +293,9 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
         return "Spearman", 1
 
     def score(self, examples: Sequence[Scored]) -> dict[str, float]:
-        """Measures both correlations; -1 stands for none, if all scores are the same."""
+        """Measures both correlations; they are NaN if all scores are the same."""
         report = self.evaluate(examples, num_bootstrap=0)
-        figures = {"spearman": report.spearman.value, "pearson": report.pearson.value}
-        return {name: -1.0 if math.isnan(value) else value for name, value in figures.items()}
+        return {"spearman": report.spearman.value, "pearson": report.pearson.value}
 
     # Files and export
 

@@ -10,6 +10,7 @@ from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.class_weights import class_weight_setting
 from keras_attn.tasks.encoder_task import EncoderData
 from keras_attn.tasks.fine_tuning import EncoderTraining
+from keras_attn.tasks.training_settings import default_epochs
 
 _READ = ("fit", "evaluate")
 
@@ -46,7 +47,7 @@ class TaggingData(EncoderData):
 
 
 @dataclass(frozen=True)
-@with_defaults(EncoderTraining, epochs=4)
+@with_defaults(EncoderTraining, epochs=default_epochs(10, backbone=4))
 class TaggingTraining(EncoderTraining):
     """How a tagger is trained. The help texts say what each setting does.
 

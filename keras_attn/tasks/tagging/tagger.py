@@ -17,6 +17,7 @@ from keras_attn.metrics import TaggingReport, is_bio, repair_bio, score_tags
 from keras_attn.records import TaggedText, TaggedTexts, read_tagged, split_tagged
 from keras_attn.records.tagged_texts import checked_tagged
 from keras_attn.tasks.class_weights import ClassWeight, weights_of_classes
+from keras_attn.tasks.doubts import doubt_of_guesses
 from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.tagging.graph import tagging_functions
@@ -295,6 +296,17 @@ class Tagger(TaggingPredictions, EncoderTask):
                 f"no entities, as there are labels other than B-X, I-X and O: {', '.join(odd[:5])}"
             ]
         return [*super().describe(batches), *notes]
+
+    def doubt_guesses(self, dev: Sequence[Tagged]) -> str:
+        """Says so if all words of the development sentences are guessed to have the same label."""
+        if not len(dev):
+            return ""
+        texts = checked_tagged(dev)
+        found = self.predict([list(text.words) for text in texts])
+        guesses, true = (
+            [label for tagged in side for label in tagged.labels] for side in (found, texts)
+        )
+        return doubt_of_guesses(guesses, true, "words")
 
     def scored_by(self, training: TaggingTraining) -> tuple[str, int]:
         """The F1 of entities, or the accuracy if the labels do not mark any."""

@@ -15,7 +15,7 @@ from keras_attn.fields import EncoderInput
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.records.labelled_texts import Input
 from keras_attn.tasks.class_weights import ClassWeight
-from keras_attn.tasks.doubts import doubt_of, loss_of_shares
+from keras_attn.tasks.doubts import doubt_of, doubt_of_guesses, loss_of_shares
 from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.text_classification.inputs import checked_inputs
 from keras_attn.tasks.text_classification.labels import (
@@ -143,6 +143,23 @@ class TextClassificationLearning:
     def doubt(self, batches: TextBatches, run: TrainingRun) -> str:
         """Says so if the training ended no better than a guess that is the same for all texts."""
         return doubt_of(run, loss_of_shares(batches), "guessing labels by their shares alone")
+
+    def doubt_guesses(self, dev: Sequence[Labelled]) -> str:
+        """Says so if all development texts are guessed to have the same class, or classes."""
+        if not len(dev):
+            return ""
+        texts, labels = self._split(dev)
+        found = self.probabilities_of_logits(self.logits_of_ids(self.encode(texts)))
+        if not self.multi_label:
+            names = self.class_names
+            guesses = [names[i] for i in found.argmax(axis=-1)]
+            return doubt_of_guesses(guesses, [names[i] for i in labels], "texts")
+        guesses, true = ([self._named(row) for row in side] for side in (found >= 0.5, labels))
+        return doubt_of_guesses(guesses, true, "texts")
+
+    def _named(self, row: np.ndarray) -> str:
+        names = [name for name, given in zip(self.class_names, row, strict=True) if given]
+        return ", ".join(names) or "no class"
 
     def scored_by(self, training: TextClassificationTraining) -> tuple[str, int]:
         """The accuracy, or the macro F1."""

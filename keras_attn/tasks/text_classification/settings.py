@@ -10,10 +10,11 @@ from typing import Any
 from keras_attn.batches.classification_batches import TRUNCATIONS
 from keras_attn.explain.methods import METHODS
 from keras_attn.records.tables import check_delimiter
-from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.settings import RunDefault, Settings, setting, with_defaults
 from keras_attn.tasks.backbones import refuse_new_tokenizer
 from keras_attn.tasks.class_weights import class_weight_setting
 from keras_attn.tasks.fine_tuning import FineTuning
+from keras_attn.tasks.training_settings import default_epochs
 from keras_attn.tasks.word_vectors import check_vector_settings
 from keras_attn.text import TOKENIZERS
 
@@ -107,7 +108,12 @@ class TextClassificationData(Settings):
 
 
 @dataclass(frozen=True)
-@with_defaults(FineTuning, epochs=4, learning_rate=3e-3)
+@with_defaults(
+    FineTuning,
+    epochs=default_epochs(4),
+    learning_rate=RunDefault(3e-3, lora=1e-3, backbone=1e-4, encoder=5e-4),
+    weight_decay=RunDefault(0.0, backbone=0.01),
+)
 class TextClassificationTraining(FineTuning):
     """How a text classifier is trained. The help texts say what each setting does.
 

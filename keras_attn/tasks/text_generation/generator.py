@@ -240,6 +240,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
         generator = cls(tokenizer, start.choice(model), length, dtype, start.ends)
         loaded = load_tensors(generator.model, start.tensors(length))
         generator.loaded = loaded._replace(left_over=start.unused)
+        generator.pretrained = True
         return generator
 
     @classmethod

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.generation.sampling import SAMPLING, check_sampling
-from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.settings import RunDefault, Settings, setting, with_defaults
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.fine_tuning import FineTuning
+from keras_attn.tasks.training_settings import default_epochs
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 from keras_attn.text.pieces import checked_stops
 
@@ -68,17 +69,22 @@ class TextGenerationData(Settings):
 
 
 @dataclass(frozen=True)
-@with_defaults(FineTuning, learning_rate=2e-3, checkpoint_steps=200)
+@with_defaults(
+    FineTuning,
+    epochs=default_epochs(10, backbone=3),
+    learning_rate=RunDefault(2e-3, lora=1e-3, backbone=1e-4),
+    checkpoint_steps=200,
+)
 class TextGenerationTraining(FineTuning):
     """How a text generator is trained. The help texts say what each setting does.
 
     Example:
 
-    >>> TextGenerationTraining(epochs=3).learning_rate
+    >>> TextGenerationTraining().decided().learning_rate
     0.002
     """
 
-    batch_size: int = setting(64, "windows of a batch", at_least=1)
+    batch_size: int | None = setting(RunDefault(64, backbone=8), "windows of a batch", at_least=1)
 
 
 @dataclass(frozen=True)

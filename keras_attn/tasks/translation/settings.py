@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
-from keras_attn.tasks.training_settings import TrainingSettings
+from keras_attn.tasks.training_settings import TrainingSettings, default_epochs
 from keras_attn.tasks.use_settings import BeamSearchUse
 
 FORMATS = ("auto", "tsv", "csv", "parallel", "jsonl", "multi30k", "tatoeba")
@@ -66,7 +66,7 @@ class TranslationData(Settings):
 
 
 @dataclass(frozen=True)
-@with_defaults(TrainingSettings, epochs=20, clip_norm=0.0, checkpoint_steps=1000)
+@with_defaults(TrainingSettings, epochs=default_epochs(20), clip_norm=0.0, checkpoint_steps=1000)
 class TranslationTraining(TrainingSettings):
     """How a translator is trained. The help texts say what each setting does.
 

@@ -9,7 +9,7 @@ from typing import Any
 from keras_attn.images.question_readers import COCO_NAME
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, setting, with_defaults
-from keras_attn.tasks.training_settings import TrainingSettings
+from keras_attn.tasks.training_settings import TrainingSettings, default_epochs
 from keras_attn.tasks.use_settings import PictureUse
 
 FORMATS = ("auto", "csv", "easy_vqa", "vqa")
@@ -77,7 +77,7 @@ class VisualQuestionsData(Settings):
 
 
 @dataclass(frozen=True)
-@with_defaults(TrainingSettings, epochs=20, learning_rate=1e-3)
+@with_defaults(TrainingSettings, epochs=default_epochs(20))
 class VisualQuestionsTraining(TrainingSettings):
     """How questions about pictures are learnt. The help texts say what each setting does.
 

@@ -1,0 +1,61 @@
+"""Defaults that are chosen when a training begins, such as by the weights it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+CASES = {
+    "lora": "with LoRA",
+    "backbone": "with a backbone",
+    "encoder": "for bert and roberta without a backbone",
+}
+"""The cases that a default may tell apart, and how help texts say them. If several are given for a
+training, the first one here is taken."""
+
+
+class RunDefault:
+    """A default that is chosen when a training begins. Until then the setting is None.
+
+    Args:
+        value: The default in all other cases.
+        note: What else decides, for help texts.
+        **cases: The default in some of `CASES`.
+
+    Raises:
+        ValueError: If a case is unknown.
+
+    Example:
+
+    >>> rate = RunDefault(3e-3, backbone=1e-4)
+    >>> rate.chosen(["backbone"]), rate.chosen(["lora", "backbone"]), rate.chosen([])
+    (0.0001, 0.0001, 0.003)
+    >>> print(rate)
+    0.003; 0.0001 with a backbone
+    """
+
+    def __init__(self, value: Any, note: str = "", **cases: Any):
+        unknown = [case for case in cases if case not in CASES]
+        if unknown:
+            raise ValueError(f"Expected cases of {list(CASES)}. Received: {unknown[0]!r}.")
+        self.value = value
+        self.note = note
+        self.cases: Mapping[str, Any] = {case: cases[case] for case in CASES if case in cases}
+
+    def chosen(self, given: Iterable[str]) -> Any:
+        """Returns the default of a training.
+
+        Args:
+            given: The cases that the training belongs to.
+        """
+        given = set(given)
+        return next((value for case, value in self.cases.items() if case in given), self.value)
+
+    def __str__(self) -> str:
+        others = [f"{value} {CASES[case]}" for case, value in self.cases.items()]
+        return "; ".join([str(self.value), *others, *filter(None, [self.note])])
+
+    def __repr__(self) -> str:
+        cases = "".join(f", {case}={value!r}" for case, value in self.cases.items())
+        note = f", {self.note!r}" if self.note else ""
+        return f"RunDefault({self.value!r}{note}{cases})"
