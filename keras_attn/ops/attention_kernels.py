@@ -7,11 +7,11 @@ import keras
 from keras import ops
 
 from keras_attn.ops.masks import (
-    MASKED,
     as_boolean_mask,
     causal_mask,
     dtypes_are_guessed,
     key_length_mask,
+    not_hidden,
     sliding_window_mask,
     static_shape,
 )
@@ -74,7 +74,7 @@ def conjunction(*masks: Tensor | None) -> Tensor | None:
 def split_bias(bias: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
     """Splits `bias` into finite numbers to add and a mask of the keys not hidden by -inf."""
     bias = ops.cast(bias, dtype)
-    visible = bias > MASKED
+    visible = not_hidden(bias)
     return ops.where(visible, bias, 0.0), visible
 
 

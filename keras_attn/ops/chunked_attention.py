@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 from keras import ops
 
+from keras_attn.ops.derivatives import first_derivatives_only
 from keras_attn.ops.loops import repeated, stacked
-from keras_attn.ops.masks import MASKED
+from keras_attn.ops.masks import MASKED, not_hidden
 
 Tensor = Any
 
@@ -17,6 +17,11 @@ CHUNK = 512
 # The score of a hidden key. Running maxima start at `MASKED`, so exp(HIDDEN - maximum) is exactly
 # zero even in a row that has seen no key.
 HIDDEN = 2 * MASKED
+
+SECOND_DERIVATIVE = (
+    'The kernel "chunked" has first derivatives only. Take attention_kernel="plain"; "auto" takes '
+    '"chunked" for long sequences.'
+)
 
 
 def chunked_attention(
@@ -37,11 +42,11 @@ def chunked_attention(
         m' = max(m, max_s scores[s]),  p[s] = exp(scores[s] - m')
         l' = exp(m - m') l + sum_s p[s],  c' = exp(m - m') c + sum_s p[s] value[s]
 
-    The context is c / l in the end. The backward pass recomputes the scores chunk by chunk; only
-    `m + log l` is kept of them:
+    The context is c / l in the end. The backward pass recomputes the scores chunk by chunk; only m
+    and l are kept of them. (Their usual sum m + log l loses log l where |m| is large.)
 
-        p = exp(scores - m - log l),  of_p = of_context value^T
-        of_scores = p (of_p - sum of_context context)
+        p = exp(scores - m),  of_c = of_context / l,  of_p = of_c value^T
+        of_scores = p (of_p - sum of_c context)
 
     Chunks of keys that a causal mask or a window hides from all queries of a chunk are skipped.
 
@@ -108,14 +113,14 @@ def chunked_attention(
         given = arguments
         # Without it an eager tape would keep all that is computed inside.
         arguments = [ops.stop_gradient(x) for x in arguments]
-        context, log_sums = blocks.contexts(*arguments)
+        context, maxima, sums = blocks.contexts(*arguments)
 
         def gradients(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
-            if keras.backend.backend() == "tensorflow":  # which refuses second derivatives itself
-                return blocks.gradients(upstream, context, log_sums, *arguments)
-            upstream, *saved = [_differentiated_once(x) for x in (upstream, *given)]
-            return blocks.gradients(upstream, context, log_sums, *saved)
+            upstream, *saved = [
+                first_derivatives_only(x, error=SECOND_DERIVATIVE) for x in (upstream, *given)
+            ]
+            return blocks.gradients(upstream, context, maxima, sums, *saved)
 
         # Not `context` itself: on PyTorch that would be a reference cycle.
         return ops.stop_gradient(context), gradients
@@ -124,19 +129,6 @@ def chunked_attention(
     context = ops.transpose(context, (1, 0, 4, 2, 3, 5))
     context = ops.cast(ops.reshape(context, (-1, padded[0], N, Hv)), value.dtype)
     return context[:, :T] if _differ(padded[0], T) else context
-
-
-@ops.custom_gradient
-def _differentiated_once(x):
-    """The same tensor, whose gradient is an error: otherwise it would be zero, silently."""
-
-    def gradients(*args, upstream=None):
-        raise NotImplementedError(
-            'The kernel "chunked" has first derivatives only. Received: a gradient of a gradient. '
-            'Take attention_kernel="plain"; "auto" takes "chunked" for long sequences.'
-        )
-
-    return ops.stop_gradient(x), gradients
 
 
 @dataclass(frozen=True)
@@ -159,7 +151,7 @@ class _Blocks:
     dtype: str
 
     def contexts(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> tuple:
-        """The context and m + log l of each query."""
+        """The context of each query, and the maximum m and the sum l of its softmax."""
 
         def of_queries(i):
             q_i = q[i]
@@ -179,23 +171,25 @@ class _Blocks:
             start = (zeros + MASKED, zeros, context)
             maxima, sums, context = repeated(*self._keys_of(i), body, start)
             sums = ops.where(sums > 0, sums, 1.0)  # 0 if a query sees no key
-            return context / ops.expand_dims(sums, -1), maxima + ops.log(sums)
+            return context / ops.expand_dims(sums, -1), maxima, sums
 
         rows = tuple(q.shape[1:-1])
-        specs = [((*rows, v.shape[-1]), self.dtype), (rows, self.dtype)]
+        specs = [((*rows, v.shape[-1]), self.dtype), (rows, self.dtype), (rows, self.dtype)]
         return stacked(of_queries, self.chunks[0], specs)
 
     def gradients(
         self,
         upstream: Tensor,
         context: Tensor,
-        log_sums: Tensor,
+        maxima: Tensor,
+        sums: Tensor,
         q: Tensor,
         k: Tensor,
         v: Tensor,
         bias: Tensor | None = None,
     ) -> tuple[Tensor, ...]:
         """Gradients of q, k, v and bias, in one loop over queries and one over keys."""
+        upstream = upstream / ops.expand_dims(sums, -1)  # so that blocks need not be divided
         inner = ops.sum(upstream * context, axis=-1)
         upstream = ops.cast(upstream, v.dtype)
         # The gradient of a bias is computed with that of queries if it differs between keys.
@@ -204,7 +198,7 @@ class _Blocks:
 
         def block(i, j, q_i, k_j, v_j, upstream_i):
             scores = self._scores(q_i, k_j, bias, i, j)
-            p = ops.exp(scores - ops.expand_dims(log_sums[i], -1))
+            p = ops.exp(scores - ops.expand_dims(maxima[i], -1))
             of_p = self._product("bkqh,bksh->bkqs", upstream_i, v_j)
             return p, p * (of_p - ops.expand_dims(inner[i], -1))
 
@@ -271,7 +265,7 @@ class _Blocks:
             visible.append(self._block_of(self.mask, i, j))
         if bias is not None:
             added = self._block_of(bias, i, j)
-            visible.append(added > MASKED)
+            visible.append(not_hidden(added))
             scores = scores + ops.where(visible[-1], added, 0.0)
         if visible:
             seen = visible[0]

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_attn.ops.attention_kernels import Call, conjunction, cudnn_window, split_bias
+from keras_attn.ops.masks import MASKED
 
 Tensor = Any
 
@@ -24,7 +25,12 @@ def flash_attention(call: Call, scale: float) -> Tensor:
 
     On PyTorch the kernel takes a causal mask with T = S directly if nothing else is masked;
     everything else becomes a mask. PyTorch chooses the kernel; for a `bias` that needs a gradient
-    it takes one that keeps all weights.
+    it takes one that keeps all weights. Its kernels for CPUs return finite numbers for some queries
+    that are NaN or infinite; here such a query gives NaN.
+
+    The kernels keep the logarithm of the sum of the exponentials in float32. Where all scores of a
+    query are large, as with a bias of -1e9, that loses the sum, and gradients are wrong. So the
+    largest bias of each query is subtracted first, which changes neither weights nor gradients.
 
     Args:
         call: A checked call for which "flash" is available.
@@ -93,9 +99,11 @@ def _by_cudnn(call: Call, scale: float) -> Tensor:
     if as_mask or call.bias is not None:
         mask = call.whole_mask()
         if call.bias is not None:
-            bias, visible = split_bias(call.bias, ops.dtype(call.query))
+            bias, visible = split_bias(call.bias, "float32")
             mask = conjunction(mask, visible)
-            bias = _of_all_pairs(bias, T, S)
+            largest = ops.max(ops.where(visible, bias, MASKED), axis=-1, keepdims=True)
+            bias = ops.where(visible, bias - ops.stop_gradient(largest), 0.0)
+            bias = _of_all_pairs(ops.cast(bias, ops.dtype(call.query)), T, S)
         mask = _of_all_pairs(mask, T, S)
         seen = ops.any(mask, axis=-1, keepdims=True)
         windowed, lengths = False, None
@@ -130,7 +138,7 @@ def _by_torch(call: Call, scale: float) -> Tensor:
 
     query, key, value = (x.transpose(1, 2) for x in call[:3])
     N, K, Hv = query.shape[1], key.shape[1], value.shape[3]
-    mask, seen = call.whole_mask(), None
+    mask, seen, tainted = call.whole_mask(), None, _taint(call.query)
     causal = (
         call.use_causal_mask
         and call.aligned
@@ -139,19 +147,32 @@ def _by_torch(call: Call, scale: float) -> Tensor:
     if causal:
         mask = None
     if call.bias is not None:
-        bias, visible = split_bias(call.bias, ops.dtype(query))
+        bias, visible = split_bias(call.bias, _precise(query))
         mask = conjunction(mask, visible)
     if mask is not None:
         seen = mask.any(dim=-1, keepdim=True)
         mask = mask | ~seen
     if call.bias is not None:
         mask = bias.masked_fill(~mask, float("-inf"))
+        largest = mask.amax(dim=-1, keepdim=True).detach()
+        tainted = tainted + _taint(largest).transpose(1, 2)
+        mask = ops.cast(mask.sub_(largest), ops.dtype(query))
     width = max(query.shape[3], Hv)
     query, key, value = (_pad(x, 3, width) for x in (query, key, value))
     context = F.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=N != K
     )
-    return _without_unseeing(context[..., :Hv].transpose(1, 2), seen)
+    context = context[..., :Hv].transpose(1, 2) + ops.cast(tainted, ops.dtype(context))
+    return _without_unseeing(context, seen)
+
+
+def _precise(x: Tensor) -> str:
+    return "float64" if ops.dtype(x) == "float64" else "float32"
+
+
+def _taint(x: Tensor) -> Tensor:
+    """Zero for each vector of the last axis, NaN if anything in it is NaN or infinite."""
+    return 0 * ops.sum(ops.cast(x, _precise(x)), axis=-1, keepdims=True)
 
 
 def _without_unseeing(context: Tensor, seen: Tensor | None) -> Tensor:

@@ -21,6 +21,11 @@ def static_shape(x: Tensor) -> tuple[int | None, ...]:
     return tuple(d if isinstance(d, int) else None for d in x.shape)
 
 
+def not_hidden(bias: Tensor) -> Tensor:
+    """Where a bias does not hide the key, as -inf does; NaN hides nothing, so that it is seen."""
+    return ops.logical_not(bias <= MASKED)
+
+
 def _differ(a: int | None, b: int | None, broadcast: bool = False) -> bool:
     if a is None or b is None or a == b:
         return False

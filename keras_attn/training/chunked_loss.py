@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 from keras import ops
 
+from keras_attn.ops.derivatives import first_derivatives_only
 from keras_attn.ops.loops import repeated
 
 Tensor = Any
+
+SECOND_DERIVATIVE = (
+    "`linear_cross_entropy` has first derivatives only on this backend. Take `MaskedCrossEntropy` "
+    "of the logits, or JAX."
+)
 
 
 def linear_cross_entropy(
@@ -30,7 +37,8 @@ def linear_cross_entropy(
     It has the value and gradient of `MaskedCrossEntropy` of `hidden kernel^T + bias`. Logits are
     computed for at most `chunk_size` tokens at a time, and their part of the gradient at once, from
     the same logits (as Hsu et al., 2024, do on GPUs: https://arxiv.org/abs/2410.10989). Memory is
-    `O(chunk_size V)` instead of several times `O(N V)`, and nothing is computed twice.
+    `O(chunk_size V)` instead of several times `O(N V)`, and nothing is computed twice. Gradients of
+    gradients work on JAX; elsewhere they are an error.
 
     Args:
         hidden: Input `(N, D)` of the last layer; its dtype is that of the products.
@@ -134,9 +142,14 @@ def linear_cross_entropy(
 
         def gradients(*args, upstream=None):
             upstream = args[0] if upstream is None else upstream
-            return tuple(
+            results = [
                 ops.cast(g * (largest * upstream), dtype)
                 for g, dtype in zip(found, dtypes, strict=True)
+            ]
+            if keras.backend.backend() == "jax":  # which has recorded how `found` was computed
+                return tuple(results)
+            return tuple(
+                first_derivatives_only(x, h, k, b, error=SECOND_DERIVATIVE) for x in results
             )
 
         return loss, gradients

@@ -7,6 +7,7 @@ the expected results, and what JAX's intermediate results are the largest of.
 import json
 import sys
 
+import extreme_cases
 import keras
 import kernel_cases
 import numpy as np
@@ -104,6 +105,9 @@ def main(path, every=1):
     except ValueError as error:
         result["flash"] = str(error)
     result["second gradient"] = second_gradient()
+    kernels = ["plain", "chunked", *(["flash"] if keras.backend.backend() == "torch" else [])]
+    result["extreme"] = {kernel: extreme_cases.gradients(kernel) for kernel in kernels}
+    result["lost"] = extreme_cases.lost(kernels[-1:] if every == "12" else kernels)
     if keras.backend.backend() == "jax":
         result["largest"] = {
             f"{kernel} {length}": largest_intermediate(kernel, length, **settings)

@@ -3,6 +3,7 @@
 import itertools
 from pathlib import Path
 
+import extreme_cases
 import kernel_cases
 import numpy as np
 import pytest
@@ -129,6 +130,71 @@ def test_only_what_cannot_be_seen_is_left_out(causal, window):
             assert list(range(lower, upper)) == np.flatnonzero(seen[:, j]).tolist()
 
 
+def check_extreme(found):
+    """Contexts and gradients by kernel, beside PyTorch's autograd of the formula in float64."""
+    arrays = {name: torch.tensor(x) for name, x in extreme_cases.extreme().items()}
+    tensors = [arrays[name].requires_grad_(True) for name in ("query", "key", "value")]
+    scores = torch.einsum("btnh,bsnh->bnts", *tensors[:2]) * 0.5 + arrays["bias"]
+    context = torch.einsum("bnts,bsnh->btnh", torch.softmax(scores, -1), tensors[2])
+    context.backward(arrays["upstream"])
+    expected = [context.detach(), *(x.grad for x in tensors)]
+    for kernel, results in found.items():
+        for name, wanted in zip(extreme_cases.NAMES, expected, strict=True):
+            np.testing.assert_allclose(results[name], wanted, atol=2e-6, err_msg=f"{kernel} {name}")
+
+
+def test_biases_far_from_zero():
+    """Gradients too: the sum of the exponentials must not get lost beside a large maximum."""
+    check_extreme({kernel: extreme_cases.gradients(kernel) for kernel in KERNELS})
+
+
+def test_nan_is_seen():
+    assert extreme_cases.lost(KERNELS) == []
+
+
+@pytest.mark.parametrize("how", ["eager", "graph", "XLA"])
+def test_gradients_of_gradients(how):
+    """`plain` has them; of `chunked` they are an error, as what can be recorded of it is wrong."""
+    x = np.random.default_rng(0).normal(size=(1, 4, 1, 2)).astype("float32")
+
+    def second(kernel):
+        def of(x):
+            with tf.GradientTape() as outer:
+                outer.watch(x)
+                with tf.GradientTape() as inner:
+                    inner.watch(x)
+                    total = ops.sum(ops.square(dot_product_attention(x, x, x, kernel=kernel)))
+                first = inner.gradient(total, x)
+                total = ops.sum(ops.square(first))
+            return outer.gradient(total, x)
+
+        return of if how == "eager" else tf.function(of, jit_compile=how == "XLA", autograph=False)
+
+    def total(x):
+        weights = torch.softmax(x[0, :, 0] @ x[0, :, 0].T / 2**0.5, -1)
+        return ((weights @ x[0, :, 0]) ** 2).sum()
+
+    given = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    (first,) = torch.autograd.grad(total(given), given, create_graph=True)
+    (wanted,) = torch.autograd.grad((first**2).sum(), given)
+    np.testing.assert_allclose(second("plain")(tf.constant(x)), wanted, rtol=1e-4)
+    with pytest.raises(NotImplementedError, match="first derivatives only"):
+        second("chunked")(tf.constant(x))
+
+
+def test_first_derivatives_of_a_tape_that_is_kept():
+    """A persistent tape makes TensorFlow prepare derivatives of functions that nobody asks for."""
+    x = tf.constant(np.random.default_rng(0).normal(size=(1, 4, 1, 2)), "float32")
+    found = []
+    for kernel in KERNELS:
+        attend = tf.function(lambda x, kernel=kernel: dot_product_attention(x, x, x, kernel=kernel))
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            context = attend(x)
+        found.append(tape.gradient(context, x))
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+
+
 @pytest.fixture(scope="module")
 def expected_file(all_expected, tmp_path_factory):
     path = tmp_path_factory.mktemp("expected") / "expected.npz"
@@ -153,6 +219,8 @@ def test_torch(expected_file):
     assert result["chosen"] == ["flash", "plain", "flash", "plain"]
     assert result["flash"] == "flash"
     assert "first derivatives only" in result["second gradient"]
+    check_extreme(result["extreme"])
+    assert result["lost"] == []
 
 
 @pytest.mark.parametrize("every", [pytest.param(2, marks=pytest.mark.slow), 12])
@@ -164,6 +232,8 @@ def test_jax(expected_file, every):
     assert result["chosen"] == ["plain", "plain", "chunked", "plain"]
     assert "needs a CUDA GPU" in result["flash"]
     assert "first derivatives only" in result["second gradient"]
+    check_extreme(result["extreme"])
+    assert result["lost"] == []
     # Memory: that of weights is T S numbers for each head, that of chunks grows as T does.
     largest = result["largest"]
     assert largest["plain 4096"] >= 2 * 4096**2

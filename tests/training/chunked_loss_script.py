@@ -29,6 +29,28 @@ def value_and_gradients(hidden, kernel, bias, labels, weights):
     return float(ops.convert_to_numpy(value)), list(map(ops.convert_to_numpy, gradients))
 
 
+def second_gradient(hidden, kernel, bias, labels, weights):
+    """The gradient by `hidden` of the sum of the squared gradient, or the error."""
+
+    def loss(h):
+        return linear_cross_entropy(
+            h, *map(ops.convert_to_tensor, (kernel, labels, weights)), 0.1, chunk_size=8
+        )
+
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.grad(lambda h: ops.sum(jax.grad(loss)(h) ** 2))(hidden).tolist()
+    import torch
+
+    h = torch.tensor(hidden, requires_grad=True)
+    (first,) = torch.autograd.grad(loss(h), h, create_graph=True)
+    try:
+        torch.autograd.grad((first**2).sum() + (h**2).sum(), h)
+    except NotImplementedError as error:
+        return str(error)
+
+
 def losses(ids):
     """Of plain and of chunked training, from the same weights."""
     found = []
@@ -48,4 +70,5 @@ if __name__ == "__main__":
     names = ("hidden", "kernel", "bias", "labels", "weights")
     value, gradients = value_and_gradients(*(given[name] for name in names))
     np.savez(sys.argv[2], *gradients)
-    print(json.dumps({"value": value, "losses": losses(given["ids"])}))
+    second = second_gradient(*(given[name] for name in names))
+    print(json.dumps({"value": value, "losses": losses(given["ids"]), "second": second}))

@@ -144,6 +144,20 @@ def test_labels_outside_and_no_weight():
         linear_cross_entropy(hidden, kernel, labels, weights, chunk_size=0)
 
 
+def test_gradients_of_gradients_are_an_error():
+    """The gradient is computed with the loss, and TensorFlow knows nothing of how."""
+    hidden, kernel, _, labels, weights = arrays()
+    hidden = tf.constant(hidden)
+    with tf.GradientTape() as outer:
+        outer.watch(hidden)
+        with tf.GradientTape() as inner:
+            inner.watch(hidden)
+            loss = linear_cross_entropy(hidden, kernel, labels, weights, chunk_size=8)
+        first = inner.gradient(loss, hidden)
+    with pytest.raises(NotImplementedError, match="first derivatives only on this backend"):
+        outer.gradient(first, hidden)
+
+
 def batches(seed=0):
     rng = np.random.default_rng(seed)
     sides = [[rng.integers(3, 40, n).tolist() for n in rng.integers(2, 9, 24)] for _ in range(2)]
@@ -280,6 +294,20 @@ def test_other_backends(backend, tmp_path):
     with np.load(tmp_path / "found.npz") as gradients:
         for actual, other in zip(gradients.values(), wanted, strict=True):
             np.testing.assert_allclose(actual, other, atol=1e-6)
+    if backend == "jax":
+        h = torch.tensor(given["hidden"], dtype=torch.float64, requires_grad=True)
+        losses = torch.nn.functional.cross_entropy(
+            h @ torch.tensor(given["kernel"], dtype=torch.float64).T,
+            torch.tensor(given["labels"]),
+            reduction="none",
+            label_smoothing=0.1,
+        )
+        weights = torch.tensor(given["weights"] / given["weights"].sum(), dtype=torch.float64)
+        (first,) = torch.autograd.grad((losses * weights).sum(), h, create_graph=True)
+        (second,) = torch.autograd.grad((first**2).sum(), h)
+        np.testing.assert_allclose(found["second"], second, atol=1e-7)
+    else:
+        assert "first derivatives only" in found["second"]
     plain, chunked = found["losses"]
     assert chunked == pytest.approx(plain, abs=1e-5)
     assert chunked[2] < chunked[0]

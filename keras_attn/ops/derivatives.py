@@ -1,0 +1,42 @@
+"""Errors for derivatives that hand-written gradients do not have."""
+
+from typing import Any
+
+from keras import ops
+
+Tensor = Any
+
+
+def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
+    """Returns `x`; its derivative with respect to `x` or a source is an error.
+
+    A hand-written gradient reads tensors that were computed without being recorded, such as the
+    sums of a softmax. A derivative of that gradient would lack their part without any error. So the
+    gradient goes through this function, with the tensors it depends on.
+
+    Args:
+        x: What a hand-written gradient reads, or the gradient itself.
+        *sources: Tensors that `x` depends on, although the backend has not recorded how.
+        error: What the error says: what has no second derivative, and what to take instead.
+
+    Returns:
+        The same tensor.
+
+    Raises:
+        NotImplementedError: When the backend differentiates the result.
+
+    Example:
+
+    >>> x = first_derivatives_only(ops.ones((2,)), error="It has first derivatives only.")
+    >>> ops.convert_to_numpy(x).tolist()
+    [1.0, 1.0]
+    """
+
+    @ops.custom_gradient
+    def identity(x, *sources):
+        def gradients(*args, upstream=None):
+            raise NotImplementedError(f"{error} Received: a gradient of a gradient.")
+
+        return ops.stop_gradient(x), gradients
+
+    return identity(x, *sources)
