@@ -28,7 +28,7 @@ from keras_attn.layers.quantization import quick_deletions, sublayers
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.version import __version__
 
-LORA_VERSION = 1
+LORA_VERSION = 2  # 1 had one rank and one alpha for all layers
 _EXPECTED = "a file of `save_lora`"
 _HEADER = "header"
 _ATTENTIONS = (
@@ -38,6 +38,11 @@ _ATTENTIONS = (
     AttentionPooling,
     WordByWordAttention,
 )
+
+
+# `trainable` of a layer that `enable_lora` froze itself. It works like False. If the layer is frozen
+# again, Keras sets False itself, so `merge_lora` knows who froze it.
+_FROZEN_HERE = 0
 
 
 class LoraReport(NamedTuple):
@@ -137,7 +142,7 @@ def enable_lora(
             f"{model.name!r} has no attention projection that is not frozen. Name other Dense "
             f"layers by a regular expression. Received: {also=}, {feed_forward=}."
         )
-    return _turn_on(model, found, rank, alpha)
+    return _turn_on(model, found, dict.fromkeys(found, (rank, alpha)))
 
 
 def _model(model: Any) -> keras.Model:
@@ -181,13 +186,22 @@ def _projections(model: keras.Model, feed_forward: bool) -> set[int]:
 
 
 def _turn_on(
-    model: keras.Model, found: dict[str, keras.layers.Dense], rank: int, alpha: float | None
+    model: keras.Model,
+    found: dict[str, keras.layers.Dense],
+    settings: dict[str, tuple[int, float | None]],
 ) -> LoraReport:
+    """Enables LoRA with a rank and an alpha for each layer; changes nothing if one cannot."""
     for path, layer in found.items():
-        if layer.quantization_mode == "float8":
+        mode = layer.quantization_mode
+        if mode not in (None, "int8", "int4"):
             raise ValueError(
-                f"Layers in float8 cannot have LoRA in Keras. Received: {model.name!r}, whose "
-                f"{path!r} is in float8. Take int8 or int4, or train it with LoRA first."
+                f"Layers in {mode} cannot have LoRA in Keras. Received: {model.name!r}, whose "
+                f"{path!r} is in {mode}. Take int8 or int4, or train it with LoRA first."
+            )
+        if layer.kernel_constraint:
+            raise ValueError(
+                "Layers with a `kernel_constraint` cannot have LoRA in Keras. Received: "
+                f"{model.name!r}, whose {path!r} has {layer.kernel_constraint}. Leave it out."
             )
     chosen = {id(layer) for layer in found.values()}
     every = {id(layer): layer for layer in model._flatten_layers()}.values()
@@ -204,9 +218,11 @@ def _turn_on(
         layer._lora_froze = (whole, tuple(v.path for v in own), len(every))
         if whole:
             layer.trainable = False
+            layer._trainable = _FROZEN_HERE
         for variable in own:
             variable.trainable = False
-    for layer in found.values():
+    for path, layer in found.items():
+        rank, alpha = settings[path]
         layer.enable_lora(rank, lora_alpha=alpha)
     _changed(model)
     counts = [
@@ -234,7 +250,9 @@ def merge_lora(model: Any) -> None:
         W <- W + alpha / rank A B
 
     Outputs stay the same except for rounding; int8 kernels are rounded again. Weights that
-    `enable_lora` froze can be trained again. Compile the model afterwards.
+    `enable_lora` froze can be trained again, except in layers that were frozen afterwards
+    (`layer.trainable = False`). Layers that were unfrozen afterwards stay so. Compile the model
+    afterwards.
 
     Args:
         model: A Keras model with LoRA, or a task with one. It is changed in place.
@@ -272,13 +290,14 @@ def merge_lora(model: Any) -> None:
         record = getattr(layer, "_lora_froze", None)
         if record is not None:
             whole, names, _ = record
-            if whole:
-                layer.trainable = True
-            for variable in layer._trainable_variables:
-                variable.trainable = variable.path in names
+            if whole and layer.trainable is _FROZEN_HERE:
+                layer._trainable = True
+            for variable in layer._trainable_variables if layer.trainable else ():
+                if variable.path in names:
+                    variable.trainable = True
             layer._lora_froze = None
         elif id(layer) in chosen and layer.quantization_mode is None:  # by Keras' own method
-            layer._kernel.trainable = True
+            layer._kernel.trainable = layer.trainable
     _changed(model)
 
 
@@ -294,7 +313,7 @@ def _refuse_part(model: keras.Model) -> None:
 
 
 def save_lora(model: Any, path: str | os.PathLike) -> None:
-    """Writes A and B of each layer with LoRA to one file for any backend.
+    """Writes A, B, rank and alpha of each layer with LoRA to one file for any backend.
 
     Args:
         model: A Keras model with LoRA, or a task with one.
@@ -318,13 +337,12 @@ def save_lora(model: Any, path: str | os.PathLike) -> None:
     found = with_lora(_model(model))
     if not found:
         raise ValueError(f"{_model(model).name!r} has no LoRA. Call `enable_lora` on it first.")
-    first = next(iter(found.values()))
     header = {
         "format_version": LORA_VERSION,
         "keras_attn": __version__,
-        "rank": first.lora_rank,
-        "alpha": first.lora_alpha,
         "layers": list(found),
+        "ranks": [layer.lora_rank for layer in found.values()],
+        "alphas": [layer.lora_alpha for layer in found.values()],
     }
     arrays = {_HEADER: np.frombuffer(json.dumps(header).encode(), "uint8")}
     for i, layer in enumerate(found.values()):
@@ -336,6 +354,8 @@ def save_lora(model: Any, path: str | os.PathLike) -> None:
 
 def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
     """Enables LoRA with the settings and weights of a file of `save_lora`.
+
+    If the file does not fit, the model is not changed.
 
     Args:
         model: A Keras model, or a task with one, with the weights that the saved model had before
@@ -362,9 +382,10 @@ def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
     if with_lora(model):
         raise ValueError(f"{model.name!r} has LoRA already. Call `merge_lora` on it first.")
     known = dict(sublayers(model))
-    found = {}
+    found, settings, weights = {}, {}, []
     for i, name in enumerate(header["layers"]):
-        shape = arrays[f"a/{i}"].shape[0], arrays[f"b/{i}"].shape[1]
+        a, b = arrays[f"a/{i}"], arrays[f"b/{i}"]
+        shape = a.shape[0], b.shape[1]
         layer = known.get(name)
         if not isinstance(layer, keras.layers.Dense) or tuple(layer.kernel.shape) != shape:
             here = getattr(layer, "kernel", None)
@@ -373,11 +394,12 @@ def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
                 f"{path} does not fit {model.name!r}. Expected: a kernel of shape {shape} in "
                 f"{name!r}. Received: {here}."
             )
-        found[name] = layer
-    report = _turn_on(model, found, header["rank"], header["alpha"])
-    for i, layer in enumerate(found.values()):
-        layer.lora_kernel_a.assign(arrays[f"a/{i}"])
-        layer.lora_kernel_b.assign(arrays[f"b/{i}"])
+        found[name], settings[name] = layer, (header["ranks"][i], header["alphas"][i])
+        weights.append((a, b))
+    report = _turn_on(model, found, settings)
+    for layer, (a, b) in zip(found.values(), weights, strict=True):
+        layer.lora_kernel_a.assign(a)
+        layer.lora_kernel_b.assign(b)
     return report
 
 
@@ -389,14 +411,22 @@ def _read_adapter(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         arrays = {name: archive.array(name) for name in archive.arrays()}
     header = parse_object(arrays[_HEADER].tobytes(), path, _EXPECTED)
     check_format(path, header, LORA_VERSION)
-    if missing := [name for name in ("layers", "rank", "alpha") if name not in header]:
+    if header["format_version"] == 1 and {"layers", "rank", "alpha"} <= set(header):
+        count = len(header["layers"])
+        header |= {"ranks": [header["rank"]] * count, "alphas": [header["alpha"]] * count}
+    if missing := [name for name in ("layers", "ranks", "alphas") if name not in header]:
         refuse_damaged(path, f"its header has not {missing}", _EXPECTED)
+    if len({len(header[name]) for name in ("layers", "ranks", "alphas")}) > 1:
+        refuse_damaged(path, "its header has other numbers of layers and ranks", _EXPECTED)
     for i, name in enumerate(header["layers"]):
         factors = [arrays[f"{x}/{i}"] for x in "ab" if f"{x}/{i}" in arrays]
         if [factor.ndim for factor in factors] != [2, 2]:
             refuse_damaged(path, f"it has not both factors of {name!r}", _EXPECTED)
-        if factors[0].shape[1] != factors[1].shape[0]:
+        rank, alpha = header["ranks"][i], header["alphas"][i]
+        if not factors[0].shape[1] == factors[1].shape[0] == rank:
             refuse_damaged(path, f"the factors of {name!r} have different ranks", _EXPECTED)
+        if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not alpha > 0:
+            refuse_damaged(path, f"the alpha of {name!r} is not above 0", _EXPECTED)
         if not all(np.isfinite(factor).all() for factor in factors):
             refuse_damaged(path, f"the factors of {name!r} are not finite", _EXPECTED)
     return header, arrays

@@ -1,5 +1,7 @@
 """LoRA: what is trained, what is not, and what comes of it."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -208,6 +210,108 @@ def test_batch_normalization_keeps_its_statistics():
     assert model.layers[1].trainable
     assert not frozen.trainable
     assert not frozen.trainable_weights
+
+
+def trained(model):
+    return sorted(weight.path for weight in model.trainable_weights)
+
+
+def test_what_was_frozen_or_unfrozen_after_enabling_stays_so():
+    """A projection, the layer around it, a norm with statistics, and what was frozen before."""
+    x = keras.Input((6, 8))
+    norm = keras.layers.BatchNormalization(name="norm")
+    other = keras.layers.BatchNormalization(name="other")
+    before = keras.layers.Dense(8, name="before")
+    first, second, third = (
+        layers.MultiHeadSelfAttention(2, name=name) for name in ("first", "second", "third")
+    )
+    model = keras.Model(x, third(second(first(before(other(norm(x)))))))
+    before.trainable = False
+    enable_lora(model, 2)
+    first.trainable = False
+    second.qkv_dense.trainable = False
+    norm.trainable = False
+    before.trainable = True
+    merge_lora(model)
+    wanted = {"before/kernel", "before/bias", "other/gamma", "other/beta"}
+    wanted |= {w.path for layer in (second.output_dense, third) for w in layer.weights}
+    assert trained(model) == sorted(wanted)
+    assert not (first.trainable_weights or second.qkv_dense.trainable_weights)
+    assert (norm.trainable, other.trainable, first.trainable) == (False, True, False)
+    model.compile("sgd", "mse", run_eagerly=True)
+    old = values(model)
+    given = np.random.default_rng(0).normal(3, 2, (8, 6, 8)).astype("float32")
+    model.fit(given, given, verbose=0)
+    changed = {
+        path for path, value in values(model).items() if not np.array_equal(value, old[path])
+    }
+    assert changed <= wanted | {"other/moving_mean", "other/moving_variance"}
+    assert {"before/kernel", "other/moving_mean"} <= changed
+
+
+def test_a_model_that_is_frozen_with_lora_stays_frozen():
+    model = attention()
+    enable_lora(model, 1)
+    model.trainable = False
+    merge_lora(model)
+    assert not model.trainable_weights
+    assert not any(weight.trainable for weight in model.weights)
+
+
+def test_each_layer_has_its_rank_and_alpha(tmp_path):
+    """As Keras' own method gives them; `save_lora` wrote those of the first for all."""
+    model, other = attention(), attention()
+    other.set_weights(model.get_weights())
+    layer = model.get_layer("attention")
+    layer.qkv_dense.enable_lora(2, lora_alpha=6)
+    layer.output_dense.enable_lora(3)
+    rng = np.random.default_rng(0)
+    for dense in (layer.qkv_dense, layer.output_dense):
+        dense.lora_kernel_b.assign(rng.normal(size=dense.lora_kernel_b.shape))
+    save_lora(model, tmp_path / "adapter.npz")
+    load_lora(other, tmp_path / "adapter.npz")
+    given = rng.normal(size=(2, 6, 8)).astype("float32")
+    np.testing.assert_allclose(numpy(other(given)), numpy(model(given)), atol=1e-6)
+    found = other.get_layer("attention")
+    assert (found.qkv_dense.lora_rank, found.qkv_dense.lora_alpha) == (2, 6)
+    assert (found.output_dense.lora_rank, found.output_dense.lora_alpha) == (3, 3)
+
+
+def rewritten(path, **changes):
+    """A file of `save_lora` with another header."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = {**json.loads(arrays["header"].tobytes()), **changes}
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), "uint8")
+    changed = path.with_name("changed.npz")
+    np.savez(changed, **arrays)
+    return changed
+
+
+def test_a_file_that_does_not_fit_changes_nothing(tmp_path):
+    model = attention()
+    enable_lora(model, 2, alpha=5)
+    save_lora(model, tmp_path / "adapter.npz")
+    merge_lora(model)
+    before, learns = values(model), trained(model)
+    constrained = attention()
+    dense = constrained.get_layer("attention").output_dense
+    dense.kernel_constraint = keras.constraints.NonNeg()
+    for other, file, words in [
+        (model, rewritten(tmp_path / "adapter.npz", ranks=[2, 3]), "different ranks"),
+        (constrained, tmp_path / "adapter.npz", "kernel_constraint"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            load_lora(other, file)
+        assert trained(other) == learns
+        assert {w.path for w in other.weights} == set(before)
+    with pytest.raises(ValueError, match="kernel_constraint"):
+        enable_lora(constrained, 2)
+    assert trained(constrained) == learns
+    # The format before this one.
+    old = rewritten(tmp_path / "adapter.npz", format_version=1, rank=2, alpha=5)
+    load_lora(model, old)
+    assert model.get_layer("attention").qkv_dense.lora_alpha == 5
 
 
 def test_what_had_no_lora_is_left_as_it_is():
