@@ -40,8 +40,8 @@ _ATTENTIONS = (
 )
 
 
-# `trainable` of a layer that `enable_lora` froze itself. It works like False. If the layer is frozen
-# again, Keras sets False itself, so `merge_lora` knows who froze it.
+# `trainable` of a layer that `enable_lora` froze itself. It works like False. If the layer is
+# frozen again, Keras sets False itself, so `merge_lora` knows who froze it.
 _FROZEN_HERE = 0
 
 

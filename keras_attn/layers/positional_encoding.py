@@ -114,7 +114,8 @@ class LearnedPositionalEncoding(_AddPositions):
     Call arguments:
         x: `(B, T, D)`.
         positions: Integers `(T,)`, `(1, T)` or `(B, T)` below `sequence_length`; `0 ... T-1` if
-            None. A value out of range fails on a CPU, except on JAX, and is undefined elsewhere.
+            None. A value out of range is an error on CPUs. In compiled calls on JAX it gives NaN,
+            and on accelerators an undefined row.
         mask: Mask `(B, T)` of the output; the mask of `x` if None.
 
     Returns:

@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops, tree
 
+from keras_attn.ops.masks import static_shape
+
 Tensor = Any
 
 CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
@@ -71,6 +73,26 @@ def _with_masks(cell: Any, width: int) -> Iterator[tuple[Any, int]]:
         yield from _with_masks(cell.cell, width)
 
 
+def no_state(x: Tensor) -> Tensor:
+    """Zeros `(B, 1)` for a sequence `(B, T, D)`, also of length 0."""
+    return ops.zeros_like(ops.sum(x[:, :, :1], axis=1))
+
+
+def run_loop(
+    rnn: keras.layers.RNN, x: Tensor, states: list[Tensor], mask: Tensor | None
+) -> list[Tensor]:
+    """Runs a loop that returns its outputs and states; a sequence of length 0 has no outputs.
+
+    Keras reads the first step in any case. So a sequence without steps gets a hidden one, which
+    leaves the states as they are, and whose output is cut off.
+    """
+    if static_shape(x)[1] != 0:
+        return rnn(x, initial_state=states, mask=mask)
+    x = ops.pad(x, [[0, 0], [0, 1], [0, 0]])
+    output, *states = rnn(x, initial_state=states, mask=ops.zeros_like(x[:, :, 0], dtype="bool"))
+    return [output[:, :0], *states]
+
+
 @contextlib.contextmanager
 def dropout_masks(cell: Any, x: Tensor, width: int, training: bool | None) -> Iterator[None]:
     """Lets cells draw their dropout masks before a loop, and resets them after it.
@@ -94,7 +116,7 @@ def dropout_masks(cell: Any, x: Tensor, width: int, training: bool | None) -> It
     forget()
     for one, width in found:
         if training:
-            nothing = ops.zeros_like(x[:, 0, :1])
+            nothing = no_state(x)
             units = tree.flatten(one.state_size)[0]
             one.get_dropout_mask(nothing + ops.zeros((1, width), x.dtype))
             one.get_recurrent_dropout_mask(nothing + ops.zeros((1, units), x.dtype))

@@ -17,6 +17,7 @@ from keras_attn.layers.masked_layer import (
     sub_seed,
 )
 from keras_attn.layers.recurrent_cells import CELLS
+from keras_attn.ops.masks import static_shape
 
 Tensor = Any
 
@@ -142,6 +143,8 @@ class RecurrentEncoder(MaskedLayer):
         check_rank(x, "x", shape="(B, S, D)")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         x = self._clean(x, padding_mask)
+        if static_shape(x)[1] == 0:  # Keras' layers read the first step
+            return ops.zeros((ops.shape(x)[0], *self.compute_output_shape(x.shape)[1:]), x.dtype)
         if padding_mask is not None:
             to_front, to_back, reverse = _moves(padding_mask)
             x = _moved(x, to_front)

@@ -15,7 +15,7 @@ from keras_attn.layers.masked_layer import (
     first_mask,
     sequence_mask,
 )
-from keras_attn.layers.recurrent_cells import dropout_masks, output_width
+from keras_attn.layers.recurrent_cells import dropout_masks, no_state, output_width, run_loop
 from keras_attn.ops import summarize
 
 Tensor = Any
@@ -66,7 +66,7 @@ class RecurrentLoop(MaskedLayer):
 
     def _initial(self, x: Tensor, source: dict[str, Any], given: Any) -> list[Tensor]:
         """The states before the first step: those of the cell, a[t-1], and the position."""
-        nothing = ops.zeros_like(x[:, 0, :1])
+        nothing = no_state(x)
         if given is not None:
             if self.bridge:
                 raise ValueError(
@@ -119,7 +119,7 @@ class RecurrentLoop(MaskedLayer):
             name="rnn",
         )
         with no_collection(), dropout_masks(self.cell, x, self._input_width, training):
-            output, *states = rnn(x, initial_state=states, mask=padding_mask)
+            output, *states = run_loop(rnn, x, states, padding_mask)
         return output, states
 
     def _advance(
@@ -202,13 +202,13 @@ class RecurrentLoop(MaskedLayer):
         weights = []
         if scored:
             # A slice with an unknown end would have an unknown width: reshape.
-            start, steps = self._loop_width(source), ops.shape(output)[1]
+            start, (rows, steps, _) = self._loop_width(source), ops.shape(output)
             length = ops.shape(source["memory"])[1]
             for i in range(len(self.attention)):
                 here = start + i * length
                 scores = output[:, :, here : here + length]
-                weights.append(ops.reshape(scores, (-1, steps, length)))
-            output = ops.reshape(output[:, :, :start], (-1, steps, start))
+                weights.append(ops.reshape(scores, (rows, steps, length)))
+            output = ops.reshape(output[:, :, :start], (rows, steps, start))
         if self.attention_units is not None and not self._feeds:
             output = self._vector(output, x)
         return self.dropout_layer(output, training=training), weights

@@ -41,8 +41,8 @@ class TokenEmbedding(MaskedLayer):
     Call arguments:
         x: Integer ids `(B, T)`; with `reverse` floats `(..., D)`. float32 ids, which a `Sequential`
             model without an `Input` makes, are accepted too. An id below 0 or outside the
-            vocabulary fails on a CPU (TensorFlow, PyTorch); on accelerators and on JAX it gives an
-            undefined row.
+            vocabulary is an error on CPUs. In compiled calls on JAX it gives NaN, and on
+            accelerators an undefined row.
         reverse: Whether to project `x` to logits.
         mask: Mask of the output.
 

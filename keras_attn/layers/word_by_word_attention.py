@@ -15,6 +15,7 @@ from keras_attn.layers.masked_layer import (
     cloned,
     sequence_mask,
 )
+from keras_attn.layers.recurrent_cells import no_state, run_loop
 from keras_attn.layers.recurrent_loop import StepCell
 from keras_attn.ops import additive_scores, masked_softmax
 
@@ -156,14 +157,14 @@ class WordByWordAttention(MaskedLayer):
             dtype=self.dtype_policy,
             name="rnn",
         )
-        start = ops.zeros_like(query[:, 0, :1]) + ops.zeros((1, width), query.dtype)
-        output, last = rnn(self.query_dense(query), initial_state=[start], mask=query_mask)
+        start = no_state(query) + ops.zeros((1, width), query.dtype)
+        output, last = run_loop(rnn, self.query_dense(query), [start], query_mask)
         outputs, weights = [output], None
         if scored:
             # A slice with an unknown end would have an unknown width: reshape.
-            steps, length = ops.shape(output)[1], ops.shape(value)[1]
-            weights = ops.reshape(output[:, :, width:], (-1, steps, length))
-            outputs = [ops.reshape(output[:, :, :width], (-1, steps, width))]
+            (rows, steps, _), length = ops.shape(output), ops.shape(value)[1]
+            weights = ops.reshape(output[:, :, width:], (rows, steps, length))
+            outputs = [ops.reshape(output[:, :, :width], (rows, steps, width))]
         if collector is not None:
             collector._add(self, "cross", weights)
         if return_attention_scores:

@@ -152,7 +152,7 @@ def dot_product_attention(
 
 def _attend(call: Call, kernel: str, scale: float, seed: Any) -> Any:
     query, key, value = call[:3]
-    if kernel == "plain" or 0 in (query.shape[1], key.shape[1]):
+    if kernel == "plain" or 0 in (*query.shape[:2], key.shape[1]):
         return _plain(call, scale, seed)
     if kernel == "flash":
         return flash_attention(call, scale)

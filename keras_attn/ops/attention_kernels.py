@@ -190,7 +190,21 @@ def obstacle(call: Call, kernel: str) -> str | None:
             "it cannot be called with the symbolic tensors of a functional model. Call it within "
             'a layer, such as MultiHeadAttention(..., attention_kernel="...").'
         )
-    return None if kernel == "chunked" else _obstacle_of_flash(call)
+    if kernel == "chunked":
+        return _obstacle_of_chunked()
+    return _obstacle_of_flash(call)
+
+
+def _obstacle_of_chunked() -> str | None:
+    if keras.backend.backend() == "torch":
+        import torch
+
+        if torch.jit.is_tracing():
+            return (
+                "PyTorch cannot trace its loops, as for an export to ONNX. Make the layers with "
+                'attention_kernel="auto", or "plain", and load the weights.'
+            )
+    return None
 
 
 def _obstacle_of_flash(call: Call) -> str | None:
@@ -233,7 +247,10 @@ def _obstacle_of_flash(call: Call) -> str | None:
 
 def _flash_pays(call: Call) -> bool:
     if keras.backend.backend() == "torch":
-        return True
+        import torch
+
+        # ONNX has no grouped heads in its attention.
+        return not torch.onnx.is_in_onnx_export()
     if min(call.query.shape[1], call.key.shape[1]) < CUDNN_FROM:
         return False
     positional = call.use_causal_mask or call.sliding_window is not None

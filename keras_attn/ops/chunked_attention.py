@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_attn.ops.derivatives import first_derivatives_only
@@ -357,7 +358,9 @@ def _within(chunk: Any, most: Any) -> Any:
 def _chunks(length: Any) -> tuple[int, Any]:
     """Size and number of chunks, as even as possible if the length is known."""
     if not isinstance(length, int):
-        return CHUNK, ops.maximum((length + CHUNK - 1) // CHUNK, 1)
+        number = (length + CHUNK - 1) // CHUNK
+        # A symbol of JAX is at least 1, and no array may take its place in a shape.
+        return CHUNK, number if keras.backend.backend() == "jax" else ops.maximum(number, 1)
     number = max(-(-length // CHUNK), 1)
     return max(-(-length // number), 1), number
 

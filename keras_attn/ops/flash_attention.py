@@ -159,8 +159,9 @@ def _by_torch(call: Call, scale: float) -> Tensor:
         mask = ops.cast(mask.sub_(largest), ops.dtype(query))
     width = max(query.shape[3], Hv)
     query, key, value = (_pad(x, 3, width) for x in (query, key, value))
+    # Traced sizes are tensors, and so are their comparisons.
     context = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=N != K
+        query, key, value, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=bool(N != K)
     )
     context = context[..., :Hv].transpose(1, 2) + ops.cast(tainted, ops.dtype(context))
     return _without_unseeing(context, seen)

@@ -3,8 +3,12 @@
 import math
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
+
+from keras_attn.ops.compilers import on_cpu
+from keras_attn.ops.padding import known_value
 
 Tensor = Any
 
@@ -52,7 +56,8 @@ def mask_positions(mask: Tensor, first: int = 0) -> Tensor:
 def no_negative(index: Tensor, size: int) -> Tensor:
     """Moves negative indices of a table beyond its end, so that they fail like too large ones.
 
-    `ops.take` would count them from the end.
+    `ops.take` would count them from the end. For indices out of range, TensorFlow and PyTorch raise
+    errors on CPUs. JAX gives NaN instead, so there indices are checked here if they are known.
 
     Args:
         index: Integers of any shape.
@@ -61,6 +66,9 @@ def no_negative(index: Tensor, size: int) -> Tensor:
     Returns:
         The indices, with `size` in place of negative ones.
 
+    Raises:
+        ValueError: On JAX on a CPU, if an index outside the table is known.
+
     Example:
 
     >>> ops.convert_to_numpy(no_negative(ops.array([2, -1]), 3)).tolist()
@@ -68,7 +76,22 @@ def no_negative(index: Tensor, size: int) -> Tensor:
     """
     if "8" in ops.dtype(index) or "16" in ops.dtype(index):
         index = ops.cast(index, "int32")  # which holds `size`
+    if keras.backend.backend() == "jax" and on_cpu():
+        _check_known(index, size)
     return ops.where(index < 0, ops.cast(size, index.dtype), index)
+
+
+def _check_known(index: Tensor, size: int) -> None:
+    """Raises a ValueError if the value of `index` is known and outside a table of `size` rows."""
+    known = known_value(index)
+    if known is None or not known.size or (known.min() >= 0 and known.max() < size):
+        return
+    wrong = known[(known < 0) | (known >= size)]
+    raise ValueError(
+        f"Expected ids or positions from 0 to {size - 1}, the rows of the table. Received: "
+        f"{int(wrong[0])}, in a tensor of shape {tuple(known.shape)}. Do the tokenizer and the "
+        "size of the vocabulary belong together? In compiled calls JAX would give NaN."
+    )
 
 
 def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> Tensor:

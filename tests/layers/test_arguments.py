@@ -158,13 +158,39 @@ made = {
     "additive": L.AdditiveAttention(3)(y, x, value_mask=none),
     "max": L.MaskedMaxPooling()(x, mask=none),
     "first": L.FirstTokenPooling()(x),
+    "words": L.WordByWordAttention(3)(x, y, return_attention_scores=True, return_state=True),
 }
+for cell in ("lstm", "gru"):
+    made[cell] = L.RecurrentEncoder(4, cell=cell)(x)
+    made[cell + " padded"] = L.RecurrentEncoder(4, cell=cell, bidirectional=False)(
+        x, padding_mask=none
+    )
+decoder = L.AttentionDecoder(
+    keras.layers.GRUCell(3, dropout=0.1), L.AdditiveAttention(3, window="monotonic"), bridge=True,
+    attention_units=5, input_feeding=True,
+)
+made["recurrent"] = decoder(
+    x, y, padding_mask=none, return_attention_scores=True, return_state=True, training=True
+)
+start = keras.ops.ones((2, 4))
+made["bare"] = L.AttentionDecoder(keras.layers.GRUCell(4))(
+    x, initial_state=[start], return_state=True
+)
 for kernel in ("plain", "chunked", "auto"):
     layer = L.MultiHeadAttention(4, num_kv_heads=2, attention_kernel=kernel)
     made[kernel] = layer(x, y)
     made[kernel + " keys"] = layer(y, x)
-made = {name: keras.ops.convert_to_numpy(x) for name, x in made.items()}
-print(json.dumps({name: [x.shape, bool(np.isfinite(x).all())] for name, x in made.items()}))
+    made[kernel + " rows"] = layer(x[:0], y[:0])
+    made[kernel + " no rows"] = layer(y[:0], y[:0])
+kept = keras.ops.convert_to_numpy(made["bare"][1][0]).tolist()
+
+def shapes(x):
+    if isinstance(x, (list, tuple)):
+        return [shapes(one) for one in x]
+    x = keras.ops.convert_to_numpy(x)
+    return [*x.shape, bool(np.isfinite(x).all())]
+
+print(json.dumps({"kept": kept, **{name: shapes(x) for name, x in made.items()}}))
 """
 
 
@@ -174,12 +200,21 @@ print(json.dumps({name: [x.shape, bool(np.isfinite(x).all())] for name, x in mad
 def test_empty_sequences(backend):
     found = answer(backend, EMPTY)
     shapes = {
-        name: [[2, 0, 8], True]
+        name: [2, 0, 8, True]
         for name in ("embedding", "encoder", "padded", "decoder", "plain", "chunked", "auto")
     }
-    shapes |= {name: [[2, 3, 8], True] for name in ("memory", "additive")}
-    shapes |= {f"{name} keys": [[2, 3, 8], True] for name in ("plain", "chunked", "auto")}
-    shapes |= {name: [[2, 8], True] for name in ("max", "first")}
+    shapes |= {name: [2, 3, 8, True] for name in ("memory", "additive")}
+    for kernel in ("plain", "chunked", "auto"):
+        shapes[f"{kernel} keys"] = [2, 3, 8, True]
+        shapes[f"{kernel} rows"] = [0, 0, 8, True]
+        shapes[f"{kernel} no rows"] = [0, 3, 8, True]
+    shapes |= {name: [2, 8, True] for name in ("max", "first")}
+    for cell in ("lstm", "gru"):
+        shapes |= {cell: [2, 0, 8, True], f"{cell} padded": [2, 0, 4, True]}
+    shapes["words"] = [[2, 0, 8, True], [2, 0, 3, True], [2, 8, True]]
+    shapes["recurrent"] = [[2, 0, 5, True], [[2, 0, 3, True]], [[2, 3, True]]]
+    shapes["bare"] = [[2, 0, 4, True], [[2, 4, True]]]
+    shapes["kept"] = np.ones((2, 4)).tolist()  # no step changes a state
     assert found == shapes
 
 

@@ -180,6 +180,41 @@ print(json.dumps(found))
     assert np.array(answer(backend, script)).tolist() == np.zeros((3, 1, 2, 2)).tolist()
 
 
+OUTSIDE = """
+import json
+import numpy as np
+from keras_attn import layers as L
+x, ids = np.zeros((1, 2, 4), "float32"), np.array([[1, 2]])
+found = {}
+for name, layer, more in (
+    ("ids", L.TokenEmbedding(5, 4), lambda wrong: (np.array([[1, wrong]]),)),
+    ("weights", L.TokenWeighting(5), lambda wrong: (x, np.array([[1, wrong]]))),
+    ("segments", L.InputEmbedding(9, 4, num_segments=5), lambda wrong: (ids, np.array([[1, wrong]]))),
+):
+    layer(*more(4))
+    for wrong in (5, -1):
+        try:
+            layer(*more(wrong))
+        except ValueError as error:
+            found[name, wrong] = str(error)
+positions = L.LearnedPositionalEncoding(5)
+for wrong in (5, -1):
+    try:
+        positions(x, positions=np.array([1, wrong]))
+    except ValueError as error:
+        found["positions", wrong] = str(error)
+print(json.dumps([[*key, value] for key, value in found.items()]))
+"""
+
+
+def test_ids_that_jax_would_make_nan():
+    found = answer("jax", OUTSIDE)
+    names = ("ids", "weights", "segments", "positions")
+    assert [x[:2] for x in found] == [[name, wrong] for name in names for wrong in (5, -1)]
+    for _, wrong, error in found:
+        assert f"from 0 to 4, the rows of the table. Received: {wrong}" in error
+
+
 def test_wrong_ids():
     layer = TokenEmbedding(5, 4, name="embed")
     with pytest.raises(ValueError, match=r"whole numbers. Received: vectors, of shape \(2, 4\)"):

@@ -6,6 +6,7 @@ the expected results, and what JAX's intermediate results are the largest of.
 
 import json
 import sys
+import warnings
 
 import extreme_cases
 import keras
@@ -13,6 +14,7 @@ import kernel_cases
 import numpy as np
 from keras import ops
 
+from keras_attn import layers
 from keras_attn.ops import choose_attention_kernel, dot_product_attention
 
 
@@ -86,6 +88,39 @@ def second_gradient():
         return str(error)
 
 
+def of_unknown_length():
+    """How far chunks are from the formula in a model that is made for any length."""
+    inputs = keras.Input((None, 8))
+    layer = layers.MultiHeadSelfAttention(2, attention_kernel="chunked")
+    model = keras.Model(inputs, layer(inputs, use_causal_mask=True))
+    plain = layers.MultiHeadSelfAttention(2, attention_kernel="plain")
+    plain.build((None, None, 8))
+    plain.set_weights(layer.get_weights())
+    x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    wanted = plain(x, use_causal_mask=True)
+    return float(ops.max(ops.abs(model.predict_on_batch(x) - ops.convert_to_numpy(wanted))))
+
+
+def traced():
+    """How far the outputs of PyTorch's tracer are, which exports to ONNX; by kernel, or errors."""
+    import torch
+
+    result = {}
+    for kernel in ("auto", "plain", "chunked", "flash"):
+        for heads in (2, 1):
+            layer = layers.MultiHeadSelfAttention(2, num_kv_heads=heads, attention_kernel=kernel)
+            x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(0))
+            name, wanted = kernel + " shared" * (heads == 1), layer(x)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", torch.jit.TracerWarning)
+                    found = torch.jit.trace(layer, x, check_trace=False)(x)
+                result[name] = float((found - wanted).abs().max())
+            except ValueError as error:
+                result[name] = str(error)
+    return result
+
+
 def main(path, every=1):
     with np.load(path) as file:
         expected = [{} for _ in kernel_cases.CASES]
@@ -105,9 +140,12 @@ def main(path, every=1):
     except ValueError as error:
         result["flash"] = str(error)
     result["second gradient"] = second_gradient()
+    result["unknown length"] = of_unknown_length()
     kernels = ["plain", "chunked", *(["flash"] if keras.backend.backend() == "torch" else [])]
     result["extreme"] = {kernel: extreme_cases.gradients(kernel) for kernel in kernels}
     result["lost"] = extreme_cases.lost(kernels[-1:] if every == "12" else kernels)
+    if keras.backend.backend() == "torch":
+        result["traced"] = traced()
     if keras.backend.backend() == "jax":
         result["largest"] = {
             f"{kernel} {length}": largest_intermediate(kernel, length, **settings)

@@ -219,8 +219,12 @@ def test_torch(expected_file):
     assert result["chosen"] == ["flash", "plain", "flash", "plain"]
     assert result["flash"] == "flash"
     assert "first derivatives only" in result["second gradient"]
+    assert result["unknown length"] < 1e-6
     check_extreme(result["extreme"])
     assert result["lost"] == []
+    for name, found in result["traced"].items():
+        assert found == pytest.approx(0, abs=1e-6) or "cannot trace its loops" in found, name
+    assert "loops" in result["traced"]["chunked"]
 
 
 @pytest.mark.parametrize("every", [pytest.param(2, marks=pytest.mark.slow), 12])
@@ -232,6 +236,7 @@ def test_jax(expected_file, every):
     assert result["chosen"] == ["plain", "plain", "chunked", "plain"]
     assert "needs a CUDA GPU" in result["flash"]
     assert "first derivatives only" in result["second gradient"]
+    assert result["unknown length"] < 1e-6
     check_extreme(result["extreme"])
     assert result["lost"] == []
     # Memory: that of weights is T S numbers for each head, that of chunks grows as T does.
