@@ -189,7 +189,11 @@ found = {}
 for name, layer, more in (
     ("ids", L.TokenEmbedding(5, 4), lambda wrong: (np.array([[1, wrong]]),)),
     ("weights", L.TokenWeighting(5), lambda wrong: (x, np.array([[1, wrong]]))),
-    ("segments", L.InputEmbedding(9, 4, num_segments=5), lambda wrong: (ids, np.array([[1, wrong]]))),
+    (
+        "segments",
+        L.InputEmbedding(9, 4, num_segments=5),
+        lambda wrong: (ids, np.array([[1, wrong]])),
+    ),
 ):
     layer(*more(4))
     for wrong in (5, -1):
