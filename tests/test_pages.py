@@ -345,7 +345,7 @@ def served(names, folder, printed):
     """Each request gets an answer like the one after it, as TensorFlow Serving packs both."""
     text = PAGES["serving.md"].read_text(encoding="utf-8").split("## TensorFlow Serving")[1]
     exchanged = [json.loads(part.split("```")[0]) for part in text.split("```json\n")[1:]]
-    assert len(exchanged) == 32
+    assert len(exchanged) == 36
     for request, answer in zip(exchanged[::2], exchanged[1::2], strict=True):
         said = json.dumps(request)
         place = next((k for k, of in MARKS.items() if any(w in said for w in of)), "translate_de")

@@ -13,6 +13,7 @@ from benchmarks.suites import (
     options,
     quantization,
     scaling,
+    settings,
     training,
     writing,
 )
@@ -33,5 +34,6 @@ SUITES: dict[str, Suite] = {
         scaling,
         input_pipeline,
         compiling,
+        settings,
     )
 }

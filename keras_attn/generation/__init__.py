@@ -5,6 +5,7 @@ from keras_attn.generation.compiled_steps import CompiledSteps
 from keras_attn.generation.decoders import Decoder, RecomputeDecoder
 from keras_attn.generation.loops import Generation
 from keras_attn.generation.noise import row_seeds, uniform_noise
+from keras_attn.generation.recent import Recent
 from keras_attn.generation.sampled_steps import SampledSteps
 from keras_attn.generation.sampling import sample
 from keras_attn.generation.search import beam_search, greedy_search, length_penalty
@@ -15,6 +16,7 @@ __all__ = [
     "CompiledSteps",
     "Decoder",
     "Generation",
+    "Recent",
     "RecomputeDecoder",
     "SampledSteps",
     "WindowDecoder",

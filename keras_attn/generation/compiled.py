@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from keras_attn.generation.decoders import integer
-from keras_attn.ops.compilers import tracing_for
+from keras_attn.ops.compilers import tracing_for, untold
 
 Tensor = Any
 
@@ -146,7 +146,7 @@ class CompiledFunction:
         numbers = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in of_numbers]
         if not self.jit_compile:
             signature = [ids, tf.TensorSpec([], tf.int32), *numbers]
-            function = tracing_for(xla=False)(self.function)
+            function = untold(tracing_for(xla=False)(self.function))
             compiled = tf.function(function, input_signature=signature, autograph=False)
             # Tensors also for those who debug with `tf.config.run_functions_eagerly(True)`.
             return lambda ids, length, *more: compiled(
@@ -160,7 +160,7 @@ class CompiledFunction:
                     return self.function(ids, length, *more)
 
             return tf.function(
-                function,
+                untold(function),
                 input_signature=[ids, *numbers],
                 autograph=False,
                 jit_compile=True,

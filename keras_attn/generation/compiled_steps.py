@@ -8,7 +8,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.ops.compilers import tracing_for
+from keras_attn.ops.compilers import tracing_for, untold
 
 Tensor = Any
 
@@ -22,8 +22,8 @@ class CompiledSteps:
     Every call uses the current values of the variables.
 
     Args:
-        begin: Function of ids int32 `(B, S)`, an integer, and int32 `(B,)`, to a nest of
-            batch-first tensors.
+        begin: Function of ids int32 `(B, S)`, an integer, and numbers `(B,)`, such as seeds, to a
+            nest of batch-first tensors.
         go_on: Function of such a nest to a nest of results and the next state.
         model: Layer or model whose variables both read; if these are replaced, as by `quantize` and
             `enable_lora`, the functions are compiled again.
@@ -46,6 +46,7 @@ class CompiledSteps:
         self._functions = begin, go_on
         self._model = model
         self._variables: list[Any] = []
+        self._made_for: list[Any] | None = None
         self._begin: Callable | None = None
         self._go_on: Callable | None = None
 
@@ -55,19 +56,21 @@ class CompiledSteps:
         Args:
             ids: Integers `(B, S)`.
             max_length: Positive integer.
-            *numbers: Integers `(B,)`; each call must have the same number of them.
+            *numbers: Numbers `(B,)`, which become int32 or float32.
 
         Returns:
             The state.
         """
         variables = list(self._model.variables)
-        if self._begin is None or list(map(id, variables)) != list(map(id, self._variables)):
-            self._variables = variables
+        more = [np.asarray(keras.ops.convert_to_numpy(x)) for x in numbers]
+        more = [x.astype("float32" if x.dtype.kind == "f" else "int32") for x in more]
+        made_for = [*map(id, variables), *(x.dtype.name for x in more)]
+        if made_for != self._made_for:
+            self._variables, self._made_for = variables, made_for
             makers = {"tensorflow": self._tensorflow, "jax": self._jax}
             make = makers.get(keras.backend.backend(), self._eager)
-            self._begin, self._go_on = make(len(numbers))
-        inputs = [np.asarray(given, "int32") for given in (ids, *numbers)]
-        return self._begin(inputs[0], max_length, *inputs[1:])
+            self._begin, self._go_on = make([x.dtype.name for x in more])
+        return self._begin(np.asarray(ids, "int32"), max_length, *more)
 
     def go_on(self, state: Any) -> tuple[Any, Any]:
         """Computes results and the next state.
@@ -81,11 +84,11 @@ class CompiledSteps:
         found, state = self._go_on(state)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, found), state
 
-    def _tensorflow(self, count: int) -> tuple[Callable, Callable]:
+    def _tensorflow(self, dtypes: list[str]) -> tuple[Callable, Callable]:
         import tensorflow as tf
 
-        first, further = map(tracing_for(xla=False), self._functions)
-        numbers = [tf.TensorSpec([None], tf.int32)] * count
+        first, further = (untold(tracing_for(xla=False)(f)) for f in self._functions)
+        numbers = [tf.TensorSpec([None], dtype) for dtype in dtypes]
         signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.int32), *numbers]
         begin = tf.function(first, input_signature=signature, autograph=False)
         state = begin.get_concrete_function().structured_outputs
@@ -93,7 +96,7 @@ class CompiledSteps:
         go_on = tf.function(further, input_signature=[state], autograph=False)
         return lambda ids, length, *more: begin(ids, tf.constant(length, tf.int32), *more), go_on
 
-    def _jax(self, count: int) -> tuple[Callable, Callable]:
+    def _jax(self, dtypes: list[str]) -> tuple[Callable, Callable]:
         import jax
 
         def stateless(function):
@@ -115,7 +118,7 @@ class CompiledSteps:
             lambda state: go_on(now(), state),
         )
 
-    def _eager(self, count: int) -> tuple[Callable, Callable]:
+    def _eager(self, dtypes: list[str]) -> tuple[Callable, Callable]:
         import torch
 
         first, further = self._functions

@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.generation.decoders import Decoder, check_room, integer, laid_out
+from keras_attn.generation.numbers import is_tensor, of_rows, values_of
 from keras_attn.ops.masks import token_mask
 from keras_attn.ops.padding import known_value
 
@@ -35,16 +36,18 @@ class Generation(NamedTuple):
     """bool `(B, [R])`: whether the sequence ends with the end token; False if it was cut."""
 
 
-def checked_lengths(max_length: Any, min_length: int) -> tuple[Any, int]:
-    """Returns checked lengths; in a graph `max_length` may be a tensor, which is not checked."""
-    min_length = integer("min_length", min_length, 0)
+def checked_lengths(max_length: Any, min_length: Any) -> tuple[Any, Any]:
+    """Returns checked lengths; of tensors, which both may be in a graph, only known values are."""
+    for value in values_of(min_length):
+        integer("min_length", value, 0)
     if ops.is_tensor(max_length):
         return ops.cast(max_length, "int32"), min_length
     max_length = integer("max_length", max_length, 1)
-    if min_length > max_length:
+    most = max(values_of(min_length), default=0)
+    if most > max_length:
         raise ValueError(
             "`min_length` must be at most `max_length`. "
-            f"Received: min_length={min_length}, max_length={max_length}."
+            f"Received: min_length={most}, max_length={max_length}."
         )
     return max_length, min_length
 
@@ -132,10 +135,13 @@ def token_rules(
     vocabulary_size: int | None,
     end_id: int | Sequence[int] | None,
     pad_id: int,
-    min_length: int,
+    min_length: int | Tensor,
     suppressed_ids: Sequence[int],
 ) -> Callable[[Tensor, Any], Tensor]:
-    """Returns `(logits (..., V), step) -> float32 logits`, with -inf for forbidden tokens."""
+    """Returns `(logits (..., V), step) -> float32 logits`, with -inf for forbidden tokens.
+
+    `min_length` may be a tensor, `()`, or `(B,)` for logits `(B, V)`.
+    """
     if vocabulary_size is None:
         raise ValueError("The last axis of the decoder's logits must be known. Received: None.")
     suppressed = [operator.index(i) for i in suppressed_ids]
@@ -150,19 +156,21 @@ def token_rules(
     never = np.isin(ids, suppressed)
     if never.all():
         raise ValueError("`suppressed_ids` must leave a token. Received: the whole vocabulary.")
-    if min_length > 1 and np.isin(ids[~never], ends).all():
+    delays = is_tensor(min_length) or min_length > 1  # a tensor may
+    if delays and np.isin(ids[~never], ends).all():
         raise ValueError(
             "`suppressed_ids` must leave a token that is not the end, which cannot come before "
             f"`min_length`={min_length}. Received: all but `end_id`={end_id}."
         )
+    least = of_rows("min_length", min_length)
 
     def allowed(logits, step):
         logits = ops.cast(logits, "float32")
         if suppressed:
             logits = ops.where(ops.convert_to_tensor(never), IMPOSSIBLE, logits)
-        if min_length:
+        if is_tensor(least) or least:
             is_end = ops.convert_to_tensor(np.isin(ids, ends))
-            early = ops.logical_and(is_end, step + 1 < min_length)
+            early = ops.logical_and(is_end, step + 1 < least)
             logits = ops.where(early, IMPOSSIBLE, logits)
         return logits
 

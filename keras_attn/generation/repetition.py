@@ -4,6 +4,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_attn.generation.numbers import is_tensor, of_rows
+
 Tensor = Any
 
 
@@ -17,7 +19,7 @@ class History:
         prompt: Ids `(B, P)`.
         prompt_mask: bool `(B, P)`, with padding on either side.
         logits: `(B, V)`, of which only the shape is used.
-        repetition_penalty: The penalty; 1 for none.
+        repetition_penalty: The penalty, 1 for none; a number, or a tensor `()` or `(B,)`.
         no_repeat_ngram_size: Size of the n-grams that are blocked; 0 for none.
 
     Example:
@@ -35,20 +37,21 @@ class History:
         prompt: Tensor,
         prompt_mask: Tensor,
         logits: Tensor,
-        repetition_penalty: float,
+        repetition_penalty: float | Tensor,
         no_repeat_ngram_size: int,
     ):
         self.prompt = ops.cast(prompt, "int32")
         self.prompt_mask = prompt_mask
         self.size = logits.shape[-1]
         self.nothing = ops.zeros_like(logits, dtype="int32")
-        self.penalty = float(repetition_penalty)
+        self.penalty = of_rows("repetition_penalty", repetition_penalty)
+        self.penalizes = is_tensor(repetition_penalty) or repetition_penalty != 1
         self.n = no_repeat_ngram_size
 
     def start(self, max_length: Any) -> dict[str, Tensor]:
         """Returns the history of the prompts, with room for `max_length` new tokens."""
         history = {}
-        if self.penalty != 1:
+        if self.penalizes:
             history["seen"] = self._marked(self.prompt, self.prompt_mask)
         if self.n:
             index = ops.cumsum(ops.ones_like(self.prompt), axis=1) - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras import ops
@@ -25,7 +25,8 @@ class SampledSteps:
 
     All calls together draw the tokens that `sample` draws with the same settings and seeds. A state
     is a nest of batch-first tensors. It has the size of the decoder's own state, so both functions
-    can be compiled once; see `CompiledSteps`.
+    can be compiled once; see `CompiledSteps`. Numbers that `begin` gets as tensors are in the
+    state, and replace those given here: what is compiled once serves all their values.
 
     Args:
         decoder: Any object with `prefill` and `step`.
@@ -39,6 +40,7 @@ class SampledSteps:
         min_p: As in `sample`.
         repetition_penalty: As in `sample`.
         no_repeat_ngram_size: As in `sample`.
+        largest_top_k: As in `sample`.
 
     Raises:
         ValueError: If a setting is out of range.
@@ -71,14 +73,19 @@ class SampledSteps:
         min_p: float | None = None,
         repetition_penalty: float = 1.0,
         no_repeat_ngram_size: int = 0,
+        largest_top_k: int | None = None,
     ):
         check_sampling(temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size)
         self.decoder = decoder
         self.end_id, self.pad_id = end_id, pad_id
-        self.min_length = integer("min_length", min_length, 0)
         self.suppressed_ids = suppressed_ids
-        self.filters = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-        self.penalties = repetition_penalty, no_repeat_ngram_size
+        self.settings = {
+            "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p,
+            "repetition_penalty": repetition_penalty,
+            "min_length": integer("min_length", min_length, 0),
+        }  # fmt: skip
+        self.no_repeat_ngram_size = no_repeat_ngram_size
+        self.largest_top_k = largest_top_k
 
     def begin(
         self,
@@ -88,6 +95,7 @@ class SampledSteps:
         limits: Tensor | None = None,
         *,
         max_length: Any,
+        numbers: Mapping[str, Tensor] | None = None,
     ) -> State:
         """Reads prompts.
 
@@ -98,16 +106,27 @@ class SampledSteps:
             limits: int32 `(B,)`, the number of new tokens of each row, at most `max_length`, which
                 it is if None.
             max_length: Number of new tokens that there is room for.
+            numbers: `(B,)` by the names `temperature`, `top_k`, `top_p`, `min_p`,
+                `repetition_penalty` and `min_length`.
 
         Returns:
             The state.
+
+        Raises:
+            ValueError: If there is a number by another name.
         """
+        numbers = {name: ops.convert_to_tensor(value) for name, value in (numbers or {}).items()}
+        if not numbers.keys() <= self.settings.keys():
+            raise ValueError(
+                f"`numbers` must be among {', '.join(self.settings)}. "
+                f"Received: {', '.join(numbers)}."
+            )
         # `go_on` reads the last new token too: there may be more calls.
         _, logits, state, lengths = prefilled(
             self.decoder, prompt, prompt_mask, None, None, max_length, spare=1
         )
         prompt = ops.convert_to_tensor(prompt)
-        past = History(prompt, token_mask(prompt, prompt_mask), logits, *self.penalties)
+        past = self._history(prompt, token_mask(prompt, prompt_mask), logits, numbers)
         zeros = ops.zeros_like(lengths)
         return {
             "logits": logits,
@@ -118,7 +137,12 @@ class SampledSteps:
             "limits": zeros + (max_length if limits is None else ops.cast(limits, "int32")),
             "steps": zeros,
             "finished": ops.cast(zeros, "bool"),
+            "numbers": numbers,
         }
+
+    def _history(self, ids: Tensor, mask: Tensor, logits: Tensor, numbers: Mapping) -> History:
+        penalty = numbers.get("repetition_penalty", self.settings["repetition_penalty"])
+        return History(ids, mask, logits, penalty, self.no_repeat_ngram_size)
 
     def go_on(self, state: State, count: int) -> tuple[dict[str, Tensor], State]:
         """Draws tokens.
@@ -136,11 +160,14 @@ class SampledSteps:
         lengths, limits = state["prompt_lengths"], state["limits"]
         decoder = laid_out(self.decoder, logits)
         nothing = ops.expand_dims(ops.zeros_like(lengths), 1)
-        past = History(nothing, ops.equal(nothing, 0), logits, *self.penalties)
+        settings = {**self.settings, **state["numbers"]}
+        past = self._history(nothing, ops.equal(nothing, 0), logits, settings)
         allowed = token_rules(
-            logits.shape[-1], self.end_id, self.pad_id, self.min_length, self.suppressed_ids
+            logits.shape[-1], self.end_id, self.pad_id, settings["min_length"], self.suppressed_ids
         )
-        choose = chooser(allowed, past, state["seeds"], lengths, self.filters)
+        filters = {name: settings[name] for name in ("temperature", "top_k", "top_p", "min_p")}
+        filters["largest_top_k"] = self.largest_top_k
+        choose = chooser(allowed, past, state["seeds"], lengths, filters)
         slots = ops.expand_dims(ops.arange(count, dtype="int32"), 0)
         pad = ops.cast(self.pad_id, "int32")
 

@@ -18,6 +18,7 @@ from keras_attn.generation.loops import (
     token_rules,
 )
 from keras_attn.generation.noise import row_seeds, uniform_noise
+from keras_attn.generation.numbers import is_tensor, of_rows, values_of
 from keras_attn.generation.repetition import History
 from keras_attn.ops.masks import token_mask
 
@@ -42,9 +43,11 @@ def check_sampling(
 ) -> None:
     """Raises a ValueError if a setting of `sample` is out of range.
 
+    The values of tensors are checked if they are known, which they are not in a graph.
+
     Args:
         temperature: At least 1e-30: float32 divides by it.
-        top_k: Integer of at least 1, or None.
+        top_k: Integer of at least 1, or None; in tensors 0 keeps all.
         top_p: Above 0 and at most 1, or None.
         min_p: At least 0 and below 1, or None.
         repetition_penalty: Above 0.
@@ -63,31 +66,42 @@ probable token use `greedy_search`, or a beam of 1.
         is_real = isinstance(value, int | float) and not isinstance(value, bool)
         return is_real and math.isfinite(value)
 
-    if not is_number(temperature) or not temperature >= LEAST_TEMPERATURE:
-        raise ValueError(
-            f"`temperature` must be a finite number of at least {LEAST_TEMPERATURE:g}. Received: "
-            f"{temperature!r}. For the most probable token use `greedy_search`, or a beam of 1."
-        )
-    if not is_number(repetition_penalty) or not repetition_penalty > 0:
-        raise ValueError(
-            "`repetition_penalty` must be a finite number above 0; 1 means none. "
-            f"Received: {repetition_penalty!r}."
-        )
+    for value in values_of(temperature):
+        if not is_number(value) or not value >= LEAST_TEMPERATURE:
+            raise ValueError(
+                f"`temperature` must be a finite number of at least {LEAST_TEMPERATURE:g}. "
+                f"Received: {value!r}. For the most probable token use `greedy_search`, or a beam "
+                "of 1."
+            )
+    for value in values_of(repetition_penalty):
+        if not is_number(value) or not value > 0:
+            raise ValueError(
+                "`repetition_penalty` must be a finite number above 0; 1 means none. "
+                f"Received: {value!r}."
+            )
     if top_k is not None:
-        integer("top_k", top_k, 1)
-    if top_p is not None and not (is_number(top_p) and 0 < top_p <= 1):
-        raise ValueError(f"`top_p` must be above 0 and at most 1, or None. Received: {top_p!r}.")
-    if min_p is not None and not (is_number(min_p) and 0 <= min_p < 1):
-        raise ValueError(f"`min_p` must be at least 0 and below 1, or None. Received: {min_p!r}.")
+        for value in values_of(top_k):
+            integer("top_k", value, 0 if is_tensor(top_k) else 1)
+    for value in () if top_p is None else values_of(top_p):
+        if not (is_number(value) and 0 < value <= 1):
+            raise ValueError(
+                f"`top_p` must be above 0 and at most 1, or None. Received: {value!r}."
+            )
+    for value in () if min_p is None else values_of(min_p):
+        if not (is_number(value) and 0 <= value < 1):
+            raise ValueError(
+                f"`min_p` must be at least 0 and below 1, or None. Received: {value!r}."
+            )
     integer("no_repeat_ngram_size", no_repeat_ngram_size, 0)
 
 
 def filter_logits(
     logits: Tensor,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    min_p: float | None = None,
+    temperature: float | Tensor = 1.0,
+    top_k: int | Tensor | None = None,
+    top_p: float | Tensor | None = None,
+    min_p: float | Tensor | None = None,
+    largest_top_k: int | None = None,
 ) -> Tensor:
     """Sharpens logits and removes unlikely tokens, one filter after the other.
 
@@ -100,12 +114,17 @@ def filter_logits(
     logits are all kept or all removed, so that ids make no difference. At least one token is always
     kept.
 
+    For logits `(B, V)` each number may be a tensor, `()` or `(B,)`: then one compiled function
+    serves all its values.
+
     Args:
         logits: `(..., V)`, -inf for forbidden tokens.
         temperature: Number above 0; below 1 sharpens, above 1 flattens.
-        top_k: Number k of tokens, or None.
+        top_k: Number k of tokens, or None. In a tensor 0 keeps all.
         top_p: Probability p, or None. 1 keeps all.
         min_p: Share of the greatest probability, or None.
+        largest_top_k: An integer that a tensor `top_k` does not exceed; without it the whole
+            vocabulary is sorted.
 
     Returns:
         float32 tensor of the same shape. The greatest value is 0; removed tokens have -inf.
@@ -117,20 +136,48 @@ def filter_logits(
     [0.625, 0.375, 0.0, 0.0]
     """
     x = ops.cast(logits, "float32")
-    x = (x - ops.max(x, axis=-1, keepdims=True)) / temperature
-    if top_k is not None and top_k < x.shape[-1]:
+    x = (x - ops.max(x, axis=-1, keepdims=True)) / of_rows("temperature", temperature)
+    if is_tensor(top_k):
+        k = of_rows("top_k", top_k) + ops.zeros_like(x[..., :1], dtype="int32")
+        if largest_top_k is None:
+            p = of_rows("top_p", 1.0 if top_p is None else top_p)
+            needed = ops.logical_or(ops.any(k > 0), ops.any(ops.less(p, 1.0)))
+            x = ops.cond(needed, lambda: _most_probable(x, k, p), lambda: x)
+            top_p = None
+        else:
+            x = ops.where(
+                x < _kth(ops.top_k(x, min(largest_top_k, x.shape[-1]))[0], k), IMPOSSIBLE, x
+            )
+    elif top_k is not None and top_k < x.shape[-1]:
         least = ops.top_k(x, top_k)[0][..., -1:]
         x = ops.where(x < least, IMPOSSIBLE, x)
-    if top_p is not None and top_p < 1:
-        descending = ops.flip(ops.sort(x, axis=-1), axis=-1)
-        p = ops.softmax(descending, axis=-1)
-        before = ops.cumsum(p, axis=-1) - p
-        # The first is always kept, since `before` is 0.
-        least = ops.min(ops.where(before < top_p, descending, 0.0), axis=-1, keepdims=True)
-        x = ops.where(x < least, IMPOSSIBLE, x)
-    if min_p is not None and min_p > 0:
-        x = ops.where(x < math.log(min_p), IMPOSSIBLE, x)  # the greatest is 0
+    if is_tensor(top_p) or (top_p is not None and top_p < 1):
+        x = _most_probable(x, None, of_rows("top_p", top_p))
+    if is_tensor(min_p):
+        x = ops.where(x < ops.log(of_rows("min_p", min_p)), IMPOSSIBLE, x)  # the greatest is 0
+    elif min_p is not None and min_p > 0:
+        x = ops.where(x < math.log(min_p), IMPOSSIBLE, x)
     return x
+
+
+def _kth(descending: Tensor, k: Tensor) -> Tensor:
+    """The k-th entry of each row, `(B, 1)`; -inf where k is 0. A row has more than k or all."""
+    least = ops.take_along_axis(descending, ops.clip(k, 1, descending.shape[-1]) - 1, axis=-1)
+    return ops.where(k > 0, least, IMPOSSIBLE)
+
+
+def _most_probable(x: Tensor, k: Tensor | None, p: Any) -> Tensor:
+    """The filters `top_k`, if it is given, and `top_p`, by one sort of each row."""
+    descending, least = ops.flip(ops.sort(x, axis=-1), axis=-1), IMPOSSIBLE
+    if k is not None:
+        least = _kth(descending, k)
+        descending = ops.where(descending < least, IMPOSSIBLE, descending)
+    probabilities = ops.softmax(descending, axis=-1)
+    before = ops.cumsum(probabilities, axis=-1) - probabilities
+    # The first is always kept, since `before` is 0. Rounding may bring `before` to 1.
+    kept = ops.logical_or(before < p, ops.greater_equal(p, 1.0))
+    lowest = ops.min(ops.where(kept, descending, 0.0), axis=-1, keepdims=True)
+    return ops.where(x < ops.maximum(lowest, least), IMPOSSIBLE, x)
 
 
 def draw(logits: Tensor, noise: Tensor) -> Tensor:
@@ -215,16 +262,17 @@ def sample(
     max_length: Any,
     end_id: int | Sequence[int] | None,
     seed: Any,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    min_p: float | None = None,
-    repetition_penalty: float = 1.0,
+    temperature: float | Tensor = 1.0,
+    top_k: int | Tensor | None = None,
+    top_p: float | Tensor | None = None,
+    min_p: float | Tensor | None = None,
+    repetition_penalty: float | Tensor = 1.0,
     no_repeat_ngram_size: int = 0,
     max_lengths: Tensor | None = None,
-    min_length: int = 0,
+    min_length: int | Tensor = 0,
     pad_id: int = 0,
     suppressed_ids: Sequence[int] = (),
+    largest_top_k: int | None = None,
 ) -> Generation:
     """Draws each token at random from the filtered distribution of the decoder.
 
@@ -239,6 +287,10 @@ def sample(
     a row do not depend on its batch, and the same seeds give the same tokens eagerly, in a
     `tf.function`, under `jax.jit`, on PyTorch and in a SavedModel, unless u falls between two
     tokens where logits differ in their last bits.
+
+    The numbers `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty` and `min_length` may
+    be tensors, `()` or `(B,)`, a number for each row. Then they can be inputs of a compiled
+    function, which is compiled once for all their values.
 
     References:
         - [Keskar et al., 2019](https://arxiv.org/abs/1909.05858): the repetition penalty r (CTRL).
@@ -260,7 +312,7 @@ def sample(
         seed: Integer from 0 to 2^31 - 1, from which row i gets `row_seeds(seed, [i])`; or int32
             `(B,)`, the seeds of the rows.
         temperature: Divisor of the logits, above 0.
-        top_k: Number of most probable tokens that are kept; all if None.
+        top_k: Number of most probable tokens that are kept; all if None, or 0 in a tensor.
         top_p: Probability of the smallest set of tokens that is kept; all if None.
         min_p: Least probability of a token that is kept, as a share of the greatest; all if None.
         repetition_penalty: Penalty r; above 1 makes tokens of the prompt and new tokens rarer, and
@@ -272,6 +324,8 @@ def sample(
         min_length: Minimum number of new tokens, with the end token.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
+        largest_top_k: An integer that a tensor `top_k` does not exceed; without it the whole
+            vocabulary is sorted at each step.
 
     Returns:
         `Generation` with shapes `(B, max_length)` and `(B,)`. `scores` are sums of the decoder's
@@ -295,7 +349,7 @@ def sample(
     """
     check_sampling(temperature, top_k, top_p, min_p, repetition_penalty, no_repeat_ngram_size)
     max_length, min_length = checked_lengths(max_length, min_length)
-    if end_id is None and min_length:
+    if end_id is None and (is_tensor(min_length) or min_length):
         raise ValueError(
             "`min_length` delays the end token, so it needs an `end_id`. Received: "
             f"min_length={min_length}, end_id=None. Leave one of them out."
@@ -316,7 +370,13 @@ def sample(
         past,
         seeds,
         lengths,
-        {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p},
+        {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "min_p": min_p,
+            "largest_top_k": largest_top_k,
+        },
     )
     return decode_rows(
         decoder,

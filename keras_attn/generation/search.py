@@ -20,26 +20,29 @@ from keras_attn.generation.loops import (
     token_rules,
     within_room,
 )
+from keras_attn.generation.numbers import is_tensor, of_rows
 
 Tensor = Any
 
 
-def length_penalty(lengths: Tensor, alpha: float) -> Tensor:
+def length_penalty(lengths: Tensor, alpha: float | Tensor) -> Tensor:
     """Length penalty `((5 + length) / 6) ** alpha` that divides scores (GNMT: Wu et al., 2016).
 
     Args:
         lengths: Numbers of tokens.
-        alpha: Exponent; 0 for no penalty, above 0 favours longer sequences, below 0 shorter ones.
+        alpha: Exponent; 0 for no penalty, above 0 favours longer sequences, below 0 shorter ones. A
+            number, or a tensor that can be broadcast with `lengths`.
 
     Returns:
-        float32 tensor of the shape of `lengths`.
+        float32 tensor of the shape of `lengths`, or of both.
 
     Example:
 
     >>> float(length_penalty(ops.array(1), 0.6)), float(length_penalty(ops.array(7), 1.0))
     (1.0, 2.0)
     """
-    return ops.power((5.0 + ops.cast(lengths, "float32")) / 6.0, float(alpha))
+    alpha = ops.cast(alpha, "float32") if is_tensor(alpha) else float(alpha)
+    return ops.power((5.0 + ops.cast(lengths, "float32")) / 6.0, alpha)
 
 
 def greedy_search(
@@ -52,7 +55,7 @@ def greedy_search(
     max_length: Any,
     end_id: int | Sequence[int] | None,
     max_lengths: Tensor | None = None,
-    min_length: int = 0,
+    min_length: int | Tensor = 0,
     pad_id: int = 0,
     suppressed_ids: Sequence[int] = (),
 ) -> Generation:
@@ -73,7 +76,8 @@ def greedy_search(
             on to `max_length`.
         max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`,
             so that results do not depend on the batch; `max_length` for all if None.
-        min_length: Minimum number of new tokens, with the end token.
+        min_length: Minimum number of new tokens, with the end token; an integer, or a tensor `()`
+            or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
 
@@ -119,8 +123,8 @@ def beam_search(
     end_id: int | Sequence[int] | None,
     max_lengths: Tensor | None = None,
     num_return_sequences: int = 1,
-    alpha: float = 0.0,
-    min_length: int = 0,
+    alpha: float | Tensor = 0.0,
+    min_length: int | Tensor = 0,
     pad_id: int = 0,
     suppressed_ids: Sequence[int] = (),
 ) -> Generation:
@@ -149,8 +153,10 @@ def beam_search(
         max_lengths: int32 `(B,)`, the maximum number of new tokens of each row, 1 to `max_length`,
             so that results do not depend on the batch; `max_length` for all if None.
         num_return_sequences: Number R of sequences returned, at most K.
-        alpha: Exponent of the length penalty; 0 for none, 0.6 to 1 are usual in translation.
-        min_length: Minimum number of new tokens, with the end token.
+        alpha: Exponent of the length penalty; 0 for none, 0.6 to 1 are usual in translation. A
+            number, or a tensor `()` or `(B,)`: what is compiled then serves all values.
+        min_length: Minimum number of new tokens, with the end token; an integer, or a tensor `()`
+            or `(B,)`.
         pad_id: Id of the padding after the end; it may be `end_id`.
         suppressed_ids: Ids of tokens that are never generated.
 
@@ -183,7 +189,12 @@ def beam_search(
     )
     V = logits.shape[-1]
     most = min(K, V)  # next tokens of one beam that can be among the K best
-    allowed = token_rules(V, end_id, pad_id, min_length, suppressed_ids)
+    alpha = of_rows("alpha", alpha)
+    least = of_rows("min_length", min_length)  # () or (B, 1): of rows, of beams (B * K,)
+    of_beams = ops.repeat(least[:, 0], K) if is_tensor(least) and len(least.shape) else least
+    first_allowed, allowed = (
+        token_rules(V, end_id, pad_id, n, suppressed_ids) for n in (min_length, of_beams)
+    )
     limits = ops.expand_dims(row_limits(decoder, max_lengths, max_length, lengths), 1)
     slots = ops.reshape(ops.arange(max_length, dtype="int32"), (1, 1, -1))
     rows = ops.cumsum(ops.ones_like(lengths)) - 1
@@ -211,7 +222,7 @@ def beam_search(
         rest = [ops.take_along_axis(t, index, axis=1) for t in beams[1:]]
         return Generation(tokens, *rest)
 
-    def following(step, logits):
+    def following(step, logits, allowed=allowed):
         """The best next tokens of logits (..., V) and their log-probabilities, (..., most)."""
         values, tokens = greatest_k(allowed(logits, step), most)
         return values - log_total(logits), tokens
@@ -279,7 +290,8 @@ def beam_search(
     beams = nothing(K)
     first = ops.convert_to_tensor(np.arange(K)[None] == 0)
     beams = beams._replace(scores=ops.where(first, 0.0, beams.scores))
-    logp, tokens = (ops.repeat(ops.expand_dims(t, 1), K, axis=1) for t in following(0, logits))
+    of_first = following(0, logits, first_allowed)
+    logp, tokens = (ops.repeat(ops.expand_dims(t, 1), K, axis=1) for t in of_first)
     *chosen, _ = choose(0, logp, tokens, beams, nothing(R))
     loop = (ops.convert_to_tensor(0, "int32"), *chosen, repeat(decoder, state, K))
     _, _, _, best, _, _ = ops.while_loop(going, body, loop)

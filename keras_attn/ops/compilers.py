@@ -2,7 +2,8 @@
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -46,6 +47,23 @@ def compiler() -> str | None:
     True
     """
     return "xla" if keras.backend.backend() == "jax" else _COMPILER.get()
+
+
+def untold(function: Callable) -> Callable:
+    """Returns a function of which TensorFlow does not count how often its code is traced.
+
+    TensorFlow warns of "retracing" when several functions with the same lines of code are traced,
+    such as one for each task, though each of them is traced once. It knows them by `__code__`.
+
+    Args:
+        function: A function for `tf.function` with an input signature.
+
+    Example:
+
+    >>> hasattr(untold(lambda x: x), "__code__")
+    False
+    """
+    return functools.partial(function)
 
 
 def is_one_row(x: Tensor) -> bool:

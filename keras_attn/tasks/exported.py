@@ -17,9 +17,14 @@ from keras_attn.export import (
     in_parts,
     with_a_row,
 )
-from keras_attn.generation import CompiledFunction
+from keras_attn.generation import CompiledFunction, Recent
 from keras_attn.progress import tell
 from keras_attn.settings import Settings
+from keras_attn.tasks.served_numbers import (
+    WITH_SETTINGS,
+    expected_with_settings,
+    number_columns,
+)
 
 _BATCH_SIZE = 64  # rows that a SavedModel computes at a time, where no setting says it
 
@@ -86,17 +91,19 @@ class Exported:
     def _computed(self, inputs: Mapping[str, Any], use: Any) -> dict[str, list[Any]]:
         """The outputs of a batch, a list for each."""
         if not hasattr(self, "_runs"):
-            self._runs: dict[Any, CompiledFunction] = {}
-        if use not in self._runs:
-            names = list(self.inputs)
-            self._runs[use] = CompiledFunction(
+            self._runs: Recent[CompiledFunction] = Recent()
+        names = list(self.inputs)
+        run = self._runs.get(
+            use,
+            lambda: CompiledFunction(
                 lambda first, length, *rest: self.run(
                     dict(zip(names, (first, *rest), strict=True)), use
                 ),
                 self.model,
-            )
+            ),
+        )
         first, *rest = (field.encode(inputs[name]) for name, field in self.inputs.items())
-        tensors = self._runs[use](first, 1, *rest)
+        tensors = run(first, 1, *rest)
         return {name: field.decode(tensors) for name, field in self.outputs.items()}
 
     # Export
@@ -117,6 +124,17 @@ class Exported:
     def expected(self, examples: Mapping[str, Any], use: Any) -> dict[str, dict[str, Any]]:
         """Returns what the SavedModel must give for these inputs, by signature and output."""
         return {"serving_default": self._computed(examples, use)}
+
+    def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
+        """Returns the numbers that the signature `with_settings` takes; none if it is not there.
+
+        Args:
+            use: Settings of the export.
+
+        Returns:
+            By the names of settings: the value of `use`, and another that the export is tried with.
+        """
+        return {}
 
     def serve(self, tf: Any, use: Any) -> tuple[dict[str, Callable], list[Any]]:
         """Returns the functions of the SavedModel, by signature, and the `tf.Module`s they use.
@@ -162,8 +180,19 @@ class Exported:
         check_place(path, overwrite)  # before the work
         tell("computing the expected outputs of example inputs")
         examples = self.export_examples()
+        rows = max(len(x) for x in examples.values() if np.ndim(x))
         expected = self.expected(examples, settings)
-        check_batch_first(expected, max(len(x) for x in examples.values() if np.ndim(x)))
+        taken = {**dict.fromkeys(expected, tuple(examples)), **self.signature_inputs}
+        spare = dict(self.spare_row)
+        numbers = self.served_numbers(settings)
+        if numbers:
+            own = expected["serving_default"]
+            given = expected_with_settings(self.expected, own, examples, settings, numbers)
+            expected = {**expected, WITH_SETTINGS: given}
+            examples = {**examples, **number_columns(numbers, rows)}
+            taken[WITH_SETTINGS] = tuple(examples)
+            spare |= {name: own for name, (own, _) in numbers.items()}
+        check_batch_first(expected, rows)
 
         def functions(tf: Any) -> tuple[dict[str, Callable], list[Any]]:
             functions, resources = self.serve(tf, settings)
@@ -171,7 +200,7 @@ class Exported:
                 whole = self.whole_inputs.get(name, ())
                 if self.parts_rows:
                     function = in_parts(tf, function, size, whole)
-                functions[name] = with_a_row(tf, function, self.spare_row, whole)
+                functions[name] = with_a_row(tf, function, spare, whole)
             return functions, resources
 
         export_text_functions(
@@ -183,7 +212,7 @@ class Exported:
             tolerance=self.export_tolerance,
             overwrite=overwrite,
             requirements=self.exported_with(),
-            taken=self.signature_inputs,
+            taken=taken,
             limits={name: getattr(settings, name) for name in self.limits},
         )
 

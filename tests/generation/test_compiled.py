@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from generation_toys import everything, randomize, small_transformer, sources, translate
 from processes import run_python
+from retraced import retraced
 
-from keras_attn.generation import CompiledFunction
+from keras_attn.generation import CompiledFunction, CompiledSteps
 
 HERE = Path(__file__).parent
 on_tensorflow = pytest.mark.skipif(
@@ -119,6 +120,22 @@ def test_takes_lists_and_gives_arrays():
     assert result["a"].tolist() == [[2, 4]]
     assert result["b"][0].tolist() == [[2, 3]]
     assert double(np.zeros((0, 2)), 3)["b"][0].shape == (0, 2)
+
+
+@on_tensorflow
+def test_many_functions_give_no_warning():
+    """TensorFlow counts traces by lines of code, here of functions that are traced once each."""
+    with retraced() as warnings:
+        for i in range(8):
+            run = CompiledFunction(lambda ids, length, i=i: ids + i, [])
+            assert run([[1]], 1).tolist() == [[1 + i]]
+            steps = CompiledSteps(
+                lambda ids, length: ids, lambda state: (state, state), keras.Sequential()
+            )
+            assert steps.go_on(steps.begin([[i]], 1))[0].tolist() == [[i]]
+        xla = CompiledFunction(lambda ids, length: ids + length, [], jit_compile=True)
+        assert [int(xla([[1]], length)[0, 0]) for length in range(1, 9)] == [*range(2, 10)]
+    assert warnings == []
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from text_generation_toys import (
 )
 from tracing import eagerly
 
-from keras_attn.fields import ODD_TEXTS
 from keras_attn.models import RecurrentLanguageModelConfig
 from keras_attn.tasks import TextGenerator, Translator
 from keras_attn.tasks.text_generation.settings import TextGenerationData, TextGenerationTest
@@ -309,7 +308,7 @@ def test_export_leaves_what_is_there(random_weights, served, tmp_path, monkeypat
     generator, _ = random_weights
     with pytest.raises(FileExistsError, match="overwrite"):
         generator.export(served.path)
-    monkeypatch.setattr(generator, "generate", lambda *a, **k: ["other"] * len(ODD_TEXTS))
+    monkeypatch.setattr(generator, "generate", lambda texts, *a, **k: ["other"] * len(texts))
     with pytest.raises(RuntimeError, match="another `serving_default: text`"):
         generator.export(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []

@@ -242,10 +242,13 @@ def test_the_signatures(served):
             "target_tokens": ("string", [None, R, None]),
             "alignments": ("float32", [None, R, None, None]),
         },
+        "with_settings": {"translation": ("string", [None])},
     }
-    for f in served.signatures.values():
-        (text,) = f.structured_input_signature[1].values()
-        assert (text.name, text.dtype, text.shape.as_list()) == ("text", tf.string, [None])
+    for name, f in served.signatures.items():
+        inputs = f.structured_input_signature[1].values()
+        found = {x.name: (x.dtype, x.shape.as_list()) for x in inputs}
+        alpha = {"alpha": (tf.float32, [None])} if name == "with_settings" else {}
+        assert found == {"text": (tf.string, [None]), **alpha}
 
 
 def test_the_saved_model_is_the_python_object(translator, served):

@@ -37,6 +37,7 @@ from keras_attn.tasks.captioning.sources import TestPictures, test_pictures, tra
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.picture_task import PictureTask
+from keras_attn.tasks.served_numbers import own_numbers
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
@@ -391,6 +392,10 @@ class Captioner(CaptioningPredictions, PictureTask):
         count = use.num_return_sequences or use.beams
         return expected_outputs(self._search, examples["image"], use.beams, use.alpha, count)
 
+    def served_numbers(self, use: CaptioningUse) -> dict[str, tuple[Any, Any]]:
+        """Returns the exponent of the length penalty."""
+        return own_numbers(use, {"alpha": 0.0 if use.alpha else 1.0})
+
     def serve(self, tf: Any, use: CaptioningUse) -> tuple[dict[str, Callable], list[Any]]:
         """Returns the functions of the SavedModel.
 
@@ -400,6 +405,8 @@ class Captioner(CaptioningPredictions, PictureTask):
 
         - `captions`, `scores`, `truncated` `(B, R)`, the best first;
         - `tokens` `(B, R, T)`, `attention` `(B, R, T, rows, columns)`.
+
+        The signature `with_settings` takes `alpha: float32 (B,)` too, and gives `caption`.
 
         One picture that cannot be decoded, or has more than `max_pixels` pixels, fails its whole
         batch: a graph cannot catch errors. The graph does not turn a picture as its EXIF data say.

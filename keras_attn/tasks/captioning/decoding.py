@@ -10,7 +10,8 @@ import numpy as np
 from keras import ops
 
 from keras_attn.explain.alignment import END, Alignment
-from keras_attn.generation import CompiledFunction, Generation, beam_search
+from keras_attn.generation import CompiledFunction, Generation, Recent, beam_search
+from keras_attn.generation.numbers import columns
 from keras_attn.models import CaptionDecoder, ImageEncoder
 from keras_attn.tasks.region_function import RegionFunction, padded_rows, row_batches
 from keras_attn.tasks.translation.decoding import readable_tokens
@@ -125,7 +126,7 @@ class CaptionSearch:
         self.tokenizer = tokenizer
         self.max_length = max_length
         self._encoding = RegionFunction(encoder)
-        self._compiled: dict[tuple, CompiledFunction] = {}
+        self._compiled: Recent[CompiledFunction] = Recent()
 
     def regions(self, images: Any, batch_size: int) -> np.ndarray:
         """Returns float32 regions `(n, R, D)` of pictures of the encoder's size, uint8."""
@@ -135,10 +136,11 @@ class CaptionSearch:
         self, regions: np.ndarray, beams: int, alpha: float, batch_size: int
     ) -> list[list[int]]:
         """Returns the ids of the best caption of each picture, the end included."""
-        run = self._compile((beams, alpha), self.search, beams, alpha)
+        run = self._compile(self.search, beams)
         results = []
         for rows in row_batches(regions, batch_size):
-            found = run(padded_rows(rows, batch_size), self.max_length)
+            padded = padded_rows(rows, batch_size)
+            found = run(padded, self.max_length, *columns({"alpha": alpha}, len(padded)))
             for r in range(len(rows)):
                 results.append(found.tokens[r, 0, : found.lengths[r, 0]].tolist())
         return results
@@ -147,10 +149,12 @@ class CaptionSearch:
         self, regions: np.ndarray, beams: int, alpha: float, count: int, batch_size: int
     ) -> list[list[Caption]]:
         """Returns the `count` best captions of each picture."""
-        run = self._compile((beams, alpha, count), self.search_and_align, beams, alpha, count)
+        run = self._compile(self.search_and_align, beams, count)
         results = []
         for rows in row_batches(regions, batch_size):
-            found, weights = run(padded_rows(rows, batch_size), self.max_length)
+            padded = padded_rows(rows, batch_size)
+            of_rows = columns({"alpha": alpha}, len(padded))
+            found, weights = run(padded, self.max_length, *of_rows)
             for r in range(len(rows)):
                 row = Generation(*(part[r] for part in found))
                 results.append(self._readable(row, weights[r]))
@@ -173,15 +177,17 @@ class CaptionSearch:
             )
         return captions
 
-    def _compile(self, key: tuple, function: Callable, *settings: Any) -> CompiledFunction:
-        if key not in self._compiled:
-            self._compiled[key] = CompiledFunction(
-                lambda regions, length: function(regions, length, *settings),
+    def _compile(self, function: Callable, beams: int, *settings: Any) -> CompiledFunction:
+        """`(regions, max_length, alpha)`, compiled for all values of alpha."""
+        return self._compiled.get(
+            (function.__name__, beams, *settings),
+            lambda: CompiledFunction(
+                lambda regions, length, alpha: function(regions, length, beams, alpha, *settings),
                 self.captioner,
                 dtype="float32",
                 rank=3,
-            )
-        return self._compiled[key]
+            ),
+        )
 
     # Tensors: for any backend, and for the export
 
@@ -190,13 +196,13 @@ class CaptionSearch:
         return self._encoding.encode(images)
 
     def search(
-        self, regions: Tensor, max_length: Any, beams: int, alpha: float, count: int = 1
+        self, regions: Tensor, max_length: Any, beams: int, alpha: float | Tensor, count: int = 1
     ) -> Generation:
-        """Beam search from regions `(B, R, D)`: the `count` best."""
+        """Beam search from regions `(B, R, D)`: the `count` best. `alpha` may be `(B,)`."""
         return self._search(*self._read(regions), max_length, beams, alpha, count)
 
     def search_and_align(
-        self, regions: Tensor, max_length: Any, beams: int, alpha: float, count: int
+        self, regions: Tensor, max_length: Any, beams: int, alpha: float | Tensor, count: int
     ) -> tuple[Generation, Tensor]:
         """As `search`, with the weights `(B, R, T, S)` of `CaptionDecoder.align_found`."""
         memory, mask = self._read(regions)
@@ -210,7 +216,13 @@ class CaptionSearch:
         return self.layers.encode(ops.reshape(regions, shape))
 
     def _search(
-        self, memory: Tensor, mask: Tensor, max_length: Any, beams: int, alpha: float, count: int
+        self,
+        memory: Tensor,
+        mask: Tensor,
+        max_length: Any,
+        beams: int,
+        alpha: float | Tensor,
+        count: int,
     ) -> Generation:
         tokenizer = self.tokenizer
         start = ops.zeros_like(mask[:, :1], dtype="int32") + tokenizer.start_id

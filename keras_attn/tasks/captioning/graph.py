@@ -12,6 +12,7 @@ from keras_attn.images.image_headers import first_frame_graph, image_size_graph
 from keras_attn.images.loading import MAX_PIXELS
 from keras_attn.layers import ImagePreprocessing
 from keras_attn.tasks.captioning.decoding import Caption, CaptionSearch
+from keras_attn.tasks.served_numbers import WITH_SETTINGS, checked_numbers
 
 # Most levels of 255 by which decoding and resizing in the graph may differ from Pillow's.
 PIXEL_TOLERANCE = {"png": 1, "jpeg": 4}
@@ -173,8 +174,9 @@ def graph_functions(
     def read(image):
         return search.encode(decode_pictures(tf, image, size, max_pixels))
 
-    def serve(image):
-        found = search.search(read(image), search.max_length, beams, alpha)
+    def serve(image, **numbers):
+        given = {"alpha": alpha, **checked_numbers(tf, numbers)}
+        found = search.search(read(image), search.max_length, beams, **given)
         return {"caption": tokenizer.decode(found.tokens[:, 0])}
 
     def details(image):
@@ -191,7 +193,8 @@ def graph_functions(
             "attention": tf.reshape(weights, shape),
         }
 
-    return {"serving_default": serve, "details": details}, [tokenizer]
+    functions = {"serving_default": serve, "details": details, WITH_SETTINGS: serve}
+    return functions, [tokenizer]
 
 
 def decoded_pictures(files: Sequence[bytes], size: tuple[int, int]) -> np.ndarray:

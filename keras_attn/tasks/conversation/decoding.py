@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -13,11 +12,13 @@ from keras import ops
 from keras_attn.generation import (
     CompiledFunction,
     Generation,
+    Recent,
     beam_search,
     length_penalty,
     sample,
 )
 from keras_attn.generation.noise import mixed_bits
+from keras_attn.generation.numbers import columns, is_tensor, of_rows, sampling_inputs
 from keras_attn.layers import RecurrentEncoder, attention_maps
 from keras_attn.models import SequenceDecoder, language_decoder
 from keras_attn.ops.token_losses import token_cross_entropy
@@ -66,6 +67,33 @@ def spoken(turns: Sequence[str], max_turns: int) -> list[str]:
     return [turn for turn in turns if turn.strip()][-max_turns:]
 
 
+def search_inputs(
+    use: ConversationUse,
+) -> tuple[ConversationUse, dict[str, Any], dict[str, Any]]:
+    """Parts settings into what a search is compiled for and the numbers that are its inputs.
+
+    Args:
+        use: The settings.
+
+    Returns:
+        `(kind, numbers, fixed)`: settings without the numbers, the numbers by their names, and
+        further arguments of `sample`.
+
+    Example:
+
+    >>> kind, numbers, fixed = search_inputs(ConversationUse(beams=3, alpha=0.7))
+    >>> kind == ConversationUse(beams=3), numbers, fixed
+    (True, {'alpha': 0.7}, {})
+    """
+    if use.search == "beam":
+        numbers = {"alpha": use.alpha}
+        if use.mutual_information:
+            numbers["mutual_information"] = use.mutual_information
+        return ConversationUse(beams=use.beams), numbers, {}
+    numbers, fixed = sampling_inputs(use.sampling())
+    return ConversationUse(search="sample"), {"seed": use.seed, **numbers}, fixed
+
+
 class AnswerSearch:
     """Reads turns, and searches and scores answers with the layers of a model.
 
@@ -112,7 +140,7 @@ class AnswerSearch:
         self.max_context = max_context
         self.max_answer = max_answer
         self._batches = DecodingBatches(tokenizer.pad_id, self.self_id, recurrent)
-        self._compiled: dict[Any, CompiledFunction] = {}
+        self._compiled: Recent[CompiledFunction] = Recent()
 
     # Texts and ids
 
@@ -141,16 +169,17 @@ class AnswerSearch:
     ) -> list[list[int]]:
         """Returns the ids of an answer to each row."""
         found: list[list[int]] = [[] for _ in rows]
-        # One function for all seeds.
-        kind = dataclasses.replace(use, seed=0, batch_size=ConversationUse.batch_size)
-        for numbers, ids, compiled in self._batches(rows, batch_size):
-            run = self._function(
-                (kind, compiled),
-                lambda ids, length, seed: self.search(ids, kind, seed[0]),
-                compiled,
-            )
-            best = run(ids, 1, np.full(len(ids), use.seed, "int32"))
-            for r, i in enumerate(numbers):
+        kind, numbers, fixed = search_inputs(use)
+        key = (kind, tuple(numbers), tuple(fixed.items()), self.max_answer, self.max_context)
+
+        def answer(*inputs: Tensor) -> Generation:
+            ids, _, *values = inputs
+            return self.search(ids, kind, {**fixed, **dict(zip(numbers, values, strict=True))})
+
+        for members, ids, compiled in self._batches(rows, batch_size):
+            run = self._function((compiled, *key), answer, compiled)
+            best = run(ids, 1, *columns(numbers, len(ids)))
+            for r, i in enumerate(members):
                 found[i] = best.tokens[r, : best.lengths[r]].tolist()
         return found
 
@@ -160,7 +189,9 @@ class AnswerSearch:
         """Returns the log-probability of each answer, float64 `(N,)`."""
         found = np.zeros(len(rows), "float64")
         run = self._function(
-            "score", lambda ids, length, answers: self.log_probability(ids, answers), False
+            ("score", self.max_answer, self.max_context),
+            lambda ids, length, answers: self.log_probability(ids, answers),
+            False,
         )
         for numbers, ids, _ in self._batches(rows, batch_size, jit_compile=False):
             given = np.full((len(ids), self.max_answer), self.tokenizer.pad_id, "int32")
@@ -170,16 +201,18 @@ class AnswerSearch:
         return found
 
     def _function(self, key: Any, function: Callable, compiled: bool) -> CompiledFunction:
-        if key not in self._compiled:
-            self._compiled[key] = CompiledFunction(function, self.model, jit_compile=compiled)
-        return self._compiled[key]
+        return self._compiled.get(
+            key, lambda: CompiledFunction(function, self.model, jit_compile=compiled)
+        )
 
     # Tensors: for any backend, and for the export
 
-    def search(self, ids: Tensor, use: ConversationUse, seed: Any = None) -> Generation:
+    def search(
+        self, ids: Tensor, use: ConversationUse, numbers: Mapping[str, Any] | None = None
+    ) -> Generation:
         """Finds an answer to each row of ids `(B, S)`; tokens are `(B, max_answer)`.
 
-        A `seed`, an int32 scalar, replaces that of `use`.
+        `numbers`, tensors `(B,)` by the names of settings, replace settings of `use`.
 
         With `mutual_information` the R beams are ranked anew, T an answer and S the turns:
 
@@ -196,20 +229,23 @@ class AnswerSearch:
             ),
         }  # fmt: skip
         decoder, given = self._prompted(ids)
+        numbers = dict(numbers or {})
         if use.search == "sample":
-            seeds = self.seeds(ids, use.seed if seed is None else seed)
-            return sample(decoder, *given, seed=seeds, **settings, **use.sampling())
-        settings |= {"num_beams": use.beams, "alpha": use.alpha}
-        weight = use.mutual_information
+            seeds = self.seeds(ids, numbers.pop("seed", use.seed))
+            return sample(decoder, *given, seed=seeds, **settings, **{**use.sampling(), **numbers})
+        alpha = numbers.get("alpha", use.alpha)
+        settings |= {"num_beams": use.beams, "alpha": alpha}
+        weight = numbers.get("mutual_information", use.mutual_information)
+        ranks = is_tensor(weight) or weight
         found = beam_search(
-            decoder, *given, num_return_sequences=use.beams if weight else 1, **settings
+            decoder, *given, num_return_sequences=use.beams if ranks else 1, **settings
         )
         best = ops.zeros_like(found.lengths[:, :1])
-        if weight:
+        if ranks:
             tokens = ops.reshape(found.tokens, (-1, self.max_answer))
             prior = self.log_probability(tokens[:, :1] * 0 + self.self_id, tokens)
-            prior = ops.reshape(prior, (-1, use.beams))
-            scores = found.scores - weight * prior / length_penalty(found.lengths, use.alpha)
+            prior = of_rows("mutual_information", weight) * ops.reshape(prior, (-1, use.beams))
+            scores = found.scores - prior / length_penalty(found.lengths, of_rows("alpha", alpha))
             best = ops.expand_dims(ops.cast(ops.argmax(scores, axis=1), "int32"), 1)
         tokens = ops.take_along_axis(found.tokens, ops.expand_dims(best, 2), axis=1)[:, 0]
         return Generation(tokens, *(ops.take_along_axis(t, best, axis=1)[:, 0] for t in found[1:]))
@@ -222,7 +258,7 @@ class AnswerSearch:
         return self.layers, (ids, ops.not_equal(ids, self.tokenizer.pad_id))
 
     def seeds(self, ids: Tensor, seed: Any) -> Tensor:
-        """Returns a seed for each row, int32 `(B,)`, made of its ids and one integer."""
+        """Returns a seed for each row, int32 `(B,)`, made of its ids and an integer or `(B,)`."""
         places = ops.cumsum(ops.ones_like(ids), axis=1)
         real = ops.cast(ops.not_equal(ids, self.tokenizer.pad_id), "int32")
         bits = mixed_bits(mixed_bits(ids) + places) * real

@@ -7,6 +7,7 @@ from typing import Any
 
 from keras_attn.tasks.conversation.decoding import AnswerSearch
 from keras_attn.tasks.conversation.settings import ConversationUse
+from keras_attn.tasks.served_numbers import SAMPLED, WITH_SETTINGS, checked_numbers
 from keras_attn.text.ragged_rows import row_numbers
 from keras_attn.white_space import normalize_white_space_in_graph
 
@@ -14,7 +15,7 @@ from keras_attn.white_space import normalize_white_space_in_graph
 def graph_functions(
     search: AnswerSearch, tf: Any, use: ConversationUse
 ) -> tuple[dict[str, Callable], list[Any]]:
-    """Makes the function of the SavedModel, from turns `(B, T)` to answers `(B,)`.
+    """Makes the functions of the SavedModel, from turns `(B, T)` to answers `(B,)`.
 
     Args:
         search: Searches the answers.
@@ -44,9 +45,33 @@ def graph_functions(
         row = tf.concat([mark_of[:, :1], ids[:, 1:], last], axis=1)
         return row.to_tensor(tokenizer.pad_id), turns.row_lengths() > 0
 
-    def serve(turns):
+    def serve(turns, **numbers):
         ids, some = read(turns)
-        found = search.search(ids, use)
+        found = search.search(ids, use, checked_numbers(tf, numbers))
         return {"answer": tf.where(some, tokenizer.decode(found.tokens), "")}
 
-    return {"serving_default": serve}, [tokenizer]
+    return {"serving_default": serve, WITH_SETTINGS: serve}, [tokenizer]
+
+
+def tried_numbers(use: ConversationUse) -> dict[str, float]:
+    """Returns the numbers that `with_settings` takes, with values that an export is tried with.
+
+    A beam search has `alpha`, and `mutual_information` if the export sets it. A sample has
+    `temperature`, `top_k`, where 0 keeps all, `top_p`, `min_p`, `repetition_penalty` and `seed`.
+
+    Args:
+        use: Settings of the export.
+
+    Example:
+
+    >>> tried_numbers(ConversationUse(alpha=0.5))
+    {'alpha': 0.0}
+    """
+    if use.search == "sample":
+        return {**SAMPLED, "seed": 7}
+    tried = {"alpha": 0.0 if use.alpha else 1.0}
+    return (
+        {**tried, "mutual_information": use.mutual_information / 2}
+        if use.mutual_information
+        else tried
+    )

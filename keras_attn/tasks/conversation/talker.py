@@ -22,7 +22,7 @@ from keras_attn.records import (
 )
 from keras_attn.settings import Choice
 from keras_attn.tasks.conversation.decoding import MARKS, AnswerSearch, with_marks
-from keras_attn.tasks.conversation.graph import graph_functions
+from keras_attn.tasks.conversation.graph import graph_functions, tried_numbers
 from keras_attn.tasks.conversation.predictions import (
     ConversationPredictions,
     TestExchanges,
@@ -35,6 +35,7 @@ from keras_attn.tasks.conversation.settings import (
     ConversationUse,
 )
 from keras_attn.tasks.fitted import made
+from keras_attn.tasks.served_numbers import own_numbers
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
@@ -363,12 +364,17 @@ class Talker(ConversationPredictions, Task):
         turns = list(map(tuple, examples["turns"]))
         return {"serving_default": {"answer": self.answer(turns, **use.to_dict())}}
 
-    def serve(self, tf: Any, use: ConversationUse) -> tuple[dict[str, Callable], list[Any]]:
-        """Returns the function of the SavedModel, `serving_default`.
+    def served_numbers(self, use: ConversationUse) -> dict[str, tuple[Any, Any]]:
+        """Returns the numbers of the search that the export has."""
+        return own_numbers(use, tried_numbers(use))
 
-        It takes `turns: string (B, T)`, the turns so far from old to new, padded with `""` on
-        either side, and gives `answer: string (B,)`, equal to `answer` with the settings of the
-        export.
+    def serve(self, tf: Any, use: ConversationUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the functions of the SavedModel.
+
+        The signature `serving_default` takes `turns: string (B, T)`, the turns so far from old to
+        new, padded with `""` on either side, and gives `answer: string (B,)`, equal to `answer`
+        with the settings of the export. `with_settings` also takes the numbers of `tried_numbers`,
+        each `(B,)`.
         """
         return graph_functions(self._search, tf, use)
 

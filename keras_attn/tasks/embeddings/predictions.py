@@ -12,6 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.fields import Numbers, WordList, WordSum
+from keras_attn.generation.numbers import rounded_count
 from keras_attn.interop import WordVectors, write_word_vectors
 from keras_attn.metrics import AnalogyReport, Neighbour, WordPairReport, WordSpace
 from keras_attn.records import read_analogies, read_word_pairs
@@ -161,13 +162,14 @@ class EmbeddingsPredictions:
         Raises:
             TypeError: If an input is not a string.
         """
-        one, use = isinstance(texts, str), self.Use(top_k=top_k)
+        one, top_k = isinstance(texts, str), self.Use(top_k=top_k).top_k
+        use = self.Use(top_k=rounded_count(top_k))
         texts = [texts] if one else list(texts)
         rows: list[dict[str, Any]] = []
         for i in range(0, len(texts), batch_size):
             found = self._computed({"words": texts[i : i + batch_size]}, use)
             for words, cosines in zip(found["words"], found["similarities"], strict=True):
-                there = words.index("") if "" in words else len(words)
+                there = min(top_k, words.index("") if "" in words else len(words))
                 rows.append({"words": words[:there], "similarities": cosines[:there]})
         return rows[0] if one else rows
 

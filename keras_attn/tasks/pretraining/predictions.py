@@ -12,7 +12,8 @@ from keras import ops
 
 from keras_attn.explain import EncoderStudy, study_texts
 from keras_attn.fields import EncoderInput
-from keras_attn.generation import CompiledFunction
+from keras_attn.generation import CompiledFunction, Recent
+from keras_attn.generation.numbers import rounded_count
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.pretraining.settings import PretrainingUse
@@ -90,7 +91,7 @@ class PretrainingPredictions:
     next_sentence: bool
     dataset: Callable
     sentence_ids: Callable
-    _compiled: dict[Any, CompiledFunction]
+    _compiled: Recent[CompiledFunction]
 
     def predict(
         self,
@@ -147,13 +148,14 @@ class PretrainingPredictions:
         places = np.zeros((len(ids), 1 << (most - 1).bit_length()), "int32")
         for row, masks in zip(places, at, strict=True):
             row[: len(masks)] = masks
-        run = self._run(("guess", top_k), self._guess_function(top_k))
+        most = min(rounded_count(top_k), self.tokenizer.vocabulary_size)
+        run = self._run(("guess", most), self._guess_function(most))
         outputs = run(ids, 1, segments, places)
-        words = self.tokenizer.tokens(outputs["ids"])
+        words = self.tokenizer.tokens(outputs["ids"][..., :top_k])
         found = []
         for i, (text, second) in enumerate(given):
             masks = [
-                list(zip(words[i][m], outputs["probabilities"][i, m].tolist(), strict=True))
+                list(zip(words[i][m], outputs["probabilities"][i, m, :top_k].tolist(), strict=True))
                 for m in range(len(at[i]))
             ]
             follows = float(outputs["follows"][i]) if second is not None else None
@@ -289,9 +291,7 @@ class PretrainingPredictions:
         return found
 
     def _run(self, key: Any, function: Callable) -> CompiledFunction:
-        if key not in self._compiled:
-            self._compiled[key] = CompiledFunction(function, self.model)
-        return self._compiled[key]
+        return self._compiled.get(key, lambda: CompiledFunction(function, self.model))
 
     @staticmethod
     def readable(result: Guess) -> str:

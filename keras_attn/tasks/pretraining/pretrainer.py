@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_attn.batches import MaskedBatches
 from keras_attn.fields import ODD_TEXTS, EncoderInput
-from keras_attn.generation import CompiledFunction
+from keras_attn.generation import CompiledFunction, Recent
 from keras_attn.models import ENCODERS, with_heads
 from keras_attn.records import Documents
 from keras_attn.settings import Choice
@@ -117,7 +117,7 @@ class Pretrainer(PretrainingPredictions, Task):
         self.field = EncoderInput(tokenizer, max_length, between=self.config.ends_between)
         self.loaded: Any = None
         """A `LoadReport` of the weights that it began with, or None."""
-        self._compiled: dict[Any, CompiledFunction] = {}
+        self._compiled: Recent[CompiledFunction] = Recent()
 
     def facts(self) -> list[str]:
         """What tells this pretrainer from others, for its `repr`."""

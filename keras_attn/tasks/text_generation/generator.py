@@ -13,13 +13,19 @@ from keras_attn.batches import TextWindows
 from keras_attn.corpora import load_shakespeare
 from keras_attn.export import limited
 from keras_attn.fields import ODD_TEXTS, checked_texts
-from keras_attn.generation import WindowDecoder
+from keras_attn.generation import Recent, WindowDecoder
 from keras_attn.models import LANGUAGE_MODELS, language_decoder
 from keras_attn.models.tensors import LoadReport, load_tensors
 from keras_attn.records import read_text, split_text
 from keras_attn.settings import Choice
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
+from keras_attn.tasks.served_numbers import (
+    SAMPLED,
+    WITH_SETTINGS,
+    checked_numbers,
+    own_numbers,
+)
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.text_generation.scores import TextGenerationScores
@@ -150,7 +156,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
         self._decoder = language_decoder(self.model)
         if hasattr(self.config, "sequence_length"):  # it reads so many tokens at a time
             self._decoder = WindowDecoder(self._decoder, sequence_length, tokenizer.start_id)
-        self._compiled: dict[Any, Any] = {}
+        self._compiled: Recent[Any] = Recent()
 
     def facts(self) -> list[str]:
         """What tells this generator from others, for its `repr`."""
@@ -382,19 +388,26 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
         texts = self.generate(prompts, count, seed=seeds, **use.writing())
         return {"serving_default": {"text": texts}}
 
-    def serve(self, tf: Any, use: TextGenerationUse) -> tuple[dict[str, Callable], list[Any]]:
-        """Returns the function of the SavedModel, `serving_default`.
+    def served_numbers(self, use: TextGenerationUse) -> dict[str, tuple[Any, Any]]:
+        """Returns the numbers of a sample."""
+        return {} if use.beams else own_numbers(use, SAMPLED)
 
-        It takes `prompt: string (B,)`, `seed: int32 (B,)` and `num_characters: int32 ()`, and gives
-        `text: string (B,)`, equal to `generate(prompt, num_characters, ..., seed=[...])` with the
-        settings of the export, stop strings and end token too. A greater number of characters
-        than `max_num_characters`, and another number of seeds than of prompts, are errors.
+    def serve(self, tf: Any, use: TextGenerationUse) -> tuple[dict[str, Callable], list[Any]]:
+        """Returns the functions of the SavedModel.
+
+        The signature `serving_default` takes `prompt: string (B,)`, `seed: int32 (B,)` and
+        `num_characters: int32 ()`, and gives `text: string (B,)`, equal to
+        `generate(prompt, num_characters, ..., seed=[...])` with the settings of the export, stop
+        strings and end token too. The signature `with_settings` also takes `temperature`, `top_p`,
+        `min_p` and `repetition_penalty: float32 (B,)` and `top_k: int32 (B,)`. A `top_k` of 0
+        keeps all. An export with `beams` does not have it. A greater number of characters than
+        `max_num_characters`, and another number of seeds than of prompts, are errors.
         """
         self._check_least(use.min_length, use.max_num_characters, use.end_token)
         tokenizer = self.tokenizer.to_graph()
         most = self.longest_prompt
 
-        def serve(prompt, seed, num_characters):
+        def serve(prompt, seed, num_characters, **numbers):
             num_characters = limited(
                 tf, num_characters, use.max_num_characters, "max_num_characters",
                 f"1 to {use.max_num_characters:,} new characters (num_characters)",
@@ -406,14 +419,16 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
             ids = tf.concat([start, ids], axis=1).to_tensor(tokenizer.pad_id)
             found = self.continue_ids(
                 ids, num_characters, seed, use.end_token, use.beams, use.min_length,
-                **use.sampling(),
+                **{**use.sampling(), **checked_numbers(tf, numbers)},
             )  # fmt: skip
             new = tokenizer.decode(found.tokens)
             if use.stop:
                 new = tf.strings.regex_replace(new, stop_pattern(use.stop), "")
             return {"text": tf.strings.join([text, new])}
 
-        return {"serving_default": serve}, [tokenizer]
+        # Without numbers it is the function of the export's own.
+        names = ["serving_default", *([WITH_SETTINGS] if self.served_numbers(use) else [])]
+        return dict.fromkeys(names, serve), [tokenizer]
 
 
 def _text_of(data: TextGenerationData) -> str:

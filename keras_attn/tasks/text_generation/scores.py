@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.batches import scoring_windows
-from keras_attn.generation import CompiledFunction
+from keras_attn.generation import CompiledFunction, Recent
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.progress import report
 from keras_attn.tasks.checks import check_count, is_count
@@ -52,7 +52,7 @@ class TextGenerationScores:
     tokenizer: CharacterTokenizer | BytePairTokenizer
     sequence_length: int
     model: keras.Model
-    _compiled: dict[Any, Any]
+    _compiled: Recent[Any]
 
     def evaluate(
         self,
@@ -92,9 +92,7 @@ class TextGenerationScores:
             raise ValueError("Expected a text with at least one character. Received: ''.")
         tokenizer = self.tokenizer
         windows, scored = scoring_windows(ids, tokenizer.start_id, tokenizer.pad_id, T, context)
-        if "evaluate" not in self._compiled:
-            self._compiled["evaluate"] = CompiledFunction(self._losses, self.model)
-        run = self._compiled["evaluate"]
+        run = self._compiled.get("evaluate", lambda: CompiledFunction(self._losses, self.model))
         nats = 0.0
         for i in range(0, len(windows), batch_size):
             part = windows[i : i + batch_size]

@@ -14,15 +14,17 @@ from keras_attn.generation import (
     CompiledFunction,
     CompiledSteps,
     Generation,
+    Recent,
     SampledSteps,
     WindowDecoder,
     beam_search,
-    row_seeds,
     sample,
 )
+from keras_attn.generation.numbers import columns
 from keras_attn.generation.sampling import SAMPLING, check_sampling
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.text_generation.settings import TextGenerationUse, check_beams
+from keras_attn.tasks.text_generation.writing_kinds import WritingKind, seeds_of, writing_kind
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 from keras_attn.text.checks import well_formed
 from keras_attn.text.pieces import StopReader, TokenReader, checked_stops, cut_at_stop
@@ -46,7 +48,7 @@ class TextGenerationWriting:
     ends: bool
     model: keras.Model
     _decoder: Any
-    _compiled: dict[Any, Any]
+    _compiled: Recent[Any]
 
     @property
     def longest_prompt(self) -> int:
@@ -122,7 +124,8 @@ class TextGenerationWriting:
         stops = checked_stops(stop)
         one = isinstance(prompts, str)
         texts = checked_texts([prompts] if one else prompts)
-        seeds = _seeds_of(seed, len(texts))
+        seeds = seeds_of(seed, len(texts))
+        kind, numbers = self._kind(settings, end_token, min_length, beams)
         if not texts:
             return []
         rows = self._prompt_ids(texts)
@@ -132,15 +135,16 @@ class TextGenerationWriting:
         for first in range(0, len(rows), batch_size):
             members = order[first : first + batch_size]
             ids = self._padded([rows[i] for i in members], batch_size)
-            of_rows = np.resize(seeds[members], len(ids))
+            of_rows = [np.resize(seeds[members], len(ids)), *columns(numbers, len(ids))]
             if beams is None and (stops or compiles_each_length):
-                count = STEPS_TO_STOP if stops else _ROOM
-                run = self._steps(settings, end_token, min_length, count)
+                run = self._steps(kind, STEPS_TO_STOP if stops else _ROOM)
                 pieces = self._pieces(run, ids, of_rows, len(members), num_characters, stops)
                 found = list(map("".join, zip(*pieces, strict=True)))
             else:
-                run = self._run(settings, end_token, min_length, beams)
-                tokens = run(ids, num_characters, of_rows)[: len(members)]
+                room = _room(num_characters) if compiles_each_length else num_characters
+                limits = np.full(len(ids), num_characters)
+                tokens = self._run(kind)(ids, room, limits, *of_rows)
+                tokens = tokens[: len(members), :num_characters]
                 found = [cut_at_stop(x, stops) for x in self.tokenizer.decode(tokens.tolist())]
             for i, text in zip(members, found, strict=True):
                 results[i] = well_formed(texts[i]) + text
@@ -210,11 +214,12 @@ class TextGenerationWriting:
         settings = {name: given[name] for name in SAMPLING}
         check_sampling(**settings)
         self._check_least(min_length, num_characters, end_token)
-        stops, seeds = checked_stops(stop), _seeds_of(seed, 1)
+        stops, seeds = checked_stops(stop), seeds_of(seed, 1)
         ids = self._padded(self._prompt_ids([prompt]), 1)
-        count = _piece_tokens(self.model.count_params())
-        run = self._steps(settings, end_token, min_length, count)
-        pieces = self._pieces(run, ids, seeds, 1, num_characters, stops)
+        kind, numbers = self._kind(settings, end_token, min_length)
+        run = self._steps(kind, _piece_tokens(self.model.count_params()))
+        of_rows = [np.resize(seeds, len(ids)), *columns(numbers, len(ids))]
+        pieces = self._pieces(run, ids, of_rows, 1, num_characters, stops)
         return (piece for (piece,) in pieces if piece)
 
     def streamed(
@@ -245,7 +250,7 @@ class TextGenerationWriting:
                 "Which text is the most probable is known at its end: `beams` and `stream` do not "
                 f"go together. Received: beams={beams}. Leave one of them out."
             )
-        for prompt, own in zip(prompts, _seeds_of(seed, len(prompts)), strict=True):
+        for prompt, own in zip(prompts, seeds_of(seed, len(prompts)), strict=True):
             yield self._with_prompt(prompt, self.stream(prompt, seed=[own], **use))
 
     @staticmethod
@@ -257,15 +262,14 @@ class TextGenerationWriting:
         self,
         run: CompiledSteps,
         ids: np.ndarray,
-        seeds: np.ndarray,
+        of_rows: Sequence[np.ndarray],
         rows: int,
         num_characters: int,
         stops: tuple[str, ...],
     ) -> Iterator[list[str]]:
         """What is written after prompts, some tokens at a time: a piece for each row."""
         readers = [(TokenReader(self.tokenizer), StopReader(stops)) for _ in range(rows)]
-        room = -(-num_characters // _ROOM) * _ROOM
-        state = run.begin(ids, room, seeds, np.full(len(ids), num_characters))
+        state = run.begin(ids, _room(num_characters), np.full(len(ids), num_characters), *of_rows)
         left, over = num_characters, False
         while not over:
             found, state = run.go_on(state)
@@ -325,7 +329,7 @@ class TextGenerationWriting:
                 f"min_length={min_length} where no end token is written. Leave it out."
             )
 
-    def _rules(self, end_token: bool, min_length: int = 0) -> dict[str, Any]:
+    def _rules(self, end_token: bool, min_length: int | Tensor = 0) -> dict[str, Any]:
         """The special tokens, as `sample` takes them."""
         tokenizer = self.tokenizer
         # Some models of Llama's kind end a text at any of several tokens.
@@ -348,7 +352,8 @@ class TextGenerationWriting:
         seeds: Tensor,
         end_token: bool = True,
         beams: int | None = None,
-        min_length: int = 0,
+        min_length: int | Tensor = 0,
+        max_lengths: Tensor | None = None,
         **settings: Any,
     ) -> Generation:
         """Samples or searches after prompts; for any backend, and for the export.
@@ -359,7 +364,8 @@ class TextGenerationWriting:
             seeds: int32 `(B,)`.
             end_token: As in `generate`.
             beams: As in `generate`.
-            min_length: As in `generate`.
+            min_length: As in `generate`; or a tensor, as `sample` takes it.
+            max_lengths: int32 `(B,)`, the number of new tokens of each row; `max_length` if None.
             **settings: Of `sample`.
 
         Returns:
@@ -375,6 +381,7 @@ class TextGenerationWriting:
                 self._mask(ids),
                 num_beams=beams,
                 max_length=max_length,
+                max_lengths=max_lengths,
                 alpha=1.0,
                 **rules,
             )
@@ -384,55 +391,55 @@ class TextGenerationWriting:
             ids,
             self._mask(ids),
             max_length=max_length,
+            max_lengths=max_lengths,
             seed=seeds,
             **self._rules(end_token, min_length),
             **settings,
         )
 
-    def _run(
-        self, settings: Mapping[str, Any], end_token: bool, min_length: int, beams: int | None
-    ) -> CompiledFunction:
-        """`(ids, max_length, seeds) -> tokens`, compiled."""
-        key = ("generate", end_token, min_length, beams, *settings.values())
-        if key not in self._compiled:
-            self._compiled[key] = CompiledFunction(
-                lambda *inputs: (
-                    self.continue_ids(*inputs, end_token, beams, min_length, **settings).tokens
-                ),
-                self.model,
-            )
-        return self._compiled[key]
+    def _kind(
+        self,
+        settings: Mapping[str, float | None],
+        end_token: bool,
+        min_length: int,
+        beams: int | None = None,
+    ) -> tuple[WritingKind, dict[str, float]]:
+        ends = bool(end_token and self.ends)
+        return writing_kind(self.tokenizer, ends, settings, min_length, beams)
 
-    def _steps(
-        self, settings: Mapping[str, Any], end_token: bool, min_length: int, count: int
-    ) -> CompiledSteps:
-        """The same in parts of `count` tokens."""
-        key = ("steps", count, end_token, min_length, *settings.values())
-        if key not in self._compiled:
-            steps = SampledSteps(self._decoder, **self._rules(end_token, min_length), **settings)
-            self._compiled[key] = CompiledSteps(
-                lambda ids, room, seeds, limits: steps.begin(
-                    ids, self._mask(ids), seeds, limits, max_length=room
-                ),
-                lambda state: steps.go_on(state, count),
-                self.model,
+    def _run(self, kind: WritingKind) -> CompiledFunction:
+        """`(ids, room, limits, seeds, *numbers) -> tokens`, compiled."""
+
+        def run(*inputs: Tensor) -> Tensor:
+            ids, room, limits, seeds, *numbers = inputs
+            given = {**dict(kind.fixed), **dict(zip(kind.numbers, numbers, strict=True))}
+            found = self.continue_ids(
+                ids, room, seeds, kind.ends, kind.beams, max_lengths=limits, **given
             )
-        return self._compiled[key]
+            return found.tokens
+
+        return self._compiled.get(("generate", kind), lambda: CompiledFunction(run, self.model))
+
+    def _steps(self, kind: WritingKind, count: int) -> CompiledSteps:
+        """The same in parts of `count` tokens, `(ids, room, limits, seeds, *numbers)`."""
+
+        def make() -> CompiledSteps:
+            steps = SampledSteps(self._decoder, **self._rules(kind.ends), **dict(kind.fixed))
+
+            def begin(*inputs: Tensor) -> Any:
+                ids, room, limits, seeds, *more = inputs
+                numbers = dict(zip(kind.numbers, more, strict=True))
+                mask = self._mask(ids)
+                return steps.begin(ids, mask, seeds, limits, max_length=room, numbers=numbers)
+
+            return CompiledSteps(begin, lambda state: steps.go_on(state, count), self.model)
+
+        return self._compiled.get(("steps", count, kind), make)
+
+
+def _room(num_characters: int) -> int:
+    return -(-num_characters // _ROOM) * _ROOM
 
 
 def _piece_tokens(weights: int) -> int:
     return next((count for most, count in PIECES if weights <= most), 4)
-
-
-def _seeds_of(seed: Any, count: int) -> np.ndarray:
-    """The seeds of so many texts."""
-    seeds = np.asarray(seed)
-    if seeds.ndim and len(seeds) != count:
-        raise ValueError(
-            f"`seed` must be an integer, or one for each of the {count} prompts. "
-            f"Received: {len(seeds)}."
-        )
-    if not count:
-        return np.zeros(0, "int32")
-    seed = seed if seeds.ndim == 0 else seeds
-    return ops.convert_to_numpy(row_seeds(seed, ops.arange(count, dtype="int32")))

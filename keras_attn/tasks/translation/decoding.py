@@ -9,7 +9,8 @@ import numpy as np
 from keras import ops
 
 from keras_attn.explain.alignment import END, Alignment
-from keras_attn.generation import CompiledFunction, Generation, beam_search
+from keras_attn.generation import CompiledFunction, Generation, Recent, beam_search
+from keras_attn.generation.numbers import columns
 from keras_attn.layers import RecurrentEncoder, attention_maps
 from keras_attn.models import SequenceDecoder
 from keras_attn.tasks.decoding_batches import DecodingBatches
@@ -86,7 +87,7 @@ class TranslationSearch:
             source_tokenizer.end_id,
             recurrent=isinstance(self.layers.encoder, RecurrentEncoder),
         )
-        self._compiled: dict[tuple, CompiledFunction] = {}
+        self._compiled: Recent[CompiledFunction] = Recent()
 
     # Texts and ids
 
@@ -108,8 +109,8 @@ class TranslationSearch:
         """Returns the ids of the best translation of each source, its end included."""
         results: list[list[int]] = [[] for _ in sources]
         for rows, ids, compiled in self._batches(sources, batch_size, jit_compile):
-            run = self._compile(compiled, self.search, beams, alpha)
-            found = run(ids, most_tokens(ids.shape[1]))
+            run = self._compile(compiled, self.search, beams)
+            found = run(ids, most_tokens(ids.shape[1]), *columns({"alpha": alpha}, len(ids)))
             for r, i in enumerate(rows):
                 results[i] = found.tokens[r, 0, : found.lengths[r, 0]].tolist()
         return results
@@ -132,8 +133,9 @@ class TranslationSearch:
         results: list[Any] = [None] * len(sources)
         for rows, ids, compiled in self._batches(sources, batch_size, jit_compile):
             # Of fixed shapes, those of the longest that may be found.
-            run = self._compile(compiled, self.search_and_align, beams, alpha, count, not compiled)
-            found, weights = run(ids, most_tokens(ids.shape[1]))
+            run = self._compile(compiled, self.search_and_align, beams, count, not compiled)
+            of_rows = columns({"alpha": alpha}, len(ids))
+            found, weights = run(ids, most_tokens(ids.shape[1]), *of_rows)
             for r, i in enumerate(rows):
                 row = Generation(*(part[r] for part in found))
                 results[i] = self._readable(row, weights[r], texts[i], sources[i], cut[i])
@@ -168,15 +170,18 @@ class TranslationSearch:
             None if "\ufffd" in translation else translation,  # broken bytes: not its tokens
         )
 
-    def _compile(self, compiled: bool, function: Callable, *settings: Any) -> CompiledFunction:
-        key = (compiled, function, *settings)
-        if key not in self._compiled:
-            self._compiled[key] = CompiledFunction(
-                lambda ids, max_length: function(ids, max_length, *settings),
+    def _compile(
+        self, compiled: bool, function: Callable, beams: int, *settings: Any
+    ) -> CompiledFunction:
+        """`(ids, max_length, alpha)`, compiled for all values of alpha."""
+        return self._compiled.get(
+            (compiled, function.__name__, beams, *settings),
+            lambda: CompiledFunction(
+                lambda ids, length, alpha: function(ids, length, beams, alpha, *settings),
                 self.model,
                 jit_compile=compiled,
-            )
-        return self._compiled[key]
+            ),
+        )
 
     # Tensors: for any backend, and for the export
 
@@ -185,11 +190,11 @@ class TranslationSearch:
         ids: Tensor,
         max_length: Any,
         beams: int,
-        alpha: float,
+        alpha: float | Tensor,
         count: int = 1,
         encoded: tuple[Tensor, Tensor] | None = None,
     ) -> Generation:
-        """Beam search from source ids `(B, S)`: the `count` best.
+        """Beam search from source ids `(B, S)`: the `count` best. `alpha` may be `(B,)`.
 
         `encoded` is what `layers.encode(ids)` returns, if the caller has it.
         """
@@ -217,7 +222,7 @@ class TranslationSearch:
         ids: Tensor,
         max_length: Any,
         beams: int,
-        alpha: float,
+        alpha: float | Tensor,
         count: int,
         trim: bool = True,
     ) -> tuple[Generation, Tensor]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.explain.alignment import END
+from keras_attn.tasks.served_numbers import WITH_SETTINGS, checked_numbers
 from keras_attn.tasks.translation.decoding import (
     NBestTranslations,
     TranslationSearch,
@@ -45,9 +46,10 @@ def graph_functions(
         tokens = tf.where(ids == graph.end_id, END, graph.tokens(ids))
         return tf.where(ids == graph.pad_id, "", tokens)
 
-    def serve(text):
+    def serve(text, **numbers):
         ids, _, some = read(text)
-        found = search.search(ids, most_tokens(tf.shape(ids)[1]), beams, alpha)
+        given = {"alpha": alpha, **checked_numbers(tf, numbers)}
+        found = search.search(ids, most_tokens(tf.shape(ids)[1]), beams, **given)
         return {"translation": tf.where(some, target.decode(found.tokens[:, 0]), "")}
 
     def details(text):
@@ -65,7 +67,8 @@ def graph_functions(
             "alignments": weights,
         }
 
-    return {"serving_default": serve, "details": details}, [source, target]
+    functions = {"serving_default": serve, "details": details, WITH_SETTINGS: serve}
+    return functions, [source, target]
 
 
 def stacked(results: Sequence[NBestTranslations]) -> dict[str, np.ndarray]:

@@ -22,6 +22,7 @@ from keras_attn.tasks.checks import (
     checked_pairs,
 )
 from keras_attn.tasks.compiling import trained_form
+from keras_attn.tasks.served_numbers import own_numbers
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.translation.data import (
@@ -411,6 +412,10 @@ class Translator(TranslationPredictions, Task):
             "details": stacked(n_best),
         }
 
+    def served_numbers(self, use: TranslationUse) -> dict[str, tuple[Any, Any]]:
+        """Returns the exponent of the length penalty."""
+        return own_numbers(use, {"alpha": 0.0 if use.alpha else 1.0})
+
     def serve(self, tf: Any, use: TranslationUse) -> tuple[dict[str, Callable], list[Any]]:
         """Returns the functions of the SavedModel.
 
@@ -422,6 +427,8 @@ class Translator(TranslationPredictions, Task):
         - `source_truncated` `(B,)`: sources longer than `max_source_length` are cut;
         - `source_tokens` `(B, S)`, `target_tokens` `(B, R, T)`, `alignments` `(B, R, T, S)`, which
           are zeros for a model without attention.
+
+        The signature `with_settings` takes `alpha: float32 (B,)` too, and gives `translation`.
         """
         count = use.num_return_sequences or use.beams
         return graph_functions(self._search, tf, use.beams, use.alpha, count)

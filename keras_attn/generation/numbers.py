@@ -1,0 +1,145 @@
+"""Settings of generation as run-time inputs of compiled functions.
+
+A compiled function that has a temperature in its code is compiled for each temperature. So numbers
+are inputs, one for each row, and only what changes the code is a part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+from keras_attn.ops.padding import known_value
+
+Tensor = Any
+
+_INTEGERS = ("top_k", "min_length", "seed")
+
+
+def is_tensor(value: object) -> bool:
+    """Returns whether a setting is a tensor or an array, and not a number of Python.
+
+    Example:
+
+    >>> is_tensor(0.7), is_tensor(ops.ones(2)), is_tensor(None)
+    (False, True, False)
+    """
+    return isinstance(value, np.ndarray) or ops.is_tensor(value)
+
+
+def of_rows(name: str, value: Any) -> Any:
+    """Returns a setting for tensors `(B, n)`: a tensor `(B,)` becomes `(B, 1)`.
+
+    Args:
+        name: Name of the setting.
+        value: A number, which is returned as it is, or a tensor `()` or `(B,)`.
+
+    Returns:
+        A number of Python, or a tensor `()` or `(B, 1)`: int32 for `top_k`, `min_length` and
+        `seed`, else float32.
+
+    Raises:
+        ValueError: If the tensor has another rank, or floats where there must be integers.
+
+    Example:
+
+    >>> of_rows("alpha", 0.6), tuple(of_rows("alpha", ops.ones(3)).shape)
+    (0.6, (3, 1))
+    """
+    if not is_tensor(value):
+        return value
+    value = ops.convert_to_tensor(value)
+    whole = name in _INTEGERS
+    if len(value.shape) > 1 or (whole and "int" not in ops.dtype(value)):
+        raise ValueError(
+            f"`{name}` must be a number, or {'integers' if whole else 'numbers'} of shape () or "
+            f"(B,), one for each row. Received: shape {tuple(value.shape)}, dtype "
+            f"{ops.dtype(value)}."
+        )
+    value = ops.cast(value, "int32" if whole else "float32")
+    return ops.expand_dims(value, 1) if len(value.shape) else value
+
+
+def values_of(setting: object) -> list[Any]:
+    """Returns the values of a setting that are known: of a tensor in a graph none.
+
+    Example:
+
+    >>> values_of(0.7), values_of(ops.array([1, 2]))
+    ([0.7], [1, 2])
+    """
+    if not is_tensor(setting):
+        return [setting]
+    known = known_value(setting)
+    return [] if known is None else known.ravel().tolist()
+
+
+def rounded_count(count: int) -> int:
+    """Rounds a number of greatest entries up to 64, 256, 1024, ..., for which functions are made.
+
+    Args:
+        count: A positive integer.
+
+    Example:
+
+    >>> rounded_count(5), rounded_count(64), rounded_count(65)
+    (64, 64, 256)
+    """
+    bits = (count - 1).bit_length()
+    return max(64, 1 << (bits + bits % 2))
+
+
+def sampling_inputs(settings: Mapping[str, float | None]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parts settings of a sample into numbers and what a function is compiled for.
+
+    A filter that is off costs nothing: it is not among the numbers. The least k probable tokens are
+    looked for among 64, 256, 1024, ... greatest logits.
+
+    Args:
+        settings: Arguments of `sample` by the names of `SAMPLING`, as numbers of Python.
+
+    Returns:
+        `(numbers, fixed)`, both arguments of `sample` by their names. `fixed` is the same for many
+        settings.
+
+    Example:
+
+    >>> sampling_inputs({"temperature": 0.7, "top_k": 5, "top_p": 1, "no_repeat_ngram_size": 3})
+    ({'temperature': 0.7, 'top_k': 5}, {'no_repeat_ngram_size': 3, 'largest_top_k': 64})
+    """
+    off = {"top_k": (None,), "top_p": (None, 1), "min_p": (None, 0), "repetition_penalty": (1,)}
+    numbers = {
+        name: value
+        for name, value in settings.items()
+        if name != "no_repeat_ngram_size" and value not in off.get(name, ())
+    }
+    fixed = {"no_repeat_ngram_size": settings.get("no_repeat_ngram_size", 0)}
+    if "top_k" in numbers:
+        numbers["top_k"] = min(numbers["top_k"], 2**30)  # int32
+        fixed["largest_top_k"] = rounded_count(numbers["top_k"])
+    return numbers, fixed
+
+
+def columns(numbers: Mapping[str, float], rows: int) -> list[np.ndarray]:
+    """Returns numbers as inputs of a compiled function, the same for each row.
+
+    Args:
+        numbers: Numbers by the names of settings.
+        rows: Number of rows.
+
+    Returns:
+        Arrays `(rows,)`, int32 for `top_k`, `min_length` and `seed`, else float32, in the order of
+        the numbers.
+
+    Example:
+
+    >>> [column.tolist() for column in columns({"alpha": 0.5, "min_length": 3}, 2)]
+    [[0.5, 0.5], [3, 3]]
+    """
+    return [
+        np.full(rows, value, "int32" if name in _INTEGERS else "float32")
+        for name, value in numbers.items()
+    ]

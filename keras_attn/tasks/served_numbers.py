@@ -1,0 +1,115 @@
+"""Numbers that a SavedModel takes as inputs, in its signature `with_settings`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from keras_attn.generation.numbers import columns
+from keras_attn.generation.sampling import LEAST_TEMPERATURE
+from keras_attn.settings import Settings
+
+WITH_SETTINGS = "with_settings"
+"""Name of the signature."""
+SAMPLED = {
+    "temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.02, "repetition_penalty": 1.2,
+}  # fmt: skip
+"""Numbers of a sample that an export is tried with, beside its own."""
+_OFF = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
+_RANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "temperature": (f"at least {LEAST_TEMPERATURE:g}", lambda x: x >= LEAST_TEMPERATURE),
+    "top_k": ("at least 0, which keeps all", lambda x: x >= 0),
+    "top_p": ("above 0 and at most 1, which keeps all", lambda x: (x > 0) & (x <= 1)),
+    "min_p": ("at least 0, which keeps all, and below 1", lambda x: (x >= 0) & (x < 1)),
+    "repetition_penalty": ("above 0; 1 means none", lambda x: x > 0),
+    "mutual_information": ("at least 0", lambda x: x >= 0),
+}
+
+
+def own_numbers(use: Settings, tried: Mapping[str, float]) -> dict[str, tuple[Any, Any]]:
+    """Returns two values of each number: of the settings of an export, and another to try.
+
+    Args:
+        use: Settings of the export.
+        tried: Numbers by the names of settings.
+
+    Example:
+
+    >>> from keras_attn.tasks import TextGenerationUse
+    >>> own_numbers(TextGenerationUse(), {"temperature": 0.7, "top_k": 5})
+    {'temperature': (0.8, 0.7), 'top_k': (0, 5)}
+    """
+    own = {name: getattr(use, name) for name in tried}
+    return {n: (_OFF[n] if own[n] is None else own[n], value) for n, value in tried.items()}
+
+
+def number_columns(numbers: Mapping[str, tuple[float, float]], rows: int) -> dict[str, np.ndarray]:
+    """Returns what the numbers are in each row of the examples: both values in turn.
+
+    Args:
+        numbers: What `own_numbers` returned.
+        rows: Number of rows.
+
+    Example:
+
+    >>> number_columns({"top_k": (0, 5)}, 3)["top_k"].tolist()
+    [0, 5, 0]
+    """
+    both = [columns({n: pair[i] for n, pair in numbers.items()}, rows) for i in (0, 1)]
+    odd = np.arange(rows) % 2 == 1
+    return {name: np.where(odd, b, a) for name, a, b in zip(numbers, *both, strict=True)}
+
+
+def expected_with_settings(
+    expected: Callable[[Mapping[str, Any], Any], dict[str, dict[str, Any]]],
+    own: Mapping[str, Any],
+    examples: Mapping[str, Any],
+    use: Settings,
+    numbers: Mapping[str, tuple[float, float]],
+) -> dict[str, list[Any]]:
+    """Returns what the signature must give for the numbers of `number_columns`.
+
+    Args:
+        expected: Method `expected` of the task.
+        own: What `serving_default` must give, which has the numbers of the export.
+        examples: The inputs of `serving_default`.
+        use: Settings of the export.
+        numbers: What `own_numbers` returned.
+    """
+    values = {
+        name: tried or None if name == "top_k" else tried for name, (_, tried) in numbers.items()
+    }
+    odd = {name: x[1::2] if np.ndim(x) else x for name, x in examples.items()}
+    found = expected(odd, dataclasses.replace(use, **values))["serving_default"]
+    outputs = {name: list(rows) for name, rows in own.items()}
+    for name, rows in outputs.items():
+        rows[1::2] = found[name]
+    return outputs
+
+
+def checked_numbers(tf: ModuleType, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the numbers of a signature, which refuses those that are out of range.
+
+    Args:
+        tf: The module `tensorflow`.
+        numbers: Tensors `(B,)` by the names of settings.
+
+    Example:
+
+    >>> import tensorflow as tf
+    >>> checked_numbers(tf, {"alpha": tf.constant([0.5])})["alpha"].numpy().tolist()
+    [0.5]
+    """
+    checks = []
+    for name, x in numbers.items():
+        what, inside = _RANGES.get(name, ("finite", tf.ones_like))
+        right = tf.reduce_all(tf.cast(inside(x), tf.bool))
+        if x.dtype.is_floating:
+            right &= tf.reduce_all(tf.math.is_finite(x))
+        checks.append(tf.debugging.Assert(right, [f"Expected `{name}` to be {what}. Received:", x]))
+    with tf.control_dependencies(checks):
+        return {name: tf.identity(x) for name, x in numbers.items()}
