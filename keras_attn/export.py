@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_attn.files import check_writable
+from keras_attn.files import check_writable, folder_beside
 from keras_attn.ops.compilers import tracing_for
 from keras_attn.progress import tell
 
@@ -447,7 +447,7 @@ def replaced_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterato
 
     Yields:
         The path of a folder, next to `path`, that does not exist yet. After an error it is removed,
-        and `path` is unchanged.
+        and `path` is unchanged. What a killed process left is removed by the next call for `path`.
 
     Raises:
         FileExistsError: See `check_place`; before the block or after it.
@@ -462,8 +462,8 @@ def replaced_folder(path: str | os.PathLike, overwrite: bool = False) -> Iterato
     True
     """
     path = check_place(path, overwrite)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as beside:
-        new, old = Path(beside) / "new", Path(beside) / "old"
+    with folder_beside(path) as beside:
+        new, old = beside / "new", beside / "old"
         yield new
         check_place(path, overwrite)  # it may have changed meanwhile
         if path.exists():

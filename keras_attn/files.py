@@ -19,6 +19,7 @@ except ImportError:  # there is none on Windows
     fcntl = None
 
 _PARTIAL = ".partial-"
+_FORBIDDEN = (errno.EACCES, errno.EPERM)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -53,7 +54,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         raise OSError(f"Expected a path of a file. Received: {path}, which is not a regular file.")
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
     try:
-        with _naming(path):
+        with _naming(path), _new(partial):
             yield partial
             _to_disk(partial)
             os.replace(partial, path)
@@ -67,10 +68,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 def remove_partial_files(path: str | os.PathLike) -> None:
     """Removes partial files and folders that killed processes left for a path.
 
-    Folders that another process is filling stay, except on Windows.
+    Those that another process is writing stay, except on Windows.
 
     Args:
-        path: A path; if it is a file's, no other process may be writing to it.
+        path: The path.
 
     Example:
 
@@ -80,17 +81,24 @@ def remove_partial_files(path: str | os.PathLike) -> None:
     path = Path(path)
     digits = "[0-9a-f]" * 8  # not all that follows: another path may go on behind a hyphen
     for partial in path.parent.glob(f"{_PARTIAL}{glob.escape(path.name)}-{digits}"):
-        if partial.is_dir():
-            with _held(partial) as free:
-                if free:
-                    shutil.rmtree(partial)
-        else:
-            partial.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError), _held(partial) as free:
+            if free and partial.is_dir():
+                shutil.rmtree(partial)
+            elif free:
+                partial.unlink()
+
+
+@contextlib.contextmanager
+def _new(partial: Path) -> Iterator[None]:
+    """Creates a file that no other process takes for one that was left."""
+    partial.touch()
+    with _held(partial):
+        yield
 
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[bool]:
-    """Locks a folder, and yields whether it could be locked."""
+    """Locks a file or folder, and yields whether it could be locked."""
     if fcntl is None:
         yield True
         return
@@ -132,17 +140,40 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FileExistsError(f"{path} exists already. Give another folder, or remove it first.")
     check_writable(path.parent)
+    with folder_beside(path) as partial, _naming(path):
+        yield partial
+        for file in partial.rglob("*"):
+            _to_disk(file)
+        if path.is_dir():
+            path.rmdir()
+        os.replace(partial, path)
+
+
+@contextlib.contextmanager
+def folder_beside(path: Path) -> Iterator[Path]:
+    """Yields an empty folder next to a path, for work whose result gets the name of the path.
+
+    What killed processes left for this path is removed before.
+
+    Args:
+        path: The path; its parent must exist.
+
+    Yields:
+        The folder. It is removed at the end, unless it was renamed.
+
+    Example:
+
+    >>> import tempfile
+    >>> with folder_beside(Path(tempfile.mkdtemp()) / "model") as partial:
+    ...     partial.name[:15]
+    '.partial-model-'
+    """
     remove_partial_files(path)
     partial = path.with_name(f"{_PARTIAL}{path.name}-{uuid.uuid4().hex[:8]}")
     partial.mkdir()
     try:
-        with _naming(path), _held(partial):
+        with _held(partial):
             yield partial
-            for file in partial.rglob("*"):
-                _to_disk(file)
-            if path.is_dir():
-                path.rmdir()
-            os.replace(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -215,6 +246,7 @@ def check_writable(folder: str | os.PathLike) -> Path:
 
     Raises:
         PermissionError: If the folder cannot be created or written to.
+        OSError: If it is on a read-only file system.
         NotADirectoryError: If it is a file.
 
     Example:
@@ -228,13 +260,11 @@ def check_writable(folder: str | os.PathLike) -> Path:
         raise NotADirectoryError(f"Expected a folder. Received: {folder}, a file.")
     probe = folder / f"{_PARTIAL}{uuid.uuid4().hex[:8]}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         with _naming(folder):
+            folder.mkdir(parents=True, exist_ok=True)
             probe.write_bytes(b"x")
     except PermissionError as error:
-        raise PermissionError(
-            f"No permission to write to {folder}. Give another folder, or change its owner or mode."
-        ) from error
+        raise _no_permission(folder) from error
     finally:
         with contextlib.suppress(OSError):
             probe.unlink()
@@ -298,13 +328,25 @@ def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int
 
 @contextlib.contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Names the file if the disk is full, which the system says without a name."""
+    """Names the file if the disk is full, and says what to do if it cannot be written to."""
     try:
         yield
     except OSError as error:
         if error.filename is None and error.errno in _FULL:
             error.filename = os.fspath(path)
+        if error.errno == errno.EROFS:
+            raise OSError(
+                errno.EROFS, f"{path} is on a read-only file system. Give another folder"
+            ) from error
+        if error.errno in _FORBIDDEN and _PARTIAL in str(error.filename):
+            raise _no_permission(path) from error
         raise
+
+
+def _no_permission(path: Path) -> PermissionError:
+    return PermissionError(
+        f"No permission to write to {path}. Give another folder, or change its owner or mode."
+    )
 
 
 def _to_disk(path: Path) -> None:

@@ -7,6 +7,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 import time
 import typing
@@ -51,6 +52,20 @@ def _seed(monkeypatch):
         patch.setattr(random, "set_seed", lambda seed: None)
         keras.utils.set_random_seed(0)
     config.disable_op_determinism()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _heeded_signals():
+    """Ctrl-C raises, also if the tests were started with it ignored: `nohup ... &`.
+
+    Processes that tests start inherit what is ignored.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,7 +6,9 @@ import os
 
 import numpy as np
 import pytest
+from processes import run_python
 
+from keras_attn.export import replaced_folder
 from keras_attn.files import (
     atomic_folder,
     atomic_write,
@@ -82,13 +84,74 @@ def test_damaged_archives_are_told_with_the_name_of_the_file(tmp_path):
 
 
 def test_leavings_of_killed_processes_are_removed(tmp_path):
+    (tmp_path / ".partial-file-0123abcd").write_text("half")
     writing = atomic_write(tmp_path / "file")
-    writing.__enter__().write_text("half")
+    writing.__enter__().write_text("another process writes this now")
     other = atomic_write(tmp_path / "other")
-    other.__enter__().write_text("another process writes this now")
-    assert len(os.listdir(tmp_path)) == 2
+    other.__enter__().write_text("and this")
+    assert len(os.listdir(tmp_path)) == 3
     remove_partial_files(tmp_path / "file")
-    assert [name[:15] for name in os.listdir(tmp_path)] == [".partial-other-"]
+    remove_partial_files(tmp_path / "nothing")
+    left = sorted(name[:14] for name in os.listdir(tmp_path))
+    assert left == [".partial-file-", ".partial-other"]
+    assert (tmp_path / "file").exists() is False
+    writing.__exit__(None, None, None)
+    other.__exit__(None, None, None)
+    assert sorted(os.listdir(tmp_path)) == ["file", "other"]
+
+
+KILLED = """
+import os, signal, sys
+from keras_attn.export import replaced_folder
+with replaced_folder(sys.argv[1], overwrite=True) as folder:
+    folder.mkdir()
+    (folder / "saved_model.pb").write_text("half")
+    print(*os.listdir("."), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
+def test_an_export_that_was_killed_leaves_nothing_for_good(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "saved_model.pb").write_text("old")
+    done = run_python("tensorflow", KILLED, tmp_path / "model", cwd=tmp_path, check=False)
+    assert done.returncode != 0 and ".partial-model-" in done.stdout
+    assert (tmp_path / "model" / "saved_model.pb").read_text() == "old"
+    assert len(os.listdir(tmp_path)) == 2
+    with replaced_folder(tmp_path / "model", overwrite=True) as folder:
+        assert len(os.listdir(tmp_path)) == 2  # its own one, and what is there
+        with replaced_folder(tmp_path / "model", overwrite=True) as second:
+            second.mkdir()
+            (second / "saved_model.pb").write_text("new")
+        folder.mkdir()
+        (folder / "saved_model.pb").write_text("newer")
+    assert os.listdir(tmp_path) == ["model"]
+    assert (tmp_path / "model" / "saved_model.pb").read_text() == "newer"
+
+
+@pytest.mark.parametrize("write", [atomic_write, atomic_folder])
+def test_a_file_system_that_is_read_only(tmp_path, monkeypatch, write):
+    def refuse(self, *args, **kwargs):
+        raise OSError(errno.EROFS, "Read-only file system", str(self))
+
+    for name in ("write_bytes", "touch", "mkdir"):
+        monkeypatch.setattr(f"pathlib.Path.{name}", refuse)
+    message = "is on a read-only file system. Give another folder"
+    with pytest.raises(OSError, match=message) as caught, write(tmp_path / "file"):
+        pass
+    assert caught.value.errno == errno.EROFS and str(tmp_path) in str(caught.value)
+    with pytest.raises(OSError, match=message):
+        check_writable(tmp_path / "new")
+
+
+def test_no_permission_for_a_file(tmp_path):
+    refused = pytest.raises(PermissionError, match=r"to write to .*/file\. Give another folder")
+    with refused, atomic_write(tmp_path / "file") as partial:
+        raise PermissionError(errno.EACCES, "Permission denied", str(partial))
+    with pytest.raises(PermissionError, match="denied: 'other'"), atomic_write(tmp_path / "file"):
+        raise PermissionError(errno.EACCES, "Permission denied", "other")
+    assert os.listdir(tmp_path) == []
 
 
 def test_what_another_process_writes_beside_stays(tmp_path):

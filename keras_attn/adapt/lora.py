@@ -13,7 +13,7 @@ import keras
 import numpy as np
 
 from keras_attn.archives import open_archive
-from keras_attn.files import atomic_write, check_format
+from keras_attn.files import atomic_write, check_format, remove_partial_files
 from keras_attn.input_files import parse_object, refuse_damaged
 from keras_attn.layers import (
     AttentionDecoder,
@@ -348,6 +348,7 @@ def save_lora(model: Any, path: str | os.PathLike) -> None:
     for i, layer in enumerate(found.values()):
         arrays[f"a/{i}"] = keras.ops.convert_to_numpy(layer.lora_kernel_a)
         arrays[f"b/{i}"] = keras.ops.convert_to_numpy(layer.lora_kernel_b)
+    remove_partial_files(path)
     with atomic_write(path) as partial, open(partial, "wb") as file:
         np.savez(file, **arrays)
 

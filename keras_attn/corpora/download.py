@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from keras_attn.files import folder_beside
 from keras_attn.input_files import DAMAGE
 
 
@@ -103,16 +102,14 @@ machine with network by `pip download --no-deps toy==1`.
             file=sys.stderr,
             flush=True,
         )
-        work = Path(tempfile.mkdtemp(prefix=".download-", dir=folder))
         try:
-            os.replace(self._fetch(work), path)
+            with folder_beside(path) as work:
+                os.replace(self._fetch(work), path)
         except OSError as error:
             raise DownloadError(
                 f"{self._requirement} could not be fetched into {folder}: {error}. "
                 f"{self.other_choices}"
             ) from error
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
         return path
 
     @property

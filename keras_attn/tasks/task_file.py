@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_attn import trained
 from keras_attn.archives import Archive, open_archive
-from keras_attn.files import atomic_write, check_format
+from keras_attn.files import atomic_write, check_format, remove_partial_files
 from keras_attn.input_files import kind_of, refuse_damaged
 from keras_attn.layers.quantization import quantize_sublayers, quantized_sublayers
 from keras_attn.models.tensors import (
@@ -70,6 +70,7 @@ def save_task(path: str | os.PathLike, task: str, config: dict[str, Any], model:
     tensors = model_tensors(model)
     check_finite(tensors, f"{path} is not written, as the training diverged")
     weights = to_bytes(tensors, keras_attn=__version__)
+    remove_partial_files(path)
     with atomic_write(path) as partial, zipfile.ZipFile(partial, "w") as archive:
         archive.writestr(_SETTINGS, text, zipfile.ZIP_DEFLATED)
         archive.writestr(_WEIGHTS, weights)  # floats hardly compress

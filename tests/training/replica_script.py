@@ -26,6 +26,7 @@ from keras_attn.training import (
     fit_resumable,
     num_data_shards,
 )
+from keras_attn.training.token_means import token_means
 
 CPU = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(CPU, [tf.config.LogicalDeviceConfiguration()] * 2)
@@ -75,6 +76,11 @@ def classified():
     return [batches.shapes[0][0], *history["loss"]], model.get_weights()
 
 
+def compiled_and_batches():
+    """An untrained model, and batches of which some are filled up."""
+    return compiled()[1], make_batches(max_shapes=3, shuffle=False)
+
+
 def far(one, other):
     return float(max(np.abs(a - b).max() for a, b in zip(one, other, strict=True)))
 
@@ -84,6 +90,7 @@ def train(folder):
     model, found["one"] = fitted()
     reference, alone = values(model), values(chunked()[0])
     (begun, kernels), (classes, heads) = looked(), classified()
+    found["means"] = [token_means(*compiled_and_batches())["loss"]]
     with compute_on("cpu", "all"):
         found["shards"].append(num_data_shards())
         model, found["two"] = fitted()
@@ -91,6 +98,7 @@ def train(folder):
         model, _ = chunked()
         found["chunked"] = difference(alone, values(model))
         found["looked"] = [far(kernels, begun), far(kernels, looked()[1])]
+        found["means"].append(token_means(*compiled_and_batches())["loss"])
         losses, weights = classified()
         found["classified"] = [classes, losses, far(heads, weights)]
         found["accumulated"] = message(lambda: compiled(gradient_accumulation=2))

@@ -129,14 +129,6 @@ def run_until_done(path, ends, steps_per_execution=1):
     return losses.losses, variables(model), positions
 
 
-@pytest.fixture(autouse=True)
-def _heeded():
-    """Ctrl-C raises, also where the tests were begun with it ignored: `&` in a script, `nohup`."""
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, former)
-
-
 def kill():
     raise KeyboardInterrupt  # as the second Ctrl-C, or what comes without any warning
 

@@ -170,6 +170,8 @@ def test_two_replicas_train_as_one(tensorflow_run):
     check_history(tensorflow_run["two"], tensorflow_run["one"])
     assert tensorflow_run["weights"] < 1e-3
     assert tensorflow_run["reloaded"] == 0.0
+    one, two = tensorflow_run["means"]
+    assert one == pytest.approx(two, rel=1e-5)
     assert "3 devices" in tensorflow_run["too many"]
     assert "`gradient_accumulation` must be 1" in tensorflow_run["accumulated"]
 

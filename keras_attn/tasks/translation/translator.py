@@ -42,7 +42,8 @@ from keras_attn.tasks.translation.settings import (
 )
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.registry import vocabulary_digest
-from keras_attn.training import MaskedCrossEntropy, num_data_shards, without_autotuning
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
+from keras_attn.training.token_means import token_means
 
 
 class Translator(TranslationPredictions, Task):
@@ -325,9 +326,7 @@ class Translator(TranslationPredictions, Task):
         references = [[unicodedata.normalize("NFC", target) for _, target in some]]
 
         def score(model: keras.Model) -> Scored:
-            loss = float(
-                model.evaluate(without_autotuning(batches), verbose=0, return_dict=True)["loss"]
-            )
+            loss = token_means(model, batches)["loss"]
             translations = self.translate(sources, beams=training.score_beams)
             metric = sacrebleu.BLEU(tokenize=training.score_tokenize)
             bleu = metric.corpus_score(translations, references).score

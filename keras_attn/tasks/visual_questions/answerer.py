@@ -51,7 +51,8 @@ from keras_attn.tasks.visual_questions.settings import (
     VisualQuestionsUse,
 )
 from keras_attn.text import WordTokenizer
-from keras_attn.training import MaskedCrossEntropy, num_data_shards, without_autotuning
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
+from keras_attn.training.token_means import token_means
 from keras_attn.visualize import attention_viewer
 
 
@@ -334,11 +335,8 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
         share = batches.num_examples / count
 
         def score(model: keras.Model) -> Scored:
-            found = model.evaluate(without_autotuning(batches), verbose=0, return_dict=True)
-            figures = {
-                "val_accuracy": float(found["accuracy"]) * share,
-                "val_loss": float(found["loss"]),
-            }
+            found = token_means(model, batches)
+            figures = {"val_accuracy": found["accuracy"] * share, "val_loss": found["loss"]}
             return Scored((figures["val_accuracy"], -figures["val_loss"]), figures)
 
         return score

@@ -1,0 +1,46 @@
+"""Figures of batches as means over their tokens, whatever the batches are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+
+def token_means(model: keras.Model, batches: Any) -> dict[str, float]:
+    """Measures a compiled model, and averages its loss and metrics over the tokens.
+
+    `model.evaluate` weighs the loss of each batch by its rows, with those that fill it up, so its
+    loss depends on the size of the batches and on the number of devices. Here each batch counts by
+    the sum of its weights.
+
+    Args:
+        model: A compiled model whose loss and metrics are means over the tokens of a batch, such as
+            `MaskedCrossEntropy` and `MaskedAccuracy`.
+        batches: A `keras.utils.PyDataset` of inputs, labels and weights.
+
+    Returns:
+        The figures by their names, with `"loss"`.
+
+    Example:
+
+    >>> from keras_attn.batches import TokenBatches
+    >>> from keras_attn.models import TransformerEncoderDecoderConfig
+    >>> model = TransformerEncoderDecoderConfig(9, num_layers=1, dim=8).build()
+    >>> model.compile("adam", MaskedCrossEntropy(), jit_compile=False)
+    >>> pairs = [[5, 6, 7], [8]], [[8, 3], [4]]
+    >>> one = token_means(model, TokenBatches(*pairs, start_id=1, end_id=2, tokens_per_batch=8))
+    >>> two = token_means(model, TokenBatches(*pairs, start_id=1, end_id=2))
+    >>> round(one["loss"] - two["loss"], 5)
+    0.0
+    """
+    total = 0.0
+    sums: dict[str, float] = {}
+    for index in range(len(batches)):
+        inputs, labels, weights = batches[index]
+        count = float(weights.sum())
+        figures = model.test_on_batch(inputs, labels, weights, return_dict=True)
+        for name, value in figures.items():
+            sums[name] = sums.get(name, 0.0) + count * float(value)
+        total += count
+    return {name: value / total for name, value in sums.items()}
