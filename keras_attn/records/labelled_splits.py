@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.labelled_texts import (
     LabelledText,
     as_labelled,
@@ -241,6 +242,7 @@ def _draw(strata: dict[str, list[Component]], size: int, limit: int, name: str) 
             missing = left if extra else missing + left
     have = size - missing
     if missing >= limit and missing:
+        check_label_counts(sizes, "texts")
         raise ValueError(
             f"`{name}`={size} cannot be filled: only {have} texts are free of others that are "
             "nearly the same. Ask for fewer, bring more data, give this side as a file of its own "

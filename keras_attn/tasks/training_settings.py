@@ -20,7 +20,7 @@ COMPILED = (
     "frozen_layers", "lora_rank",
 )  # fmt: skip
 """The settings that `Task.compile` reads."""
-FEWEST_UPDATES, MOST_EPOCHS = 300, 100
+FEWEST_UPDATES, MOST_EPOCHS = 1000, 100
 """If nobody gives `epochs`, a training has so many updates at least, in so many epochs at most."""
 
 
@@ -37,7 +37,7 @@ def default_epochs(epochs: int, **cases: int) -> RunDefault:
     Example:
 
     >>> print(default_epochs(10, backbone=3))
-    10; 3 with a backbone; more if these are fewer than 300 updates (at most 100)
+    10; 3 with a backbone; more if these are fewer than 1000 updates (at most 100)
     """
     note = f"more if these are fewer than {FEWEST_UPDATES} updates (at most {MOST_EPOCHS})"
     return RunDefault(epochs, note, **cases)
@@ -55,7 +55,7 @@ def enough_epochs(epochs: int, updates: float) -> int:
 
     Example:
 
-    >>> enough_epochs(4, 1000), enough_epochs(4, 9), enough_epochs(4, 1)
+    >>> enough_epochs(4, 1000), enough_epochs(4, 30), enough_epochs(4, 1)
     (4, 34, 100)
     """
     needed = math.ceil(FEWEST_UPDATES / max(updates, 1e-9))

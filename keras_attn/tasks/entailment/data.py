@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from keras_attn.records.items import Items
+from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.labelled_texts import LABELLED_PROBLEMS, count_labels
 from keras_attn.records.parallel import LineProblem, describe_problems, many
 from keras_attn.records.reading import LineReading, format_of, is_blank, open_lines
@@ -260,6 +261,7 @@ def training_pairs(settings: EntailmentData) -> Examples:
     """
     read = read_labelled_pairs(settings.train, settings, "train", settings.reversed_pairs)
     summary, known = read.summary(), read.label_counts
+    check_label_counts(known, "pairs")
     if settings.dev or _layout(read.where, settings)[2]:
         dev = read_labelled_pairs(settings.dev or settings.train, settings, "dev", labels=known)
         return Examples(list(read), list(dev), f"{summary}\n{dev.summary()}")

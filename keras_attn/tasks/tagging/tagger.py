@@ -15,6 +15,7 @@ from keras_attn.batches import EncoderBatches
 from keras_attn.fields.windows import Windows
 from keras_attn.metrics import TaggingReport, is_bio, repair_bio, score_tags
 from keras_attn.records import TaggedText, TaggedTexts, read_tagged, split_tagged
+from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.tagged_texts import checked_tagged
 from keras_attn.tasks.class_weights import ClassWeight, weights_of_classes
 from keras_attn.tasks.doubts import doubt_of_guesses
@@ -138,6 +139,8 @@ class Tagger(TaggingPredictions, EncoderTask):
             "on_error": data.on_error,
         }
         train = read_tagged(data.train, **columns)
+        counts = Counter(label for text in train for label in text.labels)
+        check_label_counts(counts, "words", "label_column")
         if data.dev:
             dev: Any = read_tagged(data.dev, **columns)
             return Examples(train, dev, f"{train.summary()}\n{dev.summary()}")

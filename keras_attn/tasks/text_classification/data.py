@@ -18,6 +18,7 @@ from keras_attn.records import (
     read_sst2,
     split_labelled,
 )
+from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.labelled_texts import Input, count_labels
 from keras_attn.records.reading import find_file
 from keras_attn.tasks.task import Examples
@@ -130,6 +131,7 @@ def training_texts(settings: TextClassificationData) -> Examples:
     summary, examples = read.summary(), list(read)
     if settings.limit is not None and settings.limit < len(examples):
         examples = random.Random(settings.split_seed).sample(examples, settings.limit)
+    check_label_counts(count_labels(examples), "texts")
     _warn_of_contradictions(examples)
     if settings.dev:
         dev = read_texts(settings.dev, settings, "dev", count_labels(examples))
