@@ -188,6 +188,8 @@ def plain_output(module: str = "keras_attn", progress: bool = True, debug: bool 
             if heard:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
     if not debug:
+        # Keras 3.15 on PyTorch: tied int8 embeddings transpose their scale, which has one axis.
+        warnings.filterwarnings("ignore", r"The use of `x\.T` on tensors of dimension other than 2")
         warnings.formatwarning = _one_line
     if progress:
         sys.modules["keras_attn.progress"].listen(functools.partial(print, flush=True))

@@ -146,6 +146,23 @@ def test_the_command(tmp_path, capsys):
     TextGenerator.load(tmp_path / "int8.task")
 
 
+def test_exports_of_quantized_models_compare_most_rows(monkeypatch, tmp_path):
+    given = []
+    monkeypatch.setattr(
+        "keras_attn.tasks.exported.export_text_functions", lambda *_, **more: given.append(more)
+    )
+    monkeypatch.setattr(
+        Translator, "expected", lambda *_: {"serving_default": {"translation": [""] * 9}}
+    )
+    monkeypatch.setattr(Translator, "served_numbers", lambda *_: {})
+    tokenizer = BytePairTokenizer.train(["one dog"], 259)
+    task = Translator(tokenizer, {"dim": 8, "num_layers": 1})
+    task.export(tmp_path / "model")
+    task.quantize()
+    task.export(tmp_path / "model")
+    assert [(more["share"], more["tolerance"]) for more in given] == [(1.0, 1e-4), (0.5, 3e-2)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("config", [{"intermediate_dim": 12}, {"model": "rnn", "units": 12}])
 def test_exported_translators(tmp_path, config):

@@ -92,6 +92,26 @@ def check_details(outputs, results):
         check_equal(name, outputs[name], values, tolerance=1e-5)
 
 
+def test_a_share_of_the_rows_must_be_equal():
+    """Of quantized models, in which the last bit of a float may change a token."""
+    received = np.array([[b"a", b"b"], [b"c", b"d"], [b"e", b"f"]], object)
+    same = [["a", "b"], ["c", "d"], ["e", "f"]]
+    one_differs = [["a", "b", ""], ["c", "d", ""], ["e", "f", "g"]]
+    two_differ = [["a", "b", ""], ["c", "x", ""], ["e", "f", "g"]]
+    for share in (1.0, 0.5):
+        check_equal("text", received, same, 0, share)
+    check_equal("text", received, one_differs, 0, 0.5)
+    with pytest.raises(RuntimeError, match="shape"):
+        check_equal("text", received, one_differs, 0)
+    with pytest.raises(RuntimeError, match=r"Expected: 'x' at \(1, 1\)"):
+        check_equal("text", received, two_differ, 0, 0.5)
+    with pytest.raises(RuntimeError, match="shape"):
+        check_equal("text", received, same[:2], 0, 0.5)
+    check_equal("score", np.array([0.5, 0.25]), np.array([0.5, 0.75]), 1e-3, 0.5)
+    with pytest.raises(RuntimeError, match=r"Expected: np.float64\(0.75\) at \(1,\)"):
+        check_equal("score", np.array([0.5, 0.25]), np.array([0.5, 0.75]), 1e-3)
+
+
 # In Python
 
 
