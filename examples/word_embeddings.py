@@ -93,9 +93,11 @@ def senses(args: argparse.Namespace, embedder: WordEmbedder) -> None:
             partial.write_text(views[word].html(), encoding="utf-8")
     layer = sense_layer([views[word] for word in LAYER_WORDS])
     found = np.mean([views[word].accuracies for word in TEST_WORDS], axis=0)
+    chance = np.mean([views[word].chance for word in TEST_WORDS])
     print(
         f"Layer {layer}, chosen on {', '.join(LAYER_WORDS)}: the nearest sentence has the sense in "
-        f"{found[layer]:.1%} of those of {', '.join(TEST_WORDS)}; embeddings: {found[0]:.1%}"
+        f"{found[layer]:.1%} of those of {', '.join(TEST_WORDS)}; embeddings: {found[0]:.1%}; "
+        f"chance: {chance:.1%}"
     )
     print(folder / "spring.html")
 

@@ -18,6 +18,7 @@ from keras_attn.models import hidden_states
 from keras_attn.visualize import contextual_page
 
 _BATCH = 32
+_EQUAL = 1e-6  # cosines that differ by less are equal, except for rounding
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -41,8 +42,8 @@ class ContextualView:
     >>> vectors = np.array([[[1, 0], [0, 1], [1, 0.1], [0.1, 1]]])
     >>> sentences, senses = ["a x", "b x", "c x", "d x"], ["one", "two", "one", "two"]
     >>> view = ContextualView("x", sentences, senses, vectors, [], [(2, 2)] * 4, None)
-    >>> view.accuracies.tolist()
-    [1.0]
+    >>> view.accuracies.tolist(), round(view.chance, 3)
+    ([1.0], 0.333)
     """
 
     word: str
@@ -65,7 +66,10 @@ class ContextualView:
     def accuracies(self) -> np.ndarray:
         """How often the nearest other sentence has the same sense, in each layer, `(L + 1,)`.
 
-        That is the accuracy of a nearest-neighbour classifier which leaves one sentence out.
+        That is the accuracy of a nearest-neighbour classifier which leaves one sentence out. If
+        several sentences are equally near (their cosines differ by less than 1e-6), their share
+        with the same sense counts. That happens in layer 0, where all sentences with the word at
+        one position have one vector.
 
         Raises:
             ValueError: If the senses are not known, or too few to compare.
@@ -74,7 +78,18 @@ class ContextualView:
         cosines = self.cosines
         rows = np.arange(len(self.sentences))
         cosines[:, rows, rows] = -np.inf
-        return same[rows, cosines.argmax(axis=-1)].mean(axis=-1)
+        nearest = cosines >= cosines.max(axis=-1, keepdims=True) - _EQUAL
+        return ((nearest & same).sum(axis=-1) / nearest.sum(axis=-1)).mean(axis=-1)
+
+    @property
+    def chance(self) -> float:
+        """The accuracy if all other sentences are equally near.
+
+        Raises:
+            ValueError: If the senses are not known, or too few to compare.
+        """
+        same = self._same()
+        return float((same.sum(axis=-1) - 1).mean() / (len(same) - 1))
 
     @property
     def margins(self) -> np.ndarray:
@@ -130,6 +145,7 @@ class ContextualView:
             [first for first, _ in self.places],
             senses=self.senses,
             accuracies=self.accuracies if known else None,
+            chance=self.chance if known else None,
             neighbours=self.neighbours,
             title=title,
         )

@@ -155,12 +155,13 @@ def deletion_curve(
             probabilities `(n, C)`.
         ids: The ids of n texts without padding.
         weights: For each text a weight for each id. Signed weights must be about the class that
-            the model predicts: the highest are deleted first, the negative ones last. Equal
-            weights are taken in the order of the text.
+            the model predicts: the highest are deleted first, the negative ones last. Tokens
+            of equal weight are deleted in a random order, because the order of the text would say
+            something of its own.
         fractions: Ascending shares of the tokens from 0 to 1. If 0 is missing, it is put first.
         num_random: Number of random orders of each text.
         keep: Ids that are never deleted and do not count, such as those of `[CLS]` and `[SEP]`.
-        seed: Seed of the random orders.
+        seed: Seed of the random orders, and of the order of equal weights.
 
     Returns:
         A `DeletionCurve`.
@@ -189,7 +190,7 @@ def deletion_curve(
     """
     rows = [np.asarray(row, "int64").reshape(-1) for row in ids]
     fractions = _checked_fractions(fractions)
-    orders = _orders(rows, weights, keep)
+    orders = _orders(rows, weights, keep, np.random.default_rng([seed, 1]))
     num_random = integer("num_random", num_random, 1)
     whole = _predicted(predict, rows)
     classes = whole.argmax(axis=1)
@@ -212,7 +213,9 @@ def deletion_curve(
     return DeletionCurve(fractions, curve(orders), np.mean(random, axis=0))
 
 
-def _orders(rows: list[np.ndarray], weights: Any, keep: Collection[int]) -> list[np.ndarray]:
+def _orders(
+    rows: list[np.ndarray], weights: Any, keep: Collection[int], rng: np.random.Generator
+) -> list[np.ndarray]:
     """Places of the tokens of each text that may be deleted, the highest weight first."""
     weights = [np.asarray(row, "float64") for row in weights]
     if not rows or len(weights) != len(rows):
@@ -229,7 +232,7 @@ def _orders(rows: list[np.ndarray], weights: Any, keep: Collection[int]) -> list
             )
         if not np.isfinite(weight).all():
             raise ValueError(f"Expected finite weights. Received: {weight} for text {i}.")
-        order = np.argsort(-weight, kind="stable")
+        order = np.lexsort((rng.random(len(weight)), -weight))
         orders.append(order[~np.isin(row[order], list(keep))])
     return orders
 

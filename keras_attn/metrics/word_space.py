@@ -11,6 +11,7 @@ import numpy as np
 from keras_attn.metrics.correlation import spearman
 
 _AT_A_TIME = 512
+_EQUAL = 1e-6  # cosines that differ by less are equal, except for rounding
 
 
 class Neighbour(NamedTuple):
@@ -39,7 +40,7 @@ class AnalogyReport(NamedTuple):
     semantic 75.00 %, syntactic 0.00 %
     """
 
-    sections: dict[str, tuple[int, int]]
+    sections: dict[str, tuple[float, int]]
     """Of each section, the number of right answers and of questions."""
     left_out: int
     """Number of questions of which a word has no vector."""
@@ -245,6 +246,9 @@ class WordSpace:
 
             answer = argmax_w cos(w, b - a + c)       over the first words, without a, b and c
 
+        If n words are equally near, such as words with one vector, and d is one of them, the answer
+        counts 1 / n.
+
         References:
             - [Mikolov et al., 2013](https://aclanthology.org/N13-1090).
 
@@ -265,19 +269,20 @@ class WordSpace:
         1.0
         """
         space = self.first(first)
-        sections: dict[str, tuple[int, int]] = {}
+        sections: dict[str, tuple[float, int]] = {}
         left_out = 0
         for name, rows in questions.items():
             found = [[space.place(word) for word in row] for row in rows]
             known = np.array([row for row in found if None not in row], int).reshape(-1, 4)
             left_out += len(found) - len(known)
-            right = 0
+            right = 0.0
             for i in range(0, len(known), _AT_A_TIME):
                 a, b, c, d = known[i : i + _AT_A_TIME].T
                 wanted = space.units[b] - space.units[a] + space.units[c]
                 cosines = wanted @ space.units.T
                 cosines[np.arange(len(a))[:, None], np.stack([a, b, c], axis=1)] = -np.inf
-                right += int((cosines.argmax(axis=1) == d).sum())
+                nearest = cosines >= cosines.max(axis=1, keepdims=True) - _EQUAL
+                right += float((nearest[np.arange(len(d)), d] / nearest.sum(axis=1)).sum())
             sections[name] = (right, len(known))
         return AnalogyReport(sections, left_out)
 

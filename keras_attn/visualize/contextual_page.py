@@ -24,6 +24,7 @@ def contextual_page(
     *,
     senses: Sequence[str] | None = None,
     accuracies: Any = None,
+    chance: float | None = None,
     neighbours: Sequence[tuple[str, float]] = (),
     title: str = "",
 ) -> str:
@@ -41,6 +42,8 @@ def contextual_page(
         places: The token of the word in each sentence.
         senses: The sense of the word in each sentence, or None.
         accuracies: For each layer how often the nearest other sentence has the same sense, or None.
+            All layers with the highest accuracy are marked.
+        chance: That share if all other sentences were equally near, or None.
         neighbours: Words nearest to the static vector, with their cosines.
         title: Heading of the page; if empty, it names the word.
 
@@ -72,6 +75,8 @@ def contextual_page(
     keys = " ".join(
         f'<span class="key s{i % _COLOURS}"></span>{escaped(name)} ' for i, name in enumerate(names)
     )
+    if scores is not None and chance is not None:
+        keys += escaped(f"By chance the nearest has the sense in {chance:.0%}.").replace("%", " %")
     near = ", ".join(f"{escaped(w)} ({cosine:.2f})" for w, cosine in neighbours)
     static = (
         f'<div class="card"><h2>One static vector</h2><p>Nearest to “{escaped(word)}” wherever it '
@@ -141,7 +146,7 @@ def _figure(
         for (x, y), colour, text in zip(_MARGIN + shares * room, colours, sentences, strict=True)
     )
     name = "Embeddings" if number == 0 else f"Layer {number}"
-    best = scores is not None and number == int(scores.argmax())
+    best = scores is not None and bool(scores[number] == scores.max())
     if scores is not None:
         name += f": nearest has the sense in {scores[number]:.0%}".replace("%", " %")
     return (

@@ -97,11 +97,27 @@ def test_accuracy_and_margin_by_hand():
     assert view.parting_layer == 1 and sense_layer([view]) == 1
 
 
+def test_equal_neighbours_share():
+    """By hand: in layer 0 all vectors are one, in layer 1 the first three, except for rounding."""
+    first = np.array([[1.0, 0.0]] * 6)
+    second = np.array([[1, 0], [1, 3e-8], [1, -2e-8], [0.9, 0.5], [0, 1], [0.05, 1]])
+    view = made([first, second], list("aabbcc"))
+    assert view.chance == pytest.approx(1 / 5)
+    # The fourth has the first three equally near, one of them of its sense; and so on.
+    wanted = [1 / 5, (1 / 2 + 1 / 2 + 0 + 1 / 3 + 1 + 1) / 6]
+    assert view.accuracies.tolist() == pytest.approx(wanted)
+    for order in ([5, 4, 3, 2, 1, 0], [2, 0, 4, 1, 3, 5], [3, 2, 1, 5, 0, 4]):
+        other = made([first[order], second[order]], [view.senses[i] for i in order])
+        assert other.accuracies.tolist() == pytest.approx(wanted)
+
+
 def test_the_page(view):
     page = view.html()
     assert page.count("<svg viewBox") == 3 and page.count("<circle") == 9
     assert 'data-view="0" data-query="3"' in page and "“spring” in 3 sentences" in page
-    assert len(re.findall(r"<figure class=best>", page)) == 1
+    best = int((view.accuracies == view.accuracies.max()).sum())
+    assert len(re.findall(r"<figure class=best>", page)) == best
+    assert "By chance the nearest has the sense in 33 %." in page
     assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
     plain = contextual_view_without_senses(view)
     assert "nearest has the sense" not in plain.html()

@@ -55,6 +55,17 @@ def test_random_deletions_have_the_mean_of_all_orders():
     assert curve.random_probabilities[0, 0] == pytest.approx(curve.probabilities[0, 0])
 
 
+def test_equal_weights_are_no_order():
+    """Tokens at the start decide here, and weights that are all equal must not know of it."""
+    ids = [[3, 1, 2, 2]] * 200
+    expected = np.mean([predict([np.delete(ids[0], i)])[0, 1] for i in range(4)])
+    whole, first = (predict([row])[0, 1] for row in (ids[0], ids[0][1:]))
+    curve = deletion_curve(predict, ids, [np.zeros(4)] * 200, [0.25])
+    assert abs(curve.probabilities[:, 1].mean() - expected) < abs(first - whole) / 5
+    again = deletion_curve(predict, ids, [np.zeros(4)] * 200, [0.25])
+    assert np.array_equal(again.probabilities, curve.probabilities)
+
+
 def test_tells_good_weights_from_noise():
     rng = np.random.default_rng(0)
     ids = [rng.integers(1, 7, size=rng.integers(5, 30)).tolist() for _ in range(60)]
@@ -90,7 +101,7 @@ def test_what_is_left_out():
     deletion_curve(spy, [[1] * 100], [range(100)], [0.07], num_random=1)
     assert len(asked[-1][0]) == 93  # 0.07 * 100 is 7.000000000000001
     asked.clear()
-    deletion_curve(spy, [[1, 2, 3]], [[1.0, 1.0, 1.0]], [0.1, 1.0], num_random=1)
+    deletion_curve(spy, [[1, 2, 3]], [[3.0, 2.0, 1.0]], [0.1, 1.0], num_random=1)
     assert asked[-2:] == [[[2, 3]], [[]]]
 
 

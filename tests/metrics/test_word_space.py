@@ -26,6 +26,21 @@ def test_nearest_words_are_those_of_a_sort():
     assert len(SPACE.nearest("w1", top_k=100)) == 39
 
 
+@pytest.mark.parametrize("twin", [0, 3, 5])
+def test_words_with_one_vector_share_an_answer(twin):
+    """Wherever the twin of the right word stands."""
+    words, vectors = (
+        ["king", "queen", "man", "woman", "it"],
+        [[2, 1], [2, -1], [1, 1], [1, -1], [-1, 0]],
+    )
+    words.insert(twin, "twin")
+    vectors.insert(twin, [2, -1])
+    report = WordSpace(words, vectors).analogies(
+        {"family": [("man", "woman", "king", "queen")] * 2}
+    )
+    assert report.sections == {"family": (1.0, 2)}
+
+
 def test_analogies_are_answered_by_a_loop(tmp_path):
     rng = np.random.default_rng(1)
     rows = [tuple(f"w{i}" for i in rng.permutation(40)[:4]) for _ in range(60)]
