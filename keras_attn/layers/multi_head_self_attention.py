@@ -272,7 +272,8 @@ class MultiHeadSelfAttention(HeadsLayer):
 
         Args:
             x: `(B, P, D)`.
-            mask: Padding mask `(B, P)`, or None.
+            mask: Padding mask `(B, P)`, or None. A window counts the tokens that it shows, as in
+                `step`.
             max_length: Number of slots L of the cache, at least P.
             positions: See the call arguments. Keys are cached rotated.
 
@@ -282,7 +283,12 @@ class MultiHeadSelfAttention(HeadsLayer):
         """
         positions = self._positions_of(x, positions)
         query, key, value = self.project(x, positions)
-        combined, bias = self._combined_mask(x, x, None, mask), self._bias(positions)
+        near, window = None, self.sliding_window
+        if window is not None and mask is not None:
+            count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
+            near = ops.expand_dims(count, 2) - ops.expand_dims(count, 1) < window  # (B, P, P)
+            window = None
+        combined, bias = self._combined_mask(x, x, near, mask), self._bias(positions)
         output = self._attend(
             query,
             key,
@@ -291,7 +297,7 @@ class MultiHeadSelfAttention(HeadsLayer):
             combined,
             use_causal_mask=True,
             bias=bias,
-            sliding_window=self.sliding_window,
+            sliding_window=window,
         )
         free = max_length - ops.shape(x)[1]
         pad = [[0, 0], [0, 0], [0, free], [0, 0]]

@@ -94,7 +94,8 @@ class TokenDecoder:
 
         Args:
             prompt: Ids `(B, P)`.
-            prompt_mask: `(B, P)`, True for tokens, with padding on either side; all if None.
+            prompt_mask: `(B, P)`, True for tokens, with padding anywhere; all if None. Padding
+                counts in no position, distance or window: the result is that of the tokens alone.
             memory: `(B, S, Dm)`, or None.
             memory_mask: `(B, S)`, or None.
             max_length: Length of the cache, for P and all steps.
@@ -113,8 +114,11 @@ class TokenDecoder:
             most = None if known is None else int(known.sum(axis=1).max(initial=0))
             check_room(self, prompt.shape[1] if prompt_mask is None else most)
         count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
-        x = self._embed(prompt, ops.maximum(count - 1, 0))
-        x, state = self.decoder.prefill(x, mask, memory, memory_mask, max_length)
+        positions, more = ops.maximum(count - 1, 0), {}
+        x = self._embed(prompt, positions)
+        if prompt_mask is not None and getattr(self.decoder, "positions", None) is not None:
+            more["positions"] = positions  # of rotary, ALiBi or relative attention
+        x, state = self.decoder.prefill(x, mask, memory, memory_mask, max_length, **more)
         index = ops.cumsum(ops.ones_like(count), axis=1) - 1
         last = ops.max(ops.where(mask, index, 0), axis=1)
         x = ops.take_along_axis(x, ops.reshape(last, (-1, 1, 1)), axis=1)

@@ -238,6 +238,46 @@ def language_model(seed=0, positions=None):
 
 
 @pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"positions": "rotary", "sliding_window": 2},
+        {"positions": "alibi"},
+        {"positions": "relative", "max_distance": 4, "num_buckets": 4},
+        {"sliding_window": 3},
+    ],
+    ids=lambda settings: "-".join(map(str, settings.values())) or "learned",
+)
+def test_holes_in_a_prompt_count_nowhere(settings):
+    """Logits of the prompts and of steps are those of the tokens alone, without padding."""
+    keras.utils.set_random_seed(0)
+    embedding = TokenEmbedding(9, DIM, mask_zero=False)
+    learned = LearnedPositionalEncoding(12) if "positions" not in settings else None
+    stack = TransformerDecoder(2, 2, intermediate_dim=16, normalize_first=True, **settings)
+    for layer in filter(None, (embedding, learned, stack)):
+        layer.build((None, None, DIM))
+    tables = [w for w in stack.weights if "relative" in w.path]
+    assert len(tables) == (settings.get("positions") == "relative")
+    for table in tables:
+        table.assign(np.random.default_rng(0).normal(size=table.shape))
+    decoder = TokenDecoder(embedding, learned, stack)
+    mask = np.array([[1, 0, 1, 1, 0, 0, 1, 1], [0, 1, 0, 0, 1, 1, 0, 0]], bool)
+    prompts, next_tokens = np.random.default_rng(1).integers(1, 9, size=(2, 2, 8)).astype("int32")
+    logits, state = decoder.prefill(prompts, mask, max_length=11)
+    alone = [decoder.prefill(prompts[i : i + 1, mask[i]], max_length=11) for i in (0, 1)]
+    for step in range(STEPS + 1):
+        for row, (wanted, _) in enumerate(alone):
+            np.testing.assert_allclose(numpy(logits)[row], numpy(wanted)[0], atol=1e-5)
+        if step < STEPS:
+            tokens = next_tokens[:, step]
+            places = mask.sum(axis=1).astype("int32") + step
+            logits, state = decoder.step(tokens, places, state)
+            alone = [
+                decoder.step(tokens[i : i + 1], places[i : i + 1], alone[i][1]) for i in (0, 1)
+            ]
+
+
+@pytest.mark.parametrize(
     "positions", [None, "rotary", pytest.param("alibi", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("prompt", PROMPTS)
