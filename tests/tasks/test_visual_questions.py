@@ -149,6 +149,15 @@ def test_the_saved_model_is_the_object(kind, unsaved):
     pairs = zip([PICTURES[i] for i in (1, 0, 1)], QUESTIONS, strict=True)
     wanted = [x.probability for x in task.predict(list(pairs))]
     np.testing.assert_allclose(several["probabilities"][:, 0], wanted, atol=1e-4)
+    # A request that is asked about no picture, or about other arrays, says so.
+    ask, one = functions["ask"], tf.constant(QUESTIONS[:1])
+    for number in (-1, 2):
+        message = rf"numbers of rows of `regions`, 0 to 1\. Received: \[{number}\]"
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            ask(picture=tf.constant([number]), question=one, regions=regions)
+    turned = tf.transpose(regions, [0, 2, 1])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expected `regions` of shape"):
+        ask(picture=tf.constant([0]), question=one, regions=turned)
     nothing = tf.constant([], tf.string)
     empty = functions["serving_default"](image=nothing, question=nothing)
     assert {len(value) for value in empty.values()} == {0}

@@ -93,9 +93,10 @@ def decode_picture(tf: Any, raw: Any, size: tuple[int, int], max_pixels: int = M
         return tf.cond(tf.shape(color)[2] < 3, lambda: tf.repeat(color, 3, axis=2), lambda: color)
 
     def bitmap():
-        bits = tf.io.decode_raw(tf.strings.substr(raw, 28, 2), "uint8")[0]
-        message = "Expected a BMP picture without a palette, of 24 or 32 bits."
-        check = tf.debugging.Assert(bits > 8, [message, "Received bits:", bits])
+        # As int32, since an error writes a byte as a character.
+        bits = tf.cast(tf.io.decode_raw(tf.strings.substr(raw, 28, 2), "uint8")[0], "int32")
+        message = "Expected a BMP picture without a palette, of 24 or 32 bits. Received: {} bits."
+        check = tf.debugging.Assert(bits > 8, [tf.strings.format(message, bits)])
         with tf.control_dependencies([check]):
             return tf.io.decode_bmp(raw, channels=0)[..., :3]
 

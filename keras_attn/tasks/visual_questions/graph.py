@@ -52,6 +52,22 @@ def graph_functions(
         return {"regions": encode(image)}
 
     def ask(picture: Any, question: Any, regions: Any) -> dict[str, Any]:
+        shape = tf.shape(regions)
+        message = tf.strings.format(
+            f"Expected `regions` of shape (B, {encoder.num_regions}, {encoder.region_dim}), as "
+            "`encode` gives them. Received: shape {}.",
+            shape,
+        )
+        right = tf.reduce_all(shape[1:] == [encoder.num_regions, encoder.region_dim])
+        checks = [tf.debugging.Assert(right, [message])]
+        message = tf.strings.format(
+            "Expected `picture` to have numbers of rows of `regions`, 0 to {}. Received: {}.",
+            (shape[0] - 1, picture),
+        )
+        there = tf.reduce_all((picture >= 0) & (picture < shape[0]))
+        checks.append(tf.debugging.Assert(there, [message]))
+        with tf.control_dependencies([check for check in checks if check is not None]):
+            picture = tf.identity(picture)
         return answer(tf.gather(regions, picture), question)
 
     functions = {"serving_default": serve, "encode": encode_pictures, "ask": ask}
