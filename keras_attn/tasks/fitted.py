@@ -30,6 +30,7 @@ from keras_attn.tasks.fine_tuning import (
     refuse_adapter,
 )
 from keras_attn.tasks.run_folder import BEST, tidy_run
+from keras_attn.tasks.special_tokens import say_special_tokens
 from keras_attn.tasks.task_run import TrainingRun, run_training
 from keras_attn.tasks.training_settings import (
     COMPILED,
@@ -322,6 +323,7 @@ class Fitted:
                 "or None, which keeps the last ones. Received: none. Bring more examples, or a "
                 "file of development examples."
             )
+        say_special_tokens(self, examples, log)
         batches = self.batches(examples, training)
         if of_size:
             training = sections["training"] = self._long_enough(training, batches, log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,7 +19,9 @@ from keras_attn.records import Documents
 from keras_attn.settings import WrongUse, read_settings, write_settings
 from keras_attn.tasks.backbones import read_backbone
 from keras_attn.tasks.pretraining.settings import PretrainingData
+from keras_attn.tasks.special_tokens import say_written
 from keras_attn.text import WordPieceTokenizer, split_sentences
+from keras_attn.text.special_tokens import written_special_tokens
 
 PREPARED_VERSION = 2
 _HEADER, _SETTINGS = "prepared.json", "settings.toml"
@@ -238,8 +240,12 @@ def _make(
     texts = _documents(settings.text, settings)
     held_out = Documents(settings.dev, settings.key, settings.on_error) if settings.dev else None
 
+    written: Counter[str] = Counter()  # special tokens in the texts
+
     def split() -> Iterator[tuple[Sequence[str], bool]]:
+        written.clear()
         for document in texts:
+            written.update(written_special_tokens(document))
             is_dev = held_out is None and _held_out(
                 document, settings.dev_share, settings.split_seed
             )
@@ -258,6 +264,7 @@ def _make(
     ]
     for rows, is_dev in _encoded(split(), tokenizer):
         writers[is_dev].add(rows)
+    say_written(written, tokenizer, log)
     made = [SentenceIds(tokenizer, w.close(), w.digest) for w in writers]
     for name, ids in zip(("training", "held out"), made, strict=True):
         log(f"{name}: {ids.summary()}")

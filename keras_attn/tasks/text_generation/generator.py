@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import keras
-import numpy as np
 
 from keras_attn.batches import TextWindows
 from keras_attn.corpora import load_shakespeare
@@ -28,6 +27,7 @@ from keras_attn.tasks.served_numbers import (
 )
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.text_generation.reading import TextGenerationReading
 from keras_attn.tasks.text_generation.scores import TextGenerationScores
 from keras_attn.tasks.text_generation.settings import (
     BYTE_PAIRS,
@@ -43,6 +43,7 @@ from keras_attn.tasks.text_generation.writing import TextGenerationWriting
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 from keras_attn.text.pieces import stop_pattern
 from keras_attn.text.registry import vocabulary_digest
+from keras_attn.text.special_tokens import ENDS, pattern_of
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 Tensor = Any
@@ -74,7 +75,7 @@ class Text(str):
         return f"{self.where}: {len(self):,} characters"
 
 
-class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
+class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationReading, Task):
     """A language model of characters or byte pairs with its tokenizer and its sampling.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(text)` what its `fit` takes.
@@ -91,6 +92,11 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
         ends: Whether the model knows where texts end: then its end token ends them. What is trained
             on one long text does not.
+        special_tokens: Whether special tokens that are written in a text of `dataset`, `fit` or
+            `evaluate` are read as tokens: those that the tokenizer came with, such as GPT-2's
+            `<|endoftext|>`; of a tokenizer that was trained here, the usual names of an end of a
+            text (`<end>`, `</s>`, `<eos>`, `<|endoftext|>`, `<|end_of_text|>`). If False, they are
+            text like any other. Prompts are always text.
 
     Raises:
         TypeError: If the tokenizer is of another class.
@@ -125,6 +131,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
         sequence_length: int = SEQUENCE_LENGTH,
         dtype: Any = None,
         ends: bool = False,
+        special_tokens: bool = False,
     ):
         if not isinstance(tokenizer, tuple(TOKENIZERS.values())):
             raise TypeError(
@@ -150,6 +157,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
         self.tokenizer = tokenizer
         self.sequence_length = sequence_length
         self.ends = bool(ends)
+        self.special_tokens = bool(special_tokens)
         self.loaded: LoadReport | None = None
         """What the weights that it began with were, or None."""
         self.model = self.config.build(dtype)
@@ -221,14 +229,20 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
         texts = checked_texts([examples])
         if data.backbone:
             generator = cls._started(read_start(data.backbone), data, model, dtype)
+            generator.ends |= generator.has_ends(examples)
             generator._data = data
             return generator
+        if data.special_tokens:
+            texts = pattern_of(ENDS).split(examples)[::2]
         if data.tokenizer == "characters":
             tokenizer = CharacterTokenizer.train(texts, data.vocabulary_size)
         else:
             most = data.vocabulary_size or BYTE_PAIRS
             tokenizer = BytePairTokenizer.train(texts, most, allow_fewer=True, normalize=False)
-        generator = cls(tokenizer, model, windows_of(data), dtype)
+        generator = cls(
+            tokenizer, model, windows_of(data), dtype, special_tokens=data.special_tokens
+        )
+        generator.ends = generator.has_ends(examples)
         generator._data = data
         return generator
 
@@ -243,7 +257,9 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
     def _started(cls, start: Start, data: TextGenerationData, model: Any, dtype: Any) -> Self:
         length = start.windows(data)
         tokenizer = start.backbone.tokenizer
-        generator = cls(tokenizer, start.choice(model), length, dtype, start.ends)
+        generator = cls(
+            tokenizer, start.choice(model), length, dtype, start.ends, data.special_tokens
+        )
         loaded = load_tensors(generator.model, start.tensors(length))
         generator.loaded = loaded._replace(left_over=start.unused)
         generator.pretrained = True
@@ -314,9 +330,6 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
             examples, batch_size=training.batch_size, seed=training.seed, shuffle=shuffle
         )
 
-    def _encode(self, text: str) -> np.ndarray:
-        return np.array(self.tokenizer.encode(*checked_texts([text])), "int32")
-
     def objective(self, training: TextGenerationTraining) -> dict[str, Any]:
         """Cross-entropy of the next token."""
         return {"loss": MaskedCrossEntropy()}
@@ -366,14 +379,15 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, Task):
             "tokenizer": self.tokenizer.get_config(),
             "sequence_length": self.sequence_length,
             "ends": self.ends,
+            "special_tokens": self.special_tokens,
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
         """Makes an untrained generator of what `get_config` returned."""
         tokenizer = TOKENIZERS[config.get("kind", "characters")].from_config(config["tokenizer"])
-        ends = config.get("ends", False)
-        return cls(tokenizer, config["config"], config["sequence_length"], dtype, ends)
+        flags = config.get("ends", False), config.get("special_tokens", False)
+        return cls(tokenizer, config["config"], config["sequence_length"], dtype, *flags)
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd prompts and seeds beside ordinary ones."""

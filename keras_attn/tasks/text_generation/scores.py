@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -16,7 +17,6 @@ from keras_attn.progress import report
 from keras_attn.tasks.checks import check_count, is_count
 from keras_attn.tasks.text_generation.settings import TextGenerationUse
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
-from keras_attn.text.checks import well_formed
 
 Tensor = Any
 
@@ -53,6 +53,8 @@ class TextGenerationScores:
     sequence_length: int
     model: keras.Model
     _compiled: Recent[Any]
+    _encode: Callable
+    _length: Callable
 
     def evaluate(
         self,
@@ -65,7 +67,8 @@ class TextGenerationScores:
         Every token is scored once, in windows of `sequence_length` tokens that overlap: a token is
         predicted from at least `context` tokens before it, where the text has them, and at most
         `sequence_length - 1`. The longer the context the lower the score. The bits of all tokens
-        are divided by the number of characters, whatever the tokens are.
+        are divided by the number of characters, whatever the tokens are; a special token that is
+        read as such counts as a character.
 
         Args:
             text: A string.
@@ -101,7 +104,7 @@ class TextGenerationScores:
             nats += float(losses[scored[i : i + batch_size]].sum(dtype="float64"))
             report(min(i + batch_size, len(windows)), len(windows), "windows")
         unknown = ids.tolist().count(tokenizer.unknown_id)
-        characters = len(well_formed(text))
+        characters = self._length(text)
         return TextScore(nats / math.log(2) / characters, characters, unknown)
 
     def _losses(self, ids: Tensor, max_length: Any) -> Tensor:

@@ -66,6 +66,10 @@ class TextGenerationData(Settings):
         None, f"tokens of a window; if not given, those of --backbone, or {SEQUENCE_LENGTH}",
         kind=int, at_least=2,
     )  # fmt: skip
+    special_tokens: bool = setting(
+        False, "read special tokens that are written in the text as tokens: those that --backbone "
+        "has, or, without one, such as <|endoftext|> and </s> as the end of a text",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,10 @@ from keras_attn.records import (
     split_pairs,
 )
 from keras_attn.settings import read_settings, write_settings
+from keras_attn.tasks.special_tokens import say_written
 from keras_attn.tasks.translation.settings import TranslationData
 from keras_attn.text import BytePairTokenizer
+from keras_attn.text.special_tokens import written_special_tokens
 
 PREPARED_VERSION = 2
 _HEADER, _SETTINGS, _IDS = "prepared.json", "settings.toml", "train.npz"
@@ -103,6 +105,7 @@ class PreparedTranslation:
         """
         with atomic_folder(folder) as building:
             train, dev, test, removed = _read(settings, log)
+            say_written(written_special_tokens(train), None, log)
             tokenizers, sources, targets, too_long = _make_ids(settings, train)
             counts = {
                 "train": len(sources),

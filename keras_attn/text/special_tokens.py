@@ -1,0 +1,93 @@
+"""Special tokens that are written in texts: how often, and where a text is cut at them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+ENDS = ("<end>", "</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>")
+"""What an end of a text is called by usual tokenizers."""
+_STARTS = ("<pad>", "<start>")
+_NAMES = (
+    *ENDS,
+    *("[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]", "<s>", "<pad>", "<unk>", "<mask>", "<bos>"),
+    *("<start>", "<unknown>", "<|begin_of_text|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>"),
+)
+
+
+def pattern_of(names: Iterable[str]) -> re.Pattern[str]:
+    """A pattern for any of some names, the longest first, as a group."""
+    return re.compile(
+        "(" + "|".join(map(re.escape, sorted(set(names), key=len, reverse=True))) + ")"
+    )
+
+
+_USUAL = pattern_of(_NAMES)
+
+
+def written_special_tokens(examples: Any, tokenizer: Any = None) -> Counter[str]:
+    """Counts the special tokens that stand as words in the texts of examples.
+
+    Args:
+        examples: A string, or sequences and dicts of strings and other things, of any depth.
+        tokenizer: One with `special_tokens`, which are counted besides those of usual tokenizers.
+
+    Returns:
+        Counts by names.
+
+    Example:
+
+    >>> written_special_tokens([("A [MASK].", "x"), ["</s> </s>", 7]])
+    Counter({'</s>': 2, '[MASK]': 1})
+    """
+    own = getattr(tokenizer, "special_tokens", ())
+    pattern = pattern_of([*_NAMES, *own]) if own else _USUAL
+    found: Counter[str] = Counter()
+    waiting = [examples]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            found.update(pattern.findall(part))
+        elif isinstance(part, Mapping):
+            waiting.extend(part.values())
+        elif isinstance(part, Sequence) and not isinstance(part, bytes | bytearray):
+            waiting.extend(part)
+    return found
+
+
+def counted(names: Mapping[str, int]) -> str:
+    """Says how often each of some special tokens was found, the commonest first.
+
+    Args:
+        names: Counts by names.
+
+    Example:
+
+    >>> counted({"[SEP]": 1, "</s>": 1200})
+    '`</s>` 1,200 times, `[SEP]` once'
+    """
+    rows = sorted(names.items(), key=lambda row: (-row[1], row[0]))
+    return ", ".join(f"`{name}` {f'{n:,} times' if n > 1 else 'once'}" for name, n in rows)
+
+
+def readable_tokens(tokenizer: Any) -> dict[str, int]:
+    """The special tokens that a text can have for a tokenizer, with their ids.
+
+    A tokenizer that came with special tokens of its own, such as GPT-2's, has these. In one that
+    was trained by this package, any of `ENDS` stands for the end; padding and the start are text.
+
+    Args:
+        tokenizer: A `BytePairTokenizer` or `CharacterTokenizer`.
+
+    Example:
+
+    >>> readable_tokens(CharacterTokenizer.train(["a text"]))["</s>"]
+    2
+    """
+    own = getattr(tokenizer, "special_tokens", ())
+    found = {name: tokenizer.vocabulary.index(name) for name in own if name not in _STARTS}
+    if not own or "<end>" in own:
+        return {**dict.fromkeys(ENDS, tokenizer.end_id), **found}
+    return found
