@@ -9,7 +9,7 @@ from typing import Any
 from keras_attn.text.special_tokens import counted, written_special_tokens
 
 
-def say_special_tokens(task: Any, examples: Any, log: Callable[[str], Any]) -> None:
+def say_special_tokens(task: object, examples: object, log: Callable[[str], Any]) -> None:
     """Says which special tokens are written in the texts of examples, and what they are read as.
 
     A task with `tokens_in_text`, their ids by their names, reads these as tokens.
@@ -27,7 +27,7 @@ def say_special_tokens(task: Any, examples: Any, log: Callable[[str], Any]) -> N
 
 def say_written(
     found: Mapping[str, int],
-    tokenizer: Any,
+    tokenizer: object,
     log: Callable[[str], Any],
     known: Container[str] | None = None,
 ) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+
+from keras_attn.text.byte_pair import BytePairTokenizer
+from keras_attn.text.characters import CharacterTokenizer
 
 ENDS = ("<end>", "</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>")
 """What an end of a text is called by usual tokenizers."""
@@ -27,7 +29,7 @@ def pattern_of(names: Iterable[str]) -> re.Pattern[str]:
 _USUAL = pattern_of(_NAMES)
 
 
-def written_special_tokens(examples: Any, tokenizer: Any = None) -> Counter[str]:
+def written_special_tokens(examples: object, tokenizer: object = None) -> Counter[str]:
     """Counts the special tokens that stand as words in the texts of examples.
 
     Args:
@@ -45,7 +47,7 @@ def written_special_tokens(examples: Any, tokenizer: Any = None) -> Counter[str]
     own = getattr(tokenizer, "special_tokens", ())
     pattern = pattern_of([*_NAMES, *own]) if own else _USUAL
     found: Counter[str] = Counter()
-    waiting = [examples]
+    waiting: list[object] = [examples]
     while waiting:
         part = waiting.pop()
         if isinstance(part, str):
@@ -72,7 +74,7 @@ def counted(names: Mapping[str, int]) -> str:
     return ", ".join(f"`{name}` {f'{n:,} times' if n > 1 else 'once'}" for name, n in rows)
 
 
-def readable_tokens(tokenizer: Any) -> dict[str, int]:
+def readable_tokens(tokenizer: BytePairTokenizer | CharacterTokenizer) -> dict[str, int]:
     """The special tokens that a text can have for a tokenizer, with their ids.
 
     A tokenizer that came with special tokens of its own, such as GPT-2's, has these. In one that

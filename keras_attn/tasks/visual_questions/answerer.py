@@ -367,14 +367,6 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
         """Returns an answer as a line of JSON; `null` if the picture could not be read."""
         return json.dumps(result and result._asdict(), ensure_ascii=False)
 
-    @classmethod
-    def line(cls, given: tuple[str, str], result: Any) -> str:
-        """Returns a line of JSON; without an answer if the picture could not be read."""
-        image, question = given
-        nothing = {"question": question, "answer": None, "probability": None, "answers": {}}
-        found = nothing if result is None else result._asdict()
-        return json.dumps({"image": image, **found}, ensure_ascii=False)
-
     @staticmethod
     def page(explanations: Sequence[Any], title: str) -> str:
         """Returns the viewer of the attention of several questions."""

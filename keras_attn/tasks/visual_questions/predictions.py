@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -254,6 +255,14 @@ class VisualQuestionPredictions(PictureRegions):
         texts = checked_texts([questions] if one else questions)
         found = self.predict([(picture, text) for text in texts], top_k)
         return found[0] if one else found
+
+    @classmethod
+    def line(cls, given: tuple[str, str], result: VisualAnswer | None) -> str:
+        """Returns a line of JSON; without an answer if the picture could not be read."""
+        image, question = given
+        nothing = {"question": question, "answer": None, "probability": None, "answers": {}}
+        found = nothing if result is None else result._asdict()
+        return json.dumps({"image": image, **found}, ensure_ascii=False)
 
     def _answer(self, question: str, row: np.ndarray, top_k: int) -> VisualAnswer:
         best = np.argsort(-row, kind="stable")[:top_k]
