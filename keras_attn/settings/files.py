@@ -11,6 +11,7 @@ from typing import Any
 
 from keras_attn.files import atomic_write
 from keras_attn.input_files import read_input
+from keras_attn.line_ends import with_newlines
 from keras_attn.settings.declaring import nearest
 
 
@@ -45,7 +46,7 @@ def read_settings(
     path = Path(path).expanduser()
     raw = read_input(path, "a settings file")
     try:
-        tables = tomllib.loads(raw.decode("utf-8-sig"))
+        tables = tomllib.loads(with_newlines(raw.decode("utf-8-sig")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"Expected a TOML file. Received: {path}: {error}") from error
     known = {name: [o.name for o in section.declared()] for name, section in sections.items()}
