@@ -66,7 +66,9 @@ def known_value(x: Tensor) -> np.ndarray | None:
     if backend == "jax":
         import jax
 
-        return None if isinstance(x, jax.core.Tracer) else np.asarray(x)
+        # Other processes hold parts of an array that is not addressable.
+        unknown = isinstance(x, jax.core.Tracer) or not x.is_fully_addressable
+        return None if unknown else np.asarray(x)
     import torch
 
     if x.device.type != "cpu" or torch.compiler.is_compiling():
