@@ -101,7 +101,8 @@ class TextBatches(BucketedBatches):
     Each batch is `(ids, labels, sample_weight)`, or `(ids,)` where there are no labels:
 
         ids            (B, S) int32        start, the ids of a text, end, then padding
-        labels         (B,) int32          its class; or (B, C) float32, 0 or 1 for each class
+        labels         (B,) int32          its class; or (B, C) float32, 0 or 1 for each class; or
+                                           its number or numbers, (B,) or (B, n) float32
         sample_weight  (B,) float32        its weight; 0 in rows that only fill a batch
 
     Texts of like lengths (rounded up to multiples of `multiple`) form a bucket, and all batches of
@@ -124,7 +125,8 @@ class TextBatches(BucketedBatches):
     Args:
         ids: Token ids of the texts, *without* start and end.
         labels: The class of each text, integers from 0; or 0 and 1 of shape (texts, classes), for
-            texts with several labels. None: there are none.
+            texts with several labels; or floats of shape (texts,) or (texts, n), for models that
+            predict numbers. None: there are none.
         weights: Weight of each text, at least 0, such as `class_weights(labels, n)[labels]`.
             None: 1.
         batch_size: Most texts of a batch. None: as many as `tokens_per_batch` allows.
@@ -193,7 +195,7 @@ class TextBatches(BucketedBatches):
             raise ValueError("Expected at least one text. Received: no ids.")
         self.pad_id = pad_id
         self._num_examples = len(ids)
-        self._labels = check_labels(labels, len(ids))
+        self._labels = check_labels(labels, len(ids), numbers=True)
         self._weights = check_weights(weights, len(ids), labels is not None)
 
         room = None if max_length is None else max_length - around
@@ -288,8 +290,8 @@ class TextBatches(BucketedBatches):
         return self._lost_share
 
 
-def check_labels(labels: Any, count: int) -> np.ndarray | None:
-    """Classes as int32 (N,), or 0 and 1 as float32 (N, C)."""
+def check_labels(labels: Any, count: int, numbers: bool = False) -> np.ndarray | None:
+    """Classes as int32 (N,), or 0 and 1 as float32 (N, C); or `numbers` as float32 (N,), (N, C)."""
     if labels is None:
         return None
     labels = np.asarray(labels)
@@ -298,9 +300,13 @@ def check_labels(labels: Any, count: int) -> np.ndarray | None:
             return labels.astype("int32")
         if labels.ndim == 2 and np.isin(labels, (0, 1)).all():
             return labels.astype("float32")
+        floats = numbers and labels.dtype.kind == "f" and labels.ndim in (1, 2)
+        if floats and np.isfinite(labels).all():
+            return labels.astype("float32")
+    more = f", or finite floats of shape ({count},) or ({count}, n)" if numbers else ""
     raise ValueError(
-        f"Expected `labels` to be {count} integers >= 0, or 0 and 1 of shape ({count}, classes). "
-        f"Received: {labels.dtype} values of shape {labels.shape}."
+        f"Expected `labels` to be {count} integers >= 0, or 0 and 1 of shape ({count}, classes)"
+        f"{more}. Received: {labels.dtype} values of shape {labels.shape}."
     )
 
 

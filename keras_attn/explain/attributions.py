@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_attn.layers import AttentionPooling, TokenWeighting
 from keras_attn.layers.collect import traced_attention
-from keras_attn.models.text_classifier import classifier_kind, embedding_and_rest
+from keras_attn.models.text_classifier import embedding_and_rest, known_kind
 
 Tensor = Any
 
@@ -20,7 +20,8 @@ def has_attention(model: keras.Model) -> bool:
         model: The classifier.
 
     Returns:
-        True if its pooling is attention, or if it is a bag with token weights.
+        True if its pooling is attention, or if it is a bag with token weights. False for an
+        architecture that this package does not have.
 
     Example:
 
@@ -28,9 +29,8 @@ def has_attention(model: keras.Model) -> bool:
     >>> has_attention(BagClassifierConfig(50, num_classes=2, token_weights="none").build())
     False
     """
-    classifier_kind(model)
     kinds = (AttentionPooling, TokenWeighting)
-    return any(isinstance(layer, kinds) for layer in model.layers)
+    return known_kind(model) is not None and any(isinstance(layer, kinds) for layer in model.layers)
 
 
 def has_self_attention(model: keras.Model) -> bool:
@@ -48,7 +48,7 @@ def has_self_attention(model: keras.Model) -> bool:
     >>> has_self_attention(BagClassifierConfig(50, num_classes=2).build())
     False
     """
-    return classifier_kind(model) in ("transformer", "bert")
+    return known_kind(model) in ("transformer", "bert")
 
 
 def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, Tensor]]:

@@ -1,9 +1,11 @@
 """Texts as inputs: checked, and the odd ones that every export is tried with."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from keras_attn.inputs import listed
 
 ODD_TEXTS = [
     "A film to remember.",
@@ -39,15 +41,11 @@ def checked_texts(texts: Any) -> list[str]:
         ...
     TypeError: Expected strings. Received: 7 of type int at position 1.
     """
-    if isinstance(texts, bytes | Mapping) or not isinstance(texts, Iterable):
-        raise TypeError(
-            f"Expected a string or a list of strings. Received: {type(texts).__name__}."
-        )
-    texts = list(texts)
+    texts = listed(texts, "a string or a list of strings")
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(
-                f"Expected strings. Received: {text!r} of type {type(text).__name__} at "
+                f"Expected strings. Received: {text!r:.100} of type {type(text).__name__} at "
                 f"position {i}."
             )
     return texts

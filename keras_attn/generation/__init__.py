@@ -3,6 +3,7 @@
 from keras_attn.generation.compiled import CompiledFunction
 from keras_attn.generation.compiled_steps import CompiledSteps
 from keras_attn.generation.decoders import Decoder, RecomputeDecoder
+from keras_attn.generation.keeper import Keeper
 from keras_attn.generation.loops import Generation
 from keras_attn.generation.noise import row_seeds, uniform_noise
 from keras_attn.generation.recent import Recent
@@ -16,6 +17,7 @@ __all__ = [
     "CompiledSteps",
     "Decoder",
     "Generation",
+    "Keeper",
     "Recent",
     "RecomputeDecoder",
     "SampledSteps",

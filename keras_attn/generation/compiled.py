@@ -122,6 +122,12 @@ class CompiledFunction:
         outputs = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
         return keras.tree.map_structure(lambda t: t[:0], outputs) if rows == 0 else outputs
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "A compiled function belongs to the model that it was compiled for, and is neither "
+            "copied nor pickled. Make another one for the copied model."
+        )
+
     def _check(self, ids: np.ndarray) -> None:
         """Refuses inputs of the wrong kind or rank; the kind of empty inputs is not checked."""
         name = ids.dtype.name

@@ -84,6 +84,12 @@ class CompiledSteps:
         found, state = self._go_on(state)
         return keras.tree.map_structure(keras.ops.convert_to_numpy, found), state
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "A compiled function belongs to the model that it was compiled for, and is neither "
+            "copied nor pickled. Make another one for the copied model."
+        )
+
     def _tensorflow(self, dtypes: list[str]) -> tuple[Callable, Callable]:
         import tensorflow as tf
 

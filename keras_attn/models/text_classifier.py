@@ -11,11 +11,35 @@ from keras_attn.models.roles import TEXT_CLASSIFIERS
 Tensor = Any
 
 
+def known_kind(model: keras.Model) -> str | None:
+    """Returns the name of the kind of a classifier, or None if the package has no such kind.
+
+    Args:
+        model: A model.
+
+    Example:
+
+    >>> known_kind(keras.Sequential()) is None
+    True
+    """
+    layers = {layer.name: layer for layer in getattr(model, "layers", [])}
+    first, encoder = layers.get("embedding"), layers.get("encoder")
+    if "head" in layers:
+        for name, kind in TEXT_CLASSIFIERS.items():
+            own = getattr(kind, "encoder", None)  # architectures of others have none
+            if own is not None and isinstance(encoder, own) and isinstance(first, kind.first_layer):
+                return name
+        bag = isinstance(first, TokenEmbedding) and encoder is None
+        if bag and isinstance(layers.get("pooling"), MaskedAveragePooling):
+            return "bag"
+    return None
+
+
 def classifier_kind(model: keras.Model) -> str:
     """Returns the name of the kind of a classifier, a key of `TEXT_CLASSIFIERS`.
 
     Args:
-        model: A model of one of these kinds, or a reloaded one.
+        model: A model of one of the kinds of this package, or a reloaded one.
 
     Returns:
         `"bag"`, `"bert"` (of RoBERTa too), `"rnn"` or `"transformer"`.
@@ -29,16 +53,9 @@ def classifier_kind(model: keras.Model) -> str:
     >>> classifier_kind(BagClassifierConfig(50, num_classes=2, pair_buckets=0).build())
     'bag'
     """
-    layers = {layer.name: layer for layer in getattr(model, "layers", [])}
-    first, encoder = layers.get("embedding"), layers.get("encoder")
-    if "head" in layers:
-        for name, kind in TEXT_CLASSIFIERS.items():
-            known = kind.encoder is not None and isinstance(encoder, kind.encoder)
-            if known and isinstance(first, kind.first_layer):
-                return name
-        bag = isinstance(first, TokenEmbedding) and encoder is None
-        if bag and isinstance(layers.get("pooling"), MaskedAveragePooling):
-            return "bag"
+    kind = known_kind(model)
+    if kind is not None:
+        return kind
     raise TypeError(
         "Expected a text classifier, a model built by one of "
         f"{[kind.__name__ for kind in TEXT_CLASSIFIERS.values()]}. Received: "
@@ -46,14 +63,15 @@ def classifier_kind(model: keras.Model) -> str:
     )
 
 
-def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], keras.Model]:
+def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Callable]:
     """Splits a classifier behind its embeddings, for gradients with respect to them.
 
         embed(ids)                  -> [x] or [x, pairs], each (B, S, D)
         rest([*embed(ids), ids])    -> logits, those of model(ids)
 
     Both share the layers of the model. A bag with `pair_buckets` has a second tensor, whose
-    position s is the pair of the tokens s and s + 1.
+    position s is the pair of the tokens s and s + 1. A functional model of another architecture is
+    cut behind all layers that make vectors of its ids.
 
     Args:
         model: A text classifier, or a reloaded one.
@@ -63,7 +81,7 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], ke
         refuses lists that mix tensors and arrays).
 
     Raises:
-        TypeError: If it is another model.
+        TypeError: If no layer makes vectors `(B, S, D)` of the ids.
 
     Example:
 
@@ -74,7 +92,10 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], ke
     >>> [tuple(x.shape) for x in embed(ids)], tuple(rest([*embed(ids), ids]).shape)
     ([(1, 4, 64), (1, 4, 8)], (1, 2))
     """
-    kind = TEXT_CLASSIFIERS[classifier_kind(model)]
+    name = known_kind(model)
+    if name is None:
+        return _cut_behind_vectors(model)
+    kind = TEXT_CLASSIFIERS[name]
     layers = {layer.name: layer for layer in model.layers}
     ids = keras.Input((None,), dtype="int32", name="token_ids")
     embedded = kind.embed(layers, ids)
@@ -87,3 +108,39 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], ke
     rest_model = keras.Model([*inputs, ids], logits, name="rest")
     # Keras returns a single output without its list.
     return lambda ids: keras.tree.flatten(embeddings(ids)), rest_model
+
+
+def _cut_behind_vectors(model: keras.Model) -> tuple[Callable[[Tensor], list], Callable]:
+    """`embedding_and_rest` of an architecture that the package does not know."""
+    ids = model.input if isinstance(model, keras.Model) and model.built else None
+    embeddings = [] if ids is None else _readers(model, ids)
+    if not embeddings:
+        raise TypeError(
+            "Expected a functional model with a layer that makes vectors (B, S, D) of the ids, "
+            "such as `keras.layers.Embedding` or `TokenEmbedding`. Received: "
+            f"{getattr(model, 'name', model)!r} of type {type(model).__name__}, which has none."
+        )
+    cut = keras.Model([*(x for _, x in embeddings), ids], model.output, name="rest")
+    cut.supports_masking = True  # or Keras warns of the masks below
+
+    def rest(inputs: list[Tensor], training: bool = False) -> Tensor:
+        # What follows may read the implicit mask of an embedding with `mask_zero`.
+        masks = [layer.compute_mask(inputs[-1]) for layer, _ in embeddings]
+        return cut(inputs, training=training, mask=[*masks, None])
+
+    return lambda given: [layer(given) for layer, _ in embeddings], rest
+
+
+def _readers(model: keras.Model, ids: Tensor) -> list[tuple[keras.layers.Layer, Tensor]]:
+    """The layers that make vectors of ids in a functional model, with their symbolic outputs."""
+    if not isinstance(ids, keras.KerasTensor) or len(ids.shape) != 2 or "int" not in ids.dtype:
+        return []
+    found = []
+    for layer in model.layers:
+        for node in layer._inbound_nodes:
+            output = node.output_tensors[0]
+            reads = len(node.input_tensors) == 1 and node.input_tensors[0] is ids
+            is_layer = hasattr(layer, "compute_mask") and node.operation is layer
+            if reads and is_layer and len(output.shape) == 3:
+                found.append((layer, output))
+    return found

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from keras_attn.inputs import listed
 from keras_attn.records.items import Items
 from keras_attn.records.parallel import PROBLEMS, LineProblem
 from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
@@ -270,7 +271,10 @@ def checked_questions(examples: Iterable[Any]) -> list[AnsweredQuestion]:
     (TextAnswer(text='Oslo', start=3),)
     """
     found = []
-    for i, example in enumerate(examples):
+    given = listed(
+        examples, "questions with texts and answers", 3, "keras_attn.records.read_questions(path)"
+    )
+    for i, example in enumerate(given):
         if isinstance(example, AnsweredQuestion):
             found.append(example)
             continue

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from keras_attn.inputs import listed
 from keras_attn.records.columns import read_columns
 from keras_attn.records.items import Items
 from keras_attn.records.labelled_splits import split_labelled
@@ -167,7 +168,8 @@ def checked_scored_pairs(examples: Iterable[Any]) -> list[ScoredPair]:
     [ScoredPair(first='a', second='b', score=2.0)]
     """
     found = []
-    for i, example in enumerate(examples):
+    read = "keras_attn.records.read_scored_pairs(path)"
+    for i, example in enumerate(listed(examples, "pairs of texts with a number", 3, read)):
         parts = list(example) if isinstance(example, tuple | list) else []
         if len(parts) == 2 and isinstance(parts[0], tuple | list):
             parts = [*parts[0], parts[1]]

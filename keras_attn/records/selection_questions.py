@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from keras_attn.inputs import listed
 from keras_attn.records.columns import COLUMN_SUFFIXES, read_columns
 from keras_attn.records.items import Items
 from keras_attn.records.labelled_splits import split_labelled
@@ -231,7 +232,8 @@ def checked_selection_questions(examples: Iterable[Any]) -> list[SelectionQuesti
     [SelectionQuestion(question='Where?', answers=('Here.',), candidates=())]
     """
     found = []
-    for i, example in enumerate(examples):
+    read = "keras_attn.records.read_selection_questions(path)"
+    for i, example in enumerate(listed(examples, "questions with answers", 2, read)):
         parts = list(example) if isinstance(example, tuple | list) else []
         lists = [[x] if isinstance(x, str) else x for x in parts[1:]]
         kind = len(parts) in (2, 3) and all(isinstance(x, tuple | list) for x in lists)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from keras_attn.inputs import listed
 from keras_attn.records.items import Items
 from keras_attn.records.parallel import PROBLEMS, LineProblem
 from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
@@ -215,7 +216,8 @@ def checked_tagged(examples: Iterable[Any]) -> list[TaggedText]:
     ValueError: Expected a label for each word. Received: 2 labels for 1 words in example 0.
     """
     found = []
-    for i, example in enumerate(examples):
+    given = listed(examples, "words with labels", 2, "keras_attn.records.read_tagged(path)")
+    for i, example in enumerate(given):
         parts = list(example) if isinstance(example, tuple | list) else []
         if len(parts) != 2 or not all(_is_row(part) for part in parts):
             raise TypeError(

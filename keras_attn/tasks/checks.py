@@ -2,22 +2,21 @@
 
 import dataclasses
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import keras
+
+from keras_attn.inputs import listed
 
 Pairs = Iterable[Sequence[str]]
 
 
 def checked_pairs(pairs: Pairs) -> list[tuple[str, str]]:
     """Returns (source, target) pairs, or raises a ValueError that says where it is none."""
-    if isinstance(pairs, str | os.PathLike):
-        raise TypeError(
-            f"Expected (source, target) pairs. Received: the path {os.fspath(pairs)!r}. Read the "
-            "file: keras_attn.records.read_pairs(path)."
-        )
     checked = []
-    for i, pair in enumerate(pairs):
+    given = listed(pairs, "(source, target) pairs", 2, "keras_attn.records.read_pairs(path)")
+    for i, pair in enumerate(given):
         sides = [] if isinstance(pair, str | bytes | Mapping) else list(pair)[:2]
         if len(sides) != 2 or not all(isinstance(side, str) for side in sides):
             raise ValueError(
@@ -126,3 +125,34 @@ def check_n_best(beams: Any, alpha: Any, num_return_sequences: Any = None, **cou
             f"Received: num_return_sequences={count}, beams={beams}."
         )
     return count
+
+
+OF_BATCHES = ("num_examples", "padded_share", "seed", "set_epoch")
+"""What the batches of a training have besides `len` and `[i]`."""
+
+
+def check_batches(batches: Any, task: Any) -> None:
+    """Refuses batches that a training cannot be made of.
+
+    Args:
+        batches: What `batches` of a task returned.
+        task: The task, for the message.
+
+    Raises:
+        TypeError: If something is missing.
+
+    Example:
+
+    >>> check_batches([1], None)
+    Traceback (most recent call last):
+        ...
+    TypeError: `batches` of NoneType must return a `keras.utils.PyDataset`, such as...
+    """
+    missing = [name for name in OF_BATCHES if not hasattr(batches, name)]
+    if missing or not isinstance(batches, keras.utils.PyDataset):
+        what = f", without {', '.join(map(repr, missing))}" if missing else ""
+        raise TypeError(
+            f"`batches` of {type(task).__name__} must return a `keras.utils.PyDataset`, such as "
+            f"`keras_attn.batches.TextBatches`, with {', '.join(map(repr, OF_BATCHES))}. Received: "
+            f"{type(batches).__name__}{what}. See `Task.batches`."
+        )

@@ -137,6 +137,7 @@ class EncoderTask(Task):
     Data = EncoderData
     Training = EncoderTraining
     main_layer = "encoder"
+    decide_nothing: ClassVar[tuple[str, ...]] = ("loaded", "word_vectors")
     backbone: ClassVar = {"embedding": (), "encoder": (), "pooler": ()}
 
     def __init__(
@@ -170,14 +171,20 @@ class EncoderTask(Task):
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.model = self.build(num_classes, dtype)
-        self.field = EncoderInput(tokenizer, max_length, between=self.config.ends_between)
         self.loaded: Any = None
         """A `LoadReport` of the weights that it began with, or None."""
         self.word_vectors: VectorStart | None = None
         """The word vectors that its embedding began with, or None."""
         self.freeze_embedding = False
         """Whether the embeddings of the tokens are not trained."""
-        self._compiled: dict[Any, CompiledFunction] = {}
+
+    @property
+    def field(self) -> EncoderInput:
+        """From texts to rows of ids."""
+        return self.kept(
+            lambda: EncoderInput(self.tokenizer, self.max_length, between=self.config.ends_between),
+            "field",
+        )
 
     def build(self, num_classes: int | None, dtype: Any) -> keras.Model:
         """Builds the model.
@@ -306,8 +313,9 @@ class EncoderTask(Task):
         Args:
             rows: As in `row_batches`.
             batch_size: Rows computed at a time.
-            function: Method of this task from `{"token_ids", "segment_ids", "padding_mask"}` to a
-                dict of batch-first tensors; the logits if None.
+            function: Function or method from `{"token_ids", "segment_ids", "padding_mask"}` to a
+                dict of batch-first tensors; the logits if None. It is compiled once; a function
+                that is defined anew for each call is compiled for each.
 
         Returns:
             For each row a dict of arrays. Arrays with an entry for each token have the padding too.
@@ -318,15 +326,17 @@ class EncoderTask(Task):
         batches = self.row_batches(
             rows, batch_size=batch_size, shuffle=False, rows_multiple_of=1, segments=True
         )
-        key = function.__name__
-        if key not in self._compiled:
-            self._compiled[key] = CompiledFunction(
+        run = self.kept(
+            lambda: CompiledFunction(
                 lambda ids, length, segments: function(self.encoded(ids, segments)), self.model
-            )
+            ),
+            "compute",
+            function,
+        )
         found: list[Any] = [None] * len(rows)
         for index in range(len(batches)):
             (inputs,) = batches[index]
-            outputs = self._compiled[key](inputs["token_ids"], 1, inputs["segment_ids"])
+            outputs = run(inputs["token_ids"], 1, inputs["segment_ids"])
             for place, row in enumerate(batches.members(index)):
                 found[row] = {name: values[place] for name, values in outputs.items()}
             report(min((index + 1) * batch_size, len(rows)), len(rows), "rows")
@@ -346,8 +356,7 @@ class EncoderTask(Task):
         Args:
             rows: As in `row_batches`.
             pick: Function or method `pick(logits, index) -> (B,)` from the float32 logits of the
-                heads by their names, and the numbers of these rows. It is compiled once by its
-                name.
+                heads by their names, and the numbers of these rows. It is compiled as in `compute`.
             index: Numbers for `pick`, `(rows, ...)`: int32 or float32.
             batch_size: Rows computed at a time.
 
@@ -356,13 +365,15 @@ class EncoderTask(Task):
         """
         if not len(rows):
             return []
-        key = "gradients", getattr(pick, "__qualname__", pick)
-        if key not in self._compiled:
+
+        def make() -> CompiledFunction:
             ask = encoder_gradient_function(self.model, pick)
-            self._compiled[key] = CompiledFunction(
+            return CompiledFunction(
                 lambda ids, length, segments, index: ask(self.encoded(ids, segments), index)[1],
                 self.model,
             )
+
+        run = self.kept(make, "gradients", pick)
         batches = self.row_batches(
             rows, batch_size=batch_size, shuffle=False, rows_multiple_of=1, segments=True
         )
@@ -375,7 +386,7 @@ class EncoderTask(Task):
             ids = inputs["token_ids"]
             of_rows = np.zeros((len(ids), *index.shape[1:]), index.dtype)
             of_rows[: len(members)] = index[members]
-            weights = self._compiled[key](ids, 1, inputs["segment_ids"], of_rows)
+            weights = run(ids, 1, inputs["segment_ids"], of_rows)
             for place, row in enumerate(members):
                 found[row] = weights[place, : len(rows[row][0])]
         return found

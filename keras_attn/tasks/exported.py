@@ -17,7 +17,8 @@ from keras_attn.export import (
     in_parts,
     with_a_row,
 )
-from keras_attn.generation import CompiledFunction, Recent
+from keras_attn.generation import CompiledFunction, Keeper
+from keras_attn.inputs import listed
 from keras_attn.layers.quantization import quantized_sublayers
 from keras_attn.progress import tell
 from keras_attn.settings import Settings
@@ -30,7 +31,7 @@ from keras_attn.tasks.served_numbers import (
 _BATCH_SIZE = 64  # rows that a SavedModel computes at a time, where no setting says it
 
 
-class Exported:
+class Exported(Keeper):
     """Predictions and SavedModels: a base class of `Task`, which says what only the task knows."""
 
     Use: ClassVar[type[Settings]] = Settings
@@ -80,7 +81,7 @@ class Exported:
             TypeError: If an input is not what the task reads.
         """
         one = isinstance(inputs, str)
-        inputs = [inputs] if one else list(inputs)
+        inputs = [inputs] if one else listed(inputs, "texts")
         (name,) = self.inputs
         found = []
         for i in range(0, len(inputs), batch_size):
@@ -91,20 +92,18 @@ class Exported:
 
     def _computed(self, inputs: Mapping[str, Any], use: Any) -> dict[str, list[Any]]:
         """The outputs of a batch, a list for each."""
-        if not hasattr(self, "_runs"):
-            self._runs: Recent[CompiledFunction] = Recent()
         names = list(self.inputs)
-        run = self._runs.get(
-            use,
-            lambda: CompiledFunction(
+
+        def make() -> CompiledFunction:
+            return CompiledFunction(
                 lambda first, length, *rest: self.run(
                     dict(zip(names, (first, *rest), strict=True)), use
                 ),
                 self.model,
-            ),
-        )
+            )
+
         first, *rest = (field.encode(inputs[name]) for name, field in self.inputs.items())
-        tensors = run(first, 1, *rest)
+        tensors = self.kept(make, "run", use)(first, 1, *rest)
         return {name: field.decode(tensors) for name, field in self.outputs.items()}
 
     # Export

@@ -6,15 +6,17 @@ import dataclasses
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import keras
 
 from keras_attn.files import check_writable, only_one
+from keras_attn.inputs import read_twice
 from keras_attn.settings import Choice, Kinds, Settings, declared_fields
 from keras_attn.settings.declaring import nearest
+from keras_attn.tasks.checks import check_batches
 from keras_attn.tasks.compiling import (
     checked_steps,
     ema_momentum,
@@ -22,6 +24,7 @@ from keras_attn.tasks.compiling import (
     make_adam,
     make_schedule,
 )
+from keras_attn.tasks.described import described
 from keras_attn.tasks.doubts import doubt_of_rise
 from keras_attn.tasks.fine_tuning import (
     FineTuning,
@@ -55,6 +58,7 @@ class Fitted:
     """The training of a task: a base class of `Task`, which says what only the task knows."""
 
     kinds: ClassVar[Kinds]
+    examples_are: ClassVar[str]
     Data: ClassVar[type[Settings]] = Settings
     Training: ClassVar[type[TrainingSettings]] = TrainingSettings
     Use: ClassVar[type[Settings]] = Settings
@@ -284,6 +288,7 @@ class Fitted:
                 parts[name] = made(kind, parts[name])
         declared = {name: part for name, part in parts.items() if isinstance(part, Settings)}
         sections = {"data": data, **declared, "model": model, "training": training}
+        examples, dev = (read_twice(some, cls.examples_are) for some in (examples, dev))
         run_dir = check_writable(run_dir).absolute()
         with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
             training = tidy_run(run_dir, cls.sections(), sections)["training"]
@@ -312,10 +317,9 @@ class Fitted:
             refuse_adapter(self.model)
             sections = tidy_run(run_dir, self.sections(), sections)
             self.check_run_dir(run_dir)
+        examples, dev = (read_twice(some, self.examples_are) for some in (examples, dev))
         of_size = "epochs" in sections["training"].undecided()
         training = sections["training"] = sections["training"].decided(self.cases(training))
-        examples = list(examples) if isinstance(examples, Iterator) else examples
-        dev = list(dev) if isinstance(dev, Iterator) else dev
         score = None if dev is None else self.scorer(dev, training)
         if dev is not None and not len(dev):
             raise ValueError(
@@ -325,6 +329,7 @@ class Fitted:
             )
         say_special_tokens(self, examples, log)
         batches = self.batches(examples, training)
+        check_batches(batches, self)
         if of_size:
             training = sections["training"] = self._long_enough(training, batches, log)
         ours = self.model.compiled and self.model.optimizer is self._optimizer
@@ -412,11 +417,16 @@ class Fitted:
 
         Returns:
             Hexadecimal digits.
+
+        Raises:
+            TypeError: See `keras_attn.tasks.described.described`.
         """
         digest = hashlib.sha256()
         for side in (examples, dev):
             for example in [side] if isinstance(side, str) else side:
-                text = example if isinstance(example, str) else repr(tuple(example))
+                # Of a named tuple the values alone.
+                row = tuple(example) if isinstance(example, tuple | list) else example
+                text = row if isinstance(row, str) else described(row)
                 digest.update(f"{text}\x00".encode("utf-8", "replace"))
             digest.update(b"\x01")
         return digest.hexdigest()[:16]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 
@@ -26,30 +27,70 @@ class PictureTask(PictureRegions, Task):
     parts: ClassVar = {"encoder": ImageEncoderConfig}
     section_steps: ClassVar = {**Task.section_steps, "encoder": ("fit",)}
 
-    def take_models(
-        self, encoder: ImageEncoder, reader: keras.Model, joined: keras.Model, train_encoder: bool
-    ) -> None:
+    def take_models(self, encoder: ImageEncoder, reader: keras.Model, train_encoder: bool) -> None:
         """Keeps the models.
 
         Args:
             encoder: The encoder.
             reader: The model from regions and tokens to logits.
-            joined: The model from pictures and tokens to logits, of the same weights.
             train_encoder: Whether those weights of the encoder are trained that are trainable.
 
         Raises:
             ValueError: If the encoder is to be trained, and has no trainable weights.
         """
-        self.encoder, self.reader, self.joined = encoder, reader, joined
+        self.encoder, self.reader = encoder, reader
+        self.joined = self.join(encoder, reader)
         self.train_encoder = bool(train_encoder)
         if self.train_encoder and not encoder.trainable_weights:
             raise ValueError(
                 "Expected an encoder with weights that are trained, for train_encoder=True. "
                 f"Received: {encoder.name!r} without one. Set its `trainable` to True."
             )
-        self.model = joined if self.train_encoder else reader
         self.cache_dtype = "float16"
+        self.on_error = "error"
+        """What a training does with pictures that are broken: `"error"` or `"skip"`."""
         self._notes: list[str] = []
+
+    @staticmethod
+    @abstractmethod
+    def join(encoder: ImageEncoder, reader: keras.Model) -> keras.Model:
+        """Makes the model from pictures and tokens to logits, with the layers of two models.
+
+        Args:
+            encoder: The encoder.
+            reader: The model from regions and tokens to logits.
+        """
+
+    @property
+    def model(self) -> keras.Model:
+        """The model that is trained; another one of the same kind may be assigned."""
+        return self.joined if self.train_encoder else self.reader
+
+    @model.setter
+    def model(self, model: keras.Model) -> None:
+        if self.train_encoder:
+            self.encoder, self.reader, self.joined = (
+                model.get_layer(self.encoder.name), model.get_layer(self.reader.name), model,
+            )  # fmt: skip
+        else:
+            self.reader, self.joined = model, self.join(self.encoder, model)
+
+    def of_pictures(self) -> dict[str, str]:
+        """Returns how pictures are read, for `get_config`."""
+        return {"on_error": self.on_error, "cache_dtype": self.cache_dtype}
+
+    def with_pictures(self, config: Mapping[str, Any]) -> Self:
+        """Reads pictures as the object did that `get_config` described.
+
+        Args:
+            config: The JSON-safe values.
+
+        Returns:
+            This task.
+        """
+        for name, value in self.of_pictures().items():
+            setattr(self, name, config.get(name, value))
+        return self
 
     @staticmethod
     def encoder_of(encoder: Any, dtype: Any) -> tuple[ImageEncoder, bool, dict[str, Any]]:

@@ -9,14 +9,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_attn.generation import CompiledFunction
+from keras_attn.generation import CompiledFunction, Keeper
 from keras_attn.models import ImageEncoder
 from keras_attn.progress import report
 
 Tensor = Any
 
 
-class RegionFunction:
+class RegionFunction(Keeper):
     """Makes regions of pictures, some at a time, on every backend.
 
     It has no weights of its own: train, load or change the encoder, and it follows.
@@ -40,15 +40,18 @@ class RegionFunction:
 
     def __init__(self, encoder: ImageEncoder):
         self.encoder = encoder
-        self._compiled = CompiledFunction(
-            lambda images, length: self.encode(images), encoder, dtype="uint8", rank=4
-        )
 
     def __call__(self, images: Any, batch_size: int) -> np.ndarray:
         """Computes the regions."""
+        run = self.kept(
+            lambda: CompiledFunction(
+                lambda images, length: self.encode(images), self.encoder, dtype="uint8", rank=4
+            ),
+            "encode",
+        )
         found = []
         for rows in row_batches(images, batch_size):
-            found.append(self._compiled(padded_rows(rows, batch_size), 1)[: len(rows)])
+            found.append(run(padded_rows(rows, batch_size), 1)[: len(rows)])
         if not found:
             return np.zeros((0, self.encoder.num_regions, self.encoder.region_dim), "float32")
         return np.concatenate(found)

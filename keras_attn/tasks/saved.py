@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import keras
+import numpy as np
 
-from keras_attn.layers.quantization import float_policy
-from keras_attn.models.tensors import LoadReport, load_tensors
+from keras_attn.adapt.lora import with_lora
+from keras_attn.layers.quantization import (
+    float_policy,
+    quantize_sublayers,
+    quantized_sublayers,
+)
+from keras_attn.models.tensors import LoadReport, load_tensors, model_tensors
+from keras_attn.settings import Settings
 from keras_attn.tasks.backbones import read_backbone
 from keras_attn.tasks.task_file import read_task, save_task
 from keras_attn.trained import find
@@ -81,6 +91,29 @@ class Saved:
         # Older files do not say; then small steps are the safe ones.
         task.pretrained = task.has_backbone if pretrained is None else pretrained
         return task
+
+    # Copies
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return _remade(*self._parts_of_copy())
+
+    # As for Keras' models: a copy that shares the weights would be trained with the original.
+    __copy__ = functools.partialmethod(__deepcopy__, None)
+
+    def __reduce__(self) -> Any:
+        return _remade, self._parts_of_copy()
+
+    def _parts_of_copy(self) -> tuple[Any, ...]:
+        """What `_remade` takes: what a file has, which layers are frozen, and plain attributes.
+
+        Models do not stand in it: several of a task may share layers, and compiled functions and
+        decoders hold them.
+        """
+        config = json.loads(json.dumps(self.get_config()))
+        frozen = [] if with_lora(self.whole) else _frozen(self.whole)  # its changes are merged
+        plain = {n: copy.deepcopy(v) for n, v in vars(self).items() if _is_plain(v)}
+        weights = model_tensors(self.whole), quantized_sublayers(self.whole)
+        return type(self), config, self.policy.name, *weights, frozen, plain
 
     backbone: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Layers of the model that `load_backbone` loads, each with the names that it has in other
@@ -160,3 +193,46 @@ class Saved:
         if not {"encoder", "decoder"}.isdisjoint(n.split("/")[0] for n in report.loaded):
             self.pretrained = True
         return report._replace(left_over=[name for name in tensors if name not in used])
+
+
+def _remade(
+    kind: Any,
+    config: Mapping[str, Any],
+    dtype: str,
+    tensors: Mapping[str, np.ndarray],
+    quantization: dict[str, Any],
+    frozen: Sequence[int],
+    plain: Mapping[str, Any],
+) -> Any:
+    """Makes a copy of a task."""
+    task = kind.from_config(config, dtype)
+    quantize_sublayers(task.whole, quantization)
+    load_tensors(task.whole, tensors)
+    if frozen != _frozen(task.whole):
+        parts = _parts(task.whole)
+        for part in parts:
+            part.trainable = True
+        for number in frozen:  # the outer ones come first
+            parts[number].trainable = False
+    vars(task).update(plain)
+    return task
+
+
+def _parts(model: keras.Model) -> list[Any]:
+    """A model, its layers at any depth, the outer ones first, and their variables."""
+    layers = list({id(layer): layer for layer in model._flatten_layers()}.values())
+    return [*layers, *(v for layer in layers for v in layer._trainable_variables)]
+
+
+def _frozen(model: keras.Model) -> list[int]:
+    return [number for number, part in enumerate(_parts(model)) if not part.trainable]
+
+
+def _is_plain(value: Any) -> bool:
+    """Returns whether a value is made of numbers, strings, arrays and settings."""
+    if isinstance(value, tuple | list | set | frozenset):
+        return all(map(_is_plain, value))
+    if isinstance(value, Mapping):
+        return all(_is_plain(part) for pair in value.items() for part in pair)
+    plain = (type(None), bool, int, float, str, bytes, np.ndarray, np.generic, Settings)
+    return isinstance(value, plain)

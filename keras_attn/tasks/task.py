@@ -141,6 +141,16 @@ class Task(Fitted, Saved, Exported, Quantizable):
     def batches(self, examples: Sequence[Any], training: Any, shuffle: bool = True) -> Any:
         """Makes batches of examples for `model.fit`.
 
+        They are a `keras.utils.PyDataset`. `keras_attn.batches.TextBatches` makes them of ids with
+        classes or numbers. Those of your own also need, so that a run can be resumed and
+        described:
+
+        - `num_examples`: the number of examples of an epoch;
+        - `padded_share`: the share of padding, 0 to 1;
+        - `seed`: the integer that the order is made from;
+        - `set_epoch(epoch)`: takes the order of an epoch, counted from 0, which must depend on
+          `seed` and the epoch alone.
+
         Args:
             examples: The examples.
             training: Settings `Training`.

@@ -157,6 +157,27 @@ def read_vectors(tokenizer: WordTokenizer, data: Any) -> tuple[WordTokenizer, Wo
     return tokenizer, vectors
 
 
+def named_embedding(model: keras.Model) -> keras.layers.Layer:
+    """Finds the layer that can be frozen, or start from word vectors.
+
+    Args:
+        model: The model.
+
+    Returns:
+        Its layer `embedding`.
+
+    Raises:
+        ValueError: If it has none.
+    """
+    layers = {layer.name: layer for layer in model.layers}
+    if "embedding" not in layers:
+        raise ValueError(
+            "Word vectors, and embeddings that are not trained, need a model with a layer named "
+            f"'embedding'. Received: {model.name!r} with {sorted(layers)}. Name it so in `build`."
+        )
+    return layers["embedding"]
+
+
 def embedding_of_words(model: keras.Model) -> TokenEmbedding:
     """Finds the layer that holds the vectors of the words of a model.
 
@@ -166,8 +187,14 @@ def embedding_of_words(model: keras.Model) -> TokenEmbedding:
     Returns:
         The `TokenEmbedding`, which may be a part of the other.
     """
-    layer = model.get_layer("embedding")
-    return getattr(layer, "token_embedding", layer)
+    layer = named_embedding(model)
+    found = getattr(layer, "token_embedding", layer)
+    if not isinstance(found, TokenEmbedding):
+        raise ValueError(
+            "Word vectors need a `keras_attn.layers.TokenEmbedding`. Received: the layer "
+            f"{layer.name!r} of {model.name!r}, of type {type(layer).__name__}."
+        )
+    return found
 
 
 def start_from_vectors(

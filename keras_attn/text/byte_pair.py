@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from keras_attn.inputs import check_listed, listed
 from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET
@@ -172,6 +173,7 @@ class BytePairTokenizer(SavedTokenizer):
         >>> tokenizer.vocabulary[-4:]
         ('os', 'ros', 'Ġros', 'Ġrose')
         """
+        check_listed(texts, "texts")
         from tokenizers import trainers
 
         smallest = len(SPECIAL_TOKENS) + 256
@@ -180,11 +182,6 @@ class BytePairTokenizer(SavedTokenizer):
                 f"`vocabulary_size` must be at least {smallest} ({len(SPECIAL_TOKENS)} special "
                 f"tokens and 256 bytes). Received: vocabulary_size={vocabulary_size}. Use a larger "
                 "one; 4000 to 32000 is usual."
-            )
-        if isinstance(texts, str | bytes):
-            raise ValueError(
-                "`texts` must be a collection of strings. Received one "
-                f"{type(texts).__name__}: {texts[:40]!r}. Wrap it in a list."
             )
         checked = (text for text in (_read(text, normalize) for text in texts) if text)
         first = next(checked, None)
@@ -244,7 +241,9 @@ class BytePairTokenizer(SavedTokenizer):
         [[67, 262, 2], [2]]
         """
         single = isinstance(texts, str)
-        batch = [self.normalized(text) for text in ([texts] if single else texts)]
+        batch = [
+            self.normalized(text) for text in ([texts] if single else listed(texts, "strings"))
+        ]
         if self._encoder is None:
             ids_of = {
                 token: index
@@ -300,7 +299,7 @@ class BytePairTokenizer(SavedTokenizer):
         ([67, 261, 130, 105, 2], [(0, 1), (1, 5), (5, 6), (5, 6), (6, 6)])
         """
         single = isinstance(texts, str)
-        texts = [texts] if single else list(texts)
+        texts = [texts] if single else listed(texts, "strings")
         ids = self.encode(texts)
         offsets = []
         for text, row in zip(texts, ids, strict=True):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from keras_attn.inputs import check_listed, listed
 from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
 
@@ -82,16 +83,12 @@ class CharacterTokenizer(SavedTokenizer):
         >>> CharacterTokenizer.train(["banana"], vocabulary_size=6).vocabulary[4:]
         ('a', 'n')
         """
+        check_listed(texts, "texts")
         smallest = len(SPECIAL_TOKENS) + 1
         if vocabulary_size is not None and vocabulary_size < smallest:
             raise ValueError(
                 f"`vocabulary_size` must be at least {smallest} ({len(SPECIAL_TOKENS)} special "
                 f"tokens and a character), or None. Received: {vocabulary_size!r}."
-            )
-        if isinstance(texts, str | bytes):
-            raise ValueError(
-                "`texts` must be a collection of strings. Received one "
-                f"{type(texts).__name__}: {texts[:40]!r}. Wrap it in a list."
             )
         counts: collections.Counter[str] = collections.Counter()
         for text in texts:
@@ -139,7 +136,7 @@ class CharacterTokenizer(SavedTokenizer):
         ids_of, unknown = self._ids_of, self.unknown_id
         ids = [
             [*start, *(ids_of.get(character, unknown) for character in well_formed(text)), *end]
-            for text in ([texts] if single else texts)
+            for text in ([texts] if single else listed(texts, "strings"))
         ]
         return ids[0] if single else ids
 

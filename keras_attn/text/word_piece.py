@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from keras_attn.input_files import read_input
+from keras_attn.inputs import check_listed, listed
 from keras_attn.line_ends import with_newlines
 from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.checks import checked_ids, for_each_row, well_formed
@@ -157,12 +158,11 @@ class WordPieceTokenizer(SavedTokenizer):
         """
         from tokenizers import trainers
 
-        if isinstance(texts, str | bytes | Iterator):
-            kind = type(texts).__name__
+        check_listed(texts, "texts")
+        if isinstance(texts, Iterator):
             raise ValueError(
-                "`texts` must be a collection of strings that can be read twice. Received a "
-                f"{kind}: {texts!r}"[:160]
-                + ". Wrap it in a list, or make a list of it."
+                "`texts` must be a collection of strings that can be read twice. Received: "
+                f"{texts!r:.80}. Make a list of it."
             )
         engine = make_engine({"[UNK]": 0}, lowercase, strip_accents)
         counts: Counter[str] = Counter()
@@ -279,7 +279,7 @@ class WordPieceTokenizer(SavedTokenizer):
         [[2, 4, 5, 3], [2, 3]]
         """
         single = isinstance(texts, str)
-        batch = [well_formed(text) for text in ([texts] if single else texts)]
+        batch = [well_formed(text) for text in ([texts] if single else listed(texts, "strings"))]
         start = [self.start_id] if add_start else []
         end = [self.end_id] if add_end else []
         encodings = self._engine().encode_batch_fast(batch, add_special_tokens=False)
@@ -313,7 +313,7 @@ class WordPieceTokenizer(SavedTokenizer):
         ([2, 1, 4, 5], [(0, 0), (0, 2), (4, 6), (6, 8)])
         """
         single = isinstance(texts, str)
-        texts = [texts] if single else list(texts)
+        texts = [texts] if single else listed(texts, "strings")
         engine = self._engine()
         start, end = [self.start_id] * bool(add_start), [self.end_id] * bool(add_end)
         ids: list[list[int]] = []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from keras_attn.inputs import check_listed, listed
 from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.checks import checked_ids, for_each_row, well_formed
 from keras_attn.text.normalization import normalize_text, normalize_with_offsets
@@ -131,6 +132,7 @@ class WordTokenizer(SavedTokenizer):
         >>> WordTokenizer.train(["to be or not to be"], vocabulary_size=6).vocabulary[4:]
         ('be', 'to')
         """
+        check_listed(texts, "texts")
         smallest = len(SPECIAL_TOKENS) + 1 + hash_buckets
         if vocabulary_size is not None and vocabulary_size < smallest:
             raise ValueError(
@@ -140,11 +142,6 @@ class WordTokenizer(SavedTokenizer):
             )
         if min_frequency < 1:
             raise ValueError(f"`min_frequency` must be at least 1. Received: {min_frequency!r}.")
-        if isinstance(texts, str | bytes):
-            raise ValueError(
-                "`texts` must be a collection of strings. Received one "
-                f"{type(texts).__name__}: {texts[:40]!r}. Wrap it in a list."
-            )
         empty = cls([*SPECIAL_TOKENS], lowercase)
         counts: collections.Counter[str] = collections.Counter()
         for text in texts:
@@ -197,7 +194,7 @@ class WordTokenizer(SavedTokenizer):
         ['i', 'ca', "n't", ',', 'at', '10:30', '!']
         """
         single = isinstance(texts, str)
-        found = [self._words(text) for text in ([texts] if single else texts)]
+        found = [self._words(text) for text in ([texts] if single else listed(texts, "strings"))]
         return found[0] if single else found
 
     def encode(
@@ -227,7 +224,7 @@ class WordTokenizer(SavedTokenizer):
         start, end = [self.start_id] * bool(add_start), [self.end_id] * bool(add_end)
         ids = [
             [*start, *map(self._id, self._words(text)), *end]
-            for text in ([texts] if single else texts)
+            for text in ([texts] if single else listed(texts, "strings"))
         ]
         return ids[0] if single else ids
 
@@ -255,7 +252,7 @@ class WordTokenizer(SavedTokenizer):
         ([3, 4, 3], [(0, 2), (4, 6), (6, 9)])
         """
         single = isinstance(texts, str)
-        texts = [texts] if single else list(texts)
+        texts = [texts] if single else listed(texts, "strings")
         ids = self.encode(texts, add_start, add_end)
         offsets: list[Offsets] = []
         for text in texts:

@@ -93,6 +93,16 @@ def test_several_labels():
         assert found.tolist() == labels.tolist()
 
 
+def test_numbers():
+    for given in ([0.5, -2.0], np.array([[0.5, 1.0], [-2.0, 0.0]])):
+        ((_, found, weights),) = list(TextBatches([[5], [6]], given, shuffle=False))
+        assert found.dtype == "float32" and weights.tolist() == [1.0, 1.0]
+        np.testing.assert_array_equal(found, given)
+    for wrong in ([0.5, np.nan], [0.5], np.zeros((2, 1, 1))):
+        with pytest.raises(ValueError, match="or finite floats of shape"):
+            TextBatches([[5], [6]], wrong)
+
+
 @pytest.mark.parametrize(
     ("strategy", "kept"),
     [("head", [1, 2, 3, 4, 5]), ("tail", [6, 7, 8, 9, 10]), ("head_tail", [1, 7, 8, 9, 10])],
@@ -204,7 +214,7 @@ def test_fit_evaluate_and_predict():
         (([],), {}, "at least one text"),
         (([[5]], [1, 2]), {}, "1 integers >= 0"),
         (([[5]], [-1]), {}, "1 integers >= 0"),
-        (([[5]], [0.5]), {}, "1 integers >= 0"),
+        (([[5]], [np.inf]), {}, "1 integers >= 0"),
         (([[5]], ["a"]), {}, "1 integers >= 0"),
         (([[5]], [[0, 2]]), {}, "1 integers >= 0"),
         (([[5]], None, [1.0]), {}, "`weights` need `labels`"),

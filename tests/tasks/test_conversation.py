@@ -196,7 +196,7 @@ def test_inputs(talkers, eager):
         talker.answer(("Hi.", 7))
     for other in (None, 5, b"Hi.", {"a": "Hi."}):
         with pytest.raises(
-            TypeError, match=f"a tuple of strings.*Received: {type(other).__name__}"
+            TypeError, match=f"a tuple of strings.*Received: .*{type(other).__name__}"
         ):
             talker.answer(other)
     for wrong, message in (

@@ -196,7 +196,7 @@ def test_no_map_without_scikit_learn(embedder, monkeypatch):
 def test_what_cannot_be(tmp_path):
     with pytest.raises(ValueError, match=r"occur 5 times.*1 texts with 2 words"):
         WordEmbedder.create(["a b"])
-    with pytest.raises(TypeError, match="Received: a string"):
+    with pytest.raises(TypeError, match="Received: the string"):
         WordIds.counted("a b")
     (tmp_path / "v.txt").write_text("the 1 2\ncow 1\n")
     with pytest.raises(ValueError, match="Is the file cut off"):

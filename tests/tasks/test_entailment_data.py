@@ -192,5 +192,5 @@ def test_wrong_use(write):
     ]:
         with pytest.raises(ValueError, match=message):
             checked_pairs(pairs, labelled=True)
-    with pytest.raises(TypeError, match="Received: the string"):
+    with pytest.raises(TypeError, match="Received: the path"):
         checked_pairs("pairs.tsv", labelled=True)

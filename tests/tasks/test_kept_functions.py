@@ -114,7 +114,7 @@ def test_only_a_few_functions_are_kept(monkeypatch):
     """What was forgotten is made again, and leaves no memory behind."""
     generator = random_generator()
     assert generator._compiled.most <= 8
-    generator._compiled = Recent(most=1)
+    generator._compiled.most = 1
     whole = counted(monkeypatch, TextGenerator, "continue_ids")
     texts, functions = {}, []
     for size in (0, 2, 0):

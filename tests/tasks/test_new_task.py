@@ -7,12 +7,16 @@ import shlex
 import sys
 from pathlib import Path
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
 sys.path.append(str(Path(__file__).parents[1] / "cli"))
 from command_runs import run_command
 from processes import answer
+
+from keras_attn.records import LabelledText
 
 PAGE = Path(__file__).parents[2] / "docs/new_task.md"
 WORDS = {
@@ -125,6 +129,87 @@ def test_another_backend(outputs, place, backend):
         found, task.predict(["der hund ist alt", "the small house", ""]), strict=True
     ):
         assert mine["probabilities"] == pytest.approx(other["probabilities"], abs=1e-5)
+
+
+@pytest.fixture
+def architecture():
+    """The listing of the page, whose kind is forgotten afterwards."""
+    from keras_attn.models import TEXT_CLASSIFIERS
+
+    importlib.import_module("architecture")
+    yield TEXT_CLASSIFIERS
+    TEXT_CLASSIFIERS._kinds.pop("cnn")
+    sys.modules.pop("architecture")
+
+
+def test_its_architecture_in_a_task_of_the_package(place, architecture, tmp_path, eager, unsaved):
+    """Its layers have no names that this package gives."""
+    from keras_attn.tasks import TextClassifier
+
+    texts = [(" ".join(WORDS[label][i : i + 4]), label) for label in WORDS for i in range(4)]
+    sizes = {"model": "cnn", "dim": 4, "filters": 6}
+    data = {"tokenizer": "words", "max_length": 12}
+    TextClassifier.create(texts, data, sizes)
+    made = TextClassifier.create(texts, data, sizes)  # whose layers Keras calls `embedding_1`, ...
+    made.fit(texts, texts, epochs=1, batch_size=8, verbose=0)
+    made.save(tmp_path / "a.task")
+    again = TextClassifier.load(tmp_path / "a.task")
+    given = ["der hund sieht", "the small house is old and the dog is old"]
+    found = again.predict_probabilities(given)
+    np.testing.assert_allclose(found, made.predict_probabilities(given), rtol=1e-5)
+    again.export(tmp_path / "model")  # compared with what the task says
+    assert list(unsaved[0]) == ["serving_default"]
+    bag = TextClassifier.create(texts, data, {"model": "bag", "dim": 4})
+    assert bag.explain("der hund").method == "attention"  # as without `cnn`
+
+    # Gradient times input, by hand: the log-odds are the difference of two logits.
+    (explained,) = again.explain(given[:1], label="en")
+    ids = tf.constant(again.tokenizer.encode(given[:1]))
+    layers = again.model.layers
+    embedding = next(x for x in layers if isinstance(x, keras.layers.Embedding))
+    convolution = next(x for x in layers if isinstance(x, keras.layers.Conv1D))
+    head = again.model.get_layer("head")
+    with tf.GradientTape() as tape:
+        vectors = tf.constant(np.array(embedding(ids)))
+        tape.watch(vectors)
+        logits = head(tf.reduce_max(convolution(vectors), axis=1))
+        odds = logits[0, 1] - logits[0, 0]
+    expected = tf.reduce_sum(vectors * tape.gradient(odds, vectors), axis=-1)[0]
+    np.testing.assert_allclose(explained.weights, expected, atol=1e-5)
+    assert np.abs(explained.weights).max() > 1e-4
+    assert explained.method == "gradient x input"
+
+
+def test_what_another_architecture_cannot(place, architecture):
+    from keras_attn.tasks import TextClassifier
+    from keras_attn.text import WordTokenizer
+
+    tokenizer = WordTokenizer.train(["a b c"])
+    TextClassifier(tokenizer, ["x", "y"], {"model": "cnn"})
+    with pytest.raises(ValueError, match=r"need a model with a layer named\n? ?'embedding'"):
+        TextClassifier(tokenizer, ["x", "y"], {"model": "cnn"}, freeze_embedding=True)
+
+
+class Bare(keras.utils.PyDataset):
+    seed = 0
+
+    def __len__(self):
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("batches", "message"),
+    [
+        (Bare(), r"Received: Bare, without 'num_examples', 'padded_share', 'set_epoch'\. See"),
+        ([1], "`batches` of LanguageGuesser must return a `keras.utils.PyDataset`"),
+    ],
+)
+def test_batches_that_lack_something(place, batches, message, monkeypatch):
+    language = importlib.import_module("language")
+    task = language.LanguageGuesser.create([LabelledText("a", "x"), LabelledText("b", "y")])
+    monkeypatch.setattr(task, "batches", lambda *given: batches)
+    with pytest.raises(TypeError, match=message):
+        task.fit([LabelledText("a", "x")])
 
 
 def test_its_architecture(outputs, place, tmp_path):

@@ -77,7 +77,9 @@ def test_a_picture_is_encoded_once(made, monkeypatch):
     seen = []
     encode = task._regions
     monkeypatch.setattr(
-        task, "_regions", lambda pixels, size: seen.append(len(pixels)) or encode(pixels, size)
+        type(task),
+        "_regions",
+        lambda _, pixels, size: seen.append(len(pixels)) or encode(pixels, size),
     )
     task.ask(PICTURES[0], list(QUESTIONS) * 5)
     raw = png(PICTURES[1])
@@ -250,7 +252,7 @@ def test_wrong_use(made):
             task.evaluate(examples)
     with pytest.raises(TypeError, match="position 0"):
         checked_questions([(7, "a?", "yes")])
-    with pytest.raises(TypeError, match="Read a file"):
+    with pytest.raises(TypeError, match="Read the file"):
         checked_questions("questions.csv")
     with pytest.raises(ValueError, match="`top_k`"):
         task.predict(ODD[0], top_k=0)

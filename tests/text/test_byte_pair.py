@@ -487,13 +487,17 @@ def test_training_does_not_take_special_words_for_specials():
         ([], 300, "at least one string"),
         (["", ""], 259, "at least one string"),
         (iter([]), 300, "at least one string"),
-        ("abc", 300, "Wrap it in a list"),
         (["ab ab ab"], 300, r"vocabulary of 261 at most.*Use vocabulary_size=261 or less"),
     ],
 )
 def test_wrong_training_data(texts, size, message):
     with pytest.raises(ValueError, match=message):
         BytePairTokenizer.train(texts, size)
+
+
+def test_one_string_is_no_collection():
+    with pytest.raises(TypeError, match="Wrap it in a list"):
+        BytePairTokenizer.train("abc", 300)
 
 
 def test_min_frequency():
@@ -504,7 +508,7 @@ def test_min_frequency():
 
 @pytest.mark.parametrize("texts", [b"bytes", [b"bytes"], ["a", 3], [["a"]], [None]])
 def test_encode_wants_strings(tokenizer, texts):
-    with pytest.raises(TypeError, match="must be strings"):
+    with pytest.raises(TypeError, match=r"must be strings|Expected a list of strings"):
         tokenizer.encode(texts)
 
 

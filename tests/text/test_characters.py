@@ -72,7 +72,7 @@ def test_special_words_are_text(tokenizer):
     [
         (lambda t: CharacterTokenizer.train([]), ValueError, "at least one character"),
         (lambda t: CharacterTokenizer.train([""]), ValueError, "at least one character"),
-        (lambda t: CharacterTokenizer.train("abc"), ValueError, "Wrap it in a list"),
+        (lambda t: CharacterTokenizer.train("abc"), TypeError, "Wrap it in a list"),
         (lambda t: CharacterTokenizer.train(["a", 1]), TypeError, "must be strings"),
         (lambda t: CharacterTokenizer.train(["a"], 4), ValueError, "at least 5"),
         (lambda t: CharacterTokenizer(["a"]), ValueError, "begins with"),
@@ -80,7 +80,7 @@ def test_special_words_are_text(tokenizer):
         (lambda t: CharacterTokenizer([*SPECIAL_TOKENS, "ab"]), ValueError, "'ab'"),
         (lambda t: CharacterTokenizer([*SPECIAL_TOKENS, "\ud800"]), ValueError, "ud800"),
         (lambda t: CharacterTokenizer([*SPECIAL_TOKENS, "a", "a"]), ValueError, "2 times"),
-        (lambda t: t.encode(7), TypeError, "iterable"),
+        (lambda t: t.encode(7), TypeError, "list of strings"),
         (lambda t: t.encode(["a", b"b"]), TypeError, "Decode bytes"),
         (lambda t: t.decode([t.vocabulary_size]), ValueError, "Ids must be from"),
         (lambda t: t.decode([-1]), ValueError, "Received: -1"),

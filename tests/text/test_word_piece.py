@@ -239,7 +239,6 @@ def test_training():
     [
         ([], 100, "at least one character"),
         (["", " \x00"], 100, "at least one character"),
-        ("text", 100, "collection of strings"),
         (iter(["text"]), 100, "can be read twice"),
         (["text text"], 10, r"`vocabulary_size` must be at least 11.*Received: 10"),
         (["text text"], 900, "vocabulary of 14 at most"),
@@ -253,6 +252,8 @@ def test_training_is_checked(texts, size, message):
 def test_training_wants_strings():
     with pytest.raises(TypeError, match="must be strings"):
         WordPieceTokenizer.train([b"text"], 100)
+    with pytest.raises(TypeError, match="Wrap it in a list"):
+        WordPieceTokenizer.train("text", 100)
 
 
 def test_vocabulary_files(tmp_path):

@@ -229,7 +229,7 @@ def test_files(tmp_path):
         (lambda: WordTokenizer.train([]), ValueError, "0 different words"),
         (lambda: WordTokenizer.train([" "]), ValueError, "0 different words"),
         (lambda: WordTokenizer.train(["a b"], min_frequency=2), ValueError, "occurs 2 times"),
-        (lambda: WordTokenizer.train("abc"), ValueError, "Wrap it in a list"),
+        (lambda: WordTokenizer.train("abc"), TypeError, "Wrap it in a list"),
         (lambda: WordTokenizer.train(["a", 1]), TypeError, "must be strings"),
         (lambda: WordTokenizer.train(["a"], 6, hash_buckets=2), ValueError, "at least 7"),
         (lambda: WordTokenizer.train(["a"], min_frequency=0), ValueError, "at least 1"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 
+import keras
 import numpy as np
 
 from keras_attn.tasks.answer_selection.words import WordScores
@@ -27,6 +29,18 @@ class AnswerIndex:
     def __init__(self, answers: Sequence[str], embed: Callable[[Sequence[str]], np.ndarray]):
         self.answers = list(answers)
         self._embed = embed
+        self._weights = 0
+
+    def read_by(self, model: keras.Model) -> None:
+        """Forgets the vectors if a model has other weights than when this was last called.
+
+        Args:
+            model: The model whose vectors `embed` makes.
+        """
+        weights = weights_checksum(model)
+        if weights != self._weights:
+            vars(self).pop("vectors", None)
+            self._weights = weights
 
     @functools.cached_property
     def vectors(self) -> np.ndarray:
@@ -82,6 +96,28 @@ class AnswerIndex:
                     lexical, semantic = map(scaled, found)
                     found = [lexical_weight * lexical + (1 - lexical_weight) * semantic]
                 yield found[0]
+
+
+def weights_checksum(model: keras.Model) -> int:
+    """Returns a number that changes with the weights of a model, and does not take long.
+
+    Args:
+        model: The model.
+
+    Example:
+
+    >>> dense = keras.layers.Dense(2)
+    >>> dense.build((None, 3))
+    >>> before = weights_checksum(dense)
+    >>> dense.bias.assign([0.0, 1e-6])
+    >>> weights_checksum(dense) == before
+    False
+    """
+    found = 0
+    for weight in model.weights:
+        values = np.ascontiguousarray(keras.ops.convert_to_numpy(weight))
+        found = zlib.crc32(values.reshape(-1).view("uint8").data, found)
+    return found
 
 
 def scaled(scores: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 
 from keras_attn.explain import EncoderStudy, Explanation, study_texts
 from keras_attn.explain.explained_page import explained_page
-from keras_attn.fields import ODD_TEXTS, checked_texts
+from keras_attn.fields import ODD_TEXTS, EncoderInput, checked_texts
 from keras_attn.metrics import RankingReport, ranks_of, score_ranks
 from keras_attn.records import ScoredPair
 from keras_attn.records.selection_questions import checked_selection_questions
@@ -45,7 +45,8 @@ class AnswerSelectionPredictions(TextVectors):
     """The predictions of answer selection: a base class of `AnswerSelector`."""
 
     answers: tuple[str, ...]
-    _index: AnswerIndex | None = None
+    _index: tuple[EncoderInput, AnswerIndex] | None = None
+    """The index of the answers, and what reads them."""
     _reranker: tuple[Any, Any] = (None, None)
 
     def predict(
@@ -118,9 +119,7 @@ class AnswerSelectionPredictions(TextVectors):
         embed = self._embedder(use.batch_size)
         members = None
         if candidates is None:
-            if self._index is None:
-                self._index = AnswerIndex(self.answers, embed)
-            index = self._index
+            index = self._answer_index(embed, use.by != "words")
         else:
             index = AnswerIndex(dict.fromkeys(text for own in candidates for text in own), embed)
             members = [np.array([index.places[text] for text in own], int) for own in candidates]
@@ -137,6 +136,15 @@ class AnswerSelectionPredictions(TextVectors):
                 )
             yield own, scores
 
+    def _answer_index(self, embed: Callable, with_vectors: bool = True) -> AnswerIndex:
+        """The index of the answers; its vectors are of the weights that the model has now."""
+        if self._index is None or self._index[0] is not self.field:
+            self._index = self.field, AnswerIndex(self.answers, embed)
+        index = self._index[1]
+        if with_vectors:
+            index.read_by(self.model)
+        return index
+
     def _embedder(self, batch_size: int) -> Callable[[Sequence[str]], np.ndarray]:
         return lambda texts: self.embed(texts, batch_size, normalize=True)
 
@@ -144,7 +152,7 @@ class AnswerSelectionPredictions(TextVectors):
         if isinstance(reranker, SimilarityScorer):
             return reranker
         path = os.path.expanduser(reranker)
-        file = str(reranker), os.path.getmtime(path) if os.path.exists(path) else None
+        file = os.path.abspath(path), os.path.getmtime(path) if os.path.exists(path) else None
         if self._reranker[0] != file:
             self._reranker = file, SimilarityScorer.load(reranker)
         return self._reranker[1]
@@ -370,11 +378,10 @@ class AnswerSelectionPredictions(TextVectors):
         (B, D)` of length 1.
         """
         encode, modules = self.field.to_graph(tf)
-        if self._index is None:
-            self._index = AnswerIndex(self.answers, self._embedder(use.batch_size))
+        vectors = self._answer_index(self._embedder(use.batch_size)).vectors
         # Variables, as constants make a graph of more than 2 GB, which cannot be saved.
         index = tf.Module(name="index")
-        index.vectors = tf.Variable(self._index.vectors, trainable=False)
+        index.vectors = tf.Variable(vectors, trainable=False)
         index.answers = tf.Variable(
             tf.constant([answer.encode("utf-8") for answer in self.answers]), trainable=False
         )

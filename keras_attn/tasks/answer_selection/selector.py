@@ -12,8 +12,8 @@ import numpy as np
 
 from keras_attn.batches import ScoredPairBatches
 from keras_attn.fields import checked_texts
+from keras_attn.inputs import listed
 from keras_attn.models import paired_encoder, sentence_encoder
-from keras_attn.models.tensors import LoadReport
 from keras_attn.records import (
     SelectionQuestion,
     SelectionQuestions,
@@ -116,16 +116,13 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
     def answers(self) -> tuple[str, ...]:
         """The answers to choose from.
 
-        Other answers may be assigned. Whoever changes weights without a method of this object
-        assigns the answers again, so that their vectors are computed anew.
+        Other answers may be assigned.
         """
         return self._answers
 
     @answers.setter
     def answers(self, answers: Iterable[str]) -> None:
-        if isinstance(answers, str):
-            raise TypeError(f"Expected a list of answers. Received: the string {answers!r:.80}.")
-        answers = tuple(dict.fromkeys(map(well_formed, checked_texts(answers))))
+        answers = tuple(dict.fromkeys(map(well_formed, checked_texts(listed(answers, "answers")))))
         empty = [i for i, answer in enumerate(answers) if is_blank(answer)]
         if empty or not answers:
             what = f"{answers[empty[0]]!r}, which is empty" if empty else "none"
@@ -298,10 +295,8 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         return "MRR", 1
 
     def score(self, examples: Sequence[SelectionQuestion]) -> dict[str, float]:
-        """Measures the search by vectors; those of the answers are computed anew."""
-        self._index = None
+        """Measures the search by vectors."""
         report = self.evaluate(examples, num_bootstrap=0)
-        self._index = None  # of weights that change
         return {"mrr": report.reciprocal_rank, "map": report.average_precision}
 
     def doubt(self, batches: ScoredPairBatches, run: TrainingRun) -> str:
@@ -317,22 +312,6 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         return doubt_of(run, guess, "giving all answers of a batch the same score")
 
     # Weights, files and export
-
-    def fit(self, *args: Any, **settings: Any) -> TrainingRun:
-        """Trains, see `Task.fit`."""
-        try:
-            return super().fit(*args, **settings)
-        finally:
-            self._index = None
-
-    def quantize(self, *args: Any, **settings: Any) -> Self:
-        """Makes the model smaller, see `Task.quantize`."""
-        self._index = None
-        return super().quantize(*args, **settings)
-
-    def _load_some(self, *given: Any) -> LoadReport:
-        self._index = None
-        return super()._load_some(*given)
 
     def get_config(self) -> dict[str, Any]:
         """Returns JSON-safe values of which `from_config` makes the selector again."""

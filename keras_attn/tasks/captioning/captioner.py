@@ -94,6 +94,7 @@ class Captioner(CaptioningPredictions, PictureTask):
     limits = ("max_pixels",)
     Test = CaptioningTest
     examples_are = "pictures"
+    join = staticmethod(image_captioner)
 
     def __init__(
         self,
@@ -126,11 +127,19 @@ class Captioner(CaptioningPredictions, PictureTask):
             grid=encoder.grid,
         )
         self.max_length = max_length
-        self.captioner = self.config.build(dtype)
+        self.take_models(encoder, self.config.build(dtype), train_encoder)
+
+    @property
+    def captioner(self) -> keras.Model:
         """The model from regions and tokens to logits."""
-        joined = image_captioner(encoder, self.captioner)
-        self.take_models(encoder, self.captioner, joined, train_encoder)
-        self._search = CaptionSearch(encoder, self.captioner, tokenizer, max_length)
+        return self.reader
+
+    @property
+    def _search(self) -> CaptionSearch:
+        return self.kept(
+            lambda: CaptionSearch(self.encoder, self.captioner, self.tokenizer, self.max_length),
+            "search",
+        )
 
     def facts(self) -> list[str]:
         """What tells this captioner from others, for its `repr`."""
@@ -187,7 +196,7 @@ class Captioner(CaptioningPredictions, PictureTask):
         tokenizer = BytePairTokenizer.train(captions, data.vocabulary_size, allow_fewer=True)
         encoder, trained, parts = cls.encoder_of(encoder, dtype)
         captioner = cls(tokenizer, encoder, model, data.max_length, trained, dtype)
-        captioner._data, captioner._parts = data, parts
+        captioner._data, captioner._parts, captioner.on_error = data, parts, data.on_error
         return captioner
 
     def dataset(
@@ -282,7 +291,7 @@ class Captioner(CaptioningPredictions, PictureTask):
             examples,
             training.cache_dir or None,
             self._verbose,
-            "error" if self._data is None else self._data.on_error,
+            self.on_error,
             batch_size=training.batch_size,
             seed=training.seed,
             shuffle=shuffle,
@@ -367,6 +376,7 @@ class Captioner(CaptioningPredictions, PictureTask):
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "max_length": self.max_length,
             "train_encoder": self.train_encoder,
+            **self.of_pictures(),
         }
 
     @classmethod
@@ -379,7 +389,7 @@ class Captioner(CaptioningPredictions, PictureTask):
             config["max_length"],
             config["train_encoder"],
             dtype,
-        )
+        ).with_pictures(config)
 
     def export_examples(self) -> dict[str, Any]:
         """Returns pictures of several kinds and sizes, as the bytes of their files."""

@@ -20,6 +20,7 @@ from keras_attn.images.image_problems import (
     refuse_image_problems,
 )
 from keras_attn.images.loading import as_problem, check_on_error
+from keras_attn.inputs import listed
 from keras_attn.models import ImageEncoder
 
 Picture = str | os.PathLike[str] | bytes | np.ndarray
@@ -62,7 +63,10 @@ def checked_captioned(images: Iterable[Captioned]) -> CaptionedPictures:
     [['A dog.'], ['A cat.', 'Two cats.']]
     """
     found = CaptionedPictures([], [])
-    for number, image in enumerate(images):
+    given = listed(
+        images, "(picture, captions) pairs", 2, "keras_attn.images.read_caption_csv(path)"
+    )
+    for number, image in enumerate(given):
         if not isinstance(image, tuple | list) or len(image) < 2:
             raise ValueError(
                 "Expected `CaptionedImage`s or (picture, captions) pairs. Received: "
@@ -118,12 +122,7 @@ def as_pictures(images: Any) -> tuple[list[Picture], bool]:
     array = isinstance(images, np.ndarray)
     if isinstance(images, str | os.PathLike | bytes) or (array and images.ndim < 4):
         return [images], True
-    if not isinstance(images, Iterable) or isinstance(images, dict):
-        raise TypeError(
-            "Expected a picture (a path, bytes or an array) or a list of them. Received: "
-            f"{type(images).__name__}."
-        )
-    images = list(images)
+    images = listed(images, "a picture (a path, bytes or an array) or a list of them")
     for number, image in enumerate(images):
         check_picture(image, number)
     return images, False
@@ -364,7 +363,7 @@ def drawn(images: Iterable[Captioned], most: int, seed: int) -> list[Captioned]:
     >>> drawn(["a", "b", "c"], 5, seed=0)
     ['a', 'b', 'c']
     """
-    images = list(images)
+    images = listed(images, "(picture, captions) pairs", 2)
     if len(images) <= most:
         return images
     return [images[i] for i in sorted(random.Random(seed).sample(range(len(images)), most))]

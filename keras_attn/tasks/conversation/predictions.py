@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+
+import keras
 
 from keras_attn.explain.alignment import END, Alignment
 from keras_attn.fields import checked_texts
+from keras_attn.generation import Keeper
+from keras_attn.inputs import listed
 from keras_attn.interop import read_word_vectors
 from keras_attn.metrics.conversation import (
     answer_scores,
@@ -92,12 +97,18 @@ class ConversationScores(NamedTuple):
         return self._asdict()
 
 
-class ConversationPredictions:
+class ConversationPredictions(Keeper):
     """The predictions of a talker: a base class of `Talker`."""
 
     tokenizer: BytePairTokenizer
     empty_contexts: bool
-    _search: AnswerSearch
+    model: keras.Model
+    sizes: dict[str, int]
+
+    @property
+    def _search(self) -> AnswerSearch:
+        make = functools.partial(AnswerSearch, self.model, self.tokenizer, **self.sizes)
+        return self.kept(make, "search", *self.sizes.values())
 
     def answer(
         self,
@@ -235,7 +246,7 @@ class ConversationPredictions:
         given = {name: value for name, value in locals().items() if name not in (*own, "own")}
         train = getattr(exchanges, "train", ()) if train is None else train
         examples = checked_exchanges(exchanges)
-        train = list(train)
+        train = listed(train, "exchanges of turns and an answer", 2)
         learnt = checked_exchanges(train) if train else []
         rows = {"model": self.answer([x.turns for x in examples], **given)}
         most = self._search.max_turns
@@ -313,14 +324,9 @@ def checked_conversations(conversations: Any) -> list[tuple[str, ...]]:
     >>> checked_conversations(["Hi.", ("Hi.", "Hello!", "So?")])
     [('Hi.',), ('Hi.', 'Hello!', 'So?')]
     """
-    if isinstance(conversations, bytes | Mapping) or not isinstance(conversations, Iterable):
-        raise TypeError(
-            "Expected a string, a tuple of strings, or a list of these. Received: "
-            f"{type(conversations).__name__}."
-        )
     return [
         tuple(checked_texts([turns] if isinstance(turns, str) else turns))
-        for turns in conversations
+        for turns in listed(conversations, "a string, a tuple of strings, or a list of these")
     ]
 
 
@@ -342,7 +348,8 @@ def checked_exchanges(exchanges: Iterable[Any]) -> list[Exchange]:
     [Exchange(turns=('Hi.',), answer='Hello!')]
     """
     found = []
-    for i, example in enumerate(exchanges):
+    given = listed(exchanges, "exchanges of turns and an answer", 2)
+    for i, example in enumerate(given):
         parts = list(example) if isinstance(example, tuple | list) else []
         turns = parts[0] if parts else None
         turns = [turns] if isinstance(turns, str) else turns

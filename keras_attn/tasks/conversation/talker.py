@@ -21,7 +21,7 @@ from keras_attn.records import (
     without,
 )
 from keras_attn.settings import Choice
-from keras_attn.tasks.conversation.decoding import MARKS, AnswerSearch, with_marks
+from keras_attn.tasks.conversation.decoding import MARKS, with_marks
 from keras_attn.tasks.conversation.graph import graph_functions, tried_numbers
 from keras_attn.tasks.conversation.predictions import (
     ConversationPredictions,
@@ -134,7 +134,6 @@ class Talker(ConversationPredictions, Task):
         """`max_turns`, `max_context` and `max_answer`."""
         self.empty_contexts = bool(empty_contexts)
         self.model = self.config.build(dtype)
-        self._search = AnswerSearch(self.model, tokenizer, **sizes)
 
     def facts(self) -> list[str]:
         """What tells this talker from others, for its `repr`."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.inputs import check_listed
 from keras_attn.records import Documents
 from keras_attn.tasks.embeddings.settings import EmbeddingsData
 from keras_attn.text import WordTokenizer
@@ -75,8 +76,7 @@ class WordIds:
             ValueError: If there are no two words that occur often enough.
         """
         data = data if isinstance(data, EmbeddingsData) else EmbeddingsData.made(data or {})
-        if isinstance(texts, str):
-            raise TypeError("Expected texts. Received: a string. Wrap it in a list.")
+        check_listed(texts, "texts")
         cutter = WordTokenizer([*SPECIAL_TOKENS], data.lowercase)
         numbers: collections.defaultdict[str, int] = collections.defaultdict()
         numbers.default_factory = numbers.__len__
@@ -111,8 +111,7 @@ class WordIds:
             TypeError: If `texts` is a string, or has something else.
             ValueError: If there are no two words of the tokenizer.
         """
-        if isinstance(texts, str):
-            raise TypeError("Expected texts. Received: a string. Wrap it in a list.")
+        check_listed(texts, "texts")
         read, lengths = array("i"), array("q")
         for text in texts:
             ids = tokenizer.encode(text)

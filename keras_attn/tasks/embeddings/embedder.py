@@ -76,6 +76,7 @@ class WordEmbedder(EmbeddingsPredictions, Task):
     Test = EmbeddingsTest
     steps = ("fit", "evaluate", "predict", "export")
     examples_are = "texts"
+    decide_nothing = ("started",)
     main_layer = "embedding"
 
     def __init__(self, tokenizer: WordTokenizer, config: Any = None, dtype: Any = None):

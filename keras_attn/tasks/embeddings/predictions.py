@@ -13,6 +13,7 @@ from keras import ops
 
 from keras_attn.fields import Numbers, WordList, WordSum
 from keras_attn.generation.numbers import rounded_count
+from keras_attn.inputs import listed
 from keras_attn.interop import WordVectors, write_word_vectors
 from keras_attn.metrics import AnalogyReport, Neighbour, WordPairReport, WordSpace
 from keras_attn.records import read_analogies, read_word_pairs
@@ -164,7 +165,7 @@ class EmbeddingsPredictions:
         """
         one, top_k = isinstance(texts, str), self.Use(top_k=top_k).top_k
         use = self.Use(top_k=rounded_count(top_k))
-        texts = [texts] if one else list(texts)
+        texts = [texts] if one else listed(texts, "words")
         rows: list[dict[str, Any]] = []
         for i in range(0, len(texts), batch_size):
             found = self._computed({"words": texts[i : i + batch_size]}, use)

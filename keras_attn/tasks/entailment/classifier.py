@@ -98,6 +98,7 @@ class EntailmentClassifier(EntailmentPredictions, Task):
     Test = EntailmentTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are = "pairs"
+    decide_nothing = ("vectors",)
     reads = "only_pairs"
 
     def __init__(
@@ -128,7 +129,6 @@ class EntailmentClassifier(EntailmentPredictions, Task):
         """What logits are divided by before they become probabilities; see `calibrate`."""
         self.model = self.config.build(dtype)
         self.model.get_layer("embedding").trainable = not self.freeze_embedding
-        self._make_functions()
 
     def facts(self) -> list[str]:
         """What tells this classifier from others, for its `repr`."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from keras_attn.inputs import listed
 from keras_attn.records.items import Items
 from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.labelled_texts import LABELLED_PROBLEMS, count_labels
@@ -299,13 +300,14 @@ def checked_pairs(pairs: Iterable[Any], labelled: bool) -> list[Any]:
     'yes'
     """
     parts = ("premise", "hypothesis", "label")[: 2 + labelled]
-    if isinstance(pairs, str | os.PathLike):
-        raise TypeError(
-            f"Expected ({', '.join(parts)}) tuples. Received: the string or path "
-            f"{os.fspath(pairs)!r}. Give pairs of texts; a file has a tab between its texts."
-        )
     found = []
-    for i, pair in enumerate(pairs):
+    given = listed(
+        pairs,
+        f"({', '.join(parts)}) tuples",
+        len(parts),
+        "keras_attn.tasks.read_labelled_pairs(path)",
+    )
+    for i, pair in enumerate(given):
         sides = tuple(pair) if isinstance(pair, tuple | list) else ()
         if len(sides) != len(parts) or not all(isinstance(side, str) for side in sides):
             hint = " Is the tab between two texts missing?" if isinstance(pair, str) else ""

@@ -29,7 +29,6 @@ class PairExplainer:
 
     def __init__(self, classifier: Any):
         self.classifier = classifier
-        self._compiled: CompiledFunction | None = None
 
     def explain(
         self, pairs: Sequence[tuple[str, str]], label: str | None, batch_size: int
@@ -89,20 +88,23 @@ class PairExplainer:
         self, pairs: Sequence[tuple[str, str]], wanted: int, batch_size: int
     ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
         """Logits `(n, C)`, and the weights of both texts of each pair, with padding."""
-        if self._compiled is None:
+
+        def make() -> CompiledFunction:
             ask = pair_gradient_function(self.classifier.model)
-            self._compiled = CompiledFunction(
+            return CompiledFunction(
                 lambda premises, length, hypotheses, of: ask(
                     {"premise_ids": premises, "hypothesis_ids": hypotheses}, of
                 ),
                 self.classifier.model,
             )
+
+        run = self.classifier.kept(make, "gradients")
         batches = self.classifier.pair_batches(pairs, batch_size=batch_size, shuffle=False)
         found, weights = [], []
         for (inputs,) in batches:
             premises, hypotheses = inputs["premise_ids"], inputs["hypothesis_ids"]
             classes = np.full(len(premises), wanted, "int32")
-            logits, of_words = self._compiled(premises, 1, hypotheses, classes)
+            logits, of_words = run(premises, 1, hypotheses, classes)
             found.append(logits)
             weights += zip(of_words["premise_ids"], of_words["hypothesis_ids"], strict=True)
         order = batches.restore(np.arange(len(weights)))

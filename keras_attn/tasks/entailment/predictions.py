@@ -10,7 +10,7 @@ import numpy as np
 
 from keras_attn.explain import Alignment
 from keras_attn.explain.methods import METHODS, check_label
-from keras_attn.generation import CompiledFunction
+from keras_attn.generation import CompiledFunction, Keeper
 from keras_attn.layers import AdditiveAttention
 from keras_attn.layers.collect import traced_attention
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
@@ -56,7 +56,7 @@ def classify_and_align(model: keras.Model, premise_ids: Any, hypothesis_ids: Any
     return (keras.ops.cast(logits, "float32"), *weights)
 
 
-class EntailmentPredictions:
+class EntailmentPredictions(Keeper):
     """The predictions of a classifier of entailment: a base class of `EntailmentClassifier`."""
 
     tokenizer: Any
@@ -65,14 +65,17 @@ class EntailmentPredictions:
     temperature: float
     model: keras.Model
 
-    def _make_functions(self) -> None:
-        self._aligned = CompiledFunction(
-            lambda premises, length, hypotheses: classify_and_align(
-                self.model, premises, hypotheses
+    @property
+    def _aligned(self) -> CompiledFunction:
+        return self.kept(
+            lambda: CompiledFunction(
+                lambda premises, length, hypotheses: classify_and_align(
+                    self.model, premises, hypotheses
+                ),
+                self.model,
             ),
-            self.model,
+            "aligned",
         )
-        self._explainer = PairExplainer(self)
 
     def _computed(self, pairs: Sequence[tuple], batch_size: int) -> tuple[np.ndarray, list[Any]]:
         """Logits `(n, C)`, and the weights `(T, S)` of each pair, with padding."""
@@ -191,7 +194,7 @@ class EntailmentPredictions:
         one = _is_one(pairs)
         pairs = checked_pairs([pairs] if one else pairs, labelled=False)
         if method == "gradient":
-            found = self._explainer.explain(pairs, label, batch_size)
+            found = PairExplainer(self).explain(pairs, label, batch_size)
             return found[0] if one else found
         if not attends:
             raise ValueError(

@@ -15,6 +15,7 @@ from keras_attn.batches import Shard, ShardWriter, open_shards
 from keras_attn.corpora import load_movie_reviews
 from keras_attn.files import atomic_folder
 from keras_attn.folder_headers import read_header, write_header
+from keras_attn.inputs import check_listed
 from keras_attn.records import Documents
 from keras_attn.settings import WrongUse, read_settings, write_settings
 from keras_attn.tasks.backbones import read_backbone
@@ -82,6 +83,7 @@ class SentenceIds:
             TypeError: If a document is a string, or a sentence is none.
             ValueError: If there is no token.
         """
+        check_listed(documents, "documents, lists of sentences")
         writer = ShardWriter(tokenizer.vocabulary_size)
         for rows, _ in _encoded(((document, None) for document in documents), tokenizer):
             writer.add(rows)

@@ -12,8 +12,9 @@ from keras import ops
 
 from keras_attn.explain import EncoderStudy, study_texts
 from keras_attn.fields import EncoderInput
-from keras_attn.generation import CompiledFunction, Recent
+from keras_attn.generation import CompiledFunction, Keeper
 from keras_attn.generation.numbers import rounded_count
+from keras_attn.inputs import listed
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.pretraining.settings import PretrainingUse
@@ -82,16 +83,24 @@ class PretrainingReport(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-class PretrainingPredictions:
+class PretrainingPredictions(Keeper):
     """The predictions of a pretrained encoder: a base class of `Pretrainer`."""
 
     tokenizer: WordPieceTokenizer
-    field: EncoderInput
+    max_length: int
+    config: Any
     model: keras.Model
     next_sentence: bool
     dataset: Callable
     sentence_ids: Callable
-    _compiled: Recent[CompiledFunction]
+
+    @property
+    def field(self) -> EncoderInput:
+        """From texts to rows of ids."""
+        between = self.config.ends_between
+        return self.kept(
+            lambda: EncoderInput(self.tokenizer, self.max_length, between=between), "field"
+        )
 
     def predict(
         self,
@@ -123,7 +132,7 @@ class PretrainingPredictions:
                 f"tokens. Received: {top_k}."
             )
         one = isinstance(texts, str | tuple)
-        given = [_as_pair(text) for text in ([texts] if one else texts)]
+        given = [_as_pair(text) for text in listed([texts] if one else texts, "texts")]
         if not self.next_sentence and any(second is not None for _, second in given):
             raise ValueError(
                 "Expected single texts: this encoder has not learned which sentences follow each "
@@ -229,8 +238,8 @@ class PretrainingPredictions:
         """
         if texts is None:
             texts = [s.text if s.second is None else (s.text, s.second) for s in LECTURE_SENTENCES]
-        texts = [texts] if isinstance(texts, str | tuple) else list(texts)
-        pairs = [_as_pair(text) for text in texts]
+        texts = [texts] if isinstance(texts, str | tuple) else texts
+        pairs = [_as_pair(text) for text in listed(texts, "texts")]
         return study_texts(self.model, self.field, [a if b is None else (a, b) for a, b in pairs])
 
     @staticmethod
@@ -291,7 +300,7 @@ class PretrainingPredictions:
         return found
 
     def _run(self, key: Any, function: Callable) -> CompiledFunction:
-        return self._compiled.get(key, lambda: CompiledFunction(function, self.model))
+        return self.kept(lambda: CompiledFunction(function, self.model), "run", key)
 
     @staticmethod
     def readable(result: Guess) -> str:
@@ -324,4 +333,4 @@ def _as_pair(text: Any) -> tuple[str, str | None]:
         parts = tuple(text)
         if len(parts) == 2 and all(isinstance(part, str) for part in parts):
             return parts
-    raise TypeError(f"Expected a string or a pair of strings. Received: {text!r}.")
+    raise TypeError(f"Expected a string or a pair of strings. Received: {text!r:.100}.")

@@ -10,8 +10,8 @@ import keras
 import numpy as np
 
 from keras_attn.batches import MaskedBatches
-from keras_attn.fields import ODD_TEXTS, EncoderInput
-from keras_attn.generation import CompiledFunction, Recent
+from keras_attn.fields import ODD_TEXTS
+from keras_attn.inputs import listed
 from keras_attn.models import ENCODERS, with_heads
 from keras_attn.records import Documents
 from keras_attn.settings import Choice
@@ -76,6 +76,7 @@ class Pretrainer(PretrainingPredictions, Task):
     Test = PretrainingTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are = "documents"
+    decide_nothing = ("loaded",)
     main_layer = "masked_words"
     reads = "pairs"
     section_steps: ClassVar = {**Task.section_steps, "use": ("evaluate", "predict", "export")}
@@ -114,10 +115,8 @@ class Pretrainer(PretrainingPredictions, Task):
         self.next_sentence = bool(next_sentence)
         heads = ("masked_words", *(["next_sentence"] if self.next_sentence else []))
         self.model = with_heads(self.config, heads, at_positions=True, dtype=dtype, name="bert")
-        self.field = EncoderInput(tokenizer, max_length, between=self.config.ends_between)
         self.loaded: Any = None
         """A `LoadReport` of the weights that it began with, or None."""
-        self._compiled: Recent[CompiledFunction] = Recent()
 
     def facts(self) -> list[str]:
         """What tells this pretrainer from others, for its `repr`."""
@@ -187,7 +186,7 @@ class Pretrainer(PretrainingPredictions, Task):
         elif start is not None:
             tokenizer = start.tokenizer
         else:
-            documents = list(examples)
+            documents = listed(examples, "documents, lists of sentences")
             tokenizer = make_tokenizer([s for document in documents for s in document], data)
         if start is None:
             config = cls.kinds.make(model, sequence_length=data.max_length, vocabulary_size=2)

@@ -89,6 +89,7 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         "use": ("evaluate", "predict", "explain", "export"),
     }
     examples_are = "questions"
+    decide_nothing = (*EncoderTask.decide_nothing, "left_out")
     rows_are = "windows"
     reads = "only_pairs"
 
@@ -103,8 +104,6 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         dtype: Any = None,
     ):
         super().__init__(tokenizer, config, max_length, None, dtype)
-        self.special = 2 + len(self.field.between)
-        """Number of special tokens of a window."""
         if max_length - max_question_length - self.special < _LEAST_ROOM:
             raise ValueError(
                 f"Expected room for {_LEAST_ROOM} tokens of a text beside a question. Received: "
@@ -114,8 +113,15 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         self.max_question_length = max_question_length
         self.overlap = overlap
         self.unanswerable = bool(unanswerable)
+        self.long_questions = QuestionAnsweringData.long_questions
+        """What `dataset` does with longer questions: `"cut"`, `"skip"` or `"error"`."""
         self.left_out: dict[str, int] = {}
         """Why questions of the training were left out or cut, and how many."""
+
+    @property
+    def special(self) -> int:
+        """Number of special tokens of a window."""
+        return 2 + len(self.field.between)
 
     def windows(self, question_length: Any, minimum: Callable = min) -> Windows:
         """Returns the windows of a text.
@@ -182,6 +188,7 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
             any(not q.answers for q in questions),
             dtype,
         )
+        task.long_questions = data.long_questions
         return task.begin(data, start)
 
     def dataset(
@@ -195,7 +202,7 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         Args:
             examples: `AnsweredQuestion`s, or tuples (question, text, answers).
             long_questions: What to do with questions of more than `max_question_length` tokens:
-                `"cut"`, `"skip"` or `"error"`; the setting of the data if None.
+                `"cut"`, `"skip"` or `"error"`; the attribute of this object if None.
             **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
@@ -206,7 +213,7 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
                 answer and the task was not made for that.
         """
         if long_questions is None:
-            long_questions = (self._data or QuestionAnsweringData(train=" ")).long_questions
+            long_questions = self.long_questions
         questions = checked_questions(examples)
         passages = self.passages([(q.question, q.text) for q in questions], cut=False)
         rows, labels = [], []
@@ -357,13 +364,16 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
             "max_question_length": self.max_question_length,
             "overlap": self.overlap,
             "unanswerable": self.unanswerable,
+            "long_questions": self.long_questions,
         }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
         """Makes an untrained task of what `get_config` returned."""
         more = (config[name] for name in ("max_question_length", "overlap", "unanswerable"))
-        return cls(*cls.parts_of(config), *more, dtype).frozen_as(config)
+        task = cls(*cls.parts_of(config), *more, dtype).frozen_as(config)
+        task.long_questions = config.get("long_questions", task.long_questions)
+        return task
 
     def serve(self, tf: Any, use: QuestionAnsweringUse) -> tuple[dict[str, Callable], list[Any]]:
         """Returns the function of the SavedModel, `serving_default`.

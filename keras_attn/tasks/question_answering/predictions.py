@@ -13,6 +13,7 @@ from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import METHODS
 from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.fields.windows import Windows
+from keras_attn.inputs import listed
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.question_answering.explaining import explain_answers
 from keras_attn.tasks.question_answering.settings import QuestionAnsweringUse
@@ -166,7 +167,7 @@ class AnswerPredictions:
             TypeError: If an input is not a pair of strings.
         """
         one = isinstance(pairs, tuple)
-        given = [pairs] if one or isinstance(pairs, str) else pairs
+        given = [pairs] if one else pairs
         found = self.found(given, n_best, max_answer_length, threshold, batch_size)
         answers = [each.answer for each in found]
         return answers[0] if one else answers
@@ -193,7 +194,7 @@ class AnswerPredictions:
         """
         check_count("n_best", n_best)
         check_count("max_answer_length", max_answer_length)
-        given = [_as_pair(pair) for pair in pairs]
+        given = _as_pairs(pairs)
         passages = self.passages(given)
         rows, owners = [], []
         for i, passage in enumerate(passages):
@@ -289,7 +290,7 @@ class AnswerPredictions:
             ValueError: If the method is unknown.
         """
         one = isinstance(pairs, tuple)
-        given = [_as_pair(pair) for pair in ([pairs] if one else pairs)]
+        given = _as_pairs([pairs] if one else pairs)
         if method not in METHODS:
             raise ValueError(f"`method` must be one of {list(METHODS)}. Received: {method!r}.")
         if method == "attention":
@@ -368,6 +369,11 @@ def _log_sum(scores: np.ndarray) -> float:
         return 0.0
     highest = float(scores.max())
     return highest + float(np.log(np.exp(scores.astype("float64") - highest).sum()))
+
+
+def _as_pairs(pairs: Any) -> list[tuple[str, str]]:
+    given = listed(pairs, "(question, text) pairs", 2)
+    return [_as_pair(pair) for pair in given]
 
 
 def _as_pair(pair: Any) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from keras_attn.explain import EncoderStudy, Explanation, study_texts
 from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import METHODS
 from keras_attn.fields import ODD_TEXTS
+from keras_attn.inputs import listed
 from keras_attn.metrics import CorrelationReport, evaluate_scores
 from keras_attn.records.scored_pairs import checked_scored_pairs
 from keras_attn.tasks.similarity.explaining import explain_scores
@@ -192,10 +193,7 @@ class SimilarityPredictions(TextVectors):
 
 def _checked(pairs: Any) -> list[Pair]:
     found = []
-    listed = [] if isinstance(pairs, str | bytes | Mapping) else pairs
-    if not isinstance(listed, Iterable) or listed is not pairs:
-        raise TypeError(f"Expected pairs of strings. Received: {pairs!r:.100}.")
-    for i, pair in enumerate(listed):
+    for i, pair in enumerate(listed(pairs, "pairs of strings", 2)):
         parts = list(pair) if isinstance(pair, tuple | list) else []
         if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
             raise TypeError(f"Expected pairs of strings. Received: {pair!r:.100} at position {i}.")

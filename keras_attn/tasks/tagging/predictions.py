@@ -14,6 +14,7 @@ from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import METHODS
 from keras_attn.fields import ODD_TEXTS
 from keras_attn.fields.text import checked_texts
+from keras_attn.inputs import listed
 from keras_attn.metrics import entities_of, repair_bio
 from keras_attn.tasks.tagging.explaining import explain_labels
 from keras_attn.tasks.tagging.settings import TaggingUse
@@ -93,7 +94,7 @@ class TaggingPredictions:
             TypeError: If an input is neither a string nor a list of strings.
         """
         one = isinstance(texts, str)
-        given = list(texts) if isinstance(texts, Iterable) and not one else [texts]
+        given = [texts] if one else listed(texts, "texts")
         words, starts = [], []
         for i, text in enumerate(given):
             cut = _cut(text, i, split)
@@ -162,7 +163,7 @@ class TaggingPredictions:
             ValueError: If the method is unknown, or a text does not have the word.
         """
         one = isinstance(texts, str)
-        texts = [texts] if one else list(texts)
+        texts = checked_texts([texts] if one else texts)
         if method not in METHODS:
             raise ValueError(f"`method` must be one of {list(METHODS)}. Received: {method!r}.")
         if method == "attention":
@@ -171,7 +172,7 @@ class TaggingPredictions:
                     f"`word` belongs to method='gradient'. Received: {word=} with {method=}."
                 )
             return study_texts(self.model, self.field, texts)
-        found = explain_labels(self, checked_texts(texts), word)
+        found = explain_labels(self, texts, word)
         return found[0] if one else found
 
     page = staticmethod(explained_page)

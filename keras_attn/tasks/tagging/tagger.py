@@ -85,6 +85,7 @@ class Tagger(TaggingPredictions, EncoderTask):
     section_steps: ClassVar = {**EncoderTask.section_steps, "use": ("evaluate", "predict")}
     examples_are = "sentences"
     rows_are = "rows"
+    decide_nothing = (*EncoderTask.decide_nothing, "repaired")
     signature_inputs: ClassVar = {"serving_default": ("text",), "words": ("words",)}
     parts_rows = False  # its windows are computed in parts
     limits = ("max_words",)
@@ -103,10 +104,14 @@ class Tagger(TaggingPredictions, EncoderTask):
                 f"Expected two labels or more, each once. Received: {list(labels)[:20]}."
             )
         super().__init__(tokenizer, config, max_length, len(self.labels), dtype)
-        room = max_length - 2
-        self.windows = Windows(room, room // 8)
         self.repaired = 0
         """Labels of the training examples that were repaired, see `repair_bio`."""
+
+    @property
+    def windows(self) -> Windows:
+        """The parts in which long texts are read."""
+        room = self.max_length - 2
+        return Windows(room, room // 8)
 
     @property
     def lead(self) -> str:

@@ -9,6 +9,7 @@ from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import checked_method
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
+from keras_attn.inputs import listed
 from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.records import LabelledTexts
 from keras_attn.settings import Choice
@@ -41,6 +42,7 @@ from keras_attn.tasks.text_classification.settings import (
 )
 from keras_attn.tasks.word_vectors import (
     VectorStart,
+    named_embedding,
     read_vectors,
     sized_by_vectors,
     start_from_vectors,
@@ -99,6 +101,10 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
     Test = TextClassificationTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are = "texts"
+    decide_nothing = (
+        "loaded",
+        "vectors",
+    )
     reads = "pairs"
 
     def __init__(
@@ -133,8 +139,6 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
                 "`max_length` must leave room for a token of each text and the separator. "
                 f"Received: {max_length}."
             )
-        # `TextBatches` and the graph put the tokens around the rows.
-        self.field = EncoderInput(tokenizer, self.room, start=False, end=False, between=between)
         self.multi_label = bool(multi_label)
         self.loaded: Any = None
         """A `LoadReport` of the weights that it began with, or None."""
@@ -144,11 +148,32 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
         """What logits are divided by before they become probabilities; see `calibrate`."""
         self.model = self.config.build(dtype)
         self.freeze_embedding = bool(freeze_embedding)
-        self.model.get_layer("embedding").trainable = not self.freeze_embedding
-        self._explainer = TextExplainer(self)
-        self._logits = CompiledFunction(
-            lambda ids, length: self.model(ids, training=False), self.model
+        if self.freeze_embedding:
+            named_embedding(self.model).trainable = False
+
+    @property
+    def field(self) -> EncoderInput:
+        """From texts to rows of ids, without the tokens that batches and graph put around them."""
+        between = getattr(self.config, "ends_between", 1)
+        return self.kept(
+            lambda: EncoderInput(
+                self.tokenizer, self.room, start=False, end=False, between=between
+            ),
+            "field",
         )
+
+    @property
+    def _logits(self) -> CompiledFunction:
+        return self.kept(
+            lambda: CompiledFunction(
+                lambda ids, length: self.model(ids, training=False), self.model
+            ),
+            "logits",
+        )
+
+    @property
+    def _explainer(self) -> TextExplainer:
+        return TextExplainer(self)
 
     @property
     def start_id(self) -> int | None:
@@ -240,7 +265,7 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
         ('no', 'yes')
         """
         data = made(cls.Data, data)
-        examples = list(examples)
+        examples = listed(examples, "labelled texts", 2)
         texts, labels = checked_examples(examples)
         start, vectors = (read_backbone(data.backbone) if data.backbone else None), None
         if start is None:

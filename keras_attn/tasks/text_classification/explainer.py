@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,7 +44,6 @@ class TextExplainer:
 
     def __init__(self, classifier: Any):
         self.classifier = classifier
-        self._compiled: dict[str, Callable[[np.ndarray, int], Any]] = {}
 
     def explain(
         self,
@@ -165,10 +164,11 @@ class TextExplainer:
             return np.zeros((0, len(classifier.class_names)), "float32"), []
         wanted = -1 if label is None else classifier.class_names.index(label)
         batches = classifier.id_batches(ids, batch_size=batch_size, shuffle=False)
-        if method not in self._compiled:
-            made = compiled_method(classifier.model, method, classifier.multi_label)
-            self._compiled[method] = made
-        run = self._compiled[method]
+        run = classifier.kept(
+            lambda: compiled_method(classifier.model, method, classifier.multi_label),
+            "explain",
+            method,
+        )
         logits, weights = zip(*(run(rows, wanted) for (rows,) in batches), strict=True)
         # One width, to bring the rows of all batches into the order of the texts.
         widest = max(part.shape[1] for part in weights)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from keras_attn.batches.classification_batches import TRUNCATIONS
-from keras_attn.fields import checked_texts
+from keras_attn.inputs import listed
 from keras_attn.records.labelled_texts import Input
+
+_PAIRS = "a pair of strings or a list of pairs"
 
 Inputs = Input | Iterable[Input]
 """A text or a pair of texts, or several of them."""
@@ -52,10 +54,7 @@ def checked_inputs(inputs: Any, pairs: bool) -> list[Input]:
     """
     if is_one(inputs):
         inputs = [inputs]
-    elif isinstance(inputs, Iterable) and not isinstance(inputs, bytes | dict):
-        inputs = list(inputs)
-    if not isinstance(inputs, list):
-        return checked_texts(inputs)  # which raises
+    inputs = listed(inputs, _PAIRS if pairs else "a string or a list of strings", 1 + pairs)
     found: list[Input] = []
     for i, given in enumerate(inputs):
         pair = isinstance(given, tuple | list) and len(given) == 2

@@ -1,6 +1,5 @@
 """Labels of texts: checked, and as numbers."""
 
-import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.inputs import listed
 from keras_attn.records import LabelledText
 from keras_attn.records.labelled_texts import Input, Label, as_labelled, label_names
 from keras_attn.tasks.class_weights import ClassWeight, weights_of_classes
@@ -34,12 +34,8 @@ def checked_examples(examples: Iterable[Labelled]) -> tuple[list[Input], list[La
     >>> checked_examples([("Good.", "pos"), ("Bad.", "neg")])
     (['Good.', 'Bad.'], ['pos', 'neg'])
     """
-    if isinstance(examples, str | os.PathLike):
-        raise TypeError(
-            f"Expected labelled texts. Received: the path {os.fspath(examples)!r}. Read the file: "
-            "keras_attn.records.read_labelled(path)."
-        )
-    checked = [as_labelled(example) for example in examples]
+    given = listed(examples, "labelled texts", 2, "keras_attn.records.read_labelled(path)")
+    checked = [as_labelled(example) for example in given]
     if not checked:
         raise ValueError("Expected at least one labelled text. Received: none.")
     paired = [example.second is not None for example in checked]
@@ -70,9 +66,7 @@ def checked_class_names(names: Iterable[str]) -> tuple[str, ...]:
         ...
     ValueError: Expected two classes or more. Received: ['positive'].
     """
-    if isinstance(names, str):
-        raise ValueError(f"Expected a list of names. Received: the string {names!r}.")
-    names = list(names)
+    names = listed(names, "names")
     if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise ValueError(f"Expected names that are different strings. Received: {names}.")
     if len(names) < 2:

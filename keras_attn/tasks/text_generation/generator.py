@@ -13,7 +13,7 @@ from keras_attn.corpora import load_shakespeare
 from keras_attn.export import limited
 from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.generation import Recent, WindowDecoder
-from keras_attn.models import LANGUAGE_MODELS, language_decoder
+from keras_attn.models import LANGUAGE_MODELS, TokenDecoder, language_decoder
 from keras_attn.models.tensors import LoadReport, load_tensors
 from keras_attn.records import read_text, split_text
 from keras_attn.settings import Choice
@@ -120,6 +120,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
     limits = ("max_num_characters",)
     Test = TextGenerationTest
     examples_are = "characters"
+    decide_nothing = ("loaded",)
     main_layer = "decoder"
     reads = "prompts"
     separator = "\n-----\n"
@@ -161,10 +162,21 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
         self.loaded: LoadReport | None = None
         """What the weights that it began with were, or None."""
         self.model = self.config.build(dtype)
-        self._decoder = language_decoder(self.model)
-        if hasattr(self.config, "sequence_length"):  # it reads so many tokens at a time
-            self._decoder = WindowDecoder(self._decoder, sequence_length, tokenizer.start_id)
-        self._compiled: Recent[Any] = Recent()
+
+    @property
+    def _compiled(self) -> Recent[Any]:
+        return self.kept(Recent, "compiled")
+
+    @property
+    def _decoder(self) -> TokenDecoder | WindowDecoder:
+        return self.kept(self._make_decoder, "decoder")
+
+    def _make_decoder(self) -> TokenDecoder | WindowDecoder:
+        decoder = language_decoder(self.model)
+        if not hasattr(self.config, "sequence_length"):
+            return decoder
+        # It reads so many tokens at a time.
+        return WindowDecoder(decoder, self.sequence_length, self.tokenizer.start_id)
 
     def facts(self) -> list[str]:
         """What tells this generator from others, for its `repr`."""

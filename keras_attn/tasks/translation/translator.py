@@ -126,8 +126,14 @@ class Translator(TranslationPredictions, Task):
         self.max_source_length = max_source_length
         self.languages = tuple(languages)
         self.model = self.config.build(dtype)
-        self._search = TranslationSearch(
-            self.model, tokenizer, self.target_tokenizer, max_source_length
+
+    @property
+    def _search(self) -> TranslationSearch:
+        return self.kept(
+            lambda: TranslationSearch(
+                self.model, self.source_tokenizer, self.target_tokenizer, self.max_source_length
+            ),
+            "search",
         )
 
     def facts(self) -> list[str]:

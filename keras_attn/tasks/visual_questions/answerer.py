@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from keras_attn.batches import VisualQuestionBatches
-from keras_attn.fields import ODD_TEXTS, TextInput
+from keras_attn.fields import ODD_TEXTS
 from keras_attn.images.image_problems import ImageProblem, describe_image_problems
 from keras_attn.metrics import MaskedAccuracy
 from keras_attn.models import (
@@ -31,7 +31,6 @@ from keras_attn.tasks.captioning.graph import decoded_pictures, example_files
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.picture_task import PictureTask
-from keras_attn.tasks.region_function import RegionFunction
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.text_classification.labels import checked_class_names
@@ -109,6 +108,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
         "ask": ("picture", "question", "regions"),
     }
     examples_are = "questions"
+    join = staticmethod(picture_questions)
     reads = "picture_pairs"
 
     def __init__(
@@ -139,13 +139,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
             region_dim=encoder.region_dim,
             grid=encoder.grid,
         )
-        self.answering = self.config.build(dtype)
-        """The model from regions and ids to logits."""
-        joined = picture_questions(encoder, self.answering)
-        self.take_models(encoder, self.answering, joined, train_encoder)
-        self.field = TextInput(tokenizer, max_length)
-        self._regions = RegionFunction(encoder)
-        self._make_functions()
+        self.take_models(encoder, self.config.build(dtype), train_encoder)
 
     def encode(self, images: Any) -> Any:
         """Returns the regions of a tensor of pictures, here and in the SavedModel.
@@ -210,7 +204,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
         answers = sorted(sorted(counts), key=counts.get, reverse=True)[: data.max_answers]
         encoder, trained, parts = cls.encoder_of(encoder, dtype)
         task = cls(tokenizer, answers, encoder, model, data.max_length, trained, dtype)
-        task._data, task._parts = data, parts
+        task._data, task._parts, task.on_error = data, parts, data.on_error
         return task
 
     def dataset(
@@ -297,7 +291,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
             examples,
             training.cache_dir or None,
             self._verbose,
-            "error" if self._data is None else self._data.on_error,
+            self.on_error,
             batch_size=training.batch_size,
             questions_per_row=training.questions_per_picture,
             seed=training.seed,
@@ -383,6 +377,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "max_length": self.max_length,
             "train_encoder": self.train_encoder,
+            **self.of_pictures(),
         }
 
     @classmethod
@@ -396,7 +391,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
             config["max_length"],
             config["train_encoder"],
             dtype,
-        )
+        ).with_pictures(config)
 
     def export_examples(self) -> dict[str, Any]:
         """Returns pictures of several kinds, one of them twice, with odd questions about them."""

@@ -15,6 +15,7 @@ from keras_attn.images import (
     read_question_table,
     read_vqa,
 )
+from keras_attn.inputs import listed
 from keras_attn.tasks.captioning.data import Picture, check_picture
 from keras_attn.tasks.checks import check_formats
 from keras_attn.tasks.task import Examples
@@ -164,13 +165,9 @@ def checked_questions(examples: Iterable[Any], answered: bool = True) -> list[Pi
     'yes'
     """
     parts = ("picture", "question", "answer")[: 2 + answered]
-    if isinstance(examples, str | os.PathLike | bytes):
-        raise TypeError(
-            f"Expected ({', '.join(parts)}) tuples. Received: {examples!r:.100}. Read a file by "
-            "keras_attn.images.read_question_table(path)."
-        )
+    read = "keras_attn.images.read_question_table(path)"
     found = []
-    for i, example in enumerate(examples):
+    for i, example in enumerate(listed(examples, f"({', '.join(parts)}) tuples", len(parts), read)):
         values = tuple(example) if isinstance(example, tuple | list) else ()
         if len(values) < len(parts) or not all(isinstance(x, str) for x in values[1:3]):
             raise ValueError(

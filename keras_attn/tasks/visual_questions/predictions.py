@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_attn.fields import checked_texts
-from keras_attn.generation import CompiledFunction
+from keras_attn.fields import TextInput, checked_texts
+from keras_attn.generation import CompiledFunction, Keeper
 from keras_attn.images import ImageProblem, PictureQuestion, load_image
 from keras_attn.images.image_problems import describe_image_problems
 from keras_attn.layers import attention_maps
@@ -21,7 +21,7 @@ from keras_attn.metrics.visual_questions import visual_question_scores
 from keras_attn.tasks.captioning.data import Picture, check_picture, read_pictures
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.picture_regions import PictureRegions
-from keras_attn.tasks.region_function import padded_rows
+from keras_attn.tasks.region_function import RegionFunction, padded_rows
 from keras_attn.tasks.task import Figures
 from keras_attn.tasks.visual_questions.data import Asked, checked_questions, distinct_pictures
 from keras_attn.tasks.visual_questions.looking import answer_and_look
@@ -111,23 +111,40 @@ class VisualExplanation:
         return f"VisualExplanation({self.title!r})"
 
 
-class VisualQuestionPredictions(PictureRegions):
+class VisualQuestionPredictions(PictureRegions, Keeper):
     """The predictions of a `VisualQuestionAnswerer`, of which it is a base class."""
 
     tokenizer: Any
-    field: Any
     answers: tuple[str, ...]
-    answering: keras.Model
+    reader: keras.Model
     max_length: int
     config: Any
     _result = "answer"
 
-    def _make_functions(self) -> None:
-        self._answered = CompiledFunction(
-            lambda regions, length, ids: answer_and_look(self.answering, regions, ids),
-            self.answering,
-            dtype="float32",
-            rank=3,
+    @property
+    def answering(self) -> keras.Model:
+        """The model from regions and ids to logits."""
+        return self.reader
+
+    @property
+    def field(self) -> TextInput:
+        """From questions to rows of ids."""
+        return self.kept(lambda: TextInput(self.tokenizer, self.max_length), "field")
+
+    @property
+    def _regions(self) -> RegionFunction:
+        return self.kept(lambda: RegionFunction(self.encoder), "regions")
+
+    @property
+    def _answered(self) -> CompiledFunction:
+        return self.kept(
+            lambda: CompiledFunction(
+                lambda regions, length, ids: answer_and_look(self.answering, regions, ids),
+                self.answering,
+                dtype="float32",
+                rank=3,
+            ),
+            "answered",
         )
 
     def _computed_rows(

@@ -1,0 +1,108 @@
+"""Compiled functions and decoders that an object keeps while it stays as it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+from keras_attn.generation.recent import Recent
+
+Made = TypeVar("Made")
+
+MOST = 16
+"""Number of things that an object keeps."""
+
+
+class Keeper:
+    """A base class of objects that keep what they make of a model, such as compiled functions.
+
+    `kept` makes a thing once and returns it again while nothing that decides it has changed: the
+    key, and the public attributes of the object. If one of these is another value or object, such
+    as a `model` that was replaced, everything is forgotten. Of many keys the least recently used is
+    forgotten. Copies (`copy`, `deepcopy`, pickle) begin with nothing.
+
+    Attributes are compared by identity, except numbers and strings. In keys, tuples, functions and
+    frozen dataclasses are compared by their values, too.
+
+    Attributes:
+        decide_nothing: Names of public attributes that change no result, such as notes on the last
+            call.
+
+    Example:
+
+    >>> class Doubler(Keeper):
+    ...     def __init__(self, model):
+    ...         self.model = model
+    ...
+    ...     def run(self, ids):
+    ...         def make():
+    ...             return CompiledFunction(lambda ids, length: self.model(ids) * 2, self.model)
+    ...
+    ...         return self.kept(make, "run")(ids, 1)
+    >>> doubler = Doubler(keras.layers.Identity())
+    >>> doubler.run([[1, 2]]).tolist()
+    [[2, 4]]
+    >>> doubler.model = keras.layers.Rescaling(10.0)
+    >>> doubler.run([[1, 2]]).tolist()
+    [[20.0, 40.0]]
+    """
+
+    decide_nothing: ClassVar[tuple[str, ...]] = ()
+
+    _kept: tuple[list[Any], Recent[Any]] | None = None
+
+    def kept(self, make: Callable[[], Made], *key: Any) -> Made:
+        """Returns what `make` returned for this key before, or returns now.
+
+        Args:
+            make: Function without arguments. What it makes depends on nothing but the key and the
+                public attributes.
+            *key: What tells this from other things that are kept, beginning with a name.
+
+        Returns:
+            The thing that was made.
+        """
+        now = [
+            (name, _comparable(value) if type(value) in _BY_VALUE else _Same(value))
+            for name, value in vars(self).items()
+            if name[0] != "_" and name not in self.decide_nothing
+        ]
+        if self._kept is None or self._kept[0] != now:
+            self._kept = now, Recent(MOST)
+        return self._kept[1].get(_comparable(key), make)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
+
+
+_BY_VALUE = (type(None), bool, int, float, complex, str, bytes)
+
+
+class _Same:
+    """An object that equals itself alone, whatever its class says."""
+
+    def __init__(self, of: Any):
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.of is other.of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+
+def _comparable(value: Any) -> Any:
+    """Stands for a value in a key: 1, 1.0 and True differ."""
+    if isinstance(value, tuple):
+        return (type(value), *map(_comparable, value))
+    if type(value) in _BY_VALUE:
+        return type(value), value
+    if isinstance(value, types.FunctionType | types.MethodType):
+        return value
+    parameters = getattr(value, "__dataclass_params__", None)
+    if parameters is not None and parameters.frozen and parameters.eq:
+        fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        return (type(value), *map(_comparable, fields))
+    return _Same(value)

@@ -1,0 +1,130 @@
+"""One check for what functions and tasks read: lists, columns and iterators, but no tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Set
+from typing import Any
+
+import numpy as np
+
+_SHOWN = 8
+
+
+def listed(given: Any, expected: str, columns: int = 1, read: str = "") -> list[Any]:
+    """Returns a list of what a caller gave, or refuses it by its name.
+
+    Lists, tuples, columns (NumPy arrays, Series of pandas and polars, Arrow arrays), iterators and
+    other ordered collections are read. A table is refused: its iterator gives the names of its
+    columns. So are a dict, a set, bytes, and one string or path in place of many.
+
+    Args:
+        given: Anything.
+        expected: What the list is of, for messages: `"texts"`; or what else is right too:
+            `"a string or a list of strings"`.
+        columns: Number of columns of a table that would be of use.
+        read: What reads a file, for messages about paths: `"keras_attn.records.read_pairs(path)"`.
+
+    Returns:
+        A list, in the order of the input. Its items are not checked.
+
+    Raises:
+        TypeError: If it is something else.
+
+    Example:
+
+    >>> listed(iter(["a", "b"]), "texts")
+    ['a', 'b']
+    >>> listed({"text": ["a", "b"]}, "texts")
+    Traceback (most recent call last):
+        ...
+    TypeError: Expected a list of texts. Received: dict with the keys ['text']. Give a list, such
+    as one of its values.
+    """
+    check_listed(given, expected, columns, read)
+    if isinstance(given, np.ndarray) and given.dtype.kind in "OU":
+        return given.tolist()
+    return given.to_pylist() if hasattr(given, "to_pylist") else list(given)
+
+
+def check_listed(given: Any, expected: str, columns: int = 1, read: str = "") -> None:
+    """Refuses what `listed` refuses; iterators are not read.
+
+    Args:
+        given: As in `listed`.
+        expected: As in `listed`.
+        columns: As in `listed`.
+        read: As in `listed`.
+
+    Raises:
+        TypeError: As in `listed`.
+
+    Example:
+
+    >>> check_listed({"b", "a"}, "texts")
+    Traceback (most recent call last):
+        ...
+    TypeError: Expected a list of texts. Received: set, which has no order. Give a list, such as
+    `sorted(...)` of it.
+    """
+    problem = _problem(given, columns, read)
+    if problem:
+        phrase = expected if expected.startswith("a ") else f"a list of {expected}"
+        raise TypeError(f"Expected {phrase}. Received: {problem}")
+
+
+def read_twice(given: Any, expected: str) -> Any:
+    """Returns examples of a task that can be read more than once.
+
+    Args:
+        given: Examples: a text, a list, a column, an iterator or another collection; or None.
+        expected: What they are, for messages.
+
+    Returns:
+        A list of an iterator or a column; anything else as it is.
+
+    Raises:
+        TypeError: If it is a table, a dict, a set, bytes, a path, or nothing that can be read.
+
+    Example:
+
+    >>> read_twice(iter(["a", "b"]), "texts")
+    ['a', 'b']
+    """
+    if given is None or isinstance(given, str):
+        return given
+    check_listed(given, expected, 2)
+    columns = any(hasattr(given, name) for name in ("tolist", "to_list", "to_pylist"))
+    return listed(given, expected) if columns or isinstance(given, Iterator) else given
+
+
+def _problem(given: Any, columns: int, read: str) -> str:
+    """What is wrong, and what to do; empty if nothing is."""
+    kind = type(given).__name__
+    if isinstance(given, str | os.PathLike):
+        text = os.fspath(given)
+        is_path = not isinstance(given, str) or (bool(read) and not any(map(str.isspace, given)))
+        what = "the path" if is_path else "the string"
+        shown = repr(text)
+        shown = shown if len(shown) <= 80 else f"{shown[:80]}..."
+        return f"{what} {shown}. " + (f"Read the file: {read}." if read else "Wrap it in a list.")
+    if isinstance(given, bytes | bytearray | memoryview):
+        return f"{kind}. Decode bytes first, by `.decode('utf-8')`, and give a list of strings."
+    if isinstance(given, Mapping):
+        keys = list(given)[:_SHOWN]
+        return f"{kind} with the keys {keys}. Give a list, such as one of its values."
+    if isinstance(given, Set) and not isinstance(given, KeysView):
+        return f"{kind}, which has no order. Give a list, such as `sorted(...)` of it."
+    # Series and arrays have none of both; Arrow's tables and those of `datasets` have the second.
+    names = getattr(given, "columns", None)
+    names = getattr(given, "column_names", None) if names is None else names
+    if names is not None:
+        names = [str(name) for name in names][:_SHOWN]
+        some = [f"table[{name!r}]" for name in names[:columns]]
+        advice = f"one column, such as {some[0]}" if some else "a list"
+        if len(some) > 1:
+            advice = f"rows as tuples, such as list(zip({', '.join(some)}))"
+        return f"{kind}, a table with the columns {names}. Give {advice}."
+    if not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
+        return f"{given!r:.80} of type {kind}."
+    return ""

@@ -1,0 +1,246 @@
+"""What a task gives depends on what it is now, not on what it was when it was last asked."""
+
+import copy
+import pickle
+
+import keras
+import numpy as np
+import pytest
+import selection_toys
+import tagging_toys
+from every_task import CASES
+
+from keras_attn.adapt import enable_lora, merge_lora
+from keras_attn.generation import CompiledFunction, CompiledSteps, Keeper
+
+
+def parts(found):
+    """Numbers and strings of an answer, in their order."""
+    if isinstance(found, str):
+        return [found]
+    if isinstance(found, list | tuple):
+        return [part for some in found for part in parts(some)]
+    return np.asarray(found, "float64").ravel().tolist()
+
+
+def same(found, expected):
+    found, expected = parts(found), parts(expected)
+    strings = [[x for x in some if isinstance(x, str)] for some in (found, expected)]
+    numbers = [[x for x in some if not isinstance(x, str)] for some in (found, expected)]
+    return strings[0] == strings[1] and numbers[0] == pytest.approx(numbers[1], rel=1e-4, abs=1e-5)
+
+
+def shift(model, seed=5):
+    """Gives a model other weights."""
+    rng = np.random.default_rng(seed)
+    for weight in model.weights:
+        if "seed" not in weight.path and "variance" not in weight.path:
+            weight.assign(rng.normal(scale=0.4, size=weight.shape))
+
+
+@pytest.fixture
+def asked(request, eager):
+    make, ask = CASES[request.param]
+    keras.utils.set_random_seed(0)
+    task = make()
+    if request.param not in ("tagging", "entailment", "similarity", "visual questions"):
+        shift(task.whole, seed=3)
+    return task, ask, ask(task)
+
+
+@pytest.mark.parametrize("asked", CASES, indirect=True)
+def test_a_copy_shares_nothing(asked):
+    task, ask, before = asked
+    made = copy.deepcopy(task)
+    shift(made.model)
+    other = ask(made)
+    assert not same(other, before)
+    own = task.model
+    task.model = made.model
+    assert same(ask(task), other)
+    task.model = own
+    assert same(ask(task), before)
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize("asked", ["visual questions", "answer selection"], indirect=True)
+def test_ways_of_copying(asked, how):
+    task, ask, before = asked
+    task.cache_dtype = "float32"  # nothing of a file
+    made = how(task)
+    assert same(ask(made), before) and made.cache_dtype == "float32"
+    shared = {id(weight) for weight in task.whole.variables}
+    assert not shared & {id(weight) for weight in made.whole.variables}
+
+
+@pytest.mark.parametrize("asked", ["visual questions", "answer selection"], indirect=True)
+def test_weights_that_are_assigned(asked):
+    task, ask, before = asked
+    expected = copy.deepcopy(task)
+    for model in (task.whole, expected.whole):
+        shift(model)
+    found = ask(task)
+    assert same(found, ask(expected)) and not same(found, before)
+
+
+@pytest.mark.parametrize("asked", ["tagging", "answer selection"], indirect=True)
+def test_lora_after_a_call(asked):
+    task, ask, before = asked
+    enable_lora(task, rank=2)
+    assert same(ask(task), before)  # its second factor is zero
+    shift_lora(task.model)
+    adapted = ask(task)
+    assert not same(adapted, before)
+    made = copy.deepcopy(task)
+    merge_lora(task)
+    assert same(ask(task), adapted)
+    assert same(ask(made), adapted) and made.model.trainable_weights
+
+
+def shift_lora(model):
+    rng = np.random.default_rng(1)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+
+
+@pytest.mark.parametrize("asked", ["tagging", "visual questions"], indirect=True)
+def test_layers_that_are_frozen(asked):
+    task, ask, before = asked
+    layer = task.whole.layers[-1]
+    layer.trainable = False
+    assert same(ask(task), before)
+    made = copy.deepcopy(task)
+    paths = [[v.path for v in x.whole.trainable_variables] for x in (task, made)]
+    count = len(task.whole.variables)
+    assert paths[0] == paths[1] and 0 < len(paths[0]) < count
+    layer.trainable = True
+    assert same(ask(made), before)
+
+
+@pytest.mark.parametrize("asked", ["tagging", "answer selection"], indirect=True)
+def test_a_model_that_is_quantized_after_a_call(asked):
+    task, ask, before = asked
+    task.quantize("int8")
+    made = copy.deepcopy(task)
+    assert same(ask(task), ask(made)) and not same(ask(task), before)
+
+
+# What a setting of the data or a call changes in a task.
+CHANGED = {
+    "question answering": {"long_questions": "error"},
+    "captioning": {"on_error": "skip", "cache_dtype": "float32"},
+    "visual questions": {"on_error": "skip", "cache_dtype": "float32"},
+    "text classification": {"temperature": 2.0},
+    "entailment": {"temperature": 2.0},
+    "text generation": {"ends": True},
+    "conversation": {"empty_contexts": True},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_files_hold_what_decides(name, tmp_path):
+    task = CASES[name][0]()
+    for attribute, value in CHANGED.get(name, {}).items():
+        assert getattr(task, attribute) != value
+        setattr(task, attribute, value)
+    task.save(tmp_path / "a.task")
+    again = type(task).load(tmp_path / "a.task")
+    plain = (bool, int, float, str, tuple, list, dict)
+    decides = [
+        attribute
+        for attribute, value in vars(task).items()
+        if isinstance(value, plain) and attribute[0] != "_"
+        if attribute not in task.decide_nothing
+    ]
+    assert set(CHANGED.get(name, ())) <= set(decides)
+    found, expected = ({n: getattr(x, n) for n in decides} for x in (again, task))
+    assert found == expected
+
+
+def test_settings_of_a_copy():
+    """Those of the data go to the settings file of a run."""
+    task = selection_toys.make()
+    task._data = task.Data(max_length=99, train="a.csv")
+    assert pickle.loads(pickle.dumps(task))._data == task._data
+
+
+def test_compiled_functions_are_not_copied():
+    layer = keras.layers.Identity()
+    for compiled in (
+        CompiledFunction(lambda ids, length: ids, layer),
+        CompiledSteps(lambda ids, length: ids, lambda state: (state, state), layer),
+    ):
+        for way in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="Make another one for the copied model"):
+                way(compiled)
+
+
+def test_two_functions_of_one_name(eager):
+    """Both are lambdas, and both picks are called `pick`."""
+    task = tagging_toys.untrained(num_layers=1)
+    rows = [([2, 5, 6, 3], 4)]
+    ones, twos = (
+        task.compute(rows, 1, lambda inputs, n=n: {"n": inputs["token_ids"] * n})[0]["n"]
+        for n in (1, 2)
+    )
+    assert ones[:4].tolist() == [2, 5, 6, 3] and twos[:4].tolist() == [4, 10, 12, 6]
+
+    def picked(factor):
+        def pick(logits, index):
+            return factor * logits["tags"][:, 1, 0]
+
+        return task.gradients(rows, pick, [0])[0]
+
+    once = picked(1.0)
+    assert np.abs(once).max() > 0.01
+    np.testing.assert_allclose(picked(3.0), 3 * once, rtol=1e-4)
+
+
+def test_settings_that_are_changed_after_a_call(eager):
+    """What is kept was made of them."""
+    tagger = tagging_toys.untrained(num_layers=1)
+    text = "Ada meets Bob Lee in New Rome with Tom and Eva Lee of Oslo ."
+    tagger.predict(text)
+    tagger.max_length = 12
+    assert tagger.windows.room == 10 and tagger.field.max_length == 12
+    found = tagger.predict(text).probabilities
+    made = type(tagger).from_config(tagger.get_config())
+    made.model.set_weights(tagger.model.get_weights())
+    assert found == pytest.approx(made.predict(text).probabilities, abs=1e-6)
+
+    translator = CASES["translation"][0]()
+    assert translator._search.read(["the one"])[1] == [False]
+    translator.max_source_length = 2
+    assert translator._search.read(["the one"])[1] == [True]
+
+
+class Doubler(Keeper):
+    decide_nothing = ("note",)
+
+    def __init__(self, model):
+        self.model = model
+        self.note = ""
+
+    def run(self, factor):
+        self.note = f"asked for {factor}"
+        return self.kept(lambda: [factor, self.model], "run", factor)
+
+
+def test_what_is_kept():
+    doubler = Doubler([1])
+    first = doubler.run(1)
+    assert doubler.run(1) is first
+    # Python says 1 == 1.0 == True; a function of an integer is another one than of a float.
+    assert [doubler.run(x) is first for x in (1.0, True, 2)] == [False] * 3
+    assert doubler.run(1) is first
+    for number in range(100, 115):  # 15 more: the one asked last before them stays
+        doubler.run(number)
+    assert doubler.run(1) is first and doubler.run(2) is not None
+    for number in range(200, 216):
+        doubler.run(number)
+    assert doubler.run(1) is not first and len(doubler._kept[1]) == 16
+    first = doubler.run(1)
+    doubler.model = [1]  # equal, but another
+    assert doubler.run(1) is not first
+    for made in (copy.copy(doubler), copy.deepcopy(doubler), pickle.loads(pickle.dumps(doubler))):
+        assert made._kept is None and made.model == [1]
