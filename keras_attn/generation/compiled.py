@@ -8,10 +8,12 @@ import keras
 import numpy as np
 
 from keras_attn.generation.decoders import integer
+from keras_attn.generation.recent import Recent
 from keras_attn.ops.compilers import tracing_for, untold
 
 Tensor = Any
 
+_KEPT = 32  # shapes, or maximum lengths under XLA, whose functions are kept
 _KINDS = {
     "int32": "integers",
     "float32": "floats",
@@ -84,7 +86,7 @@ class CompiledFunction:
         self.jit_compile = jit_compile
         self.dtype = dtype
         self.rank = integer("rank", rank, 2)
-        self._compiled: dict[tuple, Callable] = {}
+        self._compiled: Recent[Callable] = Recent(_KEPT)
 
     def _read(self) -> list:
         reads = self._reads
@@ -110,15 +112,14 @@ class CompiledFunction:
         known = (None,) * (self.rank - 1) if self.dtype == "int32" else ids.shape[1:]
         more = [x.astype("float32" if x.dtype.kind == "f" else "int32") for x in more]
         shapes = (known, *((given.dtype.name, (None,) * (given.ndim - 1)) for given in more))
-        if shapes not in self._compiled:
-            backend = keras.backend.backend()
-            makers = {"tensorflow": self._tensorflow, "jax": self._jax}
-            self._compiled[shapes] = makers.get(backend, self._eager)(*shapes)
+        makers = {"tensorflow": self._tensorflow, "jax": self._jax}
+        make = makers.get(keras.backend.backend(), self._eager)
+        run = self._compiled.get(shapes, lambda: make(*shapes))
         # Not every backend can loop over no rows: run with one row and drop it.
         rows = len(ids)
         if rows == 0:
             ids, *more = (np.zeros((1, *given.shape[1:]), given.dtype) for given in (ids, *more))
-        outputs = self._compiled[shapes](ids.astype(self.dtype), max_length, *more)
+        outputs = run(ids.astype(self.dtype), max_length, *more)
         outputs = keras.tree.map_structure(keras.ops.convert_to_numpy, outputs)
         return keras.tree.map_structure(lambda t: t[:0], outputs) if rows == 0 else outputs
 
@@ -159,7 +160,7 @@ class CompiledFunction:
                 tf.constant(ids), tf.constant(length, tf.int32), *map(tf.constant, more)
             )
 
-        @functools.cache
+        @functools.lru_cache(maxsize=_KEPT)
         def traced(length, one_row):
             def function(ids, *more):
                 with tracing_for(True, one_row):
