@@ -676,8 +676,8 @@ def test_sizes_come_from_the_arguments(eager):
         (lambda c: TextClassifier(c.tokenizer, ["a", "a"]), ValueError, "different strings"),
         (lambda c: TextClassifier(c.tokenizer, ["a", ""]), ValueError, "different strings"),
         (lambda c: TextClassifier(c.tokenizer, [0, 1]), ValueError, "different strings"),
-        (lambda c: TextClassifier(c.tokenizer, "ab"), ValueError, "the string 'ab'"),
-        (lambda c: TextClassifier(c.tokenizer, "ab", {"model": "cnn"}), ValueError, "string"),
+        (lambda c: TextClassifier(c.tokenizer, "ab"), TypeError, "the string 'ab'"),
+        (lambda c: TextClassifier(c.tokenizer, "ab", {"model": "cnn"}), TypeError, "string"),
         (
             lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"model": "cnn"}),
             ValueError,
