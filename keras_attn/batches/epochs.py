@@ -22,6 +22,11 @@ class EpochBatches(keras.utils.PyDataset):
         self.shuffle = shuffle
         self.seed = seed
 
+    @property
+    def padded_share(self) -> float:
+        """Share of the tokens that are padding; none unless a subclass says otherwise."""
+        return 0.0
+
     def _make_plan(self) -> tuple[Any, ...]:
         raise NotImplementedError
 
