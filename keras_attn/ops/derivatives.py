@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import keras
 from keras import ops
 
 Tensor = Any
@@ -23,7 +24,8 @@ def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
         The same tensor.
 
     Raises:
-        NotImplementedError: When the backend differentiates the result.
+        NotImplementedError: When the backend differentiates the result; a LookupError on
+            TensorFlow without sources.
 
     Example:
 
@@ -31,6 +33,12 @@ def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
     >>> ops.convert_to_numpy(x).tolist()
     [1.0, 1.0]
     """
+
+    if not sources and keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # A SavedModel warns of a custom gradient inside another one when it is loaded.
+        return tf.raw_ops.PreventGradient(input=x, message=error)
 
     @ops.custom_gradient
     def identity(x, *sources):
