@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Set
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Set, Sized
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,11 @@ def read_twice(given: Any, expected: str) -> Any:
     >>> read_twice(iter(["a", "b"]), "texts")
     ['a', 'b']
     """
-    if given is None or isinstance(given, str):
+    table = any(hasattr(given, name) for name in ("columns", "column_names"))
+    prepared = isinstance(given, Sized) and not (
+        table or isinstance(given, Iterable)
+    )  # such as ids
+    if given is None or isinstance(given, str) or prepared:
         return given
     check_listed(given, expected, 2)
     columns = any(hasattr(given, name) for name in ("tolist", "to_list", "to_pylist"))
