@@ -195,18 +195,8 @@ class Task(Fitted, Saved, Exported, Quantizable):
 
         Returns:
             Its name, and 1, or -1 if less is better: what `selects` declares.
-
-        Raises:
-            ValueError: If `selects` does not declare it.
         """
         name, best = self.selects
-        if not name or best not in ("max", "min"):
-            raise ValueError(
-                f"Expected `{type(self).__name__}.selects` to declare the figure of `score` that "
-                "chooses the best weights, and whether its greatest or its least value is best: "
-                '`selects = ("accuracy", "max")`, `selects = ("mean_absolute_error", "min")`. '
-                f"Received: {self.selects!r}. Declare it, or train without development examples."
-            )
         return name.replace("_", " "), 1 if best == "max" else -1
 
     def scorer(self, dev: Sequence[Any], training: Any) -> Callable[[keras.Model], Scored]:
@@ -216,7 +206,14 @@ class Task(Fitted, Saved, Exported, Quantizable):
             dev: Development examples.
             training: Settings `Training`.
         """
-        _, sign = self.scored_by(training)
+        name, sign = self.scored_by(training)
+        if not name or (self.selects[0] and self.selects[1] not in ("max", "min")):
+            raise ValueError(
+                f"Expected `{type(self).__name__}.selects` to declare the figure of `score` that "
+                "chooses the best weights, and whether its greatest or its least value is best: "
+                '`selects = ("accuracy", "max")`, `selects = ("mean_absolute_error", "min")`. '
+                f"Received: {self.selects!r}. Declare it, or train without development examples."
+            )
 
         def score(model: keras.Model) -> Scored:
             figures = {name: float(value) for name, value in self.score(dev).items()}

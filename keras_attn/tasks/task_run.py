@@ -218,7 +218,7 @@ def run_training(
         history = _columns(rows)
         if complete and best.best_epoch:
             load_weights(run_dir / BEST, task.whole)
-    name, sign = ("", 1) if score is None else task.scored_by(training)
+    name, sign = task.scored_by(training)
     found = None
     if best.best:
         found = math.nan if math.isinf(best.best[0]) else sign * best.best[0]
