@@ -91,6 +91,8 @@ def network(
         run = TextClassifier.train(
             splits.train, splits.dev, folder, data, model, {"seed": seed, **training}, print
         )
+        if not run.complete:
+            raise SystemExit("Interrupted: nothing is measured.")
         print(f"seed {seed}: loss {run.history['loss'][0]:.3f} to {run.history['loss'][-1]:.3f}, "
               f"epoch {run.best_epoch} of {len(run.log)} is the best. {run.note}")  # fmt: skip
         classifier = TextClassifier.load(run.best)
