@@ -123,7 +123,9 @@ def measure(types: bool) -> dict[str, float]:
         "package, all lines": sum(file.lines for file in files),
         "tasks, lines of code": sum(file.code for file in tasks),
         "tasks, all lines": sum(file.lines for file in tasks),
-        "files of tasks above 400 lines": sum(file.lines > TASK_LINES for file in tasks),
+        "files of one task above 400 lines": sum(
+            file.lines > TASK_LINES for file in tasks if file.path.parent.name != "tasks"
+        ),
         "files above 300 lines of code": sum(file.code > FILE_LINES for file in files),
         "files called graph.py": sum(file.path.name == "graph.py" for file in tasks),
         "functions called expected": sum(
