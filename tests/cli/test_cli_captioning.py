@@ -356,11 +356,12 @@ def test_export(run, captioner, tmp_path, monkeypatch):
     assert code == 1
     assert "--overwrite" in err
     assert command(*arguments, "--alpha", 0.5, "--overwrite")[0] == 0
+    limits = {"batch_size": 32, "max_pixels": 50_000_000}
     settings = [
         {"beams": 2, "alpha": 1.0, "num_return_sequences": 1, "overwrite": False},
         {"beams": 2, "alpha": 0.5, "num_return_sequences": None, "overwrite": True},
     ]
-    assert given == [(tmp_path / "m", named) for named in settings]
+    assert given == [(tmp_path / "m", {**named, **limits}) for named in settings]
 
 
 @pytest.mark.slow

@@ -201,7 +201,9 @@ def test_export(run, loaded, tmp_path, monkeypatch):
     code, out, err = command("export", "--model", run / "best.task", "--to", tmp_path / "m")
     assert code == 0, err
     assert out == f"SavedModel: {tmp_path / 'm'}\n"
-    assert given == [(tmp_path / "m", {"overwrite": False})]
+    assert given == [
+        (tmp_path / "m", {"overwrite": False, "batch_size": 64, "max_words": 5_000_000})
+    ]
 
 
 def test_a_settings_file_may_have_what_is_required(tmp_path):
