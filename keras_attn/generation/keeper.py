@@ -69,9 +69,10 @@ class Keeper:
             for name, value in vars(self).items()
             if name[0] != "_" and name not in self.decide_nothing
         ]
-        if self._kept is None or self._kept[0] != now:
-            self._kept = now, Recent(MOST)
-        return self._kept[1].get(_comparable(key), make)
+        known = self._kept
+        if known is None or known[0] != now:
+            known = self._kept = now, Recent(MOST)
+        return known[1].get(_comparable(key), make)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_kept"}

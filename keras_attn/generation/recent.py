@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
@@ -11,11 +12,11 @@ T = TypeVar("T")
 
 
 class Recent(Generic[T]):
-    """Keeps a few things that are dear to make, such as compiled functions, by their keys.
+    """Keeps a few things that are expensive to make, such as compiled functions, by their keys.
 
-    A key must have all that decides what is made. If there are too many things, the one that was
-    not asked for the longest is forgotten. A copy begins empty: what was made may hold on to what
-    the original has.
+    A key must contain all that decides what is made. If there are too many things, the least
+    recently used one is forgotten. Several threads may ask at once: a thing is made once. A copy
+    begins empty, because what was made may hold on to parts of the original.
 
     Args:
         most: Largest number of things that are kept.
@@ -34,6 +35,7 @@ class Recent(Generic[T]):
     def __init__(self, most: int = 8):
         self.most = integer("most", most, 1)
         self._made: dict[Hashable, T] = {}
+        self._lock = threading.RLock()  # `make` may ask for another key
 
     def __reduce__(self) -> tuple:
         """Returns how `copy` and `pickle` make an empty one."""
@@ -45,7 +47,8 @@ class Recent(Generic[T]):
 
     def __iter__(self) -> Iterator[tuple[Hashable, T]]:
         """Returns an iterator over the keys and what was made for them, the oldest first."""
-        return iter(list(self._made.items()))
+        with self._lock:
+            return iter(list(self._made.items()))
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """Returns what was made for a key, or makes it.
@@ -57,13 +60,15 @@ class Recent(Generic[T]):
         Returns:
             What `make` returned, now or before.
         """
-        # The last key of the dict is the one that was asked for last.
-        found = self._made.pop(key) if key in self._made else make()
-        self._made[key] = found
-        for oldest in list(self._made)[: -self.most]:
-            del self._made[oldest]
-        return found
+        with self._lock:
+            # The last key of the dict is the one that was asked for last.
+            found = self._made.pop(key) if key in self._made else make()
+            self._made[key] = found
+            for oldest in list(self._made)[: -self.most]:
+                del self._made[oldest]
+            return found
 
     def clear(self) -> None:
         """Forgets everything."""
-        self._made.clear()
+        with self._lock:
+            self._made.clear()

@@ -1,5 +1,8 @@
 """Numbers of a sample and a search as tensors, a value for each row; what is kept compiled."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import keras
 import numpy as np
 import pytest
@@ -245,3 +248,23 @@ def test_recent_forgets_what_was_not_asked_for_the_longest():
     assert len(recent) == 0
     with pytest.raises(ValueError, match=r"`most` must be an integer of at least 1. Received: 0"):
         Recent(0)
+
+
+def test_threads_make_a_thing_once():
+    recent, made = Recent(most=2), []
+    begun, again, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def make():
+        (again if made else begun).set()
+        made.append("thing")
+        assert go_on.wait(60)
+        return object()
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(recent.get, "key", make)
+        assert begun.wait(60)
+        second = threads.submit(recent.get, "key", make)
+        again.wait(0.3)  # a second thread that does not wait would be here at once
+        go_on.set()
+        assert first.result(60) is second.result(60)
+    assert made == ["thing"]
