@@ -78,7 +78,7 @@ def options_of(task: type[Task], step: str) -> list[tuple[str, Option]]:
 
     >>> from keras_attn.tasks import TextClassifier
     >>> [option.name for section, option in options_of(TextClassifier, "export")]
-    ['method']
+    ['batch_size', 'method']
     """
     found = [
         (name, option)

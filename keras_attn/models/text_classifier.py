@@ -112,15 +112,16 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Ca
 
 def _cut_behind_vectors(model: keras.Model) -> tuple[Callable[[Tensor], list], Callable]:
     """`embedding_and_rest` of an architecture that the package does not know."""
-    ids = model.input if isinstance(model, keras.Model) and model.built else None
-    embeddings = [] if ids is None else _readers(model, ids)
+    # A Sequential model has no `input` before its first call.
+    inputs = getattr(model, "inputs", None) or []
+    embeddings = _readers(model, inputs[0]) if len(inputs) == 1 else []
     if not embeddings:
         raise TypeError(
             "Expected a functional model with a layer that makes vectors (B, S, D) of the ids, "
             "such as `keras.layers.Embedding` or `TokenEmbedding`. Received: "
             f"{getattr(model, 'name', model)!r} of type {type(model).__name__}, which has none."
         )
-    cut = keras.Model([*(x for _, x in embeddings), ids], model.output, name="rest")
+    cut = keras.Model([*(x for _, x in embeddings), *inputs], model.outputs[0], name="rest")
     cut.supports_masking = True  # or Keras warns of the masks below
 
     def rest(inputs: list[Tensor], training: bool = False) -> Tensor:

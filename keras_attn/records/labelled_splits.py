@@ -244,10 +244,11 @@ def _draw(strata: dict[str, list[Component]], size: int, limit: int, name: str) 
     if missing >= limit and missing:
         check_label_counts(sizes, "texts")
         raise ValueError(
-            f"`{name}`={size} cannot be filled: only {have} texts are free of others that are "
-            "nearly the same. Ask for fewer, bring more data, give this side as a file of its own "
-            "(`fit --dev FILE`), or let such texts be on two sides (`fit --near-duplicates "
-            "anywhere`, `apart=False`)."
+            f"`{name}`={size} cannot be filled: only {have} texts can be taken, because texts that "
+            "are nearly the same stay together, and each label keeps one for training. Ask for "
+            "fewer (`dev_share`), bring more data, give this side as a file of its own (`fit --dev "
+            "FILE`), or let such texts be on two sides (`fit --near-duplicates anywhere`, "
+            "`apart=False`)."
         )
     return drawn
 

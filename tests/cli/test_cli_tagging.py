@@ -221,7 +221,7 @@ def test_a_settings_file_may_have_what_is_required(tmp_path):
     [
         ("Ada B-PER\ncodes\n", (), "line 2: 1 columns in 'codes'"),
         ("", (), "at least one sentence"),
-        ("Ada B-PER\n", (), "Expected enough sentences for training and development"),
+        ("Ada B-PER\n", (), "Expected two different sentences or more"),
         ("a O\n\nb O\n\nc O\n\nd O\n", ("--dev-share", 0.5), "two labels or more"),
         ("Ada B-PER\n", ("--word-column", 1, "--label-column", 1), "different columns"),
         ("Ada B-PER\n", ("--dev", "none.txt"), "none.txt, which is none"),

@@ -292,17 +292,9 @@ def test_predict_keeps_the_order_of_lines(place, run, translator, tmp_path):
     assert pictures == [f"{i + 1:06d}.png" for i, text in enumerate(expected) if text]
 
 
-def test_predict_reads_standard_input(run, translator, tmp_path, capfd):
-    (tmp_path / "given").write_bytes(b"the one and two\n\nthe six and nine")
-    former = os.dup(0)
-    try:
-        with open(tmp_path / "given", "rb") as file:
-            os.dup2(file.fileno(), 0)
-            model = ("--model", run / "best.task")
-            code, _, err = command("translation", "predict", *model, "--beams", 2)
-    finally:
-        os.dup2(former, 0)
-        os.close(former)
+def test_predict_reads_standard_input(run, translator, capfd):
+    arguments = ("translation", "predict", "--model", run / "best.task", "--beams", 2)
+    code, _, err = command(*arguments, stdin="the one and two\n\nthe six and nine")
     assert code == 0, err
     out = capfd.readouterr().out.split("\n")
     assert len(out) == 4

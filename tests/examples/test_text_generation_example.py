@@ -76,13 +76,15 @@ def test_the_page_has_the_settings_as_they_are():
         names = [name.strip("| `").removeprefix("--") for name in cells[0].split(", ")]
         for name, value in zip(names, cells[1].split(", "), strict=False):
             found[name.replace("-", "_")] = value.strip("`")
-    assert len(found) == 17
+    assert len(found) == 18
+    assert (found.pop("special_tokens"), defaults["special_tokens"]) == ("no", False)
     assert found.pop("vocabulary_size") == "all characters"
     assert found.pop("sequence_length") == f"{SEQUENCE_LENGTH} or the backbone's"
     assert defaults["vocabulary_size"] is defaults["sequence_length"] is None
     assert found.pop("stop") == found.pop("beams") == "none"
     assert not defaults["stop"] and defaults["beams"] is None
     for name, value in found.items():
-        assert type(defaults[name])(value) == defaults[name]
+        default = getattr(defaults[name], "value", defaults[name])  # of a `RunDefault`
+        assert type(default)(value) == default
     names = [line.split("`")[1] for line in lines if line.startswith("| `") and "--" not in line]
     assert set(TextGenerationUse().sampling()) <= set(names)

@@ -323,6 +323,9 @@ def test_errors():
     with pytest.raises(TypeError, match=r"BagClassifierConfig.*Received: dict"):
         TEXT_CLASSIFIERS.name_of({})
     other = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="head")])
-    for call in (classifier_kind, embedding_and_rest):
-        with pytest.raises(TypeError, match="Expected a text classifier"):
+    for call, expected in (
+        (classifier_kind, "Expected a text classifier"),
+        (embedding_and_rest, "Expected a functional model with a layer that makes vectors"),
+    ):
+        with pytest.raises(TypeError, match=expected):
             call(other)

@@ -399,7 +399,7 @@ def broken(**changes):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such file"),
+        (None, "Received: nothing"),
         ("", "no JSON"),
         (broken()[:100], "no JSON"),
         (b"\xff\xfe\x00", "no JSON"),

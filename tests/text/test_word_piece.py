@@ -302,7 +302,7 @@ def test_saving(tokenizer, tmp_path):
     config = keras.saving.serialize_keras_object(tokenizer)
     again = keras.saving.deserialize_keras_object(json.loads(json.dumps(config)))
     assert again.get_config() == tokenizer.get_config()
-    with pytest.raises(ValueError, match="no such file"):
+    with pytest.raises(ValueError, match="Received: nothing"):
         WordPieceTokenizer.load_assets(tmp_path)
     BytePairTokenizer.train(["a b"], 259).save_assets(tmp_path)
     (tmp_path / "byte_pair.json").rename(tmp_path / "word_piece.json")

@@ -173,6 +173,14 @@ def test_signal_handlers_are_given_back(tmp_path):
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
+@pytest.fixture
+def ignored_interrupts():
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+@pytest.mark.usefixtures("ignored_interrupts")
 def test_what_is_ignored_stays_so_and_the_rest_ends_the_run(tmp_path):
     """A run begun by a script with `&`, or by `nohup`, takes no Ctrl-C; SIGTERM ends it well."""
 
@@ -182,7 +190,6 @@ def test_what_is_ignored_stays_so_and_the_rest_ends_the_run(tmp_path):
         terminate()
 
     path = tmp_path / "c.npz"
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     checkpoint = TrainingCheckpoint(path, 4)
     model = make_model(**PLAIN)
     assert not fit_resumable(model, make_batches(), checkpoint, EPOCHS, [At(3, both)], 0)
