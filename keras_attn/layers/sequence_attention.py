@@ -24,6 +24,7 @@ from keras_attn.ops import (
     local_window,
     masked_softmax,
 )
+from keras_attn.ops.masks import static_shape
 
 Tensor = Any
 
@@ -174,7 +175,7 @@ class SequenceAttention(MaskedLayer):
 
         XLA on TensorFlow cannot differentiate a product of rank 3 inside a loop.
         """
-        if x.shape[1] == 1:
+        if static_shape(x)[1] == 1:
             return ops.expand_dims(dense(x[:, 0]), 1)
         return dense(x)
 

@@ -122,14 +122,9 @@ def _cut_behind_vectors(model: keras.Model) -> tuple[Callable[[Tensor], list], C
             f"{getattr(model, 'name', model)!r} of type {type(model).__name__}, which has none."
         )
     cut = keras.Model([*(x for _, x in embeddings), *inputs], model.outputs[0], name="rest")
-    cut.supports_masking = True  # or Keras warns of the masks below
-
-    def rest(inputs: list[Tensor], training: bool = False) -> Tensor:
-        # What follows may read the implicit mask of an embedding with `mask_zero`.
-        masks = [layer.compute_mask(inputs[-1]) for layer, _ in embeddings]
-        return cut(inputs, training=training, mask=[*masks, None])
-
-    return lambda given: [layer(given) for layer, _ in embeddings], rest
+    # The graph computes the masks of `mask_zero` from the ids. Vectors may bring theirs, too.
+    cut.supports_masking = True
+    return lambda given: [layer(given) for layer, _ in embeddings], cut
 
 
 def _readers(model: keras.Model, ids: Tensor) -> list[tuple[keras.layers.Layer, Tensor]]:

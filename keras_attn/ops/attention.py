@@ -17,7 +17,7 @@ from keras_attn.ops.attention_kernels import (
 from keras_attn.ops.cheap_dropout import dropout as random_dropout
 from keras_attn.ops.chunked_attention import chunked_attention
 from keras_attn.ops.flash_attention import flash_attention, flash_if_right_padded
-from keras_attn.ops.masks import MASKED, as_boolean_mask
+from keras_attn.ops.masks import MASKED, as_boolean_mask, static_shape
 
 Tensor = Any
 
@@ -50,8 +50,9 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
         # A product that overflowed in float16 saturates, instead of giving inf - inf.
         scores = ops.clip(ops.cast(scores, "float32"), -65504.0, 65504.0)
     scores = scores if ops.dtype(scores) == "float64" else ops.cast(scores, "float32")
-    if scores.shape[-1] == 1:
-        weights = ops.ones_like(scores)  # ops.softmax warns about an axis of size 1
+    # ops.softmax warns about an axis of size 1. PyTorch's tracer may see 1 for any size.
+    if static_shape(scores)[-1] == 1:
+        weights = ops.ones_like(scores)
     else:
         weights = ops.softmax(scores if mask is None else ops.where(mask, scores, MASKED), axis=-1)
     if mask is None:

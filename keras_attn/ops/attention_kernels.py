@@ -221,6 +221,10 @@ def _obstacle_of_flash(call: Call) -> str | None:
             f"{', '.join(ops.dtype(x) for x in call[:3])}. Cast them."
         )
     if backend == "torch":
+        import torch
+
+        if torch.onnx.is_in_onnx_export() and bool(call.query.shape[2] != call.key.shape[2]):
+            return 'ONNX has no grouped heads in its attention. Take "auto", or "plain".'
         return None
     capability = cuda_capability()
     if capability is None or capability < (8, 0):

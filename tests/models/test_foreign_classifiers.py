@@ -14,7 +14,7 @@ def recurrent():
     """Its mask is that of Keras: nothing in it says where padding is but the embedding."""
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(6, 4, mask_zero=True)(ids)
-    x = keras.layers.GRU(3)(x)
+    x = keras.layers.GRU(3)(keras.layers.Dropout(0.5)(x))
     return keras.Model(ids, keras.layers.Dense(2)(x))
 
 

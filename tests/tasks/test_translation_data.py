@@ -160,6 +160,11 @@ def test_folders_that_are_there_or_are_not(tmp_path, pairs):
         ("target_ids", lambda x: -x, "the id -.* at place 0, for a vocabulary of"),
         ("target_ids", lambda x: x[:-1], "the lengths of the target rows are not those of its ids"),
         ("source_lengths", lambda x: np.concatenate([-x[:1], x[1:]]), "the lengths of"),
+        (
+            "target_lengths",
+            lambda x: np.array([-1, x[0] + x[1] + 1, *x[2:]], "int32"),
+            "lengths of",
+        ),
         ("source_lengths", lambda x: np.append(x, 0).astype("int32"), "sources and .* targets"),
         ("source_ids", lambda x: x.astype("float32"), "no lists of int32"),
     ],
