@@ -24,7 +24,9 @@ sys.path.append(str(Path(__file__).parents[1] / "tasks"))
 from captioning_toys import CAPTIONS, NAMES, PICTURES, draw, file_bytes, small
 from tracing import eagerly
 
+from keras_attn.folder_headers import write_header
 from keras_attn.images import load_image
+from keras_attn.images.feature_cache import FORMAT_VERSION
 from keras_attn.models import image_encoder_config
 from keras_attn.tasks import Caption, Captioner
 from keras_attn.training import read_training_notes
@@ -464,11 +466,8 @@ def test_data_that_cannot_be_learnt_from(place, content, message, tmp_path):
 def test_features_of_another_encoder_are_refused(place, tmp_path, monkeypatch):
     folder = tmp_path / "features"
     folder.mkdir()
-    header = {
-        "format_version": 1, "keras_attn": "0", "key": {"name": "another"}, "dtype": "float16",
-        "shape": [4, 8],
-    }  # fmt: skip
-    (folder / "cache.json").write_text(json.dumps(header))
+    key = {"name": "another"}
+    write_header(folder / "cache.json", FORMAT_VERSION, key=key, dtype="float16", shape=[4, 8])
     frozen = tmp_path / "settings.toml"
     frozen.write_text(
         "[data]\nimage = 'photo'\ncaption = 'text'\n[encoder]\nencoder = 'mobilenetv2'\n"
