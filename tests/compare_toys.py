@@ -98,13 +98,13 @@ def _text_generation() -> Toy:
     return Toy(
         {"book.txt": text},
         {
-            "fit": f"--text {{toy}}/book.txt --run-dir {{run}}/fit {DECODER} {SHORT} "
+            "fit": f"--text {{toy}}/book.txt --run-dir {{run}}/fit --model gpt {DECODER} {SHORT} "
             "--sequence-length 16 --tokenizer characters --batch-size 8",
             "evaluate": "--model {run}/fit/best.task --text {toy}/book.txt",
             "predict": "--model {run}/fit/best.task --prompt To --count 2 --num-characters 12 "
             "--temperature 0.7 --top-k 5 --seed 3",
             "quantize": "--model {run}/fit/best.task --to {run}/int8.task",
-            "export": "--model {run}/fit/best.task --to {run}/saved --temperature 0",
+            "export": "--model {run}/fit/best.task --to {run}/saved --temperature 0.7",
         },
         {
             "fit": "--text {toy}/nowhere.txt --run-dir {run}/no",
@@ -305,7 +305,7 @@ def _similarity() -> Toy:
         rows.append(f"{person} is in {place} {number},{second},{4.5 if same else 0.5}")
     return Toy(
         {
-            "pairs.csv": _lines(["first,second,score", *rows]),
+            "pairs.csv": _lines(["sentence1,sentence2,score", *rows]),
             "lines.txt": "Ada is in Rome\tRome is where Ada is\nBob\tBonn is big\n",
         },
         {
@@ -335,7 +335,7 @@ def _answer_selection() -> Toy:
         },
         {
             "fit": "--train {toy}/faq.tsv --run-dir {run}/fit --dev-share 0.2 --batch-size 8 "
-            f"{ENCODER} {SHORT}",
+            f"--near-duplicates anywhere {ENCODER} {SHORT}",
             "evaluate": "--model {run}/fit/best.task --data {toy}/faq.tsv --num-bootstrap 50",
             "predict": "--model {run}/fit/best.task --top-k 2 {toy}/lines.txt",
             "explain": "--model {run}/fit/best.task --to {run}/page.html {toy}/lines.txt",
@@ -386,7 +386,7 @@ def _captioning() -> Toy:
         {"captions.csv": _lines(["image,caption", *rows]), **pictures},
         {
             "fit": "--train {toy}/captions.csv --run-dir {run}/fit --dev-share 0.25 --batch-size 8 "
-            f"--image-size 16 --encoder small {DECODER} {SHORT}",
+            f"--image-size 16 --encoder small-cnn --model transformer {DECODER} {SHORT}",
             "predict": "--model {run}/fit/best.task --beams 2 {toy}/red0.png {toy}/blue1.png",
             "explain": "--model {run}/fit/best.task --to {run}/page.html {toy}/red0.png",
             "quantize": "--model {run}/fit/best.task --to {run}/int8.task",
@@ -411,7 +411,7 @@ def _visual_questions() -> Toy:
         },
         {
             "fit": "--train {toy}/questions.csv --run-dir {run}/fit --dev-share 0.25 "
-            f"--image-size 16 --encoder small --batch-size 8 --dim 16 --num-heads 2 {SHORT}",
+            f"--image-size 16 --encoder small-cnn --batch-size 8 --dim 16 --num-heads 2 {SHORT}",
             "predict": "--model {run}/fit/best.task {toy}/asked.tsv",
             "explain": "--model {run}/fit/best.task --to {run}/page.html {toy}/asked.tsv",
             "quantize": "--model {run}/fit/best.task --to {run}/int8.task",
