@@ -1,11 +1,12 @@
 """Batches for `fit` on any backend: bucketed by length, packed in rows, windows of a text.
 
-Nothing here imports TensorFlow; all are a `keras.utils.PyDataset`, so that the same batches feed
-`fit` on the TensorFlow, JAX and PyTorch backends.
+All of them are a `keras.utils.PyDataset`, and none imports TensorFlow, so that the same batches
+work with `fit` on the TensorFlow, JAX and PyTorch backends.
 """
 
 from keras_attn.batches.answer_batches import AnswerBatches
 from keras_attn.batches.batching import EpochOrder, TokenBatches
+from keras_attn.batches.bucketed_batches import BucketedBatches
 from keras_attn.batches.caption_batches import CachedRegions, CaptionBatches, PictureFiles
 from keras_attn.batches.classification_batches import TextBatches, class_weights, truncate
 from keras_attn.batches.encoder_batches import EncoderBatches
@@ -20,6 +21,7 @@ from keras_attn.batches.word_windows import WordWindows, kept_shares, row_loads
 
 __all__ = [
     "AnswerBatches",
+    "BucketedBatches",
     "CachedRegions",
     "CaptionBatches",
     "EncoderBatches",

@@ -1,27 +1,18 @@
-"""Batches of prompts and answers in one row, for decoders that learn the answers alone."""
+"""Batches of prompts and answers in one row, for decoders that learn only the answers."""
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 
-from keras_attn.batches.bucketing import (
-    Bucket,
-    BucketedBatches,
-    Ids,
-    ceil,
-    check_ids,
-    flatten,
-    merge_buckets,
-    pack,
-    padded,
-)
+from keras_attn.batches.bucketed_batches import Batch, BucketedBatches, Layout, Rows
+from keras_attn.batches.bucketing import Ids, check_ids, flatten, padded
 from keras_attn.batches.epochs import check_least
-
-Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class AnswerBatches(BucketedBatches):
-    """Batches of rows of a prompt and its answer, in which the answer alone is learnt.
+    """Batches of rows of a prompt and its answer, of which only the answer is learned.
 
     Each batch is `(ids, labels, sample_weight)`, NumPy arrays of one shape
 
@@ -29,9 +20,8 @@ class AnswerBatches(BucketedBatches):
         labels         (B, T) int32     0, ..., 0, y_1, ..., y_n, end, then padding
         sample_weight  (B, T) float32   1 on the n + 1 labels of the answer, 0 elsewhere
 
-    so that the last token of the prompt, p_m, is where y_1 is predicted. Rows of like lengths form
-    buckets, and epochs and their orders are those of `TokenBatches`. **Give `shuffle=False` to
-    `fit`.**
+    so that y_1 is predicted at the last token of the prompt, p_m. Buckets and epochs are those of
+    `BucketedBatches`. **Give `shuffle=False` to `fit`.**
 
     Args:
         prompts: Ids of the prompts, at least one each.
@@ -41,11 +31,8 @@ class AnswerBatches(BucketedBatches):
         tokens_per_batch: Largest number of positions of a batch.
         max_length: Largest number of ids of a prompt and its answer, to which the longest rows are
             padded at most; longer ones are left out and counted in `dropped`. None: any.
-        multiple: Lengths are padded to multiples of this.
-        max_shapes: Largest number of shapes of batches.
-        rows_multiple_of: The rows of each batch are a multiple of this.
-        shuffle: Whether each epoch has another order.
-        seed: Seed of the orders.
+        **layout: `multiple`, `max_shapes`, `rows_multiple_of`, `shuffle`, `seed`, `workers` and
+            `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
         ValueError: If there are no rows, not as many answers as prompts, an empty prompt, or no row
@@ -68,20 +55,10 @@ class AnswerBatches(BucketedBatches):
         pad_id: int = 0,
         tokens_per_batch: int = 4096,
         max_length: int | None = None,
-        multiple: int = 8,
-        max_shapes: int = 12,
-        rows_multiple_of: int = 1,
-        shuffle: bool = True,
-        seed: int = 0,
+        **layout: Unpack[Layout],
     ):
-        super().__init__(shuffle, seed)
-        check_least(
-            tokens_per_batch=(tokens_per_batch, 1),
-            max_length=(max_length, 1),
-            multiple=(multiple, 1),
-            max_shapes=(max_shapes, 1),
-            rows_multiple_of=(rows_multiple_of, 1),
-        )
+        super().__init__(**layout)
+        check_least(tokens_per_batch=(tokens_per_batch, 1), max_length=(max_length, 1))
         check_ids(pad_id, None, end_id)
         before = np.array([len(prompt) for prompt in prompts])
         if len(before) != len(answers) or not len(before) or not before.all():
@@ -95,24 +72,19 @@ class AnswerBatches(BucketedBatches):
         flat, lengths = flatten(both, "prompts and answers", pad_id)
         kept = self._keep(lengths, "max_length", max_length, "row")
         self._real_tokens = int(lengths[kept].sum())
-        most = int(lengths.max()) + multiple if max_length is None else max_length
-        widths = np.minimum(ceil(lengths, multiple) * multiple, most)[:, None]
-        self._buckets = []
-        for (width,), members in merge_buckets(widths, kept, max_shapes):
-            width = min(width, most)  # which need not be a multiple
-            arrays = {
-                "rows": padded(flat, lengths, members, width + 1, pad_id, end_id=end_id),
-                "before": before[members],
-            }
-            packing = pack(len(members), tokens_per_batch // width, rows_multiple_of)
-            self._buckets.append(Bucket(arrays, (width,), packing))
-        self._ready()
+        most = int(lengths.max()) + self._multiple if max_length is None else max_length
 
-    def __getitem__(self, index: int) -> Batch:
-        bucket, picked = self._take(index)
-        arrays = bucket.batch(picked)
-        rows, labels = arrays["rows"], arrays["rows"][:, 1:].copy()
-        ids = np.where(labels != self.pad_id, rows[:, :-1], self.pad_id)  # without the end
-        labels[np.arange(labels.shape[1]) < arrays["before"][:, None] - 1] = self.pad_id
-        labels[len(picked) :] = self.pad_id
+        def arrays(members: np.ndarray, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+            rows = padded(flat, lengths, members, shape[0] + 1, pad_id, end_id=end_id)
+            return {"rows": rows, "before": before[members]}
+
+        widths = np.minimum(self._rounded(lengths), most)
+        self._fill(widths, arrays, kept=kept, tokens_per_batch=tokens_per_batch, limit=most)
+
+    def _batch(self, rows: Rows) -> Batch:
+        tokens, before = rows.arrays["rows"], rows.arrays["before"]
+        labels = tokens[:, 1:].copy()
+        ids = np.where(labels != self.pad_id, tokens[:, :-1], self.pad_id)  # without the end
+        labels[np.arange(labels.shape[1]) < before[:, None] - 1] = self.pad_id
+        labels[rows.real :] = self.pad_id
         return ids, labels, (labels != self.pad_id).astype("float32")

@@ -1,4 +1,4 @@
-"""What batches of sequences share: buckets of like lengths, and orders of epochs."""
+"""Sequences of ids in buckets: grouped by length, padded, checked."""
 
 from __future__ import annotations
 
@@ -8,128 +8,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_attn.batches.epochs import EpochBatches
-
 Ids = Sequence[Sequence[int]]
+Flat = tuple[np.ndarray, np.ndarray]
+"""All ids in one int32 vector, and the length of each sequence."""
 
 
 class Packing(NamedTuple):
     """How the examples of a bucket are laid out in batches."""
 
     rows: int  # rows of each batch
-    count: int  # batches
-    examples: int  # of each batch but the last; the other rows only fill it
-
-
-class Bucket(NamedTuple):
-    """Examples of like lengths, padded to one shape."""
-
-    arrays: dict[str, np.ndarray]  # each with a row for each example
-    lengths: tuple[int, ...]  # to which the sides of the examples are padded
-    packing: Packing
-
-    @property
-    def size(self) -> int:
-        """Number of examples."""
-        return len(next(iter(self.arrays.values())))
-
-    def batch(self, picked: np.ndarray) -> dict[str, np.ndarray]:
-        """The rows of a batch: some examples, which are repeated where they do not fill it."""
-        rows = np.resize(picked, self.packing.rows)
-        return {name: array[rows] for name, array in self.arrays.items()}
-
-
-class BucketedBatches(EpochBatches):
-    """Base of the datasets whose batches come from buckets; subclasses fill `_buckets`."""
-
-    _buckets: list[Bucket]
-    _real_tokens: int
-    _num_examples: int
-    _dropped: int = 0
-
-    def _ready(self) -> None:
-        """To be called at the end of `__init__`, when the buckets are there."""
-        self._batches = [
-            (b, i) for b, bucket in enumerate(self._buckets) for i in range(bucket.packing.count)
-        ]
-        self.set_epoch(0)
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def _keep(self, lengths: np.ndarray, name: str, most: int | None, noun: str) -> np.ndarray:
-        """Which examples are short enough; the others are counted as dropped."""
-        kept = np.ones(len(lengths), "bool") if most is None else lengths <= most
-        if not kept.any():
-            raise ValueError(
-                f"No {noun} is left: all {len(lengths)} are longer than `{name}`={most} (the "
-                f"shortest has {int(lengths.min())} ids). Raise `{name}`."
-            )
-        self._num_examples = int(np.sum(kept))
-        self._dropped = len(kept) - self._num_examples
-        return kept
-
-    def _take(self, index: int) -> tuple[Bucket, np.ndarray]:
-        """The bucket of a batch, and its rows there: fewer where the batch is not full."""
-        index, (orders, batches, _) = self._taken(index)
-        number, part = self._batches[batches[index]]
-        most = self._buckets[number].packing.examples
-        return self._buckets[number], orders[number][part * most : (part + 1) * most]
-
-    @property
-    def num_examples(self) -> int:
-        """Number of examples of an epoch: pairs, captions or texts."""
-        return self._num_examples
-
-    @property
-    def dropped(self) -> int:
-        """Number of examples that are left out because they are too long."""
-        return self._dropped
-
-    @property
-    def padded_share(self) -> float:
-        """Share of padding in all positions of an epoch, all sides, repeated rows included."""
-        positions = sum(
-            bucket.packing.count * bucket.packing.rows * sum(bucket.lengths)
-            for bucket in self._buckets
-        )
-        return 1.0 - self._real_tokens / positions
-
-    @property
-    def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes of all batches, the number of rows first, from short to long."""
-        return [(bucket.packing.rows, *bucket.lengths) for bucket in self._buckets]
-
-    def _make_plan(self) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        """The order of each bucket, the order of all batches, and which of them were taken."""
-        sizes = [bucket.size for bucket in self._buckets]
-        if self.shuffle:
-            rng = np.random.default_rng([self.seed, self.epoch])
-            orders = [rng.permutation(size) for size in sizes]
-            batches = rng.permutation(len(self._batches))
-        else:
-            orders = [np.arange(size) for size in sizes]
-            batches = np.arange(len(self._batches))
-        return orders, self._vary_first_two(batches), np.zeros(len(batches), "bool")
-
-    def _vary_first_two(self, batches: np.ndarray) -> np.ndarray:
-        """Let the first two batches differ in each length that varies.
-
-        On TensorFlow Keras takes the shapes of the first two batches for those of all, and only
-        lengths that differ there may differ later.
-        """
-        shapes = np.array(self.shapes)[:, 1:]
-        varies = (shapes != shapes[0]).any(axis=0)
-        shapes = shapes[[self._batches[batch][0] for batch in batches]]
-        for first in range(len(batches)):
-            differ = ((shapes != shapes[first]) | ~varies).all(axis=1)
-            if differ.any():
-                second = int(np.argmax(differ))
-                pair = [first, second] if first < second else [second, first]
-                if second == first:  # one shape only: nothing varies
-                    return batches
-                return np.concatenate([batches[pair], np.delete(batches, pair)])
-        return batches
+    batches: int
+    examples: int  # of each batch except the last; repeated ones fill the other rows
 
 
 def pack(size: int, most: int, multiple_of: int) -> Packing:
@@ -153,25 +42,24 @@ def check_ids(pad_id: int, start_id: int | None, end_id: int | None) -> None:
         )
 
 
-def check_pairs(
-    sources: Ids | None, targets: Ids, pad_id: int
-) -> tuple[tuple[np.ndarray, np.ndarray] | None, tuple[np.ndarray, np.ndarray]]:
-    """The ids and lengths of both sides, as `flatten` gives them; None if there are no sources."""
+def check_pairs(sources: Ids | None, targets: Ids, pad_id: int) -> list[Flat]:
+    """The ids and lengths of both sides, or of the targets alone, as `flatten` gives them."""
     if not len(targets) or (sources is not None and len(sources) != len(targets)):
         raise ValueError(
             "Expected as many sources as targets, and at least one. Received: "
             f"{'no' if sources is None else len(sources)} sources and {len(targets)} targets."
         )
-    flat = None if sources is None else flatten(sources, "sources", pad_id)
-    if flat is not None and not flat[1].all():
-        raise ValueError(
-            f"Expected sources of one id or more. Received: source {int(np.argmin(flat[1]))} is "
-            "empty. Leave such pairs out."
-        )
-    return flat, flatten(targets, "targets", pad_id)
+    sides = [] if sources is None else [flatten(sources, "sources", pad_id)]
+    for _, lengths in sides:
+        if not lengths.all():
+            raise ValueError(
+                f"Expected sources of one id or more. Received: source {int(np.argmin(lengths))} "
+                "is empty. Leave such pairs out."
+            )
+    return [*sides, flatten(targets, "targets", pad_id)]
 
 
-def flatten(ids: Ids, name: str, pad_id: int) -> tuple[np.ndarray, np.ndarray]:
+def flatten(ids: Ids, name: str, pad_id: int) -> Flat:
     """All ids in one int32 vector, and the length of each sequence."""
     lengths = np.fromiter((len(row) for row in ids), "int64", len(ids))
     arrays = [row for row in ids if len(row)]
@@ -206,7 +94,7 @@ def padded(
     start_id: int | None = None,
     end_id: int | None = None,
 ) -> np.ndarray:
-    """The sequences `members` of `flat`, (N, width) int32: start, ids, end, padding.
+    """The sequences `members` of `flat`, `(N, width)` int32: start, ids, end, padding.
 
     >>> padded(np.array([5, 6, 7]), np.array([2, 1]), np.array([1, 0]), 4, 0, start_id=1).tolist()
     [[1, 7, 0, 0], [1, 5, 6, 0]]
@@ -270,7 +158,7 @@ def merge_buckets(
     """Group the `kept` examples by their padded widths (N, sides), in `max_shapes` at most.
 
     Returns the widths and the indices of the examples of each group. Two groups are merged to the
-    larger of both widths; those first for which that adds the fewest padding tokens.
+    larger of both widths, first those for which that adds the fewest padding tokens.
     """
     indices = np.flatnonzero(kept)
     step = int(np.gcd.reduce(widths, axis=None))

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 import numpy as np
 
-from keras_attn.batches.bucketing import (
-    Bucket,
-    BucketedBatches,
-    Ids,
-    ceil,
-    check_ids,
-    flatten,
-    merge_buckets,
-    pack,
-    padded,
-    teacher_forcing,
-)
+from keras_attn.batches.bucketed_batches import Batch, BucketedBatches, Layout, Rows
+from keras_attn.batches.bucketing import Ids, check_ids, flatten, padded, teacher_forcing
 from keras_attn.batches.epochs import check_least
 from keras_attn.images.feature_cache import FeatureCache
 from keras_attn.images.loading import MAX_PIXELS, check_sizes, load_image
 from keras_attn.records.parallel import many
 from keras_attn.records.reading import is_integer
-
-Batch = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]
 
 
 class Pictures(Protocol):
@@ -73,13 +61,13 @@ class CachedRegions:
         self.cache = cache
         self.paths = _at_least_one(paths)
         missing = [path for path in self.paths if path not in cache]
-        if missing:
+        if missing or cache.shape is None:
             raise ValueError(
                 f"Expected the features of {many(len(self.paths), 'picture')} in {cache.folder}. "
                 f"Received: none of {len(missing):,} of them, such as {missing[0]}. Call "
                 "`cache.fill` with them first."
             )
-        self.shape: tuple[int, int] = cache.shape
+        self.shape = cache.shape
         """(R, D)."""
 
     def __len__(self) -> int:
@@ -206,16 +194,8 @@ class CaptionBatches(BucketedBatches):
     A picture with five captions is five examples; an epoch holds each caption exactly once. A
     batch reads the pictures it needs when it is made, so they need not be in memory.
 
-    Captions of like lengths (rounded up to multiples of `multiple`) form a bucket, and all batches
-    of a bucket have *one* shape; there are at most `max_shapes` of them, as in `TokenBatches`, so
-    that a backend that compiles for each shape does so at most `max_shapes` times. Rows are made
-    even over the batches of a bucket; where a last batch is not full, or its rows are no multiple
-    of `rows_multiple_of`, rows of it are repeated with weight 0 and padding for tokens and labels.
-
-    The order is made from `seed` and the number of the epoch alone: `fit` goes on to the next
-    epoch by itself, `set_epoch(n)` takes up a run, and `EpochOrder(batches)` and `fit_resumable`
-    bind the order to the epochs that `fit` counts. **Give `shuffle=False` to `fit`**, whose
-    default shuffles the batches once more.
+    Buckets and epochs are those of `BucketedBatches`; repeated rows have weight 0 and padding for
+    tokens and labels. **Give `shuffle=False` to `fit`.**
 
     Args:
         pictures: `CachedRegions`, `PictureFiles`, or anything else with `len()`, the `shape` of
@@ -229,15 +209,8 @@ class CaptionBatches(BucketedBatches):
         batch_size: Most captions of a batch.
         max_length: Most tokens of a caption that is kept, its end token included. Longer ones are
             left out and counted in `dropped`. None: everything is kept.
-        multiple: Lengths are padded to multiples of this (the longest one to `max_length` at most).
-        max_shapes: Most shapes of batches.
-        rows_multiple_of: Rows of each batch are filled up to a multiple of this: the number of
-            devices, with `keras.distribution` or `tf.distribute`.
-        shuffle: False: always the same order, for validation.
-        seed: Any integer >= 0.
-        workers: Threads that make batches ahead, if more than 1; worth it where pictures are read
-            from files each time.
-        max_queue_size: Batches made ahead by several workers.
+        **layout: `multiple` (default 4), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
+            `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
         ValueError: No captions, not as many numbers as captions, numbers without a picture, ids
@@ -262,6 +235,8 @@ class CaptionBatches(BucketedBatches):
     ([[8, 9, 2, 0], [7, 2, 0, 0]], [[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
     """
 
+    MULTIPLE, MAX_SHAPES = 4, 4
+
     def __init__(
         self,
         pictures: Pictures,
@@ -274,22 +249,10 @@ class CaptionBatches(BucketedBatches):
         name: str = "regions",
         batch_size: int = 64,
         max_length: int | None = None,
-        multiple: int = 4,
-        max_shapes: int = 4,
-        rows_multiple_of: int = 1,
-        shuffle: bool = True,
-        seed: int = 0,
-        workers: int = 1,
-        max_queue_size: int = 10,
+        **layout: Unpack[Layout],
     ):
-        super().__init__(shuffle, seed, workers, max_queue_size)
-        check_least(
-            batch_size=(batch_size, 1),
-            max_length=(max_length, 1),
-            multiple=(multiple, 1),
-            max_shapes=(max_shapes, 1),
-            rows_multiple_of=(rows_multiple_of, 1),
-        )
+        super().__init__(**layout)
+        check_least(batch_size=(batch_size, 1), max_length=(max_length, 1))
         check_ids(pad_id, start_id, end_id)
         if name == "target_ids":
             raise ValueError(
@@ -301,49 +264,40 @@ class CaptionBatches(BucketedBatches):
                 "Expected as many numbers of pictures as captions, and at least one. "
                 f"Received: {len(numbers)} numbers and {len(ids)} captions."
             )
-        self.pictures = pictures
-        self.name = name
-        self.pad_id = pad_id
+        self.pictures, self.name, self.pad_id = pictures, name, pad_id
         try:
-            numbers = _checked_numbers(numbers, len(pictures))
+            of_captions = _checked_numbers(numbers, len(pictures))
         except IndexError as error:
             raise ValueError(str(error)) from None
         flat, lengths = flatten(ids, "ids", pad_id)
         longest = lengths + 1
         kept = self._keep(longest, "max_length", max_length, "caption")
         self._real_tokens = int(longest[kept].sum())
-        self._buckets = []
-        widths = ceil(longest, multiple) * multiple
-        for (width,), members in merge_buckets(widths[:, None], kept, max_shapes):
-            if max_length is not None:  # which need not be a multiple
-                width = min(width, max_length)
-            arrays = {
-                "numbers": numbers[members],
-                "targets": padded(flat, lengths, members, width + 1, pad_id, start_id, end_id),
-            }
-            packing = pack(len(members), batch_size, rows_multiple_of)
-            self._buckets.append(Bucket(arrays, (width,), packing))
-        self._ready()
 
-    def __getitem__(self, index: int) -> Batch:
-        bucket, picked = self._take(index)
-        rows = bucket.batch(picked)
-        target_ids, labels, weights = teacher_forcing(rows["targets"], len(picked), self.pad_id)
-        target_ids[len(picked) :] = self.pad_id  # a loss of the attention sees no weights
-        pictures = self.pictures.read(rows["numbers"])
-        return {self.name: pictures, "target_ids": target_ids}, labels, weights
+        def arrays(members: np.ndarray, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+            rows = padded(flat, lengths, members, shape[0] + 1, pad_id, start_id, end_id)
+            return {"numbers": of_captions[members], "targets": rows}
+
+        rounded = self._rounded(longest)
+        self._fill(rounded, arrays, kept=kept, batch_size=batch_size, limit=max_length)
+
+    def _batch(self, rows: Rows) -> Batch:
+        ids, labels, weights = teacher_forcing(rows.arrays["targets"], rows.real, self.pad_id)
+        ids[rows.real :] = self.pad_id  # a loss of the attention sees no weights
+        pictures = self.pictures.read(rows.arrays["numbers"])
+        return {self.name: pictures, "target_ids": ids}, labels, weights
 
 
 def _at_least_one(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     if isinstance(paths, str | bytes | os.PathLike):
         raise ValueError(f"Expected a list of paths. Received: {paths!r}.")
-    paths = [os.fspath(path) for path in paths]
-    if not paths:
+    files = [os.fspath(path) for path in paths]
+    if not files:
         raise ValueError("Expected at least one picture. Received: no paths.")
-    return paths
+    return files
 
 
-def _checked_numbers(numbers: Any, count: int) -> np.ndarray:
+def _checked_numbers(numbers: Iterable[int], count: int) -> np.ndarray:
     """Numbers of pictures, as int64 (B,)."""
     given = np.asarray(numbers if isinstance(numbers, np.ndarray) else list(numbers))
     if given.ndim == 1 and not given.size:

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from keras_attn.batches.bucketing import (
-    Bucket,
-    BucketedBatches,
-    Ids,
-    ceil,
-    check_ids,
-    flatten,
-    merge_buckets,
-    pack,
-    padded,
-)
+from keras_attn.batches.bucketed_batches import Batch, BucketedBatches, Layout, Rows
+from keras_attn.batches.bucketing import Ids, check_ids, flatten, padded
 from keras_attn.batches.epochs import check_least
 
 TRUNCATIONS = ("head", "tail", "head_tail")
 
 
-def truncate(ids: Any, max_length: int, strategy: str = "head") -> Any:
-    """Shortens a text to its `max_length` most telling tokens, if it is longer.
+@overload
+def truncate(ids: np.ndarray, max_length: int, strategy: str = "head") -> np.ndarray: ...
+
+
+@overload
+def truncate(ids: Sequence[int], max_length: int, strategy: str = "head") -> Sequence[int]: ...
+
+
+def truncate(
+    ids: Sequence[int] | np.ndarray, max_length: int, strategy: str = "head"
+) -> Sequence[int] | np.ndarray:
+    """Shortens a text to its `max_length` most informative tokens, if it is longer.
 
     References:
-        - [Sun et al., 2019](https://arxiv.org/abs/1905.05583): of IMDB's reviews BERT does best
-          with the first quarter of its tokens from the head and the others from the tail.
+        - [Sun et al., 2019](https://arxiv.org/abs/1905.05583): on IMDB, BERT does best with a
+          quarter of the tokens from the head and the others from the tail.
 
     Args:
         ids: The ids of a text: a list, or a vector.
-        max_length: Most ids that are kept.
+        max_length: Largest number of ids that are kept.
         strategy: `"head"`: the first ones. `"tail"`: the last ones. `"head_tail"`: a quarter
             (rounded down) of the first ones and, for the others, the last ones.
 
@@ -57,8 +59,10 @@ def truncate(ids: Any, max_length: int, strategy: str = "head") -> Any:
     if len(ids) <= max_length:
         return ids
     head = {"head": max_length, "tail": 0, "head_tail": max_length // 4}[strategy]
-    first, last = ids[:head], ids[len(ids) - (max_length - head) :]
-    return np.concatenate([first, last]) if isinstance(ids, np.ndarray) else [*first, *last]
+    tail = len(ids) - (max_length - head)
+    if isinstance(ids, np.ndarray):
+        return np.concatenate([ids[:head], ids[tail:]])
+    return [*ids[:head], *ids[tail:]]
 
 
 def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.ndarray:
@@ -105,22 +109,13 @@ class TextBatches(BucketedBatches):
                                            its number or numbers, (B,) or (B, n) float32
         sample_weight  (B,) float32        its weight; 0 in rows that only fill a batch
 
-    Texts of like lengths (rounded up to multiples of `multiple`) form a bucket, and all batches of
-    a bucket have *one* shape; there are at most `max_shapes` of them, as in `TokenBatches`, so that
-    a backend that compiles for each shape does so at most `max_shapes` times. Rows are made even
-    over the batches of a bucket; where a last batch is not full, rows of it are repeated with
-    weight 0. Where `rows_multiple_of` adds further rows, the weights of the others grow by as much,
-    `rows / rows without it`: losses of Keras are means over all rows, and stay what they are. A
-    text without a token is a row of padding (and start and end): it stays, as every text wants an
-    answer.
+    Buckets and epochs are those of `BucketedBatches`. If `rows_multiple_of` adds rows, the weights
+    of the others grow by `rows / rows without it`: Keras' losses are means over all rows, and stay
+    the same. A text without a token is a row of padding (and start and end), because each text
+    needs a prediction. **Give `shuffle=False` to `fit`.**
 
-    An epoch holds every text exactly once. Its order is made from `seed` and the number of the
-    epoch alone: `fit` goes on to the next epoch by itself, `set_epoch(n)` takes up a run, and
-    `EpochOrder(batches)` and `fit_resumable` bind the order to the epochs that `fit` counts.
-    **Give `shuffle=False` to `fit`**, whose default shuffles the batches once more.
-
-    For predictions leave `labels` out and set `shuffle=False`; as the buckets change the order,
-    `batches.restore(model.predict(batches))` brings it back.
+    For predictions, leave `labels` out and set `shuffle=False`. The buckets change the order;
+    `batches.restore(model.predict(batches))` restores it.
 
     Args:
         ids: Token ids of the texts, *without* start and end.
@@ -129,22 +124,18 @@ class TextBatches(BucketedBatches):
             predict numbers. None: there are none.
         weights: Weight of each text, at least 0, such as `class_weights(labels, n)[labels]`.
             None: 1.
-        batch_size: Most texts of a batch. None: as many as `tokens_per_batch` allows.
-        tokens_per_batch: Most positions of a batch, padding included: `texts * S`. None: any.
-        max_length: Most ids of a row, start and end included; longer texts are shortened, and
-            counted in `truncated` and `lost_share`. None: all is kept.
+        batch_size: Largest number of texts of a batch. None: what `tokens_per_batch` allows.
+        tokens_per_batch: Largest number of positions of a batch, `texts * S`. None: any.
+        max_length: Largest number of ids of a row, start and end included. Longer texts are
+            shortened, and counted in `truncated` and `lost_share`. None: any.
         truncation: How they are shortened: `"head"`, `"tail"` or `"head_tail"`, as in `truncate`.
-        given_lengths: Number of ids of each text before somebody else shortened it, for `truncated`
-            and `lost_share`. None: nobody did.
+        given_lengths: Number of ids of each text before it was shortened elsewhere, for `truncated`
+            and `lost_share`. None: it was not.
         start_id: Id put before each text, such as that of BERT's `[CLS]`. None: nothing.
         end_id: Id put after it. None: nothing.
         pad_id: Id of padding; it must not occur in the data.
-        multiple: Lengths are padded to multiples of this (the longest one to `max_length` at most).
-        max_shapes: Most shapes of batches.
-        rows_multiple_of: Rows of each batch are filled up to a multiple of this: the number of
-            devices, with `keras.distribution` or `tf.distribute`.
-        shuffle: False: always the same order, for validation.
-        seed: Any integer >= 0.
+        **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
+            `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
         ValueError: Numbers of texts, labels and weights that differ, or are 0; ids, labels or
@@ -158,35 +149,30 @@ class TextBatches(BucketedBatches):
     [(0, [2, 8, 0, 0]), (1, [2, 5, 6, 7])]
     """
 
+    MULTIPLE = 16
+
     def __init__(
         self,
         ids: Ids,
-        labels: Any = None,
-        weights: Any = None,
+        labels: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         *,
         batch_size: int | None = 32,
         tokens_per_batch: int | None = None,
         max_length: int | None = None,
         truncation: str = "head",
-        given_lengths: Any = None,
+        given_lengths: ArrayLike | None = None,
         start_id: int | None = None,
         end_id: int | None = None,
         pad_id: int = 0,
-        multiple: int = 16,
-        max_shapes: int = 12,
-        rows_multiple_of: int = 1,
-        shuffle: bool = True,
-        seed: int = 0,
+        **layout: Unpack[Layout],
     ):
-        super().__init__(shuffle, seed)
+        super().__init__(**layout)
         around = sum(special is not None for special in (start_id, end_id))
         check_least(
             batch_size=(batch_size, 1),
             tokens_per_batch=(tokens_per_batch, 1),
             max_length=(max_length, 1 + around),
-            multiple=(multiple, 1),
-            max_shapes=(max_shapes, 1),
-            rows_multiple_of=(rows_multiple_of, 1),
         )
         if batch_size is None and tokens_per_batch is None:
             raise ValueError("Expected a `batch_size` or `tokens_per_batch`. Received: None twice.")
@@ -194,8 +180,7 @@ class TextBatches(BucketedBatches):
         if not len(ids):
             raise ValueError("Expected at least one text. Received: no ids.")
         self.pad_id = pad_id
-        self._num_examples = len(ids)
-        self._labels = check_labels(labels, len(ids), numbers=True)
+        self._labels = None if labels is None else check_labels(labels, len(ids), numbers=True)
         self._weights = check_weights(weights, len(ids), labels is not None)
 
         room = None if max_length is None else max_length - around
@@ -210,38 +195,29 @@ class TextBatches(BucketedBatches):
 
         longest = lengths + around
         self._real_tokens = int(longest.sum())
-        widths = np.maximum(1, ceil(longest, multiple)) * multiple
-        self._buckets = []
-        everything = np.ones(len(ids), "bool")
-        for (width,), members in merge_buckets(widths[:, None], everything, max_shapes):
-            if max_length is not None:  # which need not be a multiple
-                width = min(width, max_length)
-            rows = padded(flat, lengths, members, width, pad_id, start_id, end_id)
-            most = len(members) if batch_size is None else batch_size
-            if tokens_per_batch is not None:
-                most = min(most, tokens_per_batch // width)
-            packing = pack(len(members), most, rows_multiple_of)
-            self._buckets.append(Bucket({"ids": rows, "members": members}, (width,), packing))
-        self._ready()
 
-    def __getitem__(self, index: int) -> tuple[np.ndarray, ...]:
-        bucket, picked = self._take(index)
-        rows = bucket.batch(picked)
+        def arrays(members: np.ndarray, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+            return {"ids": padded(flat, lengths, members, shape[0], pad_id, start_id, end_id)}
+
+        self._fill(
+            self._rounded(longest),
+            arrays,
+            batch_size=batch_size,
+            tokens_per_batch=tokens_per_batch,
+            limit=max_length,
+        )
+
+    def _batch(self, rows: Rows) -> Batch:
+        return rows.arrays["ids"], *self._targets(rows)
+
+    def _targets(self, rows: Rows) -> tuple[np.ndarray, ...]:
+        """Labels and weights of the rows of a batch; nothing if there are no labels."""
         if self._labels is None:
-            return (rows["ids"],)
-        return rows["ids"], *self._targets(bucket, picked, rows["members"])
+            return ()
+        return self._labels[rows.members], rows.weights(self._weights)
 
-    def _targets(
-        self, bucket: Bucket, picked: np.ndarray, members: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Labels and weights of the rows of a batch; those that only fill it have weight 0."""
-        more = np.float32(bucket.packing.rows / bucket.packing.examples)
-        weights = self._weights[members] * more
-        weights[len(picked) :] = 0.0
-        return self._labels[members], weights
-
-    def restore(self, outputs: Any) -> np.ndarray:
-        """Brings what `model.predict(batches)` gave into the order of the texts.
+    def restore(self, outputs: ArrayLike) -> np.ndarray:
+        """Puts the outputs of `model.predict(batches)` in the order of the texts.
 
         Args:
             outputs: An array with a row for each row of all batches.
@@ -262,20 +238,17 @@ class TextBatches(BucketedBatches):
         if self.shuffle:
             raise ValueError("The order can be restored with `shuffle=False` only. Received: True.")
         outputs = np.asarray(outputs)
-        total = sum(b.packing.rows * b.packing.count for b in self._buckets)
+        total = sum(b.packing.rows * b.packing.batches for b in self._buckets)
         if outputs.shape[:1] != (total,):
             raise ValueError(
                 f"Expected outputs for the {total} rows of all batches. Received: an array of "
                 f"shape {outputs.shape}."
             )
         restored = np.empty((self.num_examples, *outputs.shape[1:]), outputs.dtype)
-        orders, batches, _ = self._plan
         at = 0
-        for number, part in (self._batches[batch] for batch in batches):
-            bucket = self._buckets[number]
-            most = bucket.packing.examples
-            picked = orders[number][part * most : (part + 1) * most]
-            restored[bucket.arrays["members"][picked]] = outputs[at : at + len(picked)]
+        for index in range(len(self)):
+            bucket, picked = self._part(self._plan, index)
+            restored[bucket.members[picked]] = outputs[at : at + len(picked)]
             at += bucket.packing.rows
         return restored
 
@@ -286,14 +259,12 @@ class TextBatches(BucketedBatches):
 
     @property
     def lost_share(self) -> float:
-        """Share of the ids of all texts that shortening has taken away."""
+        """Share of the ids of all texts that were removed by shortening."""
         return self._lost_share
 
 
-def check_labels(labels: Any, count: int, numbers: bool = False) -> np.ndarray | None:
+def check_labels(labels: ArrayLike, count: int, numbers: bool = False) -> np.ndarray:
     """Classes as int32 (N,), or 0 and 1 as float32 (N, C); or `numbers` as float32 (N,), (N, C)."""
-    if labels is None:
-        return None
     labels = np.asarray(labels)
     if labels.shape[:1] == (count,) and labels.dtype.kind in "iufb":
         if labels.ndim == 1 and labels.dtype.kind in "iu" and labels.min() >= 0:
@@ -310,7 +281,7 @@ def check_labels(labels: Any, count: int, numbers: bool = False) -> np.ndarray |
     )
 
 
-def check_weights(weights: Any, count: int, labelled: bool) -> np.ndarray:
+def check_weights(weights: ArrayLike | None, count: int, labelled: bool) -> np.ndarray:
     """Weights as float32 (N,), 1 where there are none."""
     if weights is None:
         return np.ones(count, "float32")

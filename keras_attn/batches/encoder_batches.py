@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from keras_attn.batches.bucketing import (
-    Bucket,
-    BucketedBatches,
-    ceil,
-    flatten,
-    merge_buckets,
-    pack,
-    padded,
-)
+from keras_attn.batches.bucketed_batches import Batch, BucketedBatches, Layout, Rows
+from keras_attn.batches.bucketing import Ids, flatten, padded
 from keras_attn.batches.epochs import check_least
 
 Row = tuple[Sequence[int], int]
 """Ids with their special tokens, and where the second segment begins (their number: nowhere)."""
+
+Labels = Sequence[float] | Ids | np.ndarray
 
 
 class EncoderBatches(BucketedBatches):
@@ -32,9 +28,7 @@ class EncoderBatches(BucketedBatches):
         sample_weight  {head: (B,)}, or (B, T); 0 in rows that only fill a batch, and for tokens
                        without a label
 
-    Rows of like lengths form a bucket, and all batches of a bucket have one shape, as in
-    `TextBatches`; orders and epochs are those of `TextBatches` too. **Give `shuffle=False` to
-    `fit`.**
+    Buckets and epochs are those of `BucketedBatches`. **Give `shuffle=False` to `fit`.**
 
     Args:
         rows: The ids of each row, with their special tokens, and where its second segment begins.
@@ -46,12 +40,9 @@ class EncoderBatches(BucketedBatches):
         batch_size: Largest number of rows of a batch.
         segments: Whether there are `segment_ids`.
         pad_id: Id of padding.
-        multiple: Lengths are padded to multiples of this, the longest to `max_length` at most.
         max_length: Largest number of ids that a row may have; None if any.
-        max_shapes: Largest number of shapes of batches.
-        rows_multiple_of: The rows of each batch are a multiple of this.
-        shuffle: Whether each epoch has another order.
-        seed: Seed of the orders.
+        **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
+            `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
         ValueError: If there are no rows, labels are not as many as rows or tokens, or a row is
@@ -68,32 +59,24 @@ class EncoderBatches(BucketedBatches):
     ([0, 1], [1.0, 1.0])
     """
 
+    MULTIPLE = 16
+
     def __init__(
         self,
         rows: Sequence[Row],
-        labels: Mapping[str, Any] | None = None,
-        weights: Any = None,
+        labels: Mapping[str, Labels] | None = None,
+        weights: ArrayLike | None = None,
         *,
         token_labels: Sequence[str] = (),
         label_weights: Mapping[str, np.ndarray] | None = None,
         batch_size: int = 32,
         segments: bool = True,
         pad_id: int = 0,
-        multiple: int = 16,
         max_length: int | None = None,
-        max_shapes: int = 12,
-        rows_multiple_of: int = 1,
-        shuffle: bool = True,
-        seed: int = 0,
+        **layout: Unpack[Layout],
     ):
-        super().__init__(shuffle, seed)
-        check_least(
-            batch_size=(batch_size, 1),
-            multiple=(multiple, 1),
-            max_length=(max_length, 1),
-            max_shapes=(max_shapes, 1),
-            rows_multiple_of=(rows_multiple_of, 1),
-        )
+        super().__init__(**layout)
+        check_least(batch_size=(batch_size, 1), max_length=(max_length, 1))
         if not len(rows):
             raise ValueError("Expected at least one row. Received: none.")
         self.segments = segments
@@ -114,44 +97,34 @@ class EncoderBatches(BucketedBatches):
         self._labels: dict[str, np.ndarray] = {}
         self._of_tokens = tuple(token_labels)
         self._label_weights = dict(label_weights or {})
-        tokens: dict[str, np.ndarray] = {}
+        self._tokens: dict[str, np.ndarray] = {}
+        self._lengths = lengths
         for name, given in (labels or {}).items():
             if len(given) != len(rows):
                 raise ValueError(
                     f"Expected labels {name!r} for {len(rows)} rows. Received: {len(given)}."
                 )
             if name in self._of_tokens:
-                tokens[name] = _of_tokens(name, given, lengths)
+                self._tokens[name] = _of_tokens(name, given, lengths)
             else:
                 array = np.asarray(given)
                 wide = {"f": "float32", "i": "int32", "u": "int32", "b": "int32"}
                 self._labels[name] = array.astype(wide.get(array.dtype.kind, array.dtype))
-        self._num_examples = len(rows)
+        self._weights = weights.astype("float32")
         self._real_tokens = int(lengths.sum())
-        widths = np.maximum(1, ceil(lengths, multiple)) * multiple
-        self._buckets = []
-        everything = np.ones(len(rows), "bool")
-        for (width,), members in merge_buckets(widths[:, None], everything, max_shapes):
-            if max_length is not None:  # which need not be a multiple
-                width = min(width, max_length)
-            arrays = {
-                "ids": padded(flat, lengths, members, width, pad_id),
-                "members": members,
-                "lengths": lengths[members],
-                "starts": starts[members],
-                "weights": weights[members].astype("float32"),
-            }
-            for name, values in tokens.items():
-                arrays[name] = padded(values, lengths, members, width, -1)
-            packing = pack(len(members), batch_size, rows_multiple_of)
-            self._buckets.append(Bucket(arrays, (width,), packing))
-        self._ready()
 
-    def __getitem__(self, index: int) -> tuple[dict[str, np.ndarray], ...]:
-        bucket, picked = self._take(index)
-        arrays = bucket.batch(picked)
-        (width,) = bucket.lengths
-        places = np.arange(width, dtype="int32")[None]
+        def arrays(members: np.ndarray, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+            rows = {"ids": padded(flat, lengths, members, shape[0], pad_id)}
+            for name, values in self._tokens.items():
+                rows[name] = padded(values, lengths, members, shape[0], -1)
+            return {**rows, "lengths": lengths[members], "starts": starts[members]}
+
+        widths = self._rounded(lengths)
+        self._fill(widths, arrays, batch_size=batch_size, limit=max_length)
+
+    def _batch(self, rows: Rows) -> Batch:
+        arrays = rows.arrays
+        places = np.arange(arrays["ids"].shape[1], dtype="int32")[None]
         real = places < arrays["lengths"][:, None]
         inputs = {
             "token_ids": arrays["ids"],
@@ -162,9 +135,8 @@ class EncoderBatches(BucketedBatches):
             del inputs["segment_ids"]
         if not self._labels and not self._of_tokens:
             return (inputs,)
-        weights = arrays["weights"] * np.float32(bucket.packing.rows / bucket.packing.examples)
-        weights[len(picked) :] = 0.0
-        labels = {name: values[arrays["members"]] for name, values in self._labels.items()}
+        weights = rows.weights(self._weights)
+        labels = {name: values[rows.members] for name, values in self._labels.items()}
         of_heads = dict.fromkeys(labels, weights)
         for name in self._of_tokens:
             labels[name] = np.maximum(arrays[name], 0)
@@ -172,14 +144,6 @@ class EncoderBatches(BucketedBatches):
             if name in self._label_weights:
                 of_heads[name] *= self._label_weights[name][labels[name]]
         return inputs, labels, of_heads
-
-    def members(self, index: int) -> np.ndarray:
-        """Returns which rows the batch `index` of this epoch has, without those that fill it."""
-        orders, batches, _ = self._plan
-        number, part = self._batches[batches[index]]
-        bucket = self._buckets[number]
-        most = bucket.packing.examples
-        return bucket.arrays["members"][orders[number][part * most : (part + 1) * most]]
 
     def guessing_loss(self) -> float | None:
         """Returns the cross-entropy of the best guess that is the same for all rows.
@@ -191,22 +155,14 @@ class EncoderBatches(BucketedBatches):
         """
         total = 0.0
         for name in (*self._labels, *self._of_tokens):
-            shares = np.zeros(0)
-            for bucket in self._buckets:
-                arrays = bucket.arrays
-                labels = arrays.get(name)
-                weights = arrays["weights"]
-                if labels is None:
-                    labels = self._labels[name][arrays["members"]]
-                else:
-                    weights = np.broadcast_to(weights[:, None], labels.shape)
-                if labels.dtype.kind != "i" or labels.shape != weights.shape:
-                    return None
-                some = labels >= 0
-                counts = np.bincount(labels[some], weights[some])
-                most = max(len(counts), len(shares))
-                shares = np.pad(shares, (0, most - len(shares)))
-                shares += np.pad(counts, (0, most - len(counts)))
+            if name in self._tokens:
+                labels, weights = self._tokens[name], np.repeat(self._weights, self._lengths)
+            else:
+                labels, weights = self._labels[name], self._weights
+            if labels.dtype.kind != "i" or labels.ndim != 1:
+                return None
+            some = labels >= 0
+            shares = np.bincount(labels[some], weights[some])
             if name in self._label_weights:
                 shares = shares * np.asarray(self._label_weights[name])[: len(shares)]
             shares = shares[shares > 0] / shares.sum()
@@ -214,9 +170,9 @@ class EncoderBatches(BucketedBatches):
         return total if self._labels or self._of_tokens else None
 
 
-def _of_tokens(name: str, given: Sequence[Any], lengths: np.ndarray) -> np.ndarray:
+def _of_tokens(name: str, given: Labels, lengths: np.ndarray) -> np.ndarray:
     """The labels of all tokens in one vector."""
-    sizes = np.fromiter(map(len, given), "int64", len(given))
+    sizes = np.fromiter(map(np.size, given), "int64", len(given))
     if (sizes != lengths).any():
         row = int(np.argmax(sizes != lengths))
         raise ValueError(

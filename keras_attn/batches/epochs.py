@@ -1,4 +1,4 @@
-"""Epochs whose order follows from a seed: what all batches for `fit` share."""
+"""The base of all batches for `fit`: epochs whose order follows from a seed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 
 class EpochBatches(keras.utils.PyDataset):
-    """Base of the datasets whose order is made from a seed and the number of the epoch alone.
+    """Base of the datasets whose order follows from a seed and the number of the epoch alone.
 
-    Subclasses make the plan of an epoch; the last part of it says which batches were taken.
+    A subclass makes the plan of an epoch; its last part says which batches were taken.
     """
 
     _plan: tuple[Any, ...]
@@ -31,7 +31,7 @@ class EpochBatches(keras.utils.PyDataset):
         raise NotImplementedError
 
     def _taken(self, index: int) -> tuple[int, tuple[Any, ...]]:
-        """The number of a batch from 0, which is taken now, and the plan of the epoch."""
+        """Takes a batch: its number from 0, and the plan of the epoch."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"Batch {index} of {len(self)}")
         plan, index = self._plan, index % len(self)
@@ -39,7 +39,7 @@ class EpochBatches(keras.utils.PyDataset):
         return index, plan
 
     def set_epoch(self, epoch: int) -> None:
-        """Take the order of epoch `epoch` (from 0), for the next `fit` or loop.
+        """Takes the order of epoch `epoch` (from 0), for the next `fit` or loop.
 
         Args:
             epoch: Number of the epoch, >= 0.
@@ -53,7 +53,7 @@ class EpochBatches(keras.utils.PyDataset):
         self._plan = self._make_plan()  # replaced at once: workers read it from other threads
 
     def state(self) -> dict[str, int]:
-        """What names the order of the batches, for a checkpoint: `{"epoch", "seed"}`."""
+        """Returns what the order of the batches follows from: `{"epoch", "seed"}`."""
         return {"epoch": self.epoch, "seed": self.seed}
 
     def on_epoch_begin(self) -> None:
@@ -61,17 +61,17 @@ class EpochBatches(keras.utils.PyDataset):
         self._begun = True
 
     def on_epoch_end(self) -> None:
-        """Called by Keras: go on to the order of the next epoch, if this one is through.
+        """Called by Keras: takes the order of the next epoch, if this one is at its end.
 
         `fit` also calls this before its first epoch, after it took a batch or two to see their
-        shapes: nothing may change then.
+        shapes. Nothing may change then.
         """
         if self._begun and np.all(self._plan[-1]):
             self.set_epoch(self.epoch + 1)
 
 
-def check_least(**settings: tuple[int | None, int]) -> None:
-    """Refuse settings, of which each comes with the least that it may be; None passes."""
+def check_least(**settings: tuple[float | None, int]) -> None:
+    """Refuses settings below their least values; each is (value, least), and None passes."""
     for name, (value, least) in settings.items():
         if value is not None and value < least:
             raise ValueError(f"`{name}` must be >= {least}. Received: {value!r}")

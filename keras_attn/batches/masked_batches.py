@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Unpack
 
 import keras
 import numpy as np
 
-from keras_attn.batches.bucketing import Packing, ceil, merge_buckets, pack
-from keras_attn.batches.epochs import EpochBatches, check_least
+from keras_attn.batches.bucketed_batches import Batch, BucketedBatches, Layout, Plan
+from keras_attn.batches.bucketing import ceil
+from keras_attn.batches.epochs import check_least
 from keras_attn.batches.masking import draw_masks
 from keras_attn.batches.sentence_shards import Shard
 from keras_attn.batches.text_chunks import chunk_sentences
+from keras_attn.text.word_piece import WordPieceTokenizer
 
 BLOCK = 1 << 14
-"""Number of chunks that lie side by side in the files and are drawn together."""
+"""Number of neighboring chunks of the files that are drawn together."""
 _BLOCKS_AT_A_TIME = 4
 _PAIR = 2
+_Span = tuple[int, int, int]  # a shard, its first id, the id behind the last one
 
 
-class _Bucket(NamedTuple):
-    members: np.ndarray  # numbers of chunks, in the order of the files
-    width: int
-    packing: Packing
-
-
-class MaskedBatches(EpochBatches):
+class MaskedBatches(BucketedBatches):
     """Batches of masked words, and of pairs of which half follow each other (BERT).
 
     Each batch is `(inputs, labels, sample_weights)`, dicts of NumPy arrays:
@@ -36,43 +33,38 @@ class MaskedBatches(EpochBatches):
                  masked_positions        (B, M) int32     0 where there are fewer
         labels   masked_words            (B, M) int32     what stood there
                  next_sentence           (B,) int32       0: the second part follows the first
-        weights  of both, in their shapes, float32        0 in padding, and in rows that fill up
+        weights  of both, in their shapes, float32        0 in padding and in repeated rows
 
-    A row is made of a chunk: as many consecutive sentences of a document as fit. Its cut into first
-    and second part is drawn. In half of the rows the second part is the end of another row's chunk,
-    of another document: as many whole sentences as are nearest in length to its own second part, so
-    that the length of a row does not tell. Without `next_sentence` a row is a whole chunk,
+    A row is made of a chunk: as many consecutive sentences of a document as fit. The place where it
+    is cut in two parts is drawn. In half of the rows the second part is the end of another row's
+    chunk, of another document: the whole sentences that are nearest in length to its own second
+    part, so that the length of a row says nothing. Without `next_sentence` a row is a whole chunk,
     `[CLS] text [SEP]`.
 
-    Cuts, exchanges and masks are drawn anew in each epoch, from `seed`, the epoch and the number of
-    the batch alone, so that a run goes on exactly. The order of an epoch is drawn by blocks: chunks
-    that lie side by side in the files are shuffled among about 65,000, so that files that are
-    larger than memory are read in large pieces. As with `TokenBatches`: `set_epoch(n)` takes up a
-    run, `EpochOrder(batches)` binds the order to the epochs that `fit` counts, and **`fit` wants
-    `shuffle=False`**.
+    Cuts, exchanges and masks are drawn again in each epoch, from `seed`, the epoch and the number
+    of the batch alone, so that runs are resumed exactly. The order of an epoch is drawn by blocks:
+    neighboring chunks of the files are shuffled among about 65,000, so that files that are larger
+    than memory are read in large pieces. Buckets and epochs are those of `BucketedBatches`. **Give
+    `shuffle=False` to `fit`.**
 
     References:
         - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805): masked words, next sentences.
 
     Args:
         shards: The ids, as `open_shards` or `make_shard` give them.
-        tokenizer: Has `vocabulary_size`, the ids `pad_id`, `start_id`, `end_id` and `mask_id`, and
-            `vocabulary`.
+        tokenizer: A tokenizer whose vocabulary has `[MASK]`.
         max_length: Largest number T of ids of a row.
         batch_size: Largest number of rows of a batch.
         next_sentence: Whether rows are pairs.
         segments: Whether the inputs have `segment_ids`.
         masked_share: Share of the words that are to be guessed.
         whole_words: Whether all pieces of a word are masked together.
-        multiple: Lengths are padded to multiples of this.
-        max_shapes: Largest number of shapes of batches.
-        rows_multiple_of: The number of rows is a multiple of this: the number of devices, with
-            `keras.distribution` or `tf.distribute`.
-        shuffle: False: always the same batches, for measuring.
-        seed: Any integer >= 0.
         part: Which part of each batch this process makes, if several train together; it reads no
-            other rows. None: that of the `keras.distribution` in scope.
+            other rows. None: the part of the `keras.distribution` in scope.
         parts: Number of parts.
+        **layout: `multiple` (default 32), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
+            `workers` and `max_queue_size`, as in `BucketedBatches`. With `shuffle=False` all epochs
+            have the same batches.
 
     Raises:
         ValueError: If there are too few sentences or documents for pairs, the tokenizer has no
@@ -88,10 +80,12 @@ class MaskedBatches(EpochBatches):
     ((2, 8), (2, 2), (2,))
     """
 
+    MULTIPLE, MAX_SHAPES = 32, 4
+
     def __init__(
         self,
         shards: Sequence[Shard],
-        tokenizer: Any,
+        tokenizer: WordPieceTokenizer,
         *,
         max_length: int = 128,
         batch_size: int = 32,
@@ -99,20 +93,16 @@ class MaskedBatches(EpochBatches):
         segments: bool = True,
         masked_share: float = 0.15,
         whole_words: bool = False,
-        multiple: int = 32,
-        max_shapes: int = 4,
-        rows_multiple_of: int = 1,
-        shuffle: bool = True,
-        seed: int = 0,
         part: int | None = None,
         parts: int | None = None,
+        **layout: Unpack[Layout],
     ):
-        super().__init__(shuffle, seed)
+        super().__init__(**layout)
         check_least(
-            batch_size=(batch_size, 1), multiple=(multiple, 1), max_shapes=(max_shapes, 1),
-            max_length=(max_length, 5 if next_sentence else 3),
+            batch_size=(batch_size, 1), max_length=(max_length, 5 if next_sentence else 3)
         )  # fmt: skip
-        if getattr(tokenizer, "mask_id", None) is None:
+        mask_id = getattr(tokenizer, "mask_id", None)
+        if mask_id is None:
             raise ValueError(
                 "Expected a tokenizer whose vocabulary has [MASK]. Received: a "
                 f"{type(tokenizer).__name__} without it."
@@ -121,7 +111,7 @@ class MaskedBatches(EpochBatches):
             raise ValueError(
                 f"`masked_share` must be above 0 and below 1. Received: {masked_share!r}."
             )
-        self.tokenizer = tokenizer
+        self.tokenizer, self._mask_id = tokenizer, mask_id
         self.max_length = max_length
         self.next_sentence = next_sentence
         self.segments = segments
@@ -143,21 +133,16 @@ class MaskedBatches(EpochBatches):
         )
         self._check_enough(int(documents[-1]))
         lengths = np.concatenate([c.lengths for c in chunks]) + self._special
-        self.tokens = int(lengths.sum())
+        self.tokens = self._real_tokens = int(lengths.sum())
         """Number of tokens of an epoch, special ones included."""
-        widths = np.minimum(ceil(lengths, multiple) * multiple, max_length)[:, None]
-        every = np.ones(len(lengths), "bool")
-        self._buckets = [
-            _Bucket(members, width, pack(len(members), batch_size, rows_multiple_of))
-            for (width,), members in merge_buckets(widths, every, max_shapes)
-        ]
         vocabulary = tokenizer.vocabulary
         self._continues = np.array([token.startswith("##") for token in vocabulary])
-        special = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id}
+        special = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, mask_id}
         self._ordinary = np.array(
             [i for i in range(len(vocabulary)) if i not in special and i != tokenizer.unknown_id]
         )
-        self.set_epoch(0)
+        widths = np.minimum(self._rounded(lengths), max_length)
+        self._fill(widths, lambda members, shape: {}, batch_size=batch_size)
 
     def _check_enough(self, documents: int) -> None:
         if self.next_sentence and len(np.unique(self._documents)) < _PAIR:
@@ -168,30 +153,10 @@ class MaskedBatches(EpochBatches):
                 "(next_sentence=False, --no-next-sentence)."
             )
 
-    def __len__(self) -> int:
-        return sum(bucket.packing.count for bucket in self._buckets)
-
-    @property
-    def num_examples(self) -> int:
-        """Number of rows of an epoch, without those that fill batches up."""
-        return len(self._documents)
-
-    @property
-    def padded_share(self) -> float:
-        """Share of padding in all positions of an epoch, before parts are exchanged."""
-        positions = sum(b.packing.count * b.packing.rows * b.width for b in self._buckets)
-        return 1.0 - self.tokens / positions
-
-    @property
-    def shapes(self) -> list[tuple[int, int]]:
-        """Rows and length of the batches, from short to long."""
-        return [(bucket.packing.rows, bucket.width) for bucket in self._buckets]
-
-    def _make_plan(self) -> tuple[list[np.ndarray], list[tuple[int, int]], np.ndarray]:
-        """The order of each bucket, which part of which bucket each batch is, those taken."""
-        counts = [bucket.packing.count for bucket in self._buckets]
+    def _make_plan(self) -> Plan:
+        counts = [bucket.packing.batches for bucket in self._buckets]
         owners = np.repeat(np.arange(len(counts)), counts)
-        # Without `shuffle` too: neighbours are of one document, and have nothing to exchange.
+        # Without `shuffle` too: neighbors are of one document, and have nothing to exchange.
         rng = np.random.default_rng([self.seed, self.epoch if self.shuffle else 0])
         orders = [by_blocks(len(bucket.members), rng) for bucket in self._buckets]
         if self.shuffle:
@@ -205,12 +170,11 @@ class MaskedBatches(EpochBatches):
         batches = list(zip(owners.tolist(), number.tolist(), strict=True))
         return orders, batches, np.zeros(len(owners), "bool")
 
-    def __getitem__(self, index: int) -> tuple[dict[str, np.ndarray], ...]:
-        index, (orders, batches, _) = self._taken(index)
-        b, number = batches[index]
-        bucket = self._buckets[b]
-        most = bucket.packing.examples
-        picked = bucket.members[orders[b][number * most : (number + 1) * most]]
+    def __getitem__(self, index: int) -> Batch:
+        index, plan = self._taken(index)
+        bucket, places = self._part(plan, index)
+        b, number = plan[1][index]
+        picked, (width,) = bucket.members[places], bucket.lengths
         rng = np.random.default_rng([self.seed, self.epoch if self.shuffle else 0, b, number])
         rows = bucket.packing.rows
         if rows % self.parts:
@@ -220,14 +184,14 @@ class MaskedBatches(EpochBatches):
             )
         share = rows // self.parts
         own = np.arange(self.part * share, (self.part + 1) * share)
-        spans, apart = self._spans(picked, bucket.width, rng)
-        ids, second, real = self._rows([spans[i % len(picked)] for i in own], bucket.width)
+        spans, apart = self._spans(picked, width, rng)
+        ids, second, real = self._rows([spans[i % len(picked)] for i in own], width)
         masks = draw_masks(
             ids,
             self._maskable(ids, real),
-            rng.random((2, rows, bucket.width + 1))[:, own],
-            rng.choice(self._ordinary, (rows, bucket.width))[own],
-            self.tokenizer.mask_id,
+            rng.random((2, rows, width + 1))[:, own],
+            rng.choice(self._ordinary, (rows, width))[own],
+            self._mask_id,
             self.masked_share,
             self._continues if self.whole_words else None,
         )
@@ -252,8 +216,8 @@ class MaskedBatches(EpochBatches):
 
     def _spans(
         self, picked: np.ndarray, width: int, rng: np.random.Generator
-    ) -> tuple[list[list[tuple[int, int, int]]], np.ndarray]:
-        """The parts of each row, as (shard, first id, id behind), and which rows are exchanged."""
+    ) -> tuple[list[list[_Span]], np.ndarray]:
+        """The parts of each row, and which rows have the second part of another one."""
         shards = np.searchsorted(self._offsets, picked, side="right") - 1
         places = picked - self._offsets[shards]
         firsts, seconds = [], []
@@ -288,7 +252,7 @@ class MaskedBatches(EpochBatches):
             rows.append([first, second])
         return rows, source != np.arange(len(picked))
 
-    def _end_of(self, shard: int, place: int, size: int, room: int) -> tuple[int, int, int] | None:
+    def _end_of(self, shard: int, place: int, size: int, room: int) -> _Span | None:
         """The end of a chunk, whole sentences, whose size is nearest to the one that is wanted.
 
         Parts that follow are ends of chunks too, so that their lengths tell nothing. None if no
@@ -305,7 +269,7 @@ class MaskedBatches(EpochBatches):
         return shard, behind - int(sizes[best]), behind
 
     def _rows(
-        self, spans: list[list[tuple[int, int, int]]], width: int
+        self, spans: list[list[_Span]], width: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ids, segments and the padding mask of rows."""
         ids = np.full((len(spans), width), self.tokenizer.pad_id, "int32")
@@ -325,13 +289,13 @@ class MaskedBatches(EpochBatches):
 
 
 def by_blocks(count: int, rng: np.random.Generator, block: int = BLOCK) -> np.ndarray:
-    """Draws an order in which numbers that are close stay within a few blocks.
+    """Draws an order in which close numbers stay within a few blocks.
 
     Blocks of consecutive numbers are shuffled, then the numbers of each four blocks.
 
     Args:
         count: How many numbers, from 0.
-        rng: What draws.
+        rng: The random numbers.
         block: Numbers of a block.
 
     Returns:
@@ -344,12 +308,12 @@ def by_blocks(count: int, rng: np.random.Generator, block: int = BLOCK) -> np.nd
     (True, 4)
     """
     blocks = rng.permutation(ceil(count, block))
-    found = []
+    order = []
     for i in range(0, len(blocks), _BLOCKS_AT_A_TIME):
         some = blocks[i : i + _BLOCKS_AT_A_TIME]
         numbers = [np.arange(b * block, min((b + 1) * block, count)) for b in some]
-        found.append(rng.permutation(np.concatenate(numbers)))
-    return np.concatenate(found)
+        order.append(rng.permutation(np.concatenate(numbers)))
+    return np.concatenate(order)
 
 
 def _exchanged(documents: np.ndarray, rng: np.random.Generator) -> np.ndarray:

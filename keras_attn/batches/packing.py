@@ -1,18 +1,13 @@
-"""Several examples a row, so that a batch holds next to no padding."""
+"""Batches with several examples in each row, which have little padding."""
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 
-from keras_attn.batches.batching import Batch
-from keras_attn.batches.bucketing import (
-    Bucket,
-    BucketedBatches,
-    Ids,
-    check_ids,
-    check_pairs,
-    pack,
-)
+from keras_attn.batches.bucketed_batches import Batch, Bucket, BucketedBatches, Layout, Rows
+from keras_attn.batches.bucketing import Ids, check_ids, check_pairs, pack
 from keras_attn.batches.epochs import check_least
 
 
@@ -26,22 +21,22 @@ class PackedBatches(BucketedBatches):
         target_ids       (B, T) int32    start, y_1, ..., y_n of each pair
         target_segments  (B, T) int32    the same numbers
 
-    and labels y_1, ..., y_n, end and weights as those of `TokenBatches`. It is what
-    `keras_attn.models.packed_transformer` trains on; models of your own make masks and positions of
-    the segments by `keras_attn.ops.segment_mask` and `segment_positions`. Without sources it is for
-    language models, and the inputs are `target_ids` and `target_segments`.
+    and labels y_1, ..., y_n, end and weights as in `TokenBatches`. `keras_attn.models`'
+    `packed_transformer` trains on them; your own models make masks and positions of the segments by
+    `keras_attn.ops.segment_mask` and `segment_positions`. Without sources the inputs are
+    `target_ids` and `target_segments`, for language models.
 
     Pairs are packed once, the long ones first, each into the first row that has room for both of
     its sides (first-fit decreasing; Krell et al., 2021, https://arxiv.org/abs/2107.02027). All
-    batches have *one* shape, and a backend that compiles for each shape compiles once. Where the
-    last batch is not full, rows are repeated with weight 0 and padding for labels.
+    batches have one shape, and a backend that compiles for each shape compiles once. If the last
+    batch is not full, rows are repeated with weight 0 and padding for labels.
 
-    Packing pays where lengths differ so much that buckets hold much padding, and where compiling is
-    dear; each token still costs products over its whole row in the attention, so rows should not be
-    much longer than the longest sentence. docs/speed.md has figures.
+    Packing pays if lengths differ so much that buckets have much padding, and if compiling is
+    expensive. In the attention each token still costs products over its whole row, so rows should
+    not be much longer than the longest sentence. docs/speed.md has figures.
 
-    Epochs, their order, `seed`, `fit(shuffle=False)` and `EpochOrder` are as with `TokenBatches`:
-    an epoch holds each pair once, in the order of its own of the rows.
+    Epochs are those of `BucketedBatches`, with an order of the rows. **Give `shuffle=False` to
+    `fit`.**
 
     Args:
         sources: Token ids of the sources, with whatever special tokens they need; None: there are
@@ -50,13 +45,12 @@ class PackedBatches(BucketedBatches):
         start_id: Id put before the decoder's input.
         end_id: Id put after the labels.
         pad_id: Id of padding; it must not occur in the data.
-        tokens_per_row: Most tokens of a row, on each side. Longer pairs (the target with its end)
-            are left out and counted in `dropped`.
-        tokens_per_batch: Most positions of a batch on one side: it has
+        tokens_per_row: Largest number of tokens of a row, on each side. Longer pairs (the target
+            with its end) are left out and counted in `dropped`.
+        tokens_per_batch: Largest number of positions of a batch on one side: it has
             `tokens_per_batch // tokens_per_row` rows.
-        rows_multiple_of: Rows of each batch are a multiple of this: the number of devices.
-        shuffle: False: always the same order, for validation.
-        seed: Any integer >= 0.
+        **layout: `rows_multiple_of`, `shuffle`, `seed`, `workers` and `max_queue_size`, as in
+            `BucketedBatches`; lengths are not padded to a `multiple`.
 
     Raises:
         ValueError: As `TokenBatches`.
@@ -81,12 +75,10 @@ class PackedBatches(BucketedBatches):
         pad_id: int = 0,
         tokens_per_row: int = 128,
         tokens_per_batch: int = 4096,
-        rows_multiple_of: int = 1,
-        shuffle: bool = True,
-        seed: int = 0,
+        **layout: Unpack[Layout],
     ):
-        super().__init__(shuffle, seed)
-        check_least(tokens_per_row=(tokens_per_row, 1), rows_multiple_of=(rows_multiple_of, 1))
+        super().__init__(**layout)
+        check_least(tokens_per_row=(tokens_per_row, 1))
         if tokens_per_batch < tokens_per_row:
             raise ValueError(
                 f"`tokens_per_batch` must be >= {tokens_per_row} (`tokens_per_row`). "
@@ -94,30 +86,29 @@ class PackedBatches(BucketedBatches):
             )
         check_ids(pad_id, start_id, end_id)
         self.pad_id = pad_id
-        source, target = check_pairs(sources, targets, pad_id)
-        sides = [target[1] + 1] if source is None else [source[1], target[1] + 1]
-        lengths = np.stack(sides, axis=1)
+        *source, target = check_pairs(sources, targets, pad_id)
+        lengths = np.stack([*(sizes for _, sizes in source), target[1] + 1], axis=1)
         kept = self._keep(lengths.max(axis=1), "tokens_per_row", tokens_per_row, "pair")
         self._real_tokens = int(lengths[kept].sum())
         row_of = np.full(len(lengths), -1)
         row_of[kept] = first_fit(lengths[kept], tokens_per_row)
         rows = {}
-        if source is not None:
-            rows["source_ids"], rows["source_segments"] = _laid(*source, row_of, pad_id)
+        for side in source:
+            rows["source_ids"], rows["source_segments"] = _laid(*side, row_of, pad_id)
         rows["target_ids"], rows["target_segments"] = _laid(
             *target, row_of, pad_id, before=start_id
         )
         widths = tuple(ids.shape[1] for name, ids in rows.items() if name.endswith("_ids"))
         rows["labels"], _ = _laid(*target, row_of, pad_id, after=end_id)
-        packing = pack(len(rows["labels"]), tokens_per_batch // tokens_per_row, rows_multiple_of)
-        self._buckets = [Bucket(rows, widths, packing)]
+        count = len(rows["labels"])
+        packing = pack(count, tokens_per_batch // tokens_per_row, self._rows_multiple_of)
+        self._buckets = [Bucket(np.arange(count), rows, widths, packing)]
         self._ready()
 
-    def __getitem__(self, index: int) -> Batch:
-        bucket, picked = self._take(index)
-        inputs = bucket.batch(picked)
+    def _batch(self, rows: Rows) -> Batch:
+        inputs = dict(rows.arrays)
         labels = inputs.pop("labels")
-        labels[len(picked) :] = self.pad_id
+        labels[rows.real :] = self.pad_id
         return inputs, labels, (labels != self.pad_id).astype("float32")
 
 
@@ -161,7 +152,7 @@ def _spread(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def first_fit(lengths: np.ndarray, room: int, most_open: int = 1024) -> np.ndarray:
-    """Puts the long ones first, each into the first row that has room on all sides.
+    """Packs sequences, longest first, each into the first row that has room on all sides.
 
     Args:
         lengths: `(N, sides)`, each from 1 to `room`.

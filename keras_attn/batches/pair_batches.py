@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from keras_attn.batches.bucketing import (
-    Bucket,
-    Ids,
-    ceil,
-    flatten,
-    merge_buckets,
-    pack,
-    padded,
-)
+from keras_attn.batches.bucketed_batches import Batch, BucketedBatches, Layout, Rows
+from keras_attn.batches.bucketing import Ids, flatten, padded
 from keras_attn.batches.classification_batches import TextBatches, check_labels, check_weights
-from keras_attn.batches.epochs import EpochBatches, check_least
+from keras_attn.batches.epochs import check_least
 
 SIDES = ("premise_ids", "hypothesis_ids")
 
@@ -32,8 +26,7 @@ class PairBatches(TextBatches):
         labels          (B,) int32        the class of the pair
         sample_weight   (B,) float32      its weight; 0 in rows that only fill a batch
 
-    All else is as in `TextBatches`: few shapes, an order that follows from `seed` and the epoch,
-    and `restore` for predictions.
+    Everything else is as in `TextBatches`, with `restore` for predictions.
 
     Args:
         premises: Token ids of the first texts.
@@ -44,11 +37,8 @@ class PairBatches(TextBatches):
         max_length: Largest number of ids of a text; the rest is cut off, and counted in `truncated`
             and `lost_share`. None: all is kept.
         pad_id: Id of padding; it must not occur in the data.
-        multiple: Lengths are padded to multiples of this (the longest one to `max_length` at most).
-        max_shapes: Largest number of shapes of batches.
-        rows_multiple_of: Rows of each batch are filled up to a multiple of this.
-        shuffle: False: always the same order.
-        seed: Any integer >= 0.
+        **layout: `multiple` (default 8), `max_shapes` (8), `rows_multiple_of`, `shuffle`, `seed`,
+            `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
         ValueError: If there are no pairs, the numbers of texts, labels and weights differ, ids are
@@ -62,30 +52,22 @@ class PairBatches(TextBatches):
     ([[5, 6], [7, 0]], [[8, 0], [9, 0]], [1, 0])
     """
 
+    MULTIPLE, MAX_SHAPES = 8, 8
+
     def __init__(
         self,
         premises: Ids,
         hypotheses: Ids,
-        labels: Any = None,
-        weights: Any = None,
+        labels: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
         *,
         batch_size: int = 32,
         max_length: int | None = None,
         pad_id: int = 0,
-        multiple: int = 8,
-        max_shapes: int = 8,
-        rows_multiple_of: int = 1,
-        shuffle: bool = True,
-        seed: int = 0,
+        **layout: Unpack[Layout],
     ):
-        EpochBatches.__init__(self, shuffle, seed)
-        check_least(
-            batch_size=(batch_size, 1),
-            max_length=(max_length, 1),
-            multiple=(multiple, 1),
-            max_shapes=(max_shapes, 1),
-            rows_multiple_of=(rows_multiple_of, 1),
-        )
+        BucketedBatches.__init__(self, **layout)
+        check_least(batch_size=(batch_size, 1), max_length=(max_length, 1))
         count = len(premises)
         if not count or len(hypotheses) != count:
             raise ValueError(
@@ -93,8 +75,7 @@ class PairBatches(TextBatches):
                 f"{count} premises and {len(hypotheses)} hypotheses."
             )
         self.pad_id = pad_id
-        self._num_examples = count
-        self._labels = check_labels(labels, count)
+        self._labels = None if labels is None else check_labels(labels, count)
         self._weights = check_weights(weights, count, labels is not None)
         sides, given, cut = [], 0, np.zeros(count, "bool")
         for name, rows in zip(SIDES, (premises, hypotheses), strict=True):
@@ -107,22 +88,14 @@ class PairBatches(TextBatches):
         self._truncated = int(cut.sum())
         self._lost_share = float(1.0 - self._real_tokens / max(1, given))
         lengths = np.stack([lengths for _, lengths in sides], axis=1)
-        widths = np.maximum(1, ceil(lengths, multiple)) * multiple
-        self._buckets = []
-        for shape, members in merge_buckets(widths, np.ones(count, "bool"), max_shapes):
-            shape = [width if max_length is None else min(width, max_length) for width in shape]
-            arrays = {
+
+        def arrays(members: np.ndarray, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+            return {
                 name: padded(*side, members, width, pad_id)
                 for name, side, width in zip(SIDES, sides, shape, strict=True)
             }
-            packing = pack(len(members), batch_size, rows_multiple_of)
-            self._buckets.append(Bucket({**arrays, "members": members}, tuple(shape), packing))
-        self._ready()
 
-    def __getitem__(self, index: int) -> tuple[Any, ...]:
-        bucket, picked = self._take(index)
-        rows = bucket.batch(picked)
-        inputs = {name: rows[name] for name in SIDES}
-        if self._labels is None:
-            return (inputs,)
-        return inputs, *self._targets(bucket, picked, rows["members"])
+        self._fill(self._rounded(lengths), arrays, batch_size=batch_size, limit=max_length)
+
+    def _batch(self, rows: Rows) -> Batch:
+        return rows.arrays, *self._targets(rows)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_attn.batches.bucketing import ceil
 from keras_attn.batches.epochs import EpochBatches, check_least
@@ -22,13 +22,13 @@ class TextWindows(EpochBatches):
         labels         (B, T) int32     c_s, ..., c_{s+T-1}
         sample_weight  (B, T) float32   1; 0 in rows that only fill a batch
 
-    Every window begins with the start token, which so comes to mean "somewhere in a text".
+    Every window begins with the start token, which thus means "somewhere in a text".
 
-    An epoch is one pass: windows side by side, from a place that is drawn anew for each epoch, so
-    that windows begin elsewhere each time; what is left over before and after is less than two
-    windows. Its order is made from `seed` and the number of the epoch alone. As with
-    `TokenBatches`: `set_epoch(n)` takes up a run, the callback `EpochOrder(windows)` binds the
-    order to the epochs that `fit` counts, and **`fit` wants `shuffle=False`**.
+    An epoch is one pass over windows that are side by side. Their first place is drawn for each
+    epoch; less than two windows are left over before and after them. The order of an epoch follows
+    from `seed` and its number alone. `set_epoch(n)` resumes a run, and the callback
+    `EpochOrder(windows)` binds the order to the epochs that `fit` counts. **Give `shuffle=False` to
+    `fit`.**
 
     Args:
         ids: The stream, integers of the vocabulary, at least `sequence_length` of them.
@@ -119,7 +119,7 @@ class TextWindows(EpochBatches):
 
 
 def scoring_windows(
-    ids: Any, start_id: int, pad_id: int, sequence_length: int, context: int
+    ids: ArrayLike, start_id: int, pad_id: int, sequence_length: int, context: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cuts a stream into overlapping windows in which each token is scored exactly once.
 

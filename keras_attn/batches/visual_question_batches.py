@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from typing import Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from keras_attn.batches.bucketing import (
-    Bucket,
-    BucketedBatches,
-    Ids,
-    ceil,
-    flatten,
-    merge_buckets,
-    pack,
-    padded,
-)
+from keras_attn.batches.bucketed_batches import UNLIMITED, Batch, BucketedBatches, Layout, Rows
+from keras_attn.batches.bucketing import Ids, ceil, flatten, padded
 from keras_attn.batches.caption_batches import Pictures
 from keras_attn.batches.classification_batches import check_labels
 from keras_attn.batches.epochs import check_least
-
-Batch = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]
 
 
 class VisualQuestionBatches(BucketedBatches):
@@ -35,10 +26,9 @@ class VisualQuestionBatches(BucketedBatches):
         sample_weight  (B, Q) float32      1 of a question, 0 where a picture has fewer than Q, and
                                            in rows that only fill a batch
 
-    The questions of a picture stand in one row, or in as few rows as `questions_per_row` allows, of
-    numbers as equal as possible. Rows of like numbers and lengths form buckets. An epoch has each
-    question once, and its order follows from `seed` and its number, as in `TokenBatches`. **Give
-    `shuffle=False` to `fit`.**
+    The questions of a picture are in one row, or spread evenly over as few rows as
+    `questions_per_row` allows. Rows of like numbers and lengths form buckets. Buckets and epochs
+    are those of `BucketedBatches`. **Give `shuffle=False` to `fit`.**
 
     Args:
         pictures: `CachedRegions`, `PictureFiles`, or anything else with `len()`, the `shape` of
@@ -52,11 +42,8 @@ class VisualQuestionBatches(BucketedBatches):
         max_length: Largest number of ids of a question; the rest is cut off, and counted in
             `truncated`. None: all is kept.
         pad_id: Id of padding; it must not occur in the data.
-        multiple: Lengths are padded to multiples of this (the longest one to `max_length` at most).
-        max_shapes: Largest number of shapes of batches.
-        rows_multiple_of: Rows of each batch are filled up to a multiple of this.
-        shuffle: False: always the same order.
-        seed: Any integer >= 0.
+        **layout: `multiple` (default 2), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
+            `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
         ValueError: If there are no questions, numbers, ids and labels differ in length, there is no
@@ -80,32 +67,27 @@ class VisualQuestionBatches(BucketedBatches):
     ([[2, 0]], [[1.0, 1.0]])
     """
 
+    MULTIPLE, MAX_SHAPES = 2, 4
+
     def __init__(
         self,
         pictures: Pictures,
-        numbers: Sequence[int] | np.ndarray,
+        numbers: ArrayLike,
         ids: Ids,
-        labels: Any,
+        labels: ArrayLike,
         *,
         name: str = "regions",
         batch_size: int = 32,
         questions_per_row: int = 16,
         max_length: int | None = None,
         pad_id: int = 0,
-        multiple: int = 2,
-        max_shapes: int = 4,
-        rows_multiple_of: int = 1,
-        shuffle: bool = True,
-        seed: int = 0,
+        **layout: Unpack[Layout],
     ):
-        super().__init__(shuffle, seed)
+        super().__init__(**layout)
         check_least(
             batch_size=(batch_size, 1),
             questions_per_row=(questions_per_row, 1),
             max_length=(max_length, 1),
-            multiple=(multiple, 1),
-            max_shapes=(max_shapes, 1),
-            rows_multiple_of=(rows_multiple_of, 1),
         )
         count = len(ids)
         numbers = np.asarray(numbers)
@@ -123,7 +105,6 @@ class VisualQuestionBatches(BucketedBatches):
         if labels.ndim != 1:
             raise ValueError(f"Expected a label for each question. Received: {labels.shape}.")
         self.pictures, self.name, self.pad_id = pictures, name, pad_id
-        self._num_examples = count
         self._truncated = 0
         if max_length is not None:
             self._truncated = sum(len(row) > max_length for row in ids)
@@ -131,46 +112,36 @@ class VisualQuestionBatches(BucketedBatches):
         flat, lengths = flatten(ids, "ids", pad_id)
         self._real_tokens = int(lengths.sum())
         rows = question_rows(numbers, questions_per_row)
-        longest = np.array([lengths[row].max() for row in rows])
-        widths = np.maximum(1, ceil(longest, multiple)) * multiple
+        widths = self._rounded(np.array([lengths[row].max() for row in rows]))
         sizes = np.stack([[len(row) for row in rows], widths], axis=1)
         # The last row is for places without a question.
         table = padded(flat, lengths, np.arange(count), int(widths.max()), pad_id)
         table = np.concatenate([table, np.full((1, table.shape[1]), pad_id, "int32")])
-        self._buckets = []
-        everything = np.ones(len(rows), "bool")
-        for (most, width), members in merge_buckets(sizes, everything, max_shapes):
-            if max_length is not None:
-                width = min(width, max_length)
-            asked = np.full((len(members), most), -1)
+
+        def arrays(members: np.ndarray, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+            asked = np.full((len(members), shape[0]), -1)
             for places, member in zip(asked, members, strict=True):
                 places[: len(rows[member])] = rows[member]
-            arrays = {
+            return {
                 "numbers": numbers[asked[:, 0]],
-                "ids": table[asked, :width],
+                "ids": table[asked, : shape[1]],
                 "labels": np.where(asked < 0, 0, labels[asked]).astype("int32"),
                 "weights": (asked >= 0).astype("float32"),
             }
-            packing = pack(len(members), batch_size, rows_multiple_of)
-            self._buckets.append(Bucket(arrays, (most, width), packing))
-        self._ready()
 
-    def __getitem__(self, index: int) -> Batch:
-        bucket, picked = self._take(index)
-        rows = bucket.batch(picked)
-        weights = rows["weights"].copy()
-        weights[len(picked) :] = 0.0
-        inputs = {self.name: self.pictures.read(rows["numbers"]), "question_ids": rows["ids"]}
-        return inputs, rows["labels"], weights
+        limits = (UNLIMITED, max_length or UNLIMITED)
+        self._fill(sizes, arrays, batch_size=batch_size, limit=limits)
+        self._num_examples = count
 
-    @property
-    def padded_share(self) -> float:
-        """Share of padding in all places for words of an epoch, repeated rows included."""
-        places = sum(
-            bucket.packing.count * bucket.packing.rows * int(np.prod(bucket.lengths))
-            for bucket in self._buckets
-        )
-        return 1.0 - self._real_tokens / places
+    def _batch(self, rows: Rows) -> Batch:
+        arrays = rows.arrays
+        arrays["weights"][rows.real :] = 0.0
+        inputs = {self.name: self.pictures.read(arrays["numbers"]), "question_ids": arrays["ids"]}
+        return inputs, arrays["labels"], arrays["weights"]
+
+    @staticmethod
+    def _positions(lengths: tuple[int, ...]) -> int:
+        return math.prod(lengths)
 
     @property
     def truncated(self) -> int:

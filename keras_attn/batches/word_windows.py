@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_attn.batches.bucketing import ceil
 from keras_attn.batches.epochs import EpochBatches, check_least
@@ -16,7 +16,7 @@ SPAN = 16
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
 
-def kept_shares(counts: Any, subsample: float) -> np.ndarray:
+def kept_shares(counts: ArrayLike, subsample: float) -> np.ndarray:
     """Computes how often each word is kept, as word2vec does.
 
         p = min(1, sqrt(t / f) + t / f)       f: share of the word among all, t: `subsample`
@@ -40,7 +40,7 @@ def kept_shares(counts: Any, subsample: float) -> np.ndarray:
     return np.minimum(1.0, np.sqrt(ratio) + ratio)
 
 
-def noise_shares(counts: Any, noise_power: float = 0.75) -> np.ndarray:
+def noise_shares(counts: ArrayLike, noise_power: float = 0.75) -> np.ndarray:
     """Computes how often each word is drawn as noise: count^power / sum(count^power).
 
     Args:
@@ -61,7 +61,7 @@ def noise_shares(counts: Any, noise_power: float = 0.75) -> np.ndarray:
 
 
 def row_loads(
-    counts: Any,
+    counts: ArrayLike,
     *,
     batch_size: int,
     window: int,
@@ -123,10 +123,10 @@ class WordWindows(EpochBatches):
     words are left out at random before that (`kept_shares`). Noise words are drawn with the
     probability count^0.75 / sum(count^0.75).
 
-    An epoch is made from `seed` and its number alone, a batch from these and its own number.
-    Every epoch has as many batches, so a few spans may be left out, chosen by the order. As with
-    `TokenBatches`: `set_epoch(n)` takes up a run, the callback `EpochOrder(windows)` binds the
-    order to the epochs that `fit` counts, and **`fit` wants `shuffle=False`**.
+    An epoch follows from `seed` and its number alone, a batch from these and its own number. All
+    epochs have the same number of batches, so a few spans may be left out, chosen by the order.
+    `set_epoch(n)` resumes a run, and the callback `EpochOrder(windows)` binds the order to the
+    epochs that `fit` counts. **Give `shuffle=False` to `fit`.**
 
     References:
         - [Mikolov et al., 2013](https://arxiv.org/abs/1310.4546): negative sampling, subsampling.
@@ -161,9 +161,9 @@ class WordWindows(EpochBatches):
 
     def __init__(
         self,
-        ids: Any,
+        ids: ArrayLike,
         lengths: Sequence[int] | np.ndarray,
-        counts: Any,
+        counts: ArrayLike,
         *,
         window: int = 5,
         noise_words: int = 32,

@@ -1,0 +1,288 @@
+"""The base of bucketed batches: rows of like lengths, and orders of epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from keras_attn.batches.bucketing import Packing, join_small, merge_buckets, pack
+from keras_attn.batches.epochs import EpochBatches, check_least
+
+Batch = tuple[np.ndarray | dict[str, np.ndarray], ...]
+UNLIMITED = 2**31
+
+
+class Layout(TypedDict, total=False):
+    """Settings of all bucketed batches; `BucketedBatches` describes them."""
+
+    multiple: int
+    max_shapes: int
+    rows_multiple_of: int
+    shuffle: bool
+    seed: int
+    workers: int
+    max_queue_size: int
+
+
+class Rows(NamedTuple):
+    """The rows of a batch: examples of a bucket, repeated if they do not fill the batch."""
+
+    arrays: dict[str, np.ndarray]
+    members: np.ndarray  # the number of the example of each row
+    real: int  # the rows from here on are repeated ones
+    share: np.float32  # rows of a batch / examples of a full batch
+
+    def weights(self, of_examples: np.ndarray) -> np.ndarray:
+        """The weight of each row, 0 for repeated ones; their mean is that of the examples."""
+        weights = of_examples[self.members] * self.share
+        weights[self.real :] = 0.0
+        return weights
+
+
+class Bucket(NamedTuple):
+    """Examples of like lengths, padded to one shape."""
+
+    members: np.ndarray  # numbers of the examples
+    arrays: dict[str, np.ndarray]  # each with a row for each example
+    lengths: tuple[int, ...]  # to which the sides of the examples are padded
+    packing: Packing
+
+    def rows(self, picked: np.ndarray) -> Rows:
+        """The rows of a batch of some of its examples."""
+        rows = np.resize(picked, self.packing.rows)
+        arrays = {name: array[rows] for name, array in self.arrays.items()}
+        share = np.float32(self.packing.rows / self.packing.examples)
+        return Rows(arrays, self.members[rows], len(picked), share)
+
+
+Plan = tuple[list[np.ndarray], list[tuple[int, int]], np.ndarray]
+"""The order of each bucket, the bucket and the part of it of each batch, and those taken."""
+
+
+class BucketedBatches(EpochBatches):
+    """Base of the batches of examples that are bucketed by length.
+
+    Examples of like lengths (rounded up to multiples of `multiple`) form a bucket, and all batches
+    of a bucket have one shape. Buckets are merged until there are at most `max_shapes`, first those
+    that add the fewest padding tokens. A backend that compiles for each shape (JAX, XLA) compiles
+    at most `max_shapes` times, and all shapes occur in the first epoch (`shapes`). The examples of
+    a bucket are spread evenly over its batches. If the last batch is not full, or the rows are no
+    multiple of `rows_multiple_of`, some rows are repeated; they have weight 0. Each batch has the
+    same examples for any `rows_multiple_of`, so a run can be resumed on another number of devices.
+
+    An epoch has each example once. Its order follows from `seed` and the number of the epoch alone.
+    `fit` takes the next epoch by itself; `set_epoch(n)` resumes a run, and the callback
+    `EpochOrder(batches)` and `fit_resumable` bind the order to the epochs that `fit` counts.
+    **Give `shuffle=False` to `fit`**: its default shuffles the batches again, with Python's global
+    random numbers.
+
+    A subclass says how a row becomes arrays. Its `__init__` calls `_fill` with the rounded lengths
+    of all examples and a function that gives the arrays of some of them; `_batch` makes what the
+    model takes of the arrays of a batch.
+
+    Args:
+        multiple: Lengths are padded to multiples of this.
+        max_shapes: Largest number of shapes of batches.
+        rows_multiple_of: The rows of each batch are filled up to a multiple of this: the number of
+            devices, with `keras.distribution` or `tf.distribute`.
+        shuffle: Whether each epoch has another order; False for validation and predictions.
+        seed: Seed of the orders, an integer >= 0.
+        workers: Number of threads that make batches in advance, if more than 1. That pays only if
+            images are read from files.
+        max_queue_size: Number of batches that several workers make in advance.
+
+    Example:
+
+    >>> class Numbers(BucketedBatches):
+    ...     def __init__(self, ids, targets, **layout):
+    ...         super().__init__(**layout)
+    ...         flat, lengths = flatten(ids, "ids", 0)
+    ...         self._targets, self._real_tokens = np.float32(targets), int(lengths.sum())
+    ...         rows = lambda members, shape: {"ids": padded(flat, lengths, members, shape[0], 0)}
+    ...         self._fill(self._rounded(lengths), rows, batch_size=32)
+    ...     def _batch(self, rows):
+    ...         weights = rows.weights(np.ones(len(self._targets), "float32"))
+    ...         return rows.arrays["ids"], self._targets[rows.members], weights
+    >>> ids, targets, weights = Numbers([[5, 6, 7], [8]], [0.5, 2.0], multiple=4, shuffle=False)[0]
+    >>> ids.tolist(), targets.tolist(), weights.tolist()
+    ([[5, 6, 7, 0], [8, 0, 0, 0]], [0.5, 2.0], [1.0, 1.0])
+    """
+
+    MULTIPLE, MAX_SHAPES = 8, 12
+    """Defaults of `multiple` and `max_shapes`."""
+
+    _buckets: list[Bucket]
+    _real_tokens: int
+    _num_examples: int
+    _dropped: int = 0
+
+    def __init__(
+        self,
+        *,
+        multiple: int | None = None,
+        max_shapes: int | None = None,
+        rows_multiple_of: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
+        workers: int = 1,
+        max_queue_size: int = 10,
+    ):
+        super().__init__(shuffle, seed, workers, max_queue_size)
+        self._multiple = self.MULTIPLE if multiple is None else multiple
+        self._max_shapes = self.MAX_SHAPES if max_shapes is None else max_shapes
+        self._rows_multiple_of = rows_multiple_of
+        check_least(
+            multiple=(self._multiple, 1),
+            max_shapes=(self._max_shapes, 1),
+            rows_multiple_of=(rows_multiple_of, 1),
+        )
+
+    def _rounded(self, lengths: np.ndarray) -> np.ndarray:
+        """Lengths rounded up to the multiple, at least one multiple."""
+        return np.maximum(1, -(-lengths // self._multiple)) * self._multiple
+
+    def _fill(
+        self,
+        widths: np.ndarray,
+        arrays: Callable[[np.ndarray, tuple[int, ...]], dict[str, np.ndarray]],
+        *,
+        kept: np.ndarray | None = None,
+        batch_size: int | None = None,
+        tokens_per_batch: int | None = None,
+        limit: int | Sequence[int] | None = None,
+        least: int = 1,
+    ) -> None:
+        """Makes the buckets, at the end of `__init__`.
+
+        Args:
+            widths: The rounded lengths of the examples, `(N,)` or `(N, sides)`.
+            arrays: Gives the arrays of some examples, by their numbers and the lengths to pad to.
+            kept: Which examples there are, as `_keep` returns them; all if None.
+            batch_size: Largest number of rows of a batch.
+            tokens_per_batch: Largest number of positions of a batch on its longer side.
+            limit: Largest length to pad to, of each side or of all.
+            least: Buckets of fewer examples are joined with others.
+        """
+        if kept is None:
+            kept = np.ones(len(widths), "bool")
+            self._num_examples = len(widths)
+        widths = widths.reshape(len(widths), -1)
+        self._buckets = []
+        for longest, members in join_small(merge_buckets(widths, kept, self._max_shapes), least):
+            # The limit need not be a multiple.
+            shape = tuple(np.minimum(longest, UNLIMITED if limit is None else limit).tolist())
+            most = len(members) if batch_size is None else batch_size
+            if tokens_per_batch is not None:
+                most = min(most, tokens_per_batch // max(shape))
+            packing = pack(len(members), most, self._rows_multiple_of)
+            self._buckets.append(Bucket(members, arrays(members, shape), shape, packing))
+        self._ready()
+
+    def _ready(self) -> None:
+        """Begins the first epoch, when the buckets are there."""
+        self._batches = [
+            (b, i) for b, bucket in enumerate(self._buckets) for i in range(bucket.packing.batches)
+        ]
+        self.set_epoch(0)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getitem__(self, index: int) -> Batch:
+        index, plan = self._taken(index)
+        bucket, picked = self._part(plan, index)
+        return self._batch(bucket.rows(picked))
+
+    def _batch(self, rows: Rows) -> Batch:
+        """What `fit` takes: the inputs, perhaps with labels and weights."""
+        raise NotImplementedError
+
+    def members(self, index: int) -> np.ndarray:
+        """Returns which examples a batch of this epoch has, without repeated ones.
+
+        Args:
+            index: The number of the batch.
+        """
+        bucket, picked = self._part(self._plan, index)
+        return bucket.members[picked]
+
+    def _keep(self, lengths: np.ndarray, name: str, most: int | None, noun: str) -> np.ndarray:
+        """Which examples are short enough; the others are counted as dropped."""
+        kept = np.ones(len(lengths), "bool") if most is None else lengths <= most
+        if not kept.any():
+            raise ValueError(
+                f"No {noun} is left: all {len(lengths)} are longer than `{name}`={most} (the "
+                f"shortest has {int(lengths.min())} ids). Raise `{name}`."
+            )
+        self._num_examples = int(np.sum(kept))
+        self._dropped = len(kept) - self._num_examples
+        return kept
+
+    def _part(self, plan: Plan, index: int) -> tuple[Bucket, np.ndarray]:
+        """The bucket of a batch, and its rows there: fewer where the batch is not full."""
+        orders, batches, _ = plan
+        number, part = batches[index]
+        most = self._buckets[number].packing.examples
+        return self._buckets[number], orders[number][part * most : (part + 1) * most]
+
+    @property
+    def num_examples(self) -> int:
+        """Number of examples of an epoch: pairs, captions or texts."""
+        return self._num_examples
+
+    @property
+    def dropped(self) -> int:
+        """Number of examples that are left out because they are too long."""
+        return self._dropped
+
+    @property
+    def padded_share(self) -> float:
+        """Share of padding in all positions of an epoch, all sides, repeated rows included."""
+        positions = sum(
+            bucket.packing.batches * bucket.packing.rows * self._positions(bucket.lengths)
+            for bucket in self._buckets
+        )
+        return 1.0 - self._real_tokens / positions
+
+    @staticmethod
+    def _positions(lengths: tuple[int, ...]) -> int:
+        """The number of positions of a row."""
+        return sum(lengths)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of all batches, the number of rows first, from short to long."""
+        return [(bucket.packing.rows, *bucket.lengths) for bucket in self._buckets]
+
+    def _make_plan(self) -> Plan:
+        sizes = [len(bucket.members) for bucket in self._buckets]
+        if self.shuffle:
+            rng = np.random.default_rng([self.seed, self.epoch])
+            orders = [rng.permutation(size) for size in sizes]
+            batches = rng.permutation(len(self._batches))
+        else:
+            orders = [np.arange(size) for size in sizes]
+            batches = np.arange(len(self._batches))
+        order = [self._batches[batch] for batch in self._vary_first_two(batches)]
+        return orders, order, np.zeros(len(order), "bool")
+
+    def _vary_first_two(self, batches: np.ndarray) -> np.ndarray:
+        """Lets the first two batches differ in each length that varies.
+
+        On TensorFlow, Keras infers the shapes of all batches from the first two, and only lengths
+        that differ there may differ later.
+        """
+        shapes = np.array(self.shapes)[:, 1:]
+        varies = (shapes != shapes[0]).any(axis=0)
+        shapes = shapes[[self._batches[batch][0] for batch in batches]]
+        for first in range(len(batches)):
+            differ = ((shapes != shapes[first]) | ~varies).all(axis=1)
+            if differ.any():
+                second = int(np.argmax(differ))
+                pair = [first, second] if first < second else [second, first]
+                if second == first:  # one shape only: nothing varies
+                    return batches
+                return np.concatenate([batches[pair], np.delete(batches, pair)])
+        return batches
