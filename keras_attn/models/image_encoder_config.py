@@ -25,7 +25,7 @@ _OWNERS = {
 
 @dataclasses.dataclass(frozen=True)
 class ImageEncoderConfig(Settings):
-    """Settings of an `ImageEncoder`. The help texts say what each setting does.
+    """Settings of an `ImageEncoder`: the network, its weights and the size of images.
 
     A setting of another encoder than the chosen one must keep its default.
 

@@ -7,18 +7,20 @@ import difflib
 import math
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from keras_attn.settings.run_defaults import RunDefault
 
+S = TypeVar("S")
+
 
 def setting(
-    default: Any,
+    default: object,
     help: str,
     *,
     kind: type | None = None,
-    choices: Sequence[Any] | None = None,
+    choices: Sequence[object] | None = None,
     at_least: float | None = None,
     below: float | None = None,
     above: float | None = None,
@@ -75,7 +77,7 @@ def setting(
     return _field(default, metadata)
 
 
-def _field(default: Any, metadata: Mapping[str, Any]) -> Any:
+def _field(default: object, metadata: Mapping[str, object]) -> Any:
     """A field with a default, which may be a `RunDefault`."""
     later = default if isinstance(default, RunDefault) else None
     default = None if later is not None else default
@@ -84,7 +86,7 @@ def _field(default: Any, metadata: Mapping[str, Any]) -> Any:
 
 
 def size(
-    help: str, default: Any = dataclasses.MISSING, kind: type = int, optional: bool = False
+    help: str, default: object = dataclasses.MISSING, kind: type = int, optional: bool = False
 ) -> Any:
     """A field that is not set by users but follows from their data, such as a vocabulary size.
 
@@ -179,7 +181,7 @@ class Settings:
     ValueError: `speed` must be at least 1. Received: 0.
     """
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.metadata["kind"] is float:
@@ -210,7 +212,7 @@ class Settings:
         ]
 
     @classmethod
-    def made(cls, values: Mapping[str, Any]) -> Settings:
+    def made(cls, values: Mapping[str, object]) -> Self:
         """Makes an instance of the values that were given.
 
         Args:
@@ -275,7 +277,7 @@ class Settings:
             if field.metadata["shapes_result"]
         }
 
-    def check(self, data: Any = None) -> None:
+    def check(self, data: Settings | None = None) -> None:
         """Raises an error if there is nothing of what the settings name, before any work.
 
         Args:
@@ -287,42 +289,81 @@ class Settings:
         return dataclasses.asdict(self)
 
 
-def with_defaults(kind: type, **defaults: Any) -> Callable[[type], type]:
-    """Class decorator: settings that are inherited, with other defaults.
+def with_defaults(
+    *,
+    help: Mapping[str, str] | None = None,
+    words: Mapping[str, str] | None = None,
+    steps: Mapping[str, Sequence[str]] | None = None,
+    choices: Mapping[str, Sequence[str]] | None = None,
+    required: Mapping[str, bool] | None = None,
+    **defaults: object,
+) -> Callable[[type[S]], type[S]]:
+    """Class decorator: settings that are inherited, with other defaults or help texts.
 
     Args:
-        kind: The base class that declares them.
-        **defaults: New default of each.
+        help: New help texts by the names of the settings.
+        words: Words of inherited help texts: `{"rows": "texts"}` replaces `{rows}` by `texts`.
+        steps: New steps of the command by the names of the settings.
+        choices: New allowed values by the names of the settings.
+        required: Whether the command insists on the option, by the names of the settings.
+        **defaults: New defaults by the names of the settings.
 
     Returns:
         A decorator for a subclass, to be put under `dataclass`.
+
+    Raises:
+        TypeError: If a name is not an inherited setting.
 
     Example:
 
     >>> @dataclasses.dataclass(frozen=True)
     ... class Reading(Settings):
-    ...     speed: int = setting(3, "pages an hour", at_least=1)
+    ...     speed: int = setting(3, "{pages} an hour", at_least=1)
     >>> @dataclasses.dataclass(frozen=True)
-    ... @with_defaults(Reading, speed=5)
+    ... @with_defaults(speed=5, words={"pages": "chapters"})
     ... class QuickReading(Reading):
     ...     aloud: bool = setting(False, "for the others")
-    >>> QuickReading()
-    QuickReading(speed=5, aloud=False)
+    >>> QuickReading(), QuickReading.declared()[0].help
+    (QuickReading(speed=5, aloud=False), 'chapters an hour')
     """
-    fields = {field.name: field for field in dataclasses.fields(kind)}
+    metadata: dict[str, Mapping[str, object]] = {
+        "help": help or {},
+        "steps": {name: tuple(some) for name, some in (steps or {}).items()},
+        "choices": choices or {},
+        "required": required or {},
+    }
 
-    def decorate(subclass: type) -> type:
-        for name, default in defaults.items():
-            setattr(subclass, name, _field(default, fields[name].metadata))
-            subclass.__annotations__ = {**subclass.__annotations__, name: fields[name].type}
+    def decorate(subclass: type[S]) -> type[S]:
+        fields = {
+            name: field
+            for base in reversed(subclass.__mro__[1:])
+            for name, field in getattr(base, "__dataclass_fields__", {}).items()
+        }
+        for name in {name for names in (defaults, *metadata.values()) for name in names}:
+            if name not in fields:
+                raise TypeError(f"Unknown setting `{name}`. {nearest(name, fields)}")
+        for name, field in fields.items():
+            changed = {key: new[name] for key, new in metadata.items() if name in new}
+            text = str(changed.get("help", field.metadata["help"]))
+            for word, said in (words or {}).items():
+                text = text.replace(f"{{{word}}}", said)
+            changes = {**field.metadata, **changed, "help": text}
+            if name in defaults:
+                setattr(subclass, name, _field(defaults[name], changes))
+            elif changes != field.metadata:
+                again = dataclasses.field(default=field.default, metadata=changes)
+                setattr(subclass, name, again)
+            else:
+                continue
+            subclass.__annotations__ = {**subclass.__annotations__, name: field.type}
         return subclass
 
     return decorate
 
 
-def as_float(name: str, value: Any) -> Any:
+def as_float(name: str, value: object) -> object:
     """Returns an integer as a float, and all else unchanged."""
-    if type(value) is not int:
+    if not isinstance(value, int) or isinstance(value, bool):
         return value
     try:
         return float(value)
@@ -330,7 +371,7 @@ def as_float(name: str, value: Any) -> Any:
         raise ValueError(f"`{name}` must be a finite number. Received: {value!r:.20}...") from None
 
 
-def as_table(name: str, value: Any) -> Any:
+def as_table(name: str, value: object) -> object:
     """Returns the table that is written in a string which begins with `{`, and all else unchanged.
 
     Args:
@@ -395,7 +436,17 @@ def check_value(name: str, value: Any, limits: Mapping[str, Any]) -> None:
         limits["check"](value)
 
 
-def differences(former: Any, present: Any) -> list[str]:
+class Section(Protocol):
+    """Settings, or the choice of a kind."""
+
+    def entries(self) -> list[Entry]:
+        """Returns the settings with their values."""
+
+    def shaping(self) -> dict[str, Any]:
+        """Returns the values of the settings that shape the result."""
+
+
+def differences(former: Section, present: Section) -> list[str]:
     """Names what differs between two sections, of the settings that shape the result.
 
     Args:
@@ -421,8 +472,9 @@ def differences(former: Any, present: Any) -> list[str]:
     ]
 
 
-def nearest(name: str, known: Any) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """Returns a sentence that names the nearest known name, or all of them."""
+    known = list(known)
     near = difflib.get_close_matches(name, known, 1, cutoff=0.5)
     return f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(known)}."
 

@@ -12,11 +12,12 @@ from typing import Any
 from keras_attn.files import atomic_write
 from keras_attn.input_files import read_input
 from keras_attn.line_ends import with_newlines
-from keras_attn.settings.declaring import nearest
+from keras_attn.settings.declaring import Section, Settings, nearest
+from keras_attn.settings.kinds import Kinds
 
 
 def read_settings(
-    path: str | os.PathLike, sections: Mapping[str, Any]
+    path: str | os.PathLike, sections: Mapping[str, type[Settings] | Kinds]
 ) -> dict[str, dict[str, Any]]:
     """Reads the sections of a settings file.
 
@@ -68,7 +69,7 @@ def read_settings(
     return {name: dict(tables.get(name, {})) for name in sections}
 
 
-def write_settings(path: str | os.PathLike, sections: Mapping[str, Any]) -> None:
+def write_settings(path: str | os.PathLike, sections: Mapping[str, Section]) -> None:
     """Writes all settings with their help texts, as a file that `read_settings` reads.
 
     A setting that is None is written as a comment, as TOML has no null.
@@ -102,7 +103,7 @@ def write_settings(path: str | os.PathLike, sections: Mapping[str, Any]) -> None
         partial.write_text("\n".join(blocks), encoding="utf-8")
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     """JSON strings are TOML strings, except for DEL, which JSON leaves as it is."""
     if isinstance(value, str):
         try:

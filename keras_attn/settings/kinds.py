@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from keras_attn.settings.declaring import (
     Entry,
@@ -16,8 +16,10 @@ from keras_attn.settings.declaring import (
     nearest,
 )
 
+S = TypeVar("S", bound=Settings)
 
-class Kinds(Mapping):
+
+class Kinds(Mapping[str, type[Settings]]):
     """The kinds of one thing by their names, each a class of `Settings`.
 
     A choice of a kind is written as a dict with the name of the kind under `key`:
@@ -47,7 +49,7 @@ class Kinds(Mapping):
         self.help = help
         self._kinds: dict[str, type[Settings]] = {}
 
-    def register(self, name: str) -> Callable[[type], type]:
+    def register(self, name: str) -> Callable[[type[S]], type[S]]:
         """Class decorator: makes a class of settings one of the kinds.
 
         Args:
@@ -57,7 +59,7 @@ class Kinds(Mapping):
             A decorator.
         """
 
-        def decorate(kind: type) -> type:
+        def decorate(kind: type[S]) -> type[S]:
             self._kinds[name] = kind
             return kind
 
@@ -73,7 +75,7 @@ class Kinds(Mapping):
     def __len__(self) -> int:
         return len(self._kinds)
 
-    def name_of(self, made: Any) -> str:
+    def name_of(self, made: object) -> str:
         """Returns the name of the kind of an instance.
 
         Raises:
@@ -89,7 +91,7 @@ class Kinds(Mapping):
         """Returns an instance as a JSON-safe dict, with the name of its kind."""
         return {self.key: self.name_of(made), **made.to_dict()}
 
-    def make(self, config: Any = None, **sizes: Any) -> Any:
+    def make(self, config: object = None, **sizes: object) -> Any:
         """Makes an instance of a kind.
 
         Args:
@@ -107,7 +109,7 @@ class Kinds(Mapping):
         """
         if isinstance(config, Choice):
             name, values = config.name, dict(config.values)
-        elif isinstance(config, tuple(self.values())):
+        elif isinstance(config, Settings) and isinstance(config, tuple(self.values())):
             name, values = self.name_of(config), config.to_dict()
         else:
             name, values = self._checked(config)
@@ -115,13 +117,13 @@ class Kinds(Mapping):
         own = {field.name for field in dataclasses.fields(kind)}
         return kind(**{**values, **{k: v for k, v in sizes.items() if k in own}})
 
-    def _checked(self, config: Any) -> tuple[str, dict[str, Any]]:
-        given = {} if config is None else config
-        name = given.get(self.key, self.default) if isinstance(given, Mapping) else None
+    def _checked(self, config: object) -> tuple[str, dict[str, Any]]:
+        given = config if isinstance(config, Mapping) else {}
+        name = given.get(self.key, self.default)
         known = {n: [f.name for f in dataclasses.fields(kind)] for n, kind in self.items()}
         own = known.get(name, [])
         unknown = [key for key in given if key not in (self.key, *own)] if own else []
-        if not own or unknown:
+        if (given is not config and config is not None) or not own or unknown:
             fields = "; ".join(f"{self.key}={n!r}: {names}" for n, names in known.items())
             raise ValueError(
                 f"`config` must be one of {[kind.__name__ for kind in self.values()]}, or a dict "
@@ -152,14 +154,14 @@ class Kinds(Mapping):
         first = next(iter(fields.values()))
         choices = None
         if first.metadata["choices"] is not None:
-            choices = [c for f in fields.values() for c in f.metadata["choices"]]
-            choices = tuple(dict.fromkeys(choices))
+            every = [c for f in fields.values() for c in f.metadata["choices"]]
+            choices = tuple(dict.fromkeys(every))
         default = first.default
         if len(defaults) > 1:
             default = ", ".join(f"{', '.join(kinds)}: {d}" for d, kinds in defaults.items())
         return Option(name, first.metadata["kind"], default, "; ".join(shown), choices, False, ())
 
-    def made(self, values: Any) -> Choice:
+    def made(self, values: object) -> Choice:
         """Chooses a kind and checks the settings that were given, before any size is known.
 
         Args:
@@ -176,7 +178,7 @@ class Kinds(Mapping):
         """
         if isinstance(values, Choice):
             return values
-        if isinstance(values, tuple(self.values())):
+        if isinstance(values, Settings) and isinstance(values, tuple(self.values())):
             own = {
                 field.name: getattr(values, field.name) for field in declared_fields(type(values))
             }

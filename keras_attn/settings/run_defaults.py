@@ -34,7 +34,7 @@ class RunDefault:
     0.003; 0.0001 with a backbone
     """
 
-    def __init__(self, value: Any, note: str = "", **cases: Any):
+    def __init__(self, value: object, note: str = "", **cases: object):
         unknown = [case for case in cases if case not in CASES]
         if unknown:
             raise ValueError(f"Expected cases of {list(CASES)}. Received: {unknown[0]!r}.")

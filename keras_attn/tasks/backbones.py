@@ -11,8 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_attn.models import ENCODERS, RobertaConfig
-from keras_attn.settings import Choice, Kinds, declared_fields
+from keras_attn.settings import (
+    Choice,
+    Kinds,
+    Settings,
+    declared_fields,
+    setting,
+    with_defaults,
+)
 from keras_attn.tasks.task_file import read_task
+from keras_attn.tasks.word_vectors import WordVectorData
 from keras_attn.text import TOKENIZERS
 from keras_attn.text.registry import vocabulary_digest
 
@@ -99,6 +107,37 @@ def chosen_model(kinds: Kinds, place: str, model: Any) -> Choice:
     found = read_backbone(place).choice(kinds, chosen)
     own = {field.name for field in declared_fields(kinds[found.name])}
     return Choice(kinds, found.name, {k: v for k, v in found.values.items() if k in own})
+
+
+@dataclasses.dataclass(frozen=True)
+class BackboneStart(Settings):
+    """Pretrained weights that a training starts from."""
+
+    backbone: str = setting(
+        "", "{backbones}, or folder of Hugging Face weights, to start from: its sizes, {tokens} "
+        "and weights",
+    )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+@with_defaults(
+    words={"backbones": "task with an encoder, such as pretraining", "tokens": "vocabulary"}
+)
+class BackboneData(WordVectorData, BackboneStart):
+    """What an encoder starts from: a backbone, word vectors, or a new vocabulary."""
+
+    backbone_weights: bool = setting(
+        True, "take the weights of --backbone too; if not, the encoder starts at random"
+    )
+    vocabulary_size: int = setting(8000, "largest number of tokens, without --backbone", at_least=8)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.word_vectors and self.backbone:
+            raise ValueError(
+                "`word_vectors` and `backbone` are two starts of one embedding. Received: both. "
+                "Leave one out."
+            )
 
 
 def refuse_new_tokenizer(data: Any, *names: str) -> None:

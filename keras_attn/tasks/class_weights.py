@@ -4,45 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from keras_attn.batches.classification_batches import class_weights
-from keras_attn.settings import setting
+from keras_attn.settings import Settings, setting, with_defaults
 
 ClassWeight = str | Mapping[str, float] | None
 
 
-def class_weight_setting(classes: str = "classes", examples: str = "texts") -> Any:
-    """The field `class_weight`: what each class weighs in the loss.
-
-    Args:
-        classes: What the classes are called, for the help.
-        examples: What has a class, for the help.
-
-    Returns:
-        A dataclass field.
-
-    Example:
-
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Training(Settings):
-    ...     class_weight: str | Mapping[str, float] | None = class_weight_setting()
-    >>> Training("{good = 2.0}").class_weight
-    {'good': 2.0}
-    """
-    return setting(
-        None,
-        f"balanced gives all {classes} the same weight; a table such as '{{good = 2, bad = 0.5}}' "
-        f"gives each its own, 1 if it is not named; if none, all {examples} weigh the same",
-        kind=object,
-        check=check_class_weight,
-    )
-
-
-def check_class_weight(value: Any) -> None:
+def check_class_weight(value: object) -> None:
     """Raises a ValueError if a value is not a class weight.
 
     Args:
@@ -61,6 +33,29 @@ def check_class_weight(value: Any) -> None:
             "weights, finite numbers >= 0, such as {'good': 2.0} (in a shell '{good = 2.0}'). "
             f"Received: {value!r}."
         )
+
+
+@dataclass(frozen=True)
+class ClassWeights(Settings):
+    """What each class weighs in the loss."""
+
+    class_weight: str | Mapping[str, float] | None = setting(
+        None,
+        "balanced gives all {classes} the same weight; a table such as '{good = 2, bad = 0.5}' "
+        "gives each its own, 1 if it is not named; if none, all {examples} weigh the same",
+        kind=object,
+        check=check_class_weight,
+    )
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"classes": "classes"})
+class ClassTraining(ClassWeights):
+    """Settings of training that all classifiers of texts and of pairs have."""
+
+    score: str = setting(
+        "accuracy", "figure by which the best weights are chosen", choices=("accuracy", "macro_f1")
+    )
 
 
 def weights_of_classes(

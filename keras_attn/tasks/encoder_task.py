@@ -17,9 +17,10 @@ from keras_attn.generation import CompiledFunction
 from keras_attn.interop import WordVectors
 from keras_attn.models import ENCODERS, with_heads
 from keras_attn.progress import report
-from keras_attn.settings import Choice, Settings, setting
+from keras_attn.settings import Choice, setting, with_defaults
 from keras_attn.tasks.backbones import (
     Backbone,
+    BackboneData,
     chosen_model,
     read_backbone,
     refuse_new_tokenizer,
@@ -32,7 +33,6 @@ from keras_attn.tasks.task import Task
 from keras_attn.tasks.task_run import TrainingRun
 from keras_attn.tasks.word_vectors import (
     VectorStart,
-    check_vector_settings,
     embedding_of_words,
     read_vectors,
     sized_by_vectors,
@@ -54,8 +54,9 @@ EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | WordTokenizer
 
 
 @dataclass(frozen=True)
-class EncoderData(Settings):
-    """Which encoder a task starts from, and its tokens. The help texts say what each setting does.
+@with_defaults(words={"when": "bilstm: ", "then": "; tokens are whole words then"})
+class EncoderData(BackboneData):
+    """The encoder that a task starts from, and its tokens.
 
     Example:
 
@@ -63,26 +64,11 @@ class EncoderData(Settings):
     128
     """
 
-    backbone: str = setting(
-        "", "task, or folder of Hugging Face weights, to start from: its sizes, vocabulary and "
-        "weights",
-    )  # fmt: skip
-    backbone_weights: bool = setting(True, "take the weights of --backbone too, not only its sizes")
-    vocabulary_size: int = setting(8000, "largest number of tokens, without --backbone", at_least=8)
     lowercase: bool = setting(True, "lower-case letters and strip accents, without --backbone")
-    word_vectors: str = setting(
-        "", "bilstm: file of word vectors that the embedding starts from: GloVe, word2vec or "
-        "NumPy; tokens are whole words then",
-    )  # fmt: skip
-    freeze_word_vectors: bool = setting(False, "keep the embedding as it started")
-    vector_words: int = setting(
-        0, "first words of --word-vectors that join the vocabulary besides", at_least=0
-    )
     max_length: int = setting(128, "largest number of tokens of a row", at_least=5)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
-        check_vector_settings(self)
         refuse_new_tokenizer(self, "vocabulary_size", "lowercase")
 
 
@@ -134,7 +120,7 @@ class EncoderTask(Task):
     heads: ClassVar[tuple[str, ...]]
     token_labels: ClassVar[tuple[str, ...]] = ()
     """Heads whose labels are of tokens."""
-    Data = EncoderData
+    Data: ClassVar[type[EncoderData]] = EncoderData
     Training = EncoderTraining
     main_layer = "encoder"
     decide_nothing: ClassVar[tuple[str, ...]] = ("loaded", "word_vectors")

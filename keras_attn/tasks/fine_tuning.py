@@ -9,13 +9,14 @@ import keras
 from keras_attn.adapt import enable_lora, merge_lora
 from keras_attn.adapt.lora import with_lora
 from keras_attn.settings import RunDefault, setting, with_defaults
-from keras_attn.tasks.training_settings import TrainingSettings, default_epochs
+from keras_attn.tasks.families.training_settings import BatchTraining
+from keras_attn.tasks.training_settings import default_epochs
 
 _BELOW = ("embedding", "positions")
 
 
 @dataclass(frozen=True)
-class FineTuning(TrainingSettings):
+class FineTuning(BatchTraining):
     """How much of an encoder or decoder is trained, and how fast.
 
     Example:
@@ -48,21 +49,19 @@ class FineTuning(TrainingSettings):
 
 @dataclass(frozen=True)
 @with_defaults(
-    FineTuning,
     epochs=default_epochs(10, backbone=3),
     learning_rate=RunDefault(1e-3, lora=1e-3, backbone=1e-4, encoder=5e-4),
     weight_decay=0.01,
+    words={"rows": "texts"},
 )
 class EncoderTraining(FineTuning):
-    """How a task with an encoder is trained. The help texts say what each setting does.
+    """Settings of a training that may start from a pretrained encoder.
 
     Example:
 
     >>> EncoderTraining().decided(["backbone"]).learning_rate
     0.0001
     """
-
-    batch_size: int = setting(32, "texts of a batch", at_least=1)
 
 
 def choose_weights(model: keras.Model, training: FineTuning) -> dict[int, float]:

@@ -1,10 +1,9 @@
-"""The settings that every training has."""
+"""Settings of all trainings."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 from keras_attn.settings import RunDefault, Settings, setting
 from keras_attn.training.devices import check_devices
@@ -62,57 +61,14 @@ def enough_epochs(epochs: int, updates: float) -> int:
     return max(epochs, min(MOST_EPOCHS, needed))
 
 
-def devices_setting() -> Any:
-    """The field `devices`: how many devices train together.
-
-    Returns:
-        A dataclass field.
-
-    Example:
-
-    >>> @dataclasses.dataclass(frozen=True)
-    ... class Training(Settings):
-    ...     devices: str = devices_setting()
-    >>> Training(devices="0")
-    Traceback (most recent call last):
-        ...
-    ValueError: `devices` must be 'all' or a number of at least 1, as a string. Received: '0'.
-    """
-    return setting(
-        "1",
-        "how many devices train together, each with its rows of a batch: a number, or all",
-        shapes_result=False,
-        check=check_devices,
-    )
-
-
 @dataclasses.dataclass(frozen=True)
-class TrainingSettings(Settings):
-    """How a task is trained. The help texts say what each setting does.
-
-    Example:
-
-    >>> TrainingSettings(epochs=3).clip_norm
-    1.0
-    """
+class RunSettings(Settings):
+    """The length of a training, its checkpoints and its device."""
 
     epochs: int | None = setting(
         default_epochs(10), "passes over the training examples", at_least=1
     )
     learning_rate: float | None = setting(1e-3, "peak learning rate", above=0)
-    warmup_steps: int | None = setting(
-        None,
-        "updates until the learning rate peaks; if none, a twentieth of all, at most 1000",
-        kind=int,
-        at_least=0,
-    )
-    weight_decay: float | None = setting(0.0, "weight decay of AdamW; 0 is plain Adam", at_least=0)
-    clip_norm: float = setting(1.0, "largest norm of the gradient; 0 does not clip", at_least=0)
-    ema_momentum: float = setting(
-        0.0, "momentum of the moving average of the weights; 0 keeps no average", at_least=0,
-        below=1,
-    )  # fmt: skip
-    precision: str = setting("float32", "precision of the computation", choices=PRECISIONS)
     seed: int = setting(0, "seed of the weights, dropout and the order of the data", at_least=0)
     steps_per_execution: int = setting(
         1,
@@ -128,4 +84,34 @@ class TrainingSettings(Settings):
     device: str = setting(
         "auto", "where to train", choices=("auto", "cpu", "gpu"), shapes_result=False
     )
-    devices: str = devices_setting()
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings(RunSettings):
+    """Settings of a training with the optimizer Adam.
+
+    Example:
+
+    >>> TrainingSettings(epochs=3).clip_norm
+    1.0
+    """
+
+    warmup_steps: int | None = setting(
+        None,
+        "updates until the learning rate peaks; if none, a twentieth of all, at most 1000",
+        kind=int,
+        at_least=0,
+    )
+    weight_decay: float | None = setting(0.0, "weight decay of AdamW; 0 is plain Adam", at_least=0)
+    clip_norm: float = setting(1.0, "largest norm of the gradient; 0 does not clip", at_least=0)
+    ema_momentum: float | None = setting(
+        0.0, "momentum of the moving average of the weights; 0 keeps no average", at_least=0,
+        below=1,
+    )  # fmt: skip
+    precision: str = setting("float32", "precision of the computation", choices=PRECISIONS)
+    devices: str = setting(
+        "1",
+        "how many devices train together, each with its rows of a batch: a number, or all",
+        shapes_result=False,
+        check=check_devices,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import keras
@@ -9,7 +10,7 @@ import numpy as np
 
 from keras_attn.interop import WordVectors, read_word_vectors, word_vector_width
 from keras_attn.layers import TokenEmbedding
-from keras_attn.settings import Choice, Kinds, declared_fields
+from keras_attn.settings import Choice, Kinds, Settings, declared_fields, setting
 from keras_attn.text import WordTokenizer
 
 
@@ -42,33 +43,27 @@ class VectorStart(NamedTuple):
         return f"{text} Such are: {', '.join(self.missing[:8])}." if self.missing else text
 
 
-def check_vector_settings(data: Any) -> None:
-    """Refuses settings of word vectors that do not go together.
+@dataclass(frozen=True)
+class WordVectorData(Settings):
+    """Word vectors that the embedding starts from."""
 
-    Args:
-        data: Has `word_vectors`, `freeze_word_vectors`, `vector_words`, and perhaps `tokenizer`.
+    word_vectors: str = setting(
+        "",
+        "{when}file of word vectors that the embedding starts from: GloVe, word2vec or NumPy{then}",
+    )
+    freeze_word_vectors: bool = setting(False, "keep the embedding as it started")
+    vector_words: int = setting(
+        0, "first words of --word-vectors that join the vocabulary besides", at_least=0
+    )
 
-    Raises:
-        ValueError: If they do not.
-    """
-    if not data.word_vectors:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("freeze_word_vectors", "vector_words"):
-            if getattr(data, name):
+            if getattr(self, name) and not self.word_vectors:
                 raise ValueError(
-                    f"`{name}` belongs to `word_vectors`. Received: {getattr(data, name)} without "
+                    f"`{name}` belongs to `word_vectors`. Received: {getattr(self, name)} without "
                     "a file of them."
                 )
-        return
-    if getattr(data, "tokenizer", "words") != "words":
-        raise ValueError(
-            "`word_vectors` need whole words: tokenizer='words' (--tokenizer words). Received: "
-            f"tokenizer={data.tokenizer!r}."
-        )
-    if getattr(data, "backbone", ""):
-        raise ValueError(
-            "`word_vectors` and `backbone` are two starts of one embedding. Received: both. Leave "
-            "one out."
-        )
 
 
 def train_words(texts: Any, vocabulary_size: int, data: Any) -> WordTokenizer:

@@ -1,9 +1,11 @@
 """Settings: what files may hold, what is said of the rest, and the choice of a kind."""
 
 import dataclasses
+import re
 
 import pytest
 
+from keras_attn import tasks
 from keras_attn.models import ENCODER_DECODERS
 from keras_attn.settings import (
     Kinds,
@@ -16,6 +18,7 @@ from keras_attn.settings import (
     write_settings,
 )
 from keras_attn.tasks import (
+    Task,
     TextClassifier,
     TextGenerator,
     TranslationData,
@@ -185,16 +188,55 @@ def test_options_of_several_kinds_are_one():
 def test_inherited_settings_with_other_defaults():
     @dataclasses.dataclass(frozen=True)
     class Base(Settings):
-        speed: int = setting(3, "pages an hour", at_least=1)
+        speed: int = setting(3, "{pages} an hour", at_least=1)
 
     @dataclasses.dataclass(frozen=True)
-    @with_defaults(Base, speed=5)
-    class Quick(Base):
+    class Other(Settings):
+        place: str = setting("chair", "where, with {pages}", choices=("chair", "bed"))
+
+    @dataclasses.dataclass(frozen=True)
+    @with_defaults(
+        speed=5,
+        words={"pages": "leaves"},
+        steps={"place": ["fit"]},
+        choices={"place": ("chair", "floor")},
+        required={"place": True},
+    )
+    class Quick(Other, Base):
         aloud: bool = setting(False, "for the others")
 
-    assert (Base().speed, Quick().speed, Quick.speed) == (3, 5, 5)
+    @dataclasses.dataclass(frozen=True)
+    @with_defaults(speed=None, help={"place": "there"})
+    class Free(Quick):
+        pass
+
+    assert (Base().speed, Quick().speed, Quick.speed, Free().speed) == (3, 5, 5, None)
     with pytest.raises(ValueError, match="`speed` must be at least 1"):
         Quick(speed=0)
+    with pytest.raises(TypeError, match=r"`speed` must be of type int\. Received: None"):
+        Quick(speed=None)
+    speed, place, aloud = Quick.declared()
+    assert (speed.help, place.help, aloud.name) == ("leaves an hour", "where, with leaves", "aloud")
+    assert (place.steps, place.choices, place.required) == (("fit",), ("chair", "floor"), True)
+    assert [option.help for option in Base.declared()] == ["{pages} an hour"]
+    assert (Free.declared()[1].help, Free.declared()[1].steps) == ("there", ("fit",))
+    for wrong in ({"sped": 5}, {"help": {"sped": "fast"}}):
+        with pytest.raises(TypeError, match=r"Unknown setting `sped`\. Did you mean `speed`"):
+            with_defaults(**wrong)(type("Wrong", (Base,), {}))
+
+
+def test_words_of_families_are_replaced_in_all_tasks():
+    classes = [kind for kind in vars(tasks).values() if isinstance(kind, type)]
+    every = [kind for kind in classes if issubclass(kind, Task) and hasattr(kind, "name")]
+    assert len(every) == 13
+    braces = {
+        (task.name, option.name): option.help
+        for task in every
+        for section in task.sections().values()
+        for option in section.declared()
+        if re.search(r"{\w+}", option.help)
+    }
+    assert [*braces] == [("visual-questions", "image_name")]  # a pattern of file names
 
 
 @pytest.mark.parametrize(

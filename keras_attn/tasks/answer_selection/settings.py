@@ -1,27 +1,38 @@
-"""The settings of answer selection: its data, training, use and test."""
+"""Settings of answer selection: data, use and test."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keras_attn.explain.methods import METHODS
-from keras_attn.records.tables import check_delimiter
-from keras_attn.settings import Settings, setting
+from keras_attn.settings import setting, with_defaults
 from keras_attn.tasks.encoder_task import EncoderData
+from keras_attn.tasks.families.data_settings import (
+    COLUMN_OR_NUMBER,
+    Files,
+    NearDuplicates,
+    Tables,
+    column,
+)
+from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
 
 POOLINGS = ("average", "first")
-FORMATS = ("auto", "csv", "tsv", "json_lines")
 BY = ("vectors", "words", "both")
 _READ = ("fit", "evaluate", "pairs")
 _SEARCH = ("predict", "evaluate", "pairs")
-_COMPUTE = (*_SEARCH, "explain")
 
 
 @dataclass(frozen=True)
-class AnswerSelectionData(EncoderData):
-    """Which questions and answers are read, and the encoder.
-
-    The help texts say what each setting does.
+@with_defaults(
+    help={
+        "train": "questions with their right answers to learn from",
+        "on_error": "what to do at a bad line; in evaluate, one with an answer that the model does "
+        "not hold is bad too",
+    },
+    words={"examples": "questions"},
+    steps=dict.fromkeys(("on_error", "format", "delimiter"), _READ),
+)
+class AnswerSelectionData(EncoderData, Tables, NearDuplicates, Files):
+    """The questions and answers that are read, and the encoder.
 
     Example:
 
@@ -29,49 +40,26 @@ class AnswerSelectionData(EncoderData):
     'answer'
     """
 
-    train: str = setting(
-        "", "questions with their right answers to learn from", required=True, shapes_result=False
-    )
     answers: str = setting(
         "", "further answers to choose from: one on each line, or a table with the column --answer",
         shapes_result=False,
     )  # fmt: skip
-    dev: str = setting(
-        "", "questions by which the best weights are chosen, instead of a part of --train",
-        shapes_result=False,
-    )  # fmt: skip
-    dev_share: float = setting(
-        0.1, "share of the questions that is held out, without --dev", above=0, below=1
-    )
-    near_duplicates: str = setting(
-        "apart",
-        "questions that are nearly the same: kept on one side of that split, or anywhere, with a "
-        "warning",
-        choices=("apart", "anywhere"),
-    )
-    split_seed: int = setting(0, "seed of that split", at_least=0)
-    question: str = setting(
-        "question", "column, or JSON key, of the questions; or its number from 0, if the file has "
-        "no header",
-        steps=_READ,
-    )  # fmt: skip
-    answer: str = setting("answer", "the same of the answers", steps=_READ)
-    format: str = setting("auto", "format of the files", choices=FORMATS, steps=_READ)
-    delimiter: str = setting(
-        "", "csv, tsv: character between columns; if empty, a comma (tab in tsv)",
-        check=check_delimiter, steps=_READ,
-    )  # fmt: skip
-    on_error: str = setting(
-        "error", "what to do at a bad line; in evaluate, one with an answer that the model does "
-        "not hold is bad too",
-        choices=("error", "skip"), steps=_READ,
-    )  # fmt: skip
+    question: str = column("question", "questions", COLUMN_OR_NUMBER, _READ)
+    answer: str = column("answer", "answers", COLUMN_OR_NUMBER, _READ)
     pooling: str = setting("average", "which states of a text become its vector", choices=POOLINGS)
 
 
 @dataclass(frozen=True)
-class AnswerSelectionUse(Settings):
-    """How answers are searched. The help texts say what each setting does.
+@with_defaults(
+    words={
+        "rows": "texts",
+        "shown": "each question and its best answer with the words that match, or what each head "
+        "looks at",
+    },
+    steps={"batch_size": (*_SEARCH, "explain", "export")},
+)
+class AnswerSelectionUse(PageUse):
+    """Settings of the search for answers.
 
     Example:
 
@@ -102,16 +90,8 @@ class AnswerSelectionUse(Settings):
         4, "wrong answers for each right one, the best that are found", at_least=1,
         steps=("pairs",),
     )  # fmt: skip
-    batch_size: int = setting(
-        64, "texts computed at a time", at_least=1, steps=(*_COMPUTE, "export")
-    )
-    method: str = setting(
-        "gradient", "what the page shows: each question and its best answer with the words that "
-        "match, or what each head looks at",
-        choices=METHODS, steps=("explain",),
-    )  # fmt: skip
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.lexical_weight is not None and (self.lexical_weight > 1 or self.by != "both"):
             raise ValueError(
@@ -135,14 +115,12 @@ class AnswerSelectionUse(Settings):
 
 
 @dataclass(frozen=True)
-class AnswerSelectionTest(Settings):
-    """What answer selection is measured on. The help texts say what each setting does.
+@with_defaults(words={"examples": "questions with right answers, as for fit"})
+class AnswerSelectionTest(BootstrapTest):
+    """Settings of the evaluation of answer selection.
 
     Example:
 
     >>> AnswerSelectionTest(data="test.csv").num_bootstrap
     1000
     """
-
-    data: str = setting("", "questions with right answers, as for fit", required=True)
-    num_bootstrap: int = setting(1000, "samples for the interval; 0 computes none", at_least=0)

@@ -1,16 +1,25 @@
-"""The settings of word embeddings: data, training, use and test."""
+"""Settings of word embeddings: data, training, use and test."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from keras_attn.settings import Settings, WrongUse, setting
+from keras_attn.settings import Settings, WrongUse, setting, with_defaults
+from keras_attn.tasks.families.data_settings import BadLines, RunningTexts
+from keras_attn.tasks.training_settings import RunSettings
 
 
 @dataclass(frozen=True)
-class EmbeddingsData(Settings):
-    """Which texts are read, and which words get a vector. The help texts say what each does.
+@with_defaults(
+    words={
+        "texts": "text to learn from: a file, a folder or a pattern; several may be joined by ':'"
+    },
+    steps={"on_error": (), "key": ()},
+    required={"text": True},
+)
+class EmbeddingsData(BadLines, RunningTexts):
+    """The texts that are read, and which words get a vector.
 
     Example:
 
@@ -18,12 +27,6 @@ class EmbeddingsData(Settings):
     5
     """
 
-    text: str = setting(
-        "", "text to learn from: a file, a folder or a pattern; several may be joined by ':'",
-        required=True, shapes_result=False,
-    )  # fmt: skip
-    key: str = setting("text", "JSON lines: key of the texts")
-    on_error: str = setting("error", "what to do at a bad line", choices=("error", "skip"))
     min_frequency: int = setting(
         5, "smallest number of occurrences of a word that gets a vector", at_least=1
     )
@@ -38,8 +41,19 @@ class EmbeddingsData(Settings):
 
 
 @dataclass(frozen=True)
-class EmbeddingsTraining(Settings):
-    """How word embeddings are trained. The help texts say what each setting does.
+@with_defaults(
+    epochs=5,
+    learning_rate=None,
+    checkpoint_steps=5000,
+    help={
+        "epochs": "passes over the text",
+        "learning_rate": "step of the gradient of a pair of words, at first; if none, 0.025 (cbow: "
+        "0.075)",
+        "seed": "seed of the vectors, the windows and the order of the text",
+    },
+)
+class EmbeddingsTraining(RunSettings):
+    """Settings of the training of word embeddings.
 
     Example:
 
@@ -47,7 +61,6 @@ class EmbeddingsTraining(Settings):
     5
     """
 
-    epochs: int = setting(5, "passes over the text", at_least=1)
     window: int = setting(5, "largest number of words on each side that are predicted", at_least=1)
     negatives: int = setting(5, "noise words for each pair of words, in the mean", at_least=1)
     noise_words: int = setting(
@@ -60,10 +73,6 @@ class EmbeddingsTraining(Settings):
         1e-3, "share of a word in the text above which it is left out now and then; 0 keeps all",
         at_least=0,
     )  # fmt: skip
-    learning_rate: float | None = setting(
-        None, "step of the gradient of a pair of words, at first; if none, 0.025 (cbow: 0.075)",
-        kind=float, above=0,
-    )  # fmt: skip
     last_learning_rate: float = setting(
         1e-4, "what the learning rate falls to, in a straight line", at_least=0
     )
@@ -72,26 +81,14 @@ class EmbeddingsTraining(Settings):
         128, "steps of a word in a batch that count in full; if it has more, they are shorter",
         at_least=1,
     )  # fmt: skip
-    seed: int = setting(0, "seed of the vectors, the windows and the order of the text", at_least=0)
-    steps_per_execution: int = setting(
-        1, "batches between two looks at callbacks and signals, always 1 on PyTorch", at_least=1,
-        shapes_result=False,
-    )  # fmt: skip
-    checkpoint_steps: int = setting(
-        5000, "batches between two checkpoints within an epoch", at_least=1, shapes_result=False
-    )
-    tensorboard: bool = setting(False, "also write logs for TensorBoard", shapes_result=False)
-    device: str = setting(
-        "auto", "where to train", choices=("auto", "cpu", "gpu"), shapes_result=False
-    )
 
     devices: ClassVar[str] = "1"
-    precision: ClassVar[Any] = "float32"
+    precision: ClassVar[str] = "float32"
 
 
 @dataclass(frozen=True)
 class EmbeddingsUse(Settings):
-    """How word embeddings are used. The help texts say what each setting does.
+    """Settings of neighbours and analogies.
 
     Example:
 
@@ -107,7 +104,7 @@ class EmbeddingsUse(Settings):
 
 @dataclass(frozen=True)
 class EmbeddingsTest(Settings):
-    """What word embeddings are measured on. The help texts say what each setting does.
+    """Settings of the evaluation of word embeddings.
 
     Example:
 
@@ -124,7 +121,7 @@ class EmbeddingsTest(Settings):
         at_least=0,
     )  # fmt: skip
 
-    def check(self, data: Any = None) -> None:
+    def check(self, data: Settings | None = None) -> None:
         """Raises a ValueError if there is nothing to measure on."""
         if not self.analogies and not self.pairs:
             raise WrongUse("Give --analogies, --pairs or both (`analogies`, `pairs`).")

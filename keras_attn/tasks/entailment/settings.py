@@ -1,26 +1,39 @@
-"""The settings of entailment: its data, training, use and test."""
+"""Settings of entailment: data, training, use and test."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from keras_attn.explain.methods import METHODS
-from keras_attn.records.tables import check_delimiter
-from keras_attn.settings import Settings, setting
-from keras_attn.tasks.class_weights import class_weight_setting
-from keras_attn.tasks.training_settings import TrainingSettings
-from keras_attn.tasks.word_vectors import check_vector_settings
-
-FORMATS = ("auto", "csv", "tsv", "json_lines", "sick", "snli")
-_FILES = ("fit", "evaluate")
+from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.class_weights import ClassTraining
+from keras_attn.tasks.families.data_settings import (
+    COLUMN_OF_FORMAT,
+    FORMATS,
+    Files,
+    Tables,
+    column,
+)
+from keras_attn.tasks.families.training_settings import BatchTraining
+from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
+from keras_attn.tasks.word_vectors import WordVectorData
 
 
 @dataclass(frozen=True)
-class EntailmentData(Settings):
-    """Which pairs are read, how they are split, and how they become words.
+@with_defaults(
+    help={
+        "train": "file of labelled pairs",
+        "dev": "pairs by which the best weights are chosen; if empty, SICK's trial pairs or a part "
+        "of --train",
+        "dev_share": "share of the pairs that is held out, if no file has such pairs",
+        "on_error": "what to do at a bad line; in --dev and in evaluate, one with a label that "
+        "training never saw is bad too",
+    },
+    words={"when": "", "then": ""},
+    choices={"format": (*FORMATS, "sick", "snli")},
+)
+class EntailmentData(WordVectorData, Tables, Files):
+    """The pairs that are read, their split, and their words.
 
     Example:
 
@@ -28,58 +41,22 @@ class EntailmentData(Settings):
     'auto'
     """
 
-    train: str = setting("", "file of labelled pairs", required=True, shapes_result=False)
-    dev: str = setting(
-        "", "file to choose the best weights by; if empty, SICK's trial pairs or a part of --train",
-        shapes_result=False,
-    )  # fmt: skip
-    format: str = setting("auto", "format of the files", choices=FORMATS, steps=_FILES)
-    premise: str = setting(
-        "", "column, or JSON key, of the first texts; if empty, that of the format", steps=_FILES
-    )
-    hypothesis: str = setting(
-        "", "column, or JSON key, of the second texts; if empty, that of the format", steps=_FILES
-    )
-    label: str = setting(
-        "", "column, or JSON key, of the labels; if empty, that of the format", steps=_FILES
-    )
-    delimiter: str = setting(
-        "", "csv, tsv: character between columns; if empty, a comma (tab in *.tsv)",
-        check=check_delimiter, steps=_FILES,
-    )  # fmt: skip
-    on_error: str = setting(
-        "error", "what to do at a bad line; in --dev and in evaluate, one with a label that "
-        "training never saw is bad too",
-        choices=("error", "skip"), steps=_FILES,
-    )  # fmt: skip
+    premise: str = column("", "first texts", COLUMN_OF_FORMAT)
+    hypothesis: str = column("", "second texts", COLUMN_OF_FORMAT)
+    label: str = column("", "labels", COLUMN_OF_FORMAT)
     reversed_pairs: bool = setting(
         False, "sick: also learn from each pair with its texts swapped, by column entailment_BA"
     )
-    dev_share: float = setting(
-        0.1, "share of the pairs by which the best weights are chosen, if no file has such pairs",
-        above=0, below=1,
-    )  # fmt: skip
-    split_seed: int = setting(0, "seed of that split", at_least=0)
     vocabulary_size: int = setting(
         20_000, "largest number of words of the training pairs, special tokens included", at_least=5
     )
-    word_vectors: str = setting(
-        "", "file of word vectors that the embedding starts from: GloVe, word2vec or NumPy"
-    )
-    freeze_word_vectors: bool = setting(False, "keep the embedding as it started")
-    vector_words: int = setting(
-        0, "first words of --word-vectors that join the vocabulary besides", at_least=0
-    )
     max_length: int = setting(64, "largest number of words of a text", at_least=1)
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_vector_settings(self)
 
 
 @dataclass(frozen=True)
-class EntailmentTraining(TrainingSettings):
-    """How a classifier of entailment is trained. The help texts say what each setting does.
+@with_defaults(words={"rows": "pairs", "examples": "pairs"})
+class EntailmentTraining(ClassTraining, BatchTraining):
+    """Settings of the training of a classifier of entailment.
 
     Example:
 
@@ -87,16 +64,18 @@ class EntailmentTraining(TrainingSettings):
     32
     """
 
-    batch_size: int = setting(32, "pairs of a batch", at_least=1)
-    class_weight: str | Mapping[str, float] | None = class_weight_setting(examples="pairs")
-    score: str = setting(
-        "accuracy", "figure by which the best weights are chosen", choices=("accuracy", "macro_f1")
-    )
-
 
 @dataclass(frozen=True)
-class EntailmentUse(Settings):
-    """How a classifier of entailment is used. The help texts say what each setting does.
+@with_defaults(
+    words={
+        "rows": "pairs",
+        "shown": "which words looked at which (attention), or the words that decided (gradient); "
+        "if none, attention where the model has it, else gradient",
+    },
+    steps={"batch_size": ("predict", "evaluate", "explain", "export")},
+)
+class EntailmentUse(ClassUse):
+    """Settings of predictions, pages and SavedModels of entailment.
 
     Example:
 
@@ -104,26 +83,13 @@ class EntailmentUse(Settings):
     64
     """
 
-    batch_size: int = setting(
-        64,
-        "pairs computed at a time",
-        at_least=1,
-        steps=("predict", "evaluate", "explain", "export"),
-    )
-    method: str | None = setting(
-        None, "what the page shows: which words looked at which (attention), or the words that "
-        "decided (gradient); if none, attention where the model has it, else gradient",
-        kind=str, choices=METHODS, steps=("explain",),
-    )  # fmt: skip
-    label: str | None = setting(
-        None, "class whose gradients are computed; the most probable one if none", kind=str,
-        steps=("explain",),
-    )  # fmt: skip
-
 
 @dataclass(frozen=True)
-class EntailmentTest(Settings):
-    """What a classifier of entailment is measured on. The help texts say what each setting does.
+@with_defaults(
+    words={"examples": "file of labelled pairs", "parts": "a file that has several, as SICK's"}
+)
+class EntailmentTest(SplitTest):
+    """Settings of the evaluation of entailment.
 
     Example:
 
@@ -131,13 +97,7 @@ class EntailmentTest(Settings):
     'test'
     """
 
-    data: str = setting("", "file of labelled pairs", required=True)
-    split: str = setting(
-        "test", "which part of a file that has several, as SICK's", choices=("test", "dev", "train")
-    )
-    num_bootstrap: int = setting(1000, "samples for the intervals; 0 computes none", at_least=0)
-
-    def check(self, data: Any = None) -> None:
+    def check(self, data: Settings | None = None) -> None:
         """Raises a FileNotFoundError if there is no such file."""
         if not os.path.isfile(os.path.expanduser(self.data)):
             raise FileNotFoundError(

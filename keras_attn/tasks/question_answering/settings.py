@@ -1,22 +1,29 @@
-"""The settings of question answering: its data, training, use and test."""
+"""Settings of question answering: data, training, use and test."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keras_attn.explain.methods import METHODS
-from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.settings import setting, with_defaults
 from keras_attn.tasks.encoder_task import EncoderData
+from keras_attn.tasks.families.data_settings import Files
+from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
 from keras_attn.tasks.fine_tuning import EncoderTraining
 from keras_attn.tasks.training_settings import default_epochs
 
-_READ = ("fit", "evaluate")
-
 
 @dataclass(frozen=True)
-@with_defaults(EncoderData, max_length=384)
-class QuestionAnsweringData(EncoderData):
-    """Which questions are read, and the encoder. The help texts say what each setting does.
+@with_defaults(
+    max_length=384,
+    help={
+        "train": "questions to learn from: SQuAD's JSON, or JSON lines",
+        "dev_share": "share of the articles that is held out, without --dev",
+        "on_error": "what to do with a bad question",
+    },
+    words={"examples": "questions"},
+)
+class QuestionAnsweringData(EncoderData, Files):
+    """The questions that are read, and the encoder.
 
     Example:
 
@@ -24,21 +31,6 @@ class QuestionAnsweringData(EncoderData):
     384
     """
 
-    train: str = setting(
-        "", "questions to learn from: SQuAD's JSON, or JSON lines", required=True,
-        shapes_result=False,
-    )  # fmt: skip
-    dev: str = setting(
-        "", "questions by which the best weights are chosen, instead of a part of --train",
-        shapes_result=False,
-    )  # fmt: skip
-    dev_share: float = setting(
-        0.1, "share of the articles that is held out, without --dev", above=0, below=1
-    )
-    split_seed: int = setting(0, "seed of that split", at_least=0)
-    on_error: str = setting(
-        "error", "what to do with a bad question", choices=("error", "skip"), steps=_READ
-    )
     max_question_length: int = setting(64, "largest number of tokens of a question", at_least=1)
     long_questions: str = setting(
         "cut", "what to do with longer ones in training", choices=("cut", "skip", "error")
@@ -52,9 +44,9 @@ class QuestionAnsweringData(EncoderData):
 
 
 @dataclass(frozen=True)
-@with_defaults(EncoderTraining, epochs=default_epochs(10, backbone=2), batch_size=16)
+@with_defaults(epochs=default_epochs(10, backbone=2), batch_size=16)
 class QuestionAnsweringTraining(EncoderTraining):
-    """How question answering is trained. The help texts say what each setting does.
+    """Settings of the training of question answering.
 
     Example:
 
@@ -64,8 +56,17 @@ class QuestionAnsweringTraining(EncoderTraining):
 
 
 @dataclass(frozen=True)
-class QuestionAnsweringUse(Settings):
-    """How answers are found. The help texts say what each setting does.
+@with_defaults(
+    batch_size=32,
+    words={
+        "rows": "windows",
+        "shown": "the answers in their texts with the words that spoke for them, or what each "
+        "head looks at",
+    },
+    steps={"batch_size": ("predict", "explain", "evaluate", "export")},
+)
+class QuestionAnsweringUse(PageUse):
+    """Settings of the search for answers.
 
     Example:
 
@@ -81,28 +82,15 @@ class QuestionAnsweringUse(Settings):
         0.0, "by how much the score of no answer must be above that of the best one, if the "
         "training had questions without an answer",
     )  # fmt: skip
-    batch_size: int = setting(
-        32,
-        "windows computed at a time",
-        at_least=1,
-        steps=("predict", "explain", "evaluate", "export"),
-    )
-    method: str = setting(
-        "gradient", "what the page shows: the answers in their texts with the words that spoke for "
-        "them, or what each head looks at",
-        choices=METHODS, steps=("explain",),
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class QuestionAnsweringTest(Settings):
-    """What question answering is measured on. The help texts say what each setting does.
+@with_defaults(words={"examples": "questions with answers, as for fit"})
+class QuestionAnsweringTest(BootstrapTest):
+    """Settings of the evaluation of question answering.
 
     Example:
 
     >>> QuestionAnsweringTest(data="dev.json").num_bootstrap
     1000
     """
-
-    data: str = setting("", "questions with answers, as for fit", required=True)
-    num_bootstrap: int = setting(1000, "samples for the interval; 0 computes none", at_least=0)

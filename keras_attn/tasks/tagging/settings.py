@@ -1,23 +1,25 @@
-"""The settings of tagging: its data, training, use and test."""
+"""Settings of tagging: data, training, use and test."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from keras_attn.explain.methods import METHODS
-from keras_attn.settings import Settings, setting, with_defaults
-from keras_attn.tasks.class_weights import class_weight_setting
+from keras_attn.settings import setting, with_defaults
+from keras_attn.tasks.class_weights import ClassWeights
 from keras_attn.tasks.encoder_task import EncoderData
+from keras_attn.tasks.families.data_settings import READ, Files
+from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
 from keras_attn.tasks.fine_tuning import EncoderTraining
 from keras_attn.tasks.training_settings import default_epochs
 
-_READ = ("fit", "evaluate")
-
 
 @dataclass(frozen=True)
-class TaggingData(EncoderData):
-    """Which words and labels are read, and the encoder. The help texts say what each setting does.
+@with_defaults(
+    help={"train": "sentences to learn from: CoNLL columns, or JSON lines with words and labels"},
+    words={"examples": "sentences"},
+)
+class TaggingData(EncoderData, Files):
+    """The words and labels that are read, and the encoder.
 
     Example:
 
@@ -25,31 +27,18 @@ class TaggingData(EncoderData):
     -1
     """
 
-    train: str = setting(
-        "", "sentences to learn from: CoNLL columns, or JSON lines with words and labels",
-        required=True, shapes_result=False,
-    )  # fmt: skip
-    dev: str = setting(
-        "", "sentences by which the best weights are chosen, instead of a part of --train",
-        shapes_result=False,
-    )  # fmt: skip
-    dev_share: float = setting(
-        0.1, "share of the sentences that is held out, without --dev", above=0, below=1
-    )
-    split_seed: int = setting(0, "seed of that split", at_least=0)
     word_column: int = setting(
-        0, "column of the words, from 0; negative numbers count from the end", steps=_READ
+        0, "column of the words, from 0; negative numbers count from the end", steps=READ
     )
-    label_column: int = setting(-1, "column of the labels", steps=_READ)
-    on_error: str = setting(
-        "error", "what to do at a bad line", choices=("error", "skip"), steps=_READ
-    )
+    label_column: int = setting(-1, "column of the labels", steps=READ)
 
 
 @dataclass(frozen=True)
-@with_defaults(EncoderTraining, epochs=default_epochs(10, backbone=4))
-class TaggingTraining(EncoderTraining):
-    """How a tagger is trained. The help texts say what each setting does.
+@with_defaults(
+    epochs=default_epochs(10, backbone=4), words={"classes": "labels", "examples": "words"}
+)
+class TaggingTraining(ClassWeights, EncoderTraining):
+    """Settings of the training of a tagger.
 
     Example:
 
@@ -57,12 +46,18 @@ class TaggingTraining(EncoderTraining):
     True
     """
 
-    class_weight: str | Mapping[str, float] | None = class_weight_setting("labels", "words")
-
 
 @dataclass(frozen=True)
-class TaggingUse(Settings):
-    """How a tagger is used. The help texts say what each setting does.
+@with_defaults(
+    method="attention",
+    words={
+        "rows": "rows",
+        "shown": "what each head looks at, or the words that speak for the label of the first "
+        "entity of each text",
+    },
+)
+class TaggingUse(PageUse):
+    """Settings of predictions, pages and SavedModels of a tagger.
 
     Example:
 
@@ -70,9 +65,6 @@ class TaggingUse(Settings):
     64
     """
 
-    batch_size: int = setting(
-        64, "rows computed at a time", at_least=1, steps=("predict", "evaluate", "export")
-    )
     max_words: int = setting(
         5_000_000, "largest number of words that the SavedModel gives at a time: rows times words "
         "of the longest text", at_least=1, steps=("export",),
@@ -81,22 +73,15 @@ class TaggingUse(Settings):
         True, "cut each line into words and punctuation marks; else words are parted by spaces",
         steps=("predict",),
     )  # fmt: skip
-    method: str = setting(
-        "attention", "what the page shows: what each head looks at, or the words that speak for "
-        "the label of the first entity of each text",
-        choices=METHODS, steps=("explain",),
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
-class TaggingTest(Settings):
-    """What a tagger is measured on. The help texts say what each setting does.
+@with_defaults(words={"examples": "sentences with labels, as for fit"})
+class TaggingTest(BootstrapTest):
+    """Settings of the evaluation of a tagger.
 
     Example:
 
     >>> TaggingTest(data="test.txt").num_bootstrap
     1000
     """
-
-    data: str = setting("", "sentences with labels, as for fit", required=True)
-    num_bootstrap: int = setting(1000, "samples for the interval; 0 computes none", at_least=0)

@@ -1,4 +1,4 @@
-"""The settings of text generation: its data, training, use and test."""
+"""Settings of text generation: data, training, use and test."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from keras_attn.generation.sampling import SAMPLING, check_sampling
+from keras_attn.generation.sampling import SAMPLING
 from keras_attn.settings import RunDefault, Settings, setting, with_defaults
+from keras_attn.tasks.backbones import BackboneStart
 from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.families.data_settings import READ, HeldOutShares
+from keras_attn.tasks.families.use_settings import SamplingUse
 from keras_attn.tasks.fine_tuning import FineTuning
 from keras_attn.tasks.training_settings import default_epochs
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
@@ -20,13 +23,19 @@ BYTE_PAIRS = 2000
 """How many byte pairs there are at most if nothing is said."""
 SEQUENCE_LENGTH = 256
 """Tokens of a window if nothing is said."""
-_TEXT = ("fit", "evaluate")
 _SAMPLING = ("predict", "export")
 
 
 @dataclass(frozen=True)
-class TextGenerationData(Settings):
-    """Which text is read, how it is split, and how it becomes windows.
+@with_defaults(
+    help={
+        "dev_share": "share of the text, before the test, that is scored after each epoch",
+        "test_share": "share at the end of the text that is left for the test",
+    },
+    words={"backbones": "text generator", "tokens": "tokenizer"},
+)
+class TextGenerationData(BackboneStart, HeldOutShares):
+    """The text that is read, its split, and its windows.
 
     Example:
 
@@ -35,23 +44,11 @@ class TextGenerationData(Settings):
     """
 
     text: str = setting(
-        "", "text file; Shakespeare's works if empty", shapes_result=False, steps=_TEXT
+        "", "text file; Shakespeare's works if empty", shapes_result=False, steps=READ
     )
     dev: str = setting(
         "", "text file to score after each epoch, instead of a part of --text",
-        shapes_result=False, steps=_TEXT,
-    )  # fmt: skip
-    dev_share: float = setting(
-        0.05, "share of the text, before the test, that is scored after each epoch", at_least=0,
-        below=1, steps=_TEXT,
-    )  # fmt: skip
-    test_share: float = setting(
-        0.1, "share at the end of the text that is left for the test", at_least=0, below=1,
-        steps=_TEXT,
-    )  # fmt: skip
-    backbone: str = setting(
-        "", "text generator, or folder of Hugging Face weights, to start from: its sizes, "
-        "tokenizer and weights",
+        shapes_result=False, steps=READ,
     )  # fmt: skip
     tokenizer: str = setting(
         "characters", "what a token is, without --backbone: a character, or a byte pair",
@@ -74,13 +71,14 @@ class TextGenerationData(Settings):
 
 @dataclass(frozen=True)
 @with_defaults(
-    FineTuning,
     epochs=default_epochs(10, backbone=3),
     learning_rate=RunDefault(2e-3, lora=1e-3, backbone=1e-4),
+    batch_size=RunDefault(64, backbone=8),
     checkpoint_steps=200,
+    words={"rows": "windows"},
 )
 class TextGenerationTraining(FineTuning):
-    """How a text generator is trained. The help texts say what each setting does.
+    """Settings of the training of a text generator.
 
     Example:
 
@@ -88,12 +86,15 @@ class TextGenerationTraining(FineTuning):
     0.002
     """
 
-    batch_size: int | None = setting(RunDefault(64, backbone=8), "windows of a batch", at_least=1)
-
 
 @dataclass(frozen=True)
-class TextGenerationUse(Settings):
-    """How texts are sampled. The help texts say what each setting does.
+@with_defaults(
+    temperature=0.8,
+    words={"rows": "texts, or windows,", "sample": ""},
+    steps={**dict.fromkeys(SAMPLING, _SAMPLING), "seed": ("predict",)},
+)
+class TextGenerationUse(SamplingUse):
+    """Settings of sampled texts.
 
     Example:
 
@@ -107,28 +108,6 @@ class TextGenerationUse(Settings):
         at_least=1,
         steps=("predict",),
     )
-    temperature: float = setting(
-        0.8, "temperature: below 1 more sober, above 1 wilder", above=0, steps=_SAMPLING
-    )
-    top_k: int | None = setting(
-        None, "number of most probable tokens that may come", kind=int, at_least=1,
-        steps=_SAMPLING,
-    )  # fmt: skip
-    top_p: float | None = setting(
-        None, "total probability of the tokens that may come", kind=float, above=0,
-        steps=_SAMPLING,
-    )  # fmt: skip
-    min_p: float | None = setting(
-        None, "smallest probability that may come, as a share of the greatest", kind=float,
-        at_least=0, below=1, steps=_SAMPLING,
-    )  # fmt: skip
-    repetition_penalty: float = setting(
-        1.0, "above 1, tokens that were there come less often", above=0, steps=_SAMPLING
-    )
-    no_repeat_ngram_size: int = setting(
-        0, "length of a sequence of tokens that never comes twice; 0 allows all", at_least=0,
-        steps=_SAMPLING,
-    )  # fmt: skip
     stop: tuple[str, ...] = setting(
         (), "text at which a text ends, which is not written; may be repeated", kind=tuple,
         steps=_SAMPLING,
@@ -149,23 +128,11 @@ class TextGenerationUse(Settings):
         10_000, "largest number of new tokens of each text that a request to the SavedModel may "
         "ask for", at_least=1, steps=("export",),
     )  # fmt: skip
-    seed: int = setting(0, "seed of the samples", at_least=0, below=2**31, steps=("predict",))
-    batch_size: int = setting(
-        64,
-        "texts, or windows, computed at a time",
-        at_least=1,
-        steps=("predict", "evaluate", "export"),
-    )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "stop", checked_stops(self.stop))
-        check_sampling(**self.sampling())
         check_beams(self.beams, self.sampling())
-
-    def sampling(self) -> dict[str, float | None]:
-        """Returns the arguments of `keras_attn.generation.sample`."""
-        return {name: getattr(self, name) for name in SAMPLING}
 
     def writing(self) -> dict[str, Any]:
         """Returns the arguments of `TextGenerator.generate` that an export has."""
@@ -173,7 +140,7 @@ class TextGenerationUse(Settings):
         return {**self.sampling(), **{name: getattr(self, name) for name in names}}
 
 
-def check_beams(beams: Any, sampling: Mapping[str, Any]) -> None:
+def check_beams(beams: int | None, sampling: Mapping[str, object]) -> None:
     """Refuses a beam search with settings of a sample.
 
     Args:
@@ -204,7 +171,7 @@ Leave one of them out.
 
 @dataclass(frozen=True)
 class TextGenerationTest(Settings):
-    """What a text generator is measured on. The help texts say what each setting does.
+    """Settings of the evaluation of a text generator.
 
     Example:
 

@@ -1,14 +1,15 @@
-"""The settings of translation: its data, training, use and test."""
+"""Settings of translation: data, training, use and test."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
-from keras_attn.tasks.training_settings import TrainingSettings, default_epochs
-from keras_attn.tasks.use_settings import BeamSearchUse
+from keras_attn.tasks.families.data_settings import BadLines, Tables
+from keras_attn.tasks.families.training_settings import TokenBatches
+from keras_attn.tasks.families.use_settings import BeamSearchUse
+from keras_attn.tasks.training_settings import default_epochs
 
 FORMATS = ("auto", "tsv", "csv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")
@@ -16,8 +17,11 @@ BATCHINGS = ("bucketed", "packed")
 
 
 @dataclass(frozen=True)
-class TranslationData(Settings):
-    """How pairs are read and made into ids.
+@with_defaults(
+    steps=dict.fromkeys(("format", "delimiter", "on_error"), ()), choices={"format": FORMATS}
+)
+class TranslationData(Tables, BadLines):
+    """The pairs that are read, and their tokens.
 
     Example:
 
@@ -36,19 +40,11 @@ class TranslationData(Settings):
     dev_target: str = setting("", "target side of the development pairs", shapes_result=False)
     test: str = setting("", "test pairs; drawn from the rest if empty", shapes_result=False)
     test_target: str = setting("", "target side of the test pairs", shapes_result=False)
-    format: str = setting("auto", "format of the files", choices=FORMATS)
     source: str = setting(
         "", "source: language, key of JSON lines, or name or number (from 0) of the column"
     )
     target: str = setting(
         "", "target: language, key of JSON lines, or name or number (from 0) of the column"
-    )
-    delimiter: str = setting(
-        "", "csv, tsv: character between columns; if empty, a comma (tab in *.tsv)",
-        check=check_delimiter,
-    )  # fmt: skip
-    on_error: str = setting(
-        "error", "at bad lines: stop, or skip and count them", choices=("error", "skip")
     )
     max_characters: int = setting(
         2000, "largest number of characters of a side; longer ones are bad lines", at_least=1
@@ -66,9 +62,21 @@ class TranslationData(Settings):
 
 
 @dataclass(frozen=True)
-@with_defaults(TrainingSettings, epochs=default_epochs(20), clip_norm=0.0, checkpoint_steps=1000)
-class TranslationTraining(TrainingSettings):
-    """How a translator is trained. The help texts say what each setting does.
+@with_defaults(
+    epochs=default_epochs(20),
+    clip_norm=0.0,
+    ema_momentum=None,
+    checkpoint_steps=1000,
+    help={
+        "warmup_steps": "updates until the learning rate peaks; if none, a tenth of all, at most "
+        "4000",
+        "ema_momentum": "momentum of the moving average of the weights; 0 keeps no average; if "
+        "none, by the length of the run",
+    },
+    words={"tokens": "tokens of a batch on its longer side, with padding"},
+)
+class TranslationTraining(TokenBatches):
+    """Settings of the training of a translator.
 
     Example:
 
@@ -76,23 +84,6 @@ class TranslationTraining(TrainingSettings):
     0.001
     """
 
-    warmup_steps: int | None = setting(
-        None,
-        "updates until the learning rate peaks; if none, a tenth of all, at most 4000",
-        kind=int,
-        at_least=0,
-    )
-    ema_momentum: float | None = setting(
-        None,
-        "momentum of the moving average of the weights; 0 keeps no average; if none, by the "
-        "length of the run",
-        kind=float,
-        at_least=0,
-        below=1,
-    )
-    tokens_per_batch: int = setting(
-        4096, "tokens of a batch on its longer side, with padding", at_least=1
-    )
     batching: str = setting(
         "bucketed",
         "pairs of like lengths in a batch, or (transformer) several pairs packed in a row",
@@ -105,15 +96,12 @@ class TranslationTraining(TrainingSettings):
         False, "compute the loss for some tokens at a time, to save memory of large vocabularies"
     )
     gradient_accumulation: int = setting(1, "batches that make one update", at_least=1)
-    label_smoothing: float = setting(
-        0.1, "share of the target's probability spread over the vocabulary", at_least=0, below=1
-    )
     score_epochs: int = setting(1, "epochs between two scores of the development set", at_least=1)
     score_pairs: int = setting(500, "development pairs that are translated then", at_least=1)
     score_beams: int = setting(1, "width of the beam search then; 1 is greedy", at_least=1)
     score_tokenize: str = setting("13a", "sacrebleu's tokenizer of these scores", choices=TOKENIZE)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         packed = self.batching == "packed"
         if not packed and self.tokens_per_row != 128:
@@ -129,8 +117,9 @@ class TranslationTraining(TrainingSettings):
 
 
 @dataclass(frozen=True)
+@with_defaults(words={"rows": "texts"})
 class TranslationUse(BeamSearchUse):
-    """The search for translations.
+    """Settings of the search for translations.
 
     Example:
 
@@ -141,7 +130,7 @@ class TranslationUse(BeamSearchUse):
 
 @dataclass(frozen=True)
 class TranslationTest(Settings):
-    """What a translator is measured on. The help texts say what each setting does.
+    """Settings of the evaluation of a translator.
 
     Example:
 
@@ -166,7 +155,7 @@ class TranslationTest(Settings):
         choices=TOKENIZE,
     )  # fmt: skip
 
-    def check(self, data: Any = None) -> None:
+    def check(self, data: Settings | None = None) -> None:
         """Raises a `WrongUse` if the settings do not say what to read."""
         if bool(self.data) == bool(self.pairs):
             raise WrongUse("Give either --data or --pairs.")

@@ -1,0 +1,146 @@
+"""Settings of the files that tasks learn from.
+
+Help texts have words in braces, which a task replaces; see `keras_attn.settings.with_defaults`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keras_attn.records.tables import check_delimiter
+from keras_attn.settings import Settings, setting, with_defaults
+
+READ = ("fit", "evaluate")
+"""The steps that read files of examples."""
+FORMATS = ("auto", "csv", "tsv", "json_lines")
+COLUMN_OR_NUMBER = "; or its number from 0, if the file has no header"
+COLUMN_OF_FORMAT = "; if empty, that of the format"
+
+
+def column(default: str, what: str, otherwise: str = "", steps: Sequence[str] = READ) -> Any:
+    """A field that names a column of the files, or a key of JSON lines.
+
+    Args:
+        default: Name of the column.
+        what: What stands in the column, for the help.
+        otherwise: What else may be given, for the help.
+        steps: The steps that read it.
+
+    Returns:
+        A dataclass field.
+    """
+    return setting(default, f"column, or JSON key, of the {what}{otherwise}", steps=steps)
+
+
+@dataclass(frozen=True)
+class BadLines(Settings):
+    """What happens at a bad line."""
+
+    on_error: str = setting(
+        "error", "what to do at a bad line", choices=("error", "skip"), steps=READ
+    )
+
+
+@dataclass(frozen=True)
+class TrainingFile(Settings):
+    """The file of the training examples."""
+
+    train: str = setting("", "{examples} to learn from", required=True, shapes_result=False)
+
+
+@dataclass(frozen=True)
+class HeldOut(Settings):
+    """The examples that choose the best weights: a file, or a part of the training examples."""
+
+    dev: str = setting(
+        "", "{examples} by which the best weights are chosen, instead of a part of --train",
+        shapes_result=False,
+    )  # fmt: skip
+    dev_share: float = setting(
+        0.1, "share of the {examples} that is held out, without --dev", above=0, below=1
+    )
+    split_seed: int = setting(0, "seed of that split", at_least=0)
+
+
+@dataclass(frozen=True)
+class Files(BadLines, HeldOut, TrainingFile):
+    """The files of a task: to learn from, and to choose the best weights by."""
+
+
+@dataclass(frozen=True)
+class NearDuplicates(Settings):
+    """Whether examples that are nearly the same may stand on both sides of a split."""
+
+    near_duplicates: str = setting(
+        "apart",
+        "{examples} that are nearly the same: kept on one side of that split, or anywhere, with a "
+        "warning",
+        choices=("apart", "anywhere"),
+    )
+
+
+@dataclass(frozen=True)
+@with_defaults(help={"split_seed": "seed of that split, and of --limit"})
+class LimitedFiles(Files):
+    """The files of a task that may learn from a random part of them."""
+
+    limit: int | None = setting(
+        None, "largest number of {examples}, drawn at random", kind=int, at_least=1
+    )
+
+
+@dataclass(frozen=True)
+class FileFormat(Settings):
+    """The format of the files."""
+
+    format: str = setting("auto", "format of the files", choices=FORMATS, steps=READ)
+
+
+@dataclass(frozen=True)
+class Tables(FileFormat):
+    """Files that may be tables."""
+
+    delimiter: str = setting(
+        "", "csv, tsv: character between columns; if empty, a comma (tab in *.tsv)",
+        check=check_delimiter, steps=READ,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={"delimiter": "csv: character between columns; if empty, a comma (tab in *.tsv)"}
+)
+class ImageFiles(Tables):
+    """Files that name images."""
+
+    image_dir: str = setting(
+        "", "folder of the pictures, if it is not that of the file", shapes_result=False,
+        steps=READ,
+    )  # fmt: skip
+    dev_image_dir: str = setting(
+        "", "folder of the pictures of --dev, if it is another one", shapes_result=False
+    )
+    image: str = setting("image", "csv: column of the pictures", steps=READ)
+
+
+@dataclass(frozen=True)
+class RunningTexts(Settings):
+    """Running text: plain files, or the texts of JSON lines."""
+
+    text: str = setting("", "{texts}", shapes_result=False)
+    key: str = setting("text", "JSON lines: key of the texts", steps=READ)
+
+
+@dataclass(frozen=True)
+class HeldOutShares(Settings):
+    """Shares of the examples that are left out of the training."""
+
+    dev_share: float = setting(
+        0.05, "share of the {examples} that chooses the best weights", at_least=0, below=1,
+        steps=READ,
+    )  # fmt: skip
+    test_share: float = setting(
+        0.1, "share of the {examples} that is left for the test", at_least=0, below=1, steps=READ
+    )

@@ -1,0 +1,45 @@
+"""Settings of training that several tasks have.
+
+Help texts have words in braces, which a task replaces; see `keras_attn.settings.with_defaults`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.training_settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class BatchTraining(TrainingSettings):
+    """A training with batches of a fixed number of rows."""
+
+    batch_size: int = setting(32, "{rows} of a batch", at_least=1)
+
+
+@dataclass(frozen=True)
+class LabelSmoothing(Settings):
+    """Smoothed targets."""
+
+    label_smoothing: float = setting(
+        0.1, "share of the target's probability spread over the {classes}", at_least=0, below=1
+    )
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"classes": "vocabulary"})
+class TokenBatches(LabelSmoothing, TrainingSettings):
+    """A training with batches of about as many tokens."""
+
+    tokens_per_batch: int = setting(4096, "{tokens}", at_least=1)
+
+
+@dataclass(frozen=True)
+class RegionCache(Settings):
+    """Where the regions of images are kept."""
+
+    cache_dir: str = setting(
+        "", "folder for the regions of an encoder that is not trained; one in the cache if empty",
+        shapes_result=False,
+    )  # fmt: skip

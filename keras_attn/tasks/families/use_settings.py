@@ -1,0 +1,138 @@
+"""Settings of predictions, exports and evaluations.
+
+Help texts have words in braces, which a task replaces; see `keras_attn.settings.with_defaults`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keras_attn.explain.methods import METHODS
+from keras_attn.generation.sampling import SAMPLING, check_sampling
+from keras_attn.images.loading import MAX_PIXELS
+from keras_attn.settings import Settings, setting, with_defaults
+
+
+@dataclass(frozen=True)
+class BatchUse(Settings):
+    """How many inputs are computed together."""
+
+    batch_size: int = setting(
+        64, "{rows} computed at a time", at_least=1, steps=("predict", "evaluate", "export")
+    )
+
+
+@dataclass(frozen=True)
+class PageUse(BatchUse):
+    """What the page of `explain` shows."""
+
+    method: str = setting(
+        "gradient", "what the page shows: {shown}", choices=METHODS, steps=("explain",)
+    )
+
+
+@dataclass(frozen=True)
+class ClassUse(BatchUse):
+    """How classes are explained."""
+
+    method: str | None = setting(
+        None, "what the page shows: {shown}", kind=str, choices=METHODS, steps=("explain",)
+    )
+    label: str | None = setting(
+        None, "class whose gradients are computed; the most probable one if none", kind=str,
+        steps=("explain",),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ImageUse(Settings):
+    """The limit of images in a SavedModel."""
+
+    max_pixels: int = setting(
+        MAX_PIXELS, "largest number of pixels of a picture that the SavedModel decodes",
+        at_least=1, steps=("export",),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Beams(Settings):
+    """A beam search."""
+
+    beams: int = setting(4, "{beam}width of the beam search; 1 is greedy", at_least=1)
+    alpha: float = setting(1.0, "{beam}exponent of the length penalty")
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"beam": ""})
+class BeamSearchUse(BatchUse, Beams):
+    """A beam search whose SavedModel gives several results."""
+
+    num_return_sequences: int | None = setting(
+        None, "results in the signature `details`; as many as beams if none", kind=int,
+        at_least=1, steps=("export",),
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.num_return_sequences or 1) > self.beams:
+            raise ValueError(
+                "`num_return_sequences` must be at most `beams`. Received: "
+                f"num_return_sequences={self.num_return_sequences}, beams={self.beams}."
+            )
+
+
+@dataclass(frozen=True)
+class SamplingUse(BatchUse):
+    """How tokens are drawn at random."""
+
+    temperature: float = setting(
+        1.0, "{sample}temperature; below 1 more predictable, above 1 more random", above=0
+    )
+    top_k: int | None = setting(
+        None, "{sample}number of most probable tokens that may come", kind=int, at_least=1
+    )
+    top_p: float | None = setting(
+        None, "{sample}total probability of the tokens that may come", kind=float, above=0
+    )
+    min_p: float | None = setting(
+        None, "{sample}smallest probability that may come, as a share of the greatest", kind=float,
+        at_least=0, below=1,
+    )  # fmt: skip
+    repetition_penalty: float = setting(
+        1.0, "{sample}above 1, tokens that were there come less often", above=0
+    )
+    no_repeat_ngram_size: int = setting(
+        0, "{sample}length of a sequence of tokens that never comes twice; 0 allows all", at_least=0
+    )
+    seed: int = setting(0, "{sample}seed of the samples", at_least=0, below=2**31)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sampling(**self.sampling())
+
+    def sampling(self) -> dict[str, float | None]:
+        """Returns the arguments of `keras_attn.generation.sample`."""
+        return {name: getattr(self, name) for name in SAMPLING}
+
+
+@dataclass(frozen=True)
+class DataTest(Settings):
+    """The examples of an evaluation."""
+
+    data: str = setting("", "{examples}", required=True)
+
+
+@dataclass(frozen=True)
+class BootstrapTest(DataTest):
+    """An evaluation with confidence intervals."""
+
+    num_bootstrap: int = setting(
+        1000, "bootstrap samples for the confidence intervals; 0 computes none", at_least=0
+    )
+
+
+@dataclass(frozen=True)
+class SplitTest(BootstrapTest):
+    """An evaluation on a part of the data."""
+
+    split: str = setting("test", "which part of {parts}", choices=("test", "dev", "train"))
