@@ -6,11 +6,13 @@ import inspect
 import pkgutil
 
 import keras
+import numpy as np
 import pytest
 
 import keras_attn
 from keras_attn import (
     adapt,
+    arrays,
     batches,
     corpora,
     explain,
@@ -34,7 +36,7 @@ MODULES = sorted(
     module.name for module in pkgutil.walk_packages(keras_attn.__path__, "keras_attn.")
 )
 ROOMS = (
-    ops, layers, models, generation, text, records, images, corpora,
+    arrays, ops, layers, models, generation, text, records, images, corpora,
     batches, training, metrics, adapt, visualize, explain, settings,
     fields, tasks, interop,
 )  # fmt: skip
@@ -45,6 +47,8 @@ WITHOUT_EXAMPLE = {
     "NBestTranslations", "TranslationScores", "TranslationSplits",
     # What docs/new_task.md shows.
     "Task", "EncoderTask",
+    # Names of types of NumPy and Python.
+    "Array", "ArrayModule",
     # What needs the network, and what it raises.
     "load_home_assistant", "DownloadError",
 }  # fmt: skip
@@ -58,6 +62,7 @@ def names():
         "keras": keras,
         "keras_attn": keras_attn,
         "ops": keras.ops,
+        "np": np,
         "collect_attention": layers.collect_attention,
     }
 

@@ -1,0 +1,47 @@
+"""Functions from arrays to arrays that NumPy, `keras.ops` and a TensorFlow graph share.
+
+The first argument `xp` of each function is an array module: `numpy` or `keras.ops`. With
+`keras.ops` a function runs eagerly on every backend, and in a `tf.function` with unknown shapes.
+Sequences of several lengths are one flat array with their lengths beside it, so that memory grows
+with their values and not with their number times the longest one.
+"""
+
+from keras_attn.arrays.entities import LabelTables, entities, label_tables
+from keras_attn.arrays.modules import FUNCTIONS, Array, ArrayModule
+from keras_attn.arrays.rows import (
+    joined,
+    kept,
+    order,
+    owners,
+    padded,
+    places_in_rows,
+    row_sums,
+    starts_of,
+)
+from keras_attn.arrays.spans import BestSpans, TextSpans, best_spans, log_sum, spans_of_texts
+from keras_attn.arrays.windows import Windows, window_numbers, windows
+
+__all__ = [
+    "FUNCTIONS",
+    "Array",
+    "ArrayModule",
+    "BestSpans",
+    "LabelTables",
+    "TextSpans",
+    "Windows",
+    "best_spans",
+    "entities",
+    "joined",
+    "kept",
+    "label_tables",
+    "log_sum",
+    "order",
+    "owners",
+    "padded",
+    "places_in_rows",
+    "row_sums",
+    "spans_of_texts",
+    "starts_of",
+    "window_numbers",
+    "windows",
+]

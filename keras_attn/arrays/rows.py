@@ -1,0 +1,198 @@
+"""Rows of several lengths as one flat array of values, with the lengths beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_attn.arrays.modules import Array, ArrayModule
+
+
+def starts_of(xp: ArrayModule, lengths: Array) -> Array:
+    """Finds where each row begins.
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        lengths: Number of values of each row, int32 `(B,)`.
+
+    Returns:
+        int32 `(B,)`.
+
+    Example:
+
+    >>> starts_of(np, np.array([2, 0, 3], "int32")).tolist()
+    [0, 2, 2]
+    """
+    return xp.cumsum(lengths, axis=0, dtype="int32") - lengths
+
+
+def owners(xp: ArrayModule, lengths: Array) -> Array:
+    """Finds the row of each value.
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        lengths: Number of values of each row, int32 `(B,)`.
+
+    Returns:
+        int32 `(N,)`.
+
+    Example:
+
+    >>> owners(np, np.array([2, 0, 3], "int32")).tolist()
+    [0, 0, 2, 2, 2]
+    """
+    ends = xp.cumsum(lengths, axis=0, dtype="int32")
+    places = xp.arange(xp.max(ends, initial=0), dtype="int32")
+    # Not `repeat`: in a graph it makes as many copies of each as of the one that has most.
+    return xp.array(xp.searchsorted(ends, places, side="right"), dtype="int32")
+
+
+def places_in_rows(xp: ArrayModule, lengths: Array) -> tuple[Array, Array]:
+    """Finds the row of each value, and its place in it.
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        lengths: Number of values of each row, int32 `(B,)`.
+
+    Returns:
+        int32 `(N,)` each.
+
+    Example:
+
+    >>> places_in_rows(np, np.array([2, 0, 3], "int32"))[1].tolist()
+    [0, 1, 0, 1, 2]
+    """
+    rows = owners(xp, lengths)
+    places = xp.arange(xp.shape(rows)[0], dtype="int32")
+    return rows, places - xp.take(starts_of(xp, lengths), rows, axis=0)
+
+
+def row_sums(xp: ArrayModule, values: Array, lengths: Array) -> Array:
+    """Adds up the values of each row.
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        values: int32 `(N,)`.
+        lengths: Number of values of each row, int32 `(B,)`.
+
+    Returns:
+        int32 `(B,)`.
+
+    Example:
+
+    >>> row_sums(np, np.array([5, 6, 7], "int32"), np.array([2, 0, 1], "int32")).tolist()
+    [11, 0, 7]
+    """
+    sums = xp.pad(xp.cumsum(values, axis=0, dtype="int32"), [[1, 0]])
+    begins = starts_of(xp, lengths)
+    return xp.take(sums, begins + lengths, axis=0) - xp.take(sums, begins, axis=0)
+
+
+def kept(xp: ArrayModule, mask: Array, lengths: Array) -> tuple[Array, Array]:
+    """Finds the values that a mask keeps.
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        mask: Booleans `(N,)`, true for the values to keep.
+        lengths: Number of values of each row, int32 `(B,)`.
+
+    Returns:
+        The places of the values that are kept, int32 `(M,)`, and how many of them each row has,
+        int32 `(B,)`.
+
+    Example:
+
+    >>> places, lengths = kept(np, np.array([True, False, True]), np.array([2, 1], "int32"))
+    >>> places.tolist(), lengths.tolist()
+    ([0, 2], [1, 1])
+    """
+    places = xp.array(xp.nonzero(mask)[0], dtype="int32")
+    return places, row_sums(xp, xp.array(mask, dtype="int32"), lengths)
+
+
+def padded(
+    xp: ArrayModule, values: Array, lengths: Array, blank: float = 0, least: int = 0
+) -> Array:
+    """Writes rows into a table.
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        values: Numbers `(N,)`.
+        lengths: Number of values of each row, int32 `(B,)`.
+        blank: What is behind the values of a row.
+        least: Least width.
+
+    Returns:
+        `(B, W)`. W is the greatest length.
+
+    Example:
+
+    >>> padded(np, np.array([5, 6, 7]), np.array([2, 0, 1], "int32")).tolist()
+    [[5, 6], [0, 0], [7, 0]]
+    """
+    width = xp.max(lengths, initial=least)
+    columns = xp.expand_dims(xp.arange(width, dtype="int32"), 0)  # (1, W)
+    places = xp.expand_dims(starts_of(xp, lengths), 1) + columns
+    behind = xp.shape(values)[0]
+    places = xp.where(columns < xp.expand_dims(lengths, 1), places, behind)
+    return xp.take(xp.pad(values, [[0, 1]], constant_values=blank), places, axis=0)
+
+
+def joined(
+    xp: ArrayModule, parts: Sequence[tuple[Array, Array, Array]], blank: int
+) -> tuple[Array, Array]:
+    """Makes rows of parts of flat arrays, one behind the other.
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        parts: For each part the flat array that it is cut out of, int32 `(N,)`, and for each row
+            its first place there and its size, int32 `(R,)`.
+        blank: Value behind the last part of a row.
+
+    Returns:
+        The rows, int32 `(R, T)`, and their sizes, int32 `(R,)`. T is the greatest size.
+
+    Example:
+
+    >>> ids, none, two = np.array([5, 6, 7], "int32"), np.zeros(2, "int32"), np.full(2, 2, "int32")
+    >>> rows, sizes = joined(np, [(ids, none, two), (ids, two, np.array([1, 0], "int32"))], 0)
+    >>> rows.tolist(), sizes.tolist()
+    ([[5, 6, 7], [5, 6, 0]], [3, 2])
+    """
+    ends = xp.zeros_like(parts[0][2])
+    bounds = []
+    for _, _, sizes in parts:
+        bounds.append(ends)
+        ends = ends + sizes
+    columns = xp.expand_dims(xp.arange(xp.max(ends, initial=0), dtype="int32"), 0)  # (1, T)
+    rows = xp.zeros_like(xp.expand_dims(ends, 1) + columns) + blank
+    for (values, starts, sizes), begin in zip(parts, bounds, strict=True):
+        behind = xp.shape(values)[0]
+        at = columns - xp.expand_dims(begin, 1)  # (R, T), places in the part
+        inside = (at >= 0) & (at < xp.expand_dims(sizes, 1))
+        at = xp.where(inside, at + xp.expand_dims(starts, 1), behind)
+        rows = xp.where(inside, xp.take(xp.pad(values, [[0, 1]]), at, axis=0), rows)
+    return rows, ends
+
+
+def order(xp: ArrayModule, values: Array) -> Array:
+    """Finds the order of the values of each row, the least first.
+
+    Equal values stay in their order, on every backend. (NumPy must be told so, and `keras.ops`
+    cannot be.)
+
+    Args:
+        xp: `numpy` or `keras.ops`.
+        values: Numbers `(..., N)`.
+
+    Returns:
+        int32 `(..., N)`: the place of the least value, and so on.
+
+    Example:
+
+    >>> order(np, np.array([3.0, 1.0, 3.0, 1.0])).tolist()
+    [1, 3, 0, 2]
+    """
+    stable = {"kind": "stable"} if xp is np else {}
+    return xp.array(xp.argsort(values, axis=-1, **stable), dtype="int32")
