@@ -95,6 +95,7 @@ class BucketedBatches(EpochBatches):
 
     Example:
 
+    >>> from keras_attn.batches.bucketing import flatten, padded
     >>> class Numbers(BucketedBatches):
     ...     def __init__(self, ids, targets, **layout):
     ...         super().__init__(**layout)

@@ -13,7 +13,7 @@ from keras_attn.batches.bucketing import Ids, check_ids, flatten, padded, teache
 from keras_attn.batches.epochs import check_least
 from keras_attn.images.feature_cache import FeatureCache
 from keras_attn.images.loading import MAX_PIXELS, check_sizes, load_image
-from keras_attn.records.parallel import many
+from keras_attn.records.problems import many
 from keras_attn.records.reading import is_integer
 
 

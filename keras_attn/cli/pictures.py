@@ -9,7 +9,7 @@ import click
 
 from keras_attn.cli.options import FILE
 from keras_attn.images import ImageProblem
-from keras_attn.records.parallel import many
+from keras_attn.records.problems import many
 
 SUFFIXES = frozenset(
     ".jpg .jpeg .jpe .jfif .png .gif .bmp .tif .tiff .webp .ppm .pgm .pbm .pnm .jp2 .avif".split()

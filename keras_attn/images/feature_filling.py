@@ -13,7 +13,7 @@ import numpy as np
 from keras_attn.images.image_problems import ImageProblem, describe_image_problems
 from keras_attn.images.loading import as_problem, decode_image
 from keras_attn.input_files import read_input
-from keras_attn.records.parallel import many
+from keras_attn.records.problems import many
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from keras_attn.records.parallel import count_problems
+from keras_attn.records.problems import count_problems
 
 IMAGE_PROBLEMS = {
     "missing": "whose file is not there",

@@ -18,7 +18,7 @@ from keras_attn.images.image_problems import (
     refuse_image_problems,
 )
 from keras_attn.input_files import kind_of, read_input
-from keras_attn.records.parallel import many
+from keras_attn.records.problems import many
 from keras_attn.records.reading import check_on_error, is_integer
 
 MAX_PIXELS = 50_000_000

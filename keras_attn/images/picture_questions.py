@@ -17,7 +17,7 @@ from keras_attn.images.image_problems import (
 )
 from keras_attn.images.loading import image_problem
 from keras_attn.records.items import Items
-from keras_attn.records.parallel import many
+from keras_attn.records.problems import many
 from keras_attn.records.reading import check_on_error, is_blank
 from keras_attn.white_space import normalize_white_space
 

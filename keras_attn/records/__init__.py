@@ -1,6 +1,6 @@
 """Readers of texts, labelled texts and sentence pairs, checked line by line; leak-free splits.
 
-Nothing here imports Keras.
+This package does not import Keras.
 """
 
 from keras_attn.records.dialogues import (
@@ -22,7 +22,8 @@ from keras_attn.records.labelled_splits import (
 )
 from keras_attn.records.labelled_texts import LabelledText, LabelledTexts
 from keras_attn.records.near_duplicates import duplicate_groups
-from keras_attn.records.parallel import LineProblem, ParallelText, TranslationPair
+from keras_attn.records.parallel import ParallelText, TranslationPair
+from keras_attn.records.problems import LineProblem
 from keras_attn.records.questions import (
     AnsweredQuestion,
     AnsweredQuestions,

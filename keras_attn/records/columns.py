@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from keras_attn.records.reading import LineReading, Location, check_format, format_of, open_lines
-from keras_attn.records.tables import Column, Table, check_columns
+from keras_attn.records.tables import Column, Table, check_keys
 
 COLUMN_FORMATS = ("csv", "tsv", "json_lines")
 COLUMN_SUFFIXES = {
@@ -37,7 +36,9 @@ def read_columns(
     reading: LineReading,
     format: str = "auto",
     delimiter: str | None = None,
-    texts: Sequence[str] | None = None,
+    *,
+    header: bool | None = None,
+    exact: bool | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     r"""Reads the wanted columns of a table, or keys of JSON objects, line by line.
 
@@ -49,18 +50,20 @@ def read_columns(
         reading: Counts the lines, and is told what is wrong.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
         delimiter: The one character between cells. Default: a comma in `"csv"`, a tab in `"tsv"`.
-        texts: What must be a string in JSON; all if None.
+        header: Whether the first row of a table names the columns.
+        exact: Whether a row of more or fewer cells than the first one is wrong. If None, it is
+            wrong if a column is given by its name.
 
     Yields:
-        The number of a line and its values by name. What is not a string, or not Unicode, is None
-        and a problem; a null that need not be a string is `"null"`.
+        The number of a line and its values by name, None if they are a problem: cells of a table,
+        and what the reading's `json_value` makes of JSON.
 
     Raises:
-        ValueError: If the format, the columns or the delimiter are wrong.
+        ValueError: If the format, the columns, the delimiter or the header are wrong.
 
     Example:
 
-    >>> import tempfile
+    >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "some.csv")
     >>> with open(path, "w", encoding="utf-8") as file:
     ...     _ = file.write("word,count\na dog,2\n")
@@ -70,25 +73,27 @@ def read_columns(
     if format == "auto":
         format = format_of(path, COLUMN_SUFFIXES, COLUMN_FORMATS, "a file")
     check_format(format, COLUMN_FORMATS)
-    with open_lines(os.path.expanduser(path)) as lines:
+    with open_lines(path) as lines:
         if format != "json_lines":
-            names = any(isinstance(column, str) for column in columns.values())
+            named = any(isinstance(column, str) for column in columns.values())
             given = delimiter or ("," if format == "csv" else "\t")
-            table = Table(columns, given, quotes=format == "csv", exact=names)
+            wide = named if exact is None else exact
+            table = Table(columns, given, format == "csv", header, wide)
             yield from table.cells(reading, lines)
             return
-        check_columns(columns, of_json=True)
-        if delimiter is not None:
-            raise ValueError(f"`delimiter` is for tables. Received: {delimiter!r} for JSON.")
+        keys = check_keys(columns)
+        for setting, value in (("header", header), ("delimiter", delimiter)):
+            if value is not None:
+                raise ValueError(f"`{setting}` is for tables, not for JSON. Received: {value!r}.")
         for number, record in reading.records(lines):
-            missing = [key for key in columns.values() if key not in record]
+            missing = [key for key in keys.values() if key not in record]
             if missing:
                 reading.no_key(number, record, missing[0])
                 continue
-            found = {
-                name: "null" if record[key] is None else record[key]
-                for name, key in columns.items()
-            }
-            for name in columns if texts is None else texts:
-                found[name] = reading.string(number, record[columns[name]], str(columns[name]))
-            yield number, found
+            yield (
+                number,
+                {
+                    name: reading.json_value(number, name, record[key], key)
+                    for name, key in keys.items()
+                },
+            )

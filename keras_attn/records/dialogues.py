@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from keras_attn.records.items import Items
-from keras_attn.records.parallel import PROBLEMS, LineProblem, describe_problems, many
+from keras_attn.records.items import Records
+from keras_attn.records.problems import PROBLEMS, LineProblem, many
 from keras_attn.records.reading import (
     LineReading,
     Location,
     check_format,
+    existing,
     format_of,
     is_blank,
     is_integer,
@@ -26,12 +26,6 @@ from keras_attn.white_space import normalize_white_space
 
 FORMATS = {".jsonl": "json_lines", ".ndjson": "json_lines", ".txt": "dailydialog"}
 FORMATS |= {".json": "chitchat"}
-_KINDS = {
-    **{kind: PROBLEMS[kind] for kind in ("encoding", "json", "keys", "type")},
-    "empty": "without a word",
-    "speaker": "with one speaker alone",
-    "long": "with a turn that is too long",
-}
 _END_OF_TURN = "__eou__"
 
 
@@ -64,7 +58,7 @@ class Exchange(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dialogues(Items[tuple[Turn, ...]]):
+class Dialogues(Records[tuple[Turn, ...]]):
     """The dialogues of a file, in its order, and an account of what was left out.
 
     Example:
@@ -72,6 +66,13 @@ class Dialogues(Items[tuple[Turn, ...]]):
     >>> print(Dialogues([(Turn("Hi.", "A"), Turn("Hello!", "B"))], "a.jsonl").summary())
     a.jsonl: 1 dialogue of 2 turns.
     """
+
+    kinds = {  # noqa: RUF012
+        **{kind: PROBLEMS[kind] for kind in ("encoding", "json", "keys", "type")},
+        "empty": "without a word",
+        "speaker": "with one speaker alone",
+        "long": "with a turn that is too long",
+    }
 
     dialogues: list[tuple[Turn, ...]]
     """Each has at least two turns; neighbouring turns are of different speakers."""
@@ -87,13 +88,11 @@ class Dialogues(Items[tuple[Turn, ...]]):
         text = f"{self.where}: {many(len(self), 'dialogue')} of {many(turns, 'turn')}"
         if self.blank:
             text += f"; {many(self.blank, 'message')} without a word left out"
-        if self.problems:
-            text += f". Left out: {describe_problems(self.problems, kinds=_KINDS)}"
-        return f"{text}."
+        return f"{text}{self._left_out()}."
 
 
 class _Reading(LineReading):
-    kinds = _KINDS
+    kinds = Dialogues.kinds
 
     def __init__(self, where: str, on_error: str, max_characters: int):
         super().__init__(where, on_error)
@@ -101,22 +100,23 @@ class _Reading(LineReading):
         self.dialogues: list[tuple[Turn, ...]] = []
         self.blank = 0
 
-    def add(self, number: int, messages: Iterable[tuple[Any, Any]], name: str = "") -> None:
+    def add(self, number: int, messages: Iterable[tuple[object, object]], name: str = "") -> None:
         """Takes the messages of a dialogue, (text, speaker), or notes what is wrong with them."""
         of = f" in dialogue {name}" * bool(name)
-        found, blank = [], 0
+        spoken, blank = [], 0
         for place, (text, speaker) in enumerate(messages, start=1):
-            text = self.string(number, text, f"text of turn {place}{of}")
-            speaker = self.string(number, speaker, f"speaker of turn {place}{of}")
-            if text is None or speaker is None:
+            words = self.string(number, text, f"text of turn {place}{of}")
+            who = self.string(number, speaker, f"speaker of turn {place}{of}")
+            if words is None or who is None:
                 return
-            text = normalize_white_space(text)
-            blank += is_blank(text)
-            if not is_blank(text):
-                found.append(Turn(text, speaker))
+            words = normalize_white_space(words)
+            if is_blank(words):
+                blank += 1
+            else:
+                spoken.append(Turn(words, who))
         turns = [
-            Turn(" ".join(turn.text for turn in run), speaker)
-            for speaker, run in groupby(found, key=lambda turn: turn.speaker)
+            Turn(_joined(run), speaker)
+            for speaker, run in groupby(spoken, key=lambda turn: turn.speaker)
         ]
         longest = max((len(turn.text) for turn in turns), default=0)
         if not turns:
@@ -169,9 +169,7 @@ def read_dialogues(
     >>> [turn.text for turn in read_dialogues(path)[0]]
     ['Hi.', 'Hello!', 'How are you?']
     """  # noqa: E501  a table
-    where = os.fspath(path)
-    if not os.path.isfile(os.path.expanduser(where)):
-        raise FileNotFoundError(f"Expected a file of dialogues. Received: {where}, which is none.")
+    where = existing(path, "a file of dialogues")
     if not is_integer(max_characters, 1):
         raise ValueError(
             f"Expected `max_characters` to be an integer >= 1. Received: {max_characters!r}."
@@ -182,7 +180,7 @@ def read_dialogues(
     check_format(format, names)
     reading = _Reading(where, on_error, max_characters)
     readers = {"json_lines": _json_lines, "dailydialog": _dailydialog, "chitchat": _chitchat}
-    with open_lines(os.path.expanduser(where)) as lines:
+    with open_lines(path) as lines:
         readers[format](lines, reading)
     reading.refuse(len(reading.dialogues), "dialogues of at least two speakers", "dialogue")
     return Dialogues(reading.dialogues, where, reading.blank, reading.problems)
@@ -205,9 +203,7 @@ def _json_lines(lines: Iterator[bytes], reading: _Reading) -> None:
 
 
 def _dailydialog(lines: Iterator[bytes], reading: _Reading) -> None:
-    for number, raw in enumerate(lines, start=1):
-        reading.lines = number
-        line = reading.decode(number, raw, "line")
+    for number, line in reading.texts(lines):
         if line is None or not line.strip():
             reading.passed_over += line is not None
             continue
@@ -219,21 +215,19 @@ def _in_turns(texts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _chitchat(lines: Iterator[bytes], reading: _Reading) -> None:
-    try:
-        talks = json.loads(b"\n".join(lines).decode("utf-8"))
+    def parse(talks: dict[str, Any]) -> list[tuple[str, list[tuple[Any, Any]]]]:
         if not isinstance(talks, dict):
             raise TypeError(f"a {type(talks).__name__} in the place of an object")
-        every = [
+        return [
             (name, [(m["text"], m["sender"]) for part in talk["messages"] for m in part])
             for name, talk in talks.items()
         ]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(
-            f"{reading.where}: expected the JSON of chitchat-dataset, conversations by their names "
-            "with messages, lists of objects with text and sender. Received: "
-            f"{type(error).__name__} ({error}). Files with a dialogue on each line end in .jsonl."
-        ) from error
-    reading.lines, reading.unit = len(every), "conversation"
+
+    expected = (
+        "the JSON of chitchat-dataset, conversations by their names with messages, lists of "
+        "objects with text and sender"
+    )
+    every = reading.whole(lines, parse, expected, "conversation", "a dialogue")
     for number, (name, messages) in enumerate(every, start=1):
         reading.add(number, messages, repr(name))
 
@@ -266,23 +260,25 @@ def exchanges(
     >>> len(exchanges([talk], speaker="B"))
     1
     """
-    found = []
+    answered = []
     for dialogue in dialogues:
         spoken = [
             Turn(_joined(run), who) for who, run in groupby(dialogue, key=lambda turn: turn.speaker)
         ]
         for place, (answer, own) in enumerate(spoken):
             if place and speaker in ("", own):
-                runs = groupby(spoken[:place], key=lambda turn, own=own: turn.speaker == own)
-                turns = [_joined(run) for _, run in runs]
-                found.append(Exchange(tuple(turns[-(max_turns or 0) :]), answer))
-    if not found:
+                # (whether the turn is by whoever answers, turn)
+                before = [(turn.speaker == own, turn) for turn in spoken[:place]]
+                runs = groupby(before, key=itemgetter(0))
+                turns = [_joined(turn for _, turn in run) for _, run in runs]
+                answered.append(Exchange(tuple(turns[-(max_turns or 0) :]), answer))
+    if not answered:
         raise ValueError(
             f"Expected turns of the speaker {speaker!r} that answer others. Received: none."
             if speaker
             else "Expected at least one dialogue of two turns. Received: none."
         )
-    return found
+    return answered
 
 
 def _joined(turns: Iterable[Turn]) -> str:

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from keras_attn.records.parallel import PROBLEMS
-from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
+from keras_attn.records.problems import PROBLEMS
+from keras_attn.records.reading import LineReading, Location, ending, is_blank, open_lines
 from keras_attn.text.sentences import split_sentences
 
 Document = list[str]
@@ -16,14 +16,11 @@ Document = list[str]
 MAX_CHARACTERS = 100_000
 """Largest number of characters of a sentence."""
 _JSON = (".jsonl", ".ndjson", ".json")
-
-
-class _DocumentReading(LineReading):
-    kinds = {  # noqa: RUF012
-        **PROBLEMS,
-        "empty": "that are empty",
-        "long": "with a sentence that is too long",
-    }
+_KINDS = {
+    **PROBLEMS,
+    "empty": "that are empty",
+    "long": "with a sentence that is too long",
+}
 
 
 class Documents:
@@ -70,17 +67,17 @@ class Documents:
     def __iter__(self) -> Iterator[Document]:
         self.skipped = 0
         for file in self.files:
-            reading = _DocumentReading(os.fspath(file), self.on_error)
+            reading = LineReading(file, self.on_error, _KINDS)
             count = 0
             for document in self._of_file(file, reading):
                 count += 1
                 yield document
             reading.refuse(count, "documents of sentences", "document")
-            self.skipped += len({problem.line for problem in reading.problems})
+            self.skipped += reading.bad_lines
 
     def _of_file(self, file: Path, reading: LineReading) -> Iterator[Document]:
         with open_lines(file) as lines:
-            if file.name.lower().removesuffix(".gz").endswith(_JSON):
+            if ending(file) in _JSON:
                 yield from self._of_objects(lines, reading)
             else:
                 yield from self._of_lines(lines, reading)
@@ -103,9 +100,7 @@ class Documents:
 
     def _of_lines(self, lines: Iterator[bytes], reading: LineReading) -> Iterator[Document]:
         document: Document = []
-        for number, raw in enumerate(lines, start=1):
-            reading.lines = number
-            line = reading.decode(number, raw, "line")
+        for number, line in reading.texts(lines):
             if line is None:
                 continue
             if is_blank(line):
@@ -134,9 +129,7 @@ def _files(path: str) -> list[Path]:
         if part and place.is_dir():  # nothing is not this folder
             ends = (".txt", *_JSON)
             files = [
-                file
-                for file in sorted(place.iterdir())
-                if file.is_file() and file.name.lower().removesuffix(".gz").endswith(ends)
+                file for file in sorted(place.iterdir()) if file.is_file() and ending(file) in ends
             ]
         elif place.is_file():
             files = [place]

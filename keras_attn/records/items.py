@@ -1,20 +1,24 @@
-"""Base of what comes of reading a file: its items, in order, as a sequence."""
+"""The base of what readers return: the items of a file, and an account of the bad lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields
-from typing import TypeVar, overload
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import Field
+from typing import ClassVar, TypeVar, overload
+
+from keras_attn.records.problems import PROBLEMS, LineProblem, count_problems, describe_problems
 
 T = TypeVar("T")
 
 
 class Items(Sequence[T]):
-    """A dataclass that is the sequence of the items in its first field."""
+    """Base of a dataclass that is the sequence of the items in its first field."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field]]
 
     @property
     def _items(self) -> list[T]:
-        return getattr(self, fields(self)[0].name)
+        return getattr(self, next(iter(self.__dataclass_fields__)))
 
     def __len__(self) -> int:
         return len(self._items)
@@ -28,5 +32,23 @@ class Items(Sequence[T]):
     @overload
     def __getitem__(self, index: slice) -> list[T]: ...
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int | slice) -> T | list[T]:
         return self._items[index]
+
+
+class Records(Items[T]):
+    """Base of what a reader returns: items, and the problems of the lines that were left out."""
+
+    kinds: ClassVar[Mapping[str, str]] = PROBLEMS
+    """The kinds of problems, each with the words for it."""
+    problems: list[LineProblem]
+
+    def _bad_lines(self) -> dict[str, int]:
+        """The number of bad lines, and of those of each kind."""
+        bad = len({problem.line for problem in self.problems})
+        return {"bad_lines": bad, **count_problems(self.problems, self.kinds)}
+
+    def _left_out(self) -> str:
+        """Which lines were left out and why, for a summary; empty if there are none."""
+        described = describe_problems(self.problems, kinds=self.kinds)
+        return f". Left out: {described}" * bool(described)

@@ -13,24 +13,14 @@ from typing import Unpack
 
 from keras_attn.input_files import input_file, read_input
 from keras_attn.line_ends import with_newlines
+from keras_attn.records.columns import read_columns
 from keras_attn.records.labelled_reading import LabelledChecks, LabelledReading
 from keras_attn.records.labelled_texts import LabelledTexts
-from keras_attn.records.reading import (
-    Location,
-    check_format,
-    find_file,
-    format_of,
-    open_lines,
-)
-from keras_attn.records.tables import Column, Table, check_columns
+from keras_attn.records.reading import Location, find_file
+from keras_attn.records.tables import Column
 
 SENTIMENT = {"0": "negative", "1": "positive"}
 
-_FORMATS = ("csv", "tsv", "json_lines")
-_SUFFIXES = {
-    **{".csv": "csv", ".tsv": "tsv", ".tab": "tsv"},
-    **{".jsonl": "json_lines", ".ndjson": "json_lines", ".json": "json_lines"},
-}
 _REVIEW_FILE = re.compile(r"(\d+)_\d+\.txt")
 _FILM = re.compile(r"/title/(tt\d+)")
 
@@ -114,26 +104,13 @@ def read_labelled(
     >>> texts.label_counts, texts.problems
     ({'neg': 1, 'pos': 1}, [LineProblem(line=4, kind='empty', what='the text is empty')])
     """
-    reading = LabelledReading(os.fspath(path), **checks)
-    columns = {"text": text, "label": label}
+    reading = LabelledReading(path, **checks)
+    columns: dict[str, Column] = {"text": text, "label": label}
     columns |= {} if text_pair is None else {"text_pair": text_pair}
     columns |= {} if group is None else {"group": group}
-    if format == "auto":
-        format = _guess_format(path)
-    check_format(format, _FORMATS)
-    if format == "json_lines":
-        check_columns(columns, of_json=True)
-        for name, value in (("header", header), ("delimiter", delimiter)):
-            if value is not None:
-                raise ValueError(f"`{name}` is for tables, not for JSON. Received: {value!r}.")
-        with open_lines(path) as lines:
-            reading.read_records(lines, columns)
-        return reading.finish()
-    if delimiter is None:
-        delimiter = "," if format == "csv" else "\t"
-    table = Table(columns, delimiter, quotes=format == "csv", header=header)
-    with open_lines(path) as lines:
-        reading.read_table(lines, table)
+    reading.pairs = text_pair is not None
+    input_file(path)
+    reading.read(read_columns(path, columns, reading, format, delimiter, header=header, exact=True))
     return reading.finish()
 
 
@@ -243,11 +220,6 @@ def read_sst2(
     )
 
 
-def _guess_format(path: Location) -> str:
-    input_file(path)
-    return format_of(path, _SUFFIXES, _FORMATS, "a file")
-
-
 def _check_split(split: str, known: tuple[str, ...]) -> None:
     if split not in known:
         raise ValueError(f"Expected `split` to be one of {known}. Received: {split!r}.")
@@ -255,11 +227,8 @@ def _check_split(split: str, known: tuple[str, ...]) -> None:
 
 def _review_files(folder: Path) -> Iterator[tuple[int, Path]]:
     """The files `NUMBER_RATING.txt`, by their numbers."""
-    found = []
-    for path in folder.iterdir():
-        if match := _REVIEW_FILE.fullmatch(path.name):
-            found.append((int(match[1]), path))
-    yield from sorted(found)
+    matches = ((_REVIEW_FILE.fullmatch(path.name), path) for path in folder.iterdir())
+    yield from sorted((int(match[1]), path) for match, path in matches if match)
 
 
 def _films(path: Path) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""What the readers of labelled texts share: checks of each text and its labels."""
+"""Checks of labelled texts, each text and its labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_attn.records.labelled_texts import (
     LabelledText,
     LabelledTexts,
 )
-from keras_attn.records.reading import LineReading, is_blank, is_integer
+from keras_attn.records.reading import LineReading, Location, is_blank, is_integer
 from keras_attn.records.tables import Table
 
 
@@ -33,7 +33,7 @@ class LabelledReading(LineReading):
 
     def __init__(
         self,
-        where: str,
+        where: Location,
         on_error: str = "error",
         unique: bool = False,
         label_separator: str | None = None,
@@ -58,39 +58,29 @@ class LabelledReading(LineReading):
         self,
         number: int,
         text: str | None,
-        label: Any,
+        label: object,
         group: str | None = "",
         second: str | None = "",
     ) -> None:
-        """A line's text, label, group and second text; None where that has its problem already.
+        """Takes a line's text, label, group and second text; None if that has its problem already.
 
         The second text counts if the reading is one of pairs.
         """
-        before = len(self.problems)
-        texts = []
-        for name, given in (("text", text), ("second text", second))[: 1 + self.pairs]:
-            if given is None:
-                continue
-            texts.append(given.strip())
-            if is_blank(texts[-1]):
-                self.problem(number, "empty", f"the {name} is empty")
-        if label is not None:
-            label = self._label(number, label)
-        there = len(texts) == 1 + self.pairs and label is not None and group is not None
-        if there and len(self.problems) == before:
-            self.examples.append(
-                LabelledText(texts[0], label, group.strip(), *(texts[1:] if self.pairs else []))
-            )
+        first = self.text(number, "text", text)
+        other = self.text(number, "second text", second) if self.pairs else ""
+        names = None if label is None else self._label(number, label)
+        if first is not None and other is not None and names is not None and group is not None:
+            pair = other if self.pairs else None
+            self.examples.append(LabelledText(first, names, group.strip(), pair))
 
-    def _label(self, number: int, label: Any) -> Label | None:
+    def _label(self, number: int, label: object) -> Label | None:
         """The names in a cell or a JSON value, or None and a problem."""
         several = self.separator is not None
-        if isinstance(label, str):
-            parts = label.split(self.separator) if several else [label]
-        elif isinstance(label, list) and several:
+        parts: list[object] = [label]
+        if several and isinstance(label, str):
+            parts = list(label.split(self.separator))
+        elif several and isinstance(label, list):
             parts = label
-        else:
-            parts = [label]
         names = []
         for part in parts:
             if isinstance(part, bool):
@@ -115,40 +105,29 @@ class LabelledReading(LineReading):
             names.append(name)
         return tuple(sorted(set(names))) if several else names[0]
 
-    def read_table(self, lines: Iterator[bytes], table: Table) -> None:
-        """Add the rows of a table: "text", "label" and perhaps "group" and "text_pair"."""
-        self.pairs = "text_pair" in table.columns
-        for number, cells in table.cells(self, lines):
-            more = cells.get("group", ""), cells.get("text_pair", "")
-            self.add(number, cells["text"], cells["label"], *more)
-
-    def read_records(self, lines: Iterator[bytes], keys: dict[str, str]) -> None:
-        """Add the JSON objects of lines. `keys` says where "text", "label" and others are."""
-        self.pairs = "text_pair" in keys
-        for number, record in self.records(lines):
-            missing = [key for key in keys.values() if key not in record]
-            if missing:
-                self.no_key(number, record, missing[0])
-                continue
-            text = self.string(number, record[keys["text"]], keys["text"])
-            second: str | None = ""
-            if self.pairs:
-                second = self.string(number, record[keys["text_pair"]], keys["text_pair"])
-            group = record[keys["group"]] if "group" in keys else ""
-            if is_integer(group, 0):
-                group = str(group)
-            group = self.string(number, group, keys.get("group", ""))
-            label = record[keys["label"]]
-            if label is None:
+    def json_value(self, number: int, name: str, value: object, key: str) -> object:
+        """Labels may be of any type here, and groups numbers."""
+        if name == "label" and not isinstance(value, str):
+            if value is None:
                 self.problem(number, "label", "the label is null")
-            if isinstance(label, str):
-                label = self.string(number, label, keys["label"])
-            self.add(number, text, label, group, second)
+            return value
+        of_group = name == "group" and is_integer(value, 0)
+        return self.string(number, str(value) if of_group else value, key)
+
+    def read_table(self, lines: Iterator[bytes], table: Table) -> None:
+        """Adds the rows of a table: "text", "label" and perhaps "group" and "text_pair"."""
+        self.read(table.cells(self, lines))
+
+    def read(self, rows: Iterator[tuple[int, dict[str, Any]]]) -> None:
+        """Adds rows of "text" and "label", perhaps with "group" and "text_pair"."""
+        for number, row in rows:
+            more = row.get("group", ""), row.get("text_pair", "")
+            self.add(number, row["text"], row["label"], *more)
 
     def finish(self) -> LabelledTexts:
         """What was read, or the error about all problems."""
         self.refuse(len(self.examples), "a text and its label on each line", "labelled text")
-        labels = defaultdict(set)
+        labels: dict[Input, set[Label]] = defaultdict(set)
         once: dict[tuple[Input, Label], LabelledText] = {}
         for example in self.examples:
             labels[example.input].add(example.label)

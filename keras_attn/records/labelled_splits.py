@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.labelled_texts import (
@@ -17,13 +17,15 @@ from keras_attn.records.labelled_texts import (
     label_names,
 )
 from keras_attn.records.near_duplicates import duplicate_groups
-from keras_attn.records.splitting import as_count, draw, together
+from keras_attn.records.splitting import Sides, as_count, draw, together
+
+T = TypeVar("T")
 
 Component = list[LabelledText]
 
 
 @dataclass(frozen=True)
-class LabelledSplits:
+class LabelledSplits(Sides):
     """The sides of a split, as `split_labelled` makes it.
 
     Args:
@@ -45,16 +47,6 @@ class LabelledSplits:
     test: list[LabelledText]
     components: int = 0
     largest_component: int = 0
-
-    def summary(self) -> dict[str, int]:
-        """All counts, for a log or a table."""
-        return {
-            "train": len(self.train),
-            "dev": len(self.dev),
-            "test": len(self.test),
-            "components": self.components,
-            "largest_component": self.largest_component,
-        }
 
     def label_counts(self) -> dict[str, dict[str, int]]:
         """How many texts of each side have each label."""
@@ -149,6 +141,24 @@ def split_labelled(
     train = [x for parts in strata.values() for component in parts for x in component]
     rng.shuffle(train)
     return LabelledSplits(train, sides["dev"], sides["test"], len(components), largest)
+
+
+def split_alike(
+    examples: Sequence[T],
+    texts: Callable[[T], tuple[str, str | None]],
+    dev: int | float,
+    seed: int,
+    apart: bool,
+) -> tuple[list[T], list[T]]:
+    """Splits examples by their texts, one or two, as `split_labelled` does."""
+    # The number of the example is its group, by which it is found again.
+    numbered = enumerate(map(texts, examples))
+    labelled = [LabelledText(text, "", str(i), second) for i, (text, second) in numbered]
+    splits = split_labelled(labelled, dev, 0, seed, apart=apart)
+    return (
+        [examples[int(x.group)] for x in splits.train],
+        [examples[int(x.group)] for x in splits.dev],
+    )
 
 
 def remove_labelled_overlap(

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from keras_attn.records.items import Items
-from keras_attn.records.parallel import (
-    PROBLEMS,
-    LineProblem,
-    count_problems,
-    describe_problems,
-    many,
-)
+from keras_attn.records.items import Records
+from keras_attn.records.problems import PROBLEMS, LineProblem, many
 
 Label = str | tuple[str, ...]
 Input = str | tuple[str, str]
@@ -56,14 +50,14 @@ class LabelledText(NamedTuple):
         return self.text if self.second is None else (self.text, self.second)
 
 
-def as_labelled(example: Any) -> LabelledText:
+def as_labelled(example: object) -> LabelledText:
     """A `LabelledText` of a tuple (text, label) or (text, label, group), checked.
 
     A text may be a pair of texts.
     """
-    fields = tuple(example) if isinstance(example, tuple | list) else ()
+    fields = list(example) if isinstance(example, tuple | list) else []
     if 2 <= len(fields) <= 4:
-        text, label, group, second = (*fields, *("", None)[len(fields) - 2 :])
+        text, label, group, second = fields + ["", None][len(fields) - 2 :]
         if isinstance(text, tuple | list) and len(text) == 2 and second is None:
             text, second = text
         label = tuple(label) if isinstance(label, list) else label
@@ -90,7 +84,7 @@ def count_labels(examples: Iterable[LabelledText]) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class LabelledTexts(Items[LabelledText]):
+class LabelledTexts(Records[LabelledText]):
     """The texts of a file, in its order, and an account of what was left out.
 
     It is a sequence of `LabelledText`: give it to `split_labelled` or `len`.
@@ -114,6 +108,8 @@ class LabelledTexts(Items[LabelledText]):
     a.csv: 2 texts of 0 lines. Labels: neg 1, pos 1.
     """
 
+    kinds = LABELLED_PROBLEMS
+
     examples: list[LabelledText]
     where: str = "texts"
     lines: int = 0
@@ -125,12 +121,12 @@ class LabelledTexts(Items[LabelledText]):
 
     @property
     def texts(self) -> list[Input]:
-        """The texts alone, or the pairs of them."""
+        """The texts, or the pairs of them, without labels."""
         return [example.input for example in self.examples]
 
     @property
     def labels(self) -> list[Label]:
-        """The labels alone."""
+        """The labels without the texts."""
         return [example.label for example in self.examples]
 
     @property
@@ -150,8 +146,7 @@ class LabelledTexts(Items[LabelledText]):
             "passed_over": self.passed_over,
             "repeated": self.repeated,
             "contradicting": self.contradicting,
-            "bad_lines": len({problem.line for problem in self.problems}),
-            **count_problems(self.problems, LABELLED_PROBLEMS),
+            **self._bad_lines(),
         }
 
     def summary(self) -> str:
@@ -159,9 +154,7 @@ class LabelledTexts(Items[LabelledText]):
         labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts.items())
         what = "pair" if any(example.second is not None for example in self.examples) else "text"
         text = f"{self.where}: {many(len(self.examples), what)} of {many(self.lines, 'line')}."
-        text += f" Labels: {labels or 'none'}."
-        if self.problems:
-            text += f" Left out: {describe_problems(self.problems, kinds=LABELLED_PROBLEMS)}."
+        text += f" Labels: {labels or 'none'}{self._left_out()}."
         if self.repeated:
             fate = "left out" if self.unique else "kept"
             text += f" Repeated: {many(self.repeated, what)}, {fate}."

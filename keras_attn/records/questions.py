@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from keras_attn.inputs import listed
-from keras_attn.records.items import Items
-from keras_attn.records.parallel import PROBLEMS, LineProblem
-from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
-from keras_attn.records.splitting import check_size, drawn_by_hash
+from keras_attn.records.items import Records
+from keras_attn.records.problems import PROBLEMS, LineProblem, many
+from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank, open_lines
+from keras_attn.records.splitting import check_share, check_size, drawn_by_hash, sides_of
 
 
 class TextAnswer(NamedTuple):
@@ -51,8 +49,12 @@ class AnsweredQuestion(NamedTuple):
     """Name of the question."""
 
 
+_Row = tuple[int, Any, Any, str, str]
+"""Number, JSON object and text of a question, with its title and its name."""
+
+
 @dataclass(frozen=True)
-class AnsweredQuestions(Items[AnsweredQuestion]):
+class AnsweredQuestions(Records[AnsweredQuestion]):
     """Questions with answers, and what was read of the file.
 
     Example:
@@ -61,6 +63,14 @@ class AnsweredQuestions(Items[AnsweredQuestion]):
     >>> AnsweredQuestions([question], "a.json").summary()
     'a.json: 1 question about 1 text of 1 article'
     """
+
+    kinds = {  # noqa: RUF012
+        **PROBLEMS,
+        "type": "with a value of another type",
+        "empty": "with an empty question or answer",
+        "place": "with an answer that starts outside of its text",
+        "answer": "with an answer that is not in its text",
+    }
 
     questions: list[AnsweredQuestion]
     """The questions."""
@@ -77,10 +87,9 @@ class AnsweredQuestions(Items[AnsweredQuestion]):
         """Returns what was read, in words."""
         texts = len({q.text for q in self.questions})
         articles = len({q.title for q in self.questions})
-        found = (
-            f"{self.where}: {len(self.questions):,} question{'s' * (len(self.questions) != 1)} "
-            f"about {texts:,} text{'s' * (texts != 1)} of {articles:,} "
-            f"article{'s' * (articles != 1)}"
+        facts = (
+            f"{self.where}: {many(len(self.questions), 'question')} about {many(texts, 'text')} of "
+            f"{many(articles, 'article')}"
         )
         without = sum(not q.answers for q in self.questions)
         notes = [
@@ -88,18 +97,53 @@ class AnsweredQuestions(Items[AnsweredQuestion]):
             (self.moved, "answers stood elsewhere in their text"),
             (self.skipped, "bad questions were left out"),
         ]
-        return "; ".join([found, *(f"{count:,} {words}" for count, words in notes if count)])
+        return "; ".join([facts, *(f"{count:,} {words}" for count, words in notes if count)])
 
 
-class _QuestionReading(LineReading):
-    kinds = {  # noqa: RUF012
-        **PROBLEMS,
-        "type": "with a value of another type",
-        "empty": "with an empty question or answer",
-        "place": "with an answer that starts outside of its text",
-        "answer": "with an answer that is not in its text",
-    }
+class _Reading(LineReading):
+    kinds = AnsweredQuestions.kinds
     moved = 0
+
+    def question(self, row: _Row) -> AnsweredQuestion | None:
+        """A question with its answers, or None and a problem."""
+        number, record, text, title, name = row
+
+        def problem(kind: str, what: str) -> AnsweredQuestion | None:
+            self.problem(number, kind, f"question {name!r} {what}")
+            return None
+
+        if not isinstance(record, dict) or not isinstance(text, str):
+            return problem("type", "has no text")
+        question, given = record.get("question"), record.get("answers", [])
+        if not isinstance(question, str) or not isinstance(given, list):
+            return problem("type", "is not a string with a list")
+        if is_blank(question):
+            return problem("empty", "has no words")
+        try:
+            (question + text).encode("utf-8")
+        except UnicodeEncodeError:
+            return problem("encoding", "has half a surrogate pair")
+        answers, moved = [], 0
+        for answer in [] if record.get("is_impossible") else given:
+            words, start = answer, None
+            if isinstance(answer, dict):
+                words = answer.get("text")
+                start = answer.get("start", answer.get("answer_start"))
+            if not isinstance(words, str) or not isinstance(start, int | None):
+                of = f"text of type {type(words).__name__} and a start of type"
+                return problem("type", f"has an answer with a {of} {type(start).__name__}")
+            if is_blank(words):
+                return problem("empty", "has an empty answer")
+            if start is not None and not 0 <= start < len(text):
+                what = f"{words[:60]!r} at {start}, in a text of {len(text)} characters"
+                return problem("place", f"has the answer {what}")
+            place = _nearest(text, words, start or 0)
+            if place is None:
+                return problem("answer", f"has the answer {words[:60]!r}, which is not in its text")
+            moved += start not in (None, place)
+            answers.append(TextAnswer(words, place))
+        self.moved += moved
+        return AnsweredQuestion(question, text, tuple(answers), title, name)
 
 
 def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions:
@@ -134,26 +178,20 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
     >>> read_questions(path)[0].answers
     (TextAnswer(text='Oslo', start=3),)
     """  # noqa: E501  a table
-    where = os.fspath(path)
-    if not os.path.isfile(os.path.expanduser(where)):
-        raise FileNotFoundError(
-            f"Expected a file of questions with answers. Received: {where}, which is none."
-        )
-    reading = _QuestionReading(where, on_error)
-    with open_lines(os.path.expanduser(where)) as lines:
-        if where.lower().removesuffix(".gz").endswith(".json"):
-            questions = list(_of_squad(lines, reading))
-        else:
-            questions = list(_of_lines(lines, reading))
+    where = existing(path, "a file of questions with answers")
+    reading = _Reading(where, on_error)
+    with open_lines(path) as lines:
+        squad = ending(path) == ".json"
+        rows = _of_squad(lines, reading) if squad else _of_lines(lines, reading)
+        questions = [question for row in rows if (question := reading.question(row))]
     reading.refuse(len(questions), "questions with answers in their texts", "question")
     return AnsweredQuestions(
         questions, where, reading.moved, len(reading.problems), reading.problems
     )
 
 
-def _of_lines(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[AnsweredQuestion]:
+def _of_lines(lines: Iterator[bytes], reading: _Reading) -> Iterator[_Row]:
     for number, record in reading.records(lines):
-        name = str(record.get("id", f"line {number}"))
         key = "text" if "text" in record else "context"
         missing = [k for k in ("question", key, "answers") if k not in record]
         if missing:
@@ -161,87 +199,27 @@ def _of_lines(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[Ans
             continue
         # Questions about the same text are of one article, whether it has a title or not.
         title = record[key] if record.get("title") is None else record["title"]
-        found = _question(record, record[key], str(title), name, number)
-        if isinstance(found, LineProblem):
-            reading.problem(*found)
-        else:
-            reading.moved += found[1]
-            yield found[0]
+        yield number, record, record[key], str(title), str(record.get("id", f"line {number}"))
 
 
-def _of_squad(lines: Iterator[bytes], reading: _QuestionReading) -> Iterator[AnsweredQuestion]:
-    raw = b"\n".join(lines)
-    try:
-        articles = json.loads(raw.decode("utf-8"))["data"]
-        every = [
+def _of_squad(lines: Iterator[bytes], reading: _Reading) -> Iterator[_Row]:
+    def parse(content: dict[str, Any]) -> list[tuple[Any, Any, str]]:
+        return [
             (qa, paragraph["context"], str(i if article.get("title") is None else article["title"]))
-            for i, article in enumerate(articles)
+            for i, article in enumerate(content["data"])
             for paragraph in article["paragraphs"]
             for qa in paragraph["qas"]
         ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{reading.where}: expected SQuAD's JSON, data with paragraphs with qas. Received: "
-            f"{type(error).__name__} ({error}). Files with an object on each line end in .jsonl."
-        ) from error
-    reading.lines, reading.unit = len(every), "question"
+
+    expected = "SQuAD's JSON, data with paragraphs with qas"
+    every = reading.whole(lines, parse, expected, "question", "an object")
     for number, (qa, text, title) in enumerate(every, start=1):
-        name = str(qa.get("id", number)) if isinstance(qa, dict) else str(number)
-        found = _question(qa, text, title, name, number)
-        if isinstance(found, LineProblem):
-            reading.problem(*found)
-        else:
-            reading.moved += found[1]
-            yield found[0]
+        name = qa.get("id", number) if isinstance(qa, dict) else number
+        yield number, qa, text, title, str(name)
 
 
-def _question(
-    record: Any, text: Any, title: str, name: str, number: int
-) -> tuple[AnsweredQuestion, int] | LineProblem:
-    """A question and how many of its answers were moved; or what is wrong with it."""
-
-    def problem(kind: str, what: str) -> LineProblem:
-        return LineProblem(number, kind, f"question {name!r} {what}")
-
-    if not isinstance(record, dict) or not isinstance(text, str):
-        return problem("type", "has no text")
-    question = record.get("question")
-    given = record.get("answers", [])
-    if not isinstance(question, str) or not isinstance(given, list):
-        return problem("type", "is not a string with a list")
-    if is_blank(question):
-        return problem("empty", "has no words")
-    try:
-        (question + text).encode("utf-8")
-    except UnicodeEncodeError:
-        return problem("encoding", "has half a surrogate pair")
-    answers, moved = [], 0
-    for answer in [] if record.get("is_impossible") else given:
-        if isinstance(answer, dict):
-            words = answer.get("text")
-            start = answer.get("start", answer.get("answer_start"))
-        else:
-            words, start = answer, None
-        if not isinstance(words, str) or not isinstance(start, int | None):
-            what = f"text of type {type(words).__name__} and a start of type {type(start).__name__}"
-            return problem("type", f"has an answer with a {what}")
-        if is_blank(words):
-            return problem("empty", "has an empty answer")
-        if start is not None and not 0 <= start < len(text):
-            what = f"{words[:60]!r} at {start}, in a text of {len(text)} characters"
-            return problem("place", f"has the answer {what}")
-        exact = start is not None and text.startswith(words, start)
-        place = start if exact else _nearest(text, words, start)
-        if place is None:
-            return problem("answer", f"has the answer {words[:60]!r}, which is not in its text")
-        moved += not exact and start is not None
-        answers.append(TextAnswer(words, place))
-    return AnsweredQuestion(question, text, tuple(answers), title, name), moved
-
-
-def _nearest(text: str, words: str, start: int | None) -> int | None:
+def _nearest(text: str, words: str, wanted: int) -> int | None:
     """The place of some words that is nearest to a given one."""
-    wanted = start or 0
     places = []
     at = text.find(words)
     while at >= 0:
@@ -250,7 +228,7 @@ def _nearest(text: str, words: str, start: int | None) -> int | None:
     return min(places, key=lambda place: abs(place - wanted), default=None)
 
 
-def checked_questions(examples: Iterable[Any]) -> list[AnsweredQuestion]:
+def checked_questions(examples: Iterable[object]) -> list[AnsweredQuestion]:
     """Checks examples of question answering.
 
     Args:
@@ -270,13 +248,12 @@ def checked_questions(examples: Iterable[Any]) -> list[AnsweredQuestion]:
     >>> checked_questions([("Where?", "In Oslo.", ["Oslo"])])[0].answers
     (TextAnswer(text='Oslo', start=3),)
     """
-    found = []
-    given = listed(
-        examples, "questions with texts and answers", 3, "keras_attn.records.read_questions(path)"
-    )
-    for i, example in enumerate(given):
+    questions = []
+    reading = _Reading("given")
+    read = "keras_attn.records.read_questions(path)"
+    for i, example in enumerate(listed(examples, "questions with texts and answers", 3, read)):
         if isinstance(example, AnsweredQuestion):
-            found.append(example)
+            questions.append(example)
             continue
         parts = [] if isinstance(example, str) else list(example)
         texts = [isinstance(part, str) for part in parts]
@@ -290,20 +267,21 @@ def checked_questions(examples: Iterable[Any]) -> list[AnsweredQuestion]:
             {"text": a[0], "start": a[1]} if isinstance(a, tuple) and len(a) == 2 else a
             for a in answers
         ]
-        made = _question({"question": question, "answers": given}, text, str(i), str(i), i)
-        if isinstance(made, LineProblem):
+        record = {"question": question, "answers": given}
+        checked = reading.question((i, record, text, str(i), str(i)))
+        if checked is None:
             raise ValueError(
                 "Expected questions with answers that are in their texts. Received: "
-                f"{made.what}. Correct it, or leave the question out."
+                f"{reading.problems[0].what}. Correct it, or leave the question out."
             )
-        found.append(made[0])
-    return found
+        questions.append(checked)
+    return questions
 
 
 def split_questions(
     questions: Sequence[AnsweredQuestion], share: float | int, seed: int = 0
 ) -> tuple[list[AnsweredQuestion], list[AnsweredQuestion]]:
-    """Parts questions into two sides; those of an article are on one side.
+    """Splits questions in two sides. Questions of the same article are on one side.
 
     Args:
         questions: The questions.
@@ -334,10 +312,7 @@ def split_questions(
         raise ValueError(
             f"Expected a number of articles above 0 and below {len(titles)}. Received: {share}."
         )
-    if not isinstance(share, int) and not 0 < share < 1:
-        raise ValueError(f"Expected `share` to be above 0 and below 1. Received: {share!r}.")
+    if not isinstance(share, int):
+        check_share(share)
     second = drawn_by_hash(titles, share, seed)
-    sides: tuple[list[AnsweredQuestion], list[AnsweredQuestion]] = ([], [])
-    for question in questions:
-        sides[question.title in second].append(question)
-    return sides
+    return sides_of(questions, (question.title in second for question in questions))

@@ -1,7 +1,7 @@
 """Readers of sentence pairs from files: tables, parallel files, JSON lines, folders.
 
-All of them check line by line, and tell all that is wrong with a file at once. Lines end as
-`keras_attn.line_ends` says.
+All of them check line by line, and report everything that is wrong with a file at once. Lines end
+as `keras_attn.line_ends` says.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Unpack
 
+from keras_attn.records.pair_reading import Checks, PairReading
 from keras_attn.records.parallel import ParallelText
 from keras_attn.records.reading import (
-    Checks,
     Location,
-    Reading,
     check_format,
     find_file,
     format_of,
@@ -100,7 +99,12 @@ def read_pairs(
         format = _guess_format(path, target_path)
     check_format(format, _READERS)
     reader, known = _READERS[format]
-    given = {"source": source, "target": target, "split": split, "header": header}
+    given: dict[str, object] = {
+        "source": source,
+        "target": target,
+        "split": split,
+        "header": header,
+    }
     given |= {"delimiter": delimiter, "target_path": target_path}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name in options:
@@ -194,7 +198,7 @@ def read_parallel(
     >>> read_parallel(*paths)[1]
     TranslationPair(source='No.', target='Nein.', groups=())
     """
-    reading = Reading(f"{os.fspath(source_path)} and {os.fspath(target_path)}", **checks)
+    reading = PairReading(f"{os.fspath(source_path)} and {os.fspath(target_path)}", **checks)
     if os.path.samefile(source_path, target_path):
         raise ValueError(f"Expected two files. Received: {os.fspath(source_path)} twice.")
     counts = [0, 0]
@@ -248,7 +252,7 @@ def read_json_lines(
     >>> read_json_lines(path, source="en", target="de")[0].target
     'Nein.'
     """
-    reading = Reading(os.fspath(path), **checks)
+    reading = PairReading(path, **checks)
     _check_different(source, target)
     check_columns({"source": source, "target": target}, of_json=True)
     with open_lines(path) as lines:
@@ -375,13 +379,13 @@ def _guess_format(path: Location, target_path: Location | None) -> str:
 def _read_table(
     path: Location, lines: Iterator[bytes], table: Table, checks: Checks
 ) -> ParallelText:
-    reading = Reading(os.fspath(path), **checks)
+    reading = PairReading(path, **checks)
     for number, cells in table.cells(reading, lines):
         reading.add(number, cells["source"], cells["target"])
     return reading.finish()
 
 
-def _check_different(source: Any, target: Any) -> None:
+def _check_different(source: Column, target: Column) -> None:
     if source == target:
         raise ValueError(
             f"`source` and `target` must be two different places. Received: {source!r} twice."

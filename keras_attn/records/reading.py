@@ -1,4 +1,4 @@
-"""What all readers of text files share: lines, and checks of each."""
+"""Lines of text files, checked one by one."""
 
 from __future__ import annotations
 
@@ -7,54 +7,52 @@ import json
 import os
 import unicodedata
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any, TypedDict
+from typing import IO, Any, TypeGuard, TypeVar, cast
 
 from keras_attn.input_files import DAMAGE, input_file
 from keras_attn.line_ends import cut_lines
-from keras_attn.records.parallel import (
-    PROBLEMS,
-    LineProblem,
-    ParallelText,
-    TranslationPair,
-    describe_problems,
-    many,
-    unique_pairs,
-)
-from keras_attn.white_space import normalize_white_space
+from keras_attn.records.problems import PROBLEMS, LineProblem, describe_problems, many
 
 Location = str | os.PathLike[str]
+
+T = TypeVar("T")
 
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the latter: an empty archive
 
 
-class Checks(TypedDict, total=False):
-    """Settings that all readers have; `read_pairs` describes them."""
-
-    on_error: str
-    max_characters: int | None
-    normalize_spaces: bool
-    unique: bool
-
-
 class LineReading:
-    """Collects the problems of one reading of a file: what all readers share."""
+    """Collects the problems of one reading of a file: the base of all readers.
 
-    kinds = PROBLEMS  # of problems, with the words for them
+    Args:
+        where: The file, for messages.
+        on_error: `"error"` or `"skip"`.
+        kinds: The kinds of problems, with the words for them; those of the class if None.
+    """
 
-    def __init__(self, where: str, on_error: str = "error"):
+    kinds: Mapping[str, str] = PROBLEMS
+
+    def __init__(
+        self, where: Location, on_error: str = "error", kinds: Mapping[str, str] | None = None
+    ):
         check_on_error(on_error)
-        self.where = where
+        self.where = os.fspath(where)
         self.on_error = on_error
+        self.kinds = self.kinds if kinds is None else kinds
         self.lines = 0
         self.unit = "line"
         self.passed_over = 0
         self.problems: list[LineProblem] = []
 
+    @property
+    def bad_lines(self) -> int:
+        """Number of lines with a problem."""
+        return len({problem.line for problem in self.problems})
+
     def problem(self, number: int, kind: str, what: str) -> None:
-        """Note what is wrong with a line."""
+        """Notes what is wrong with a line."""
         self.problems.append(LineProblem(number, kind, what))
 
     def decode(self, number: int, raw: bytes, name: str) -> str | None:
@@ -65,6 +63,12 @@ class LineReading:
             place = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the {name}"
             self.problem(number, "encoding", f"{place} is not UTF-8")
             return None
+
+    def texts(self, lines: Iterator[bytes]) -> Iterator[tuple[int, str | None]]:
+        """The number and the text of each line; None and a problem if it is not UTF-8."""
+        for number, raw in enumerate(lines, start=1):
+            self.lines = number
+            yield number, self.decode(number, raw, "line")
 
     def records(self, lines: Iterator[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
         """The JSON object of each line that has one, and the line's number."""
@@ -90,17 +94,40 @@ class LineReading:
                 continue
             yield number, record
 
+    def whole(
+        self,
+        lines: Iterator[bytes],
+        parse: Callable[[dict[str, Any]], list[T]],
+        expected: str,
+        unit: str,
+        one: str,
+    ) -> list[T]:
+        """What `parse` finds in a file that is one JSON value, whose units count as lines."""
+        try:
+            found = parse(json.loads(b"\n".join(lines).decode("utf-8")))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"{self.where}: expected {expected}. Received: {type(error).__name__} ({error}). "
+                f"Files with {one} on each line end in .jsonl."
+            ) from error
+        self.lines, self.unit = len(found), unit
+        return found
+
     def no_key(self, number: int, record: dict[str, Any], key: str) -> None:
-        """Note that a JSON object lacks a key."""
+        """Notes that a JSON object lacks a key."""
         have = ", ".join(map(repr, record)) or "none"
         self.problem(number, "keys", f"no {key!r} among the keys {have[:200]}")
 
     def no_label(self, number: int, name: str, known: Iterable[str]) -> None:
-        """Note that a label is not among those that may occur."""
+        """Notes that a label is not among those that may occur."""
         have = ", ".join(map(repr, known))
         self.problem(number, "label", f"{name!r:.60} is none of {have}"[:200])
 
-    def string(self, number: int, value: Any, key: str) -> str | None:
+    def json_value(self, number: int, name: str, value: object, key: str) -> object:
+        """The wanted value under a key of a JSON object, or None and a problem."""
+        return self.string(number, value, key)
+
+    def string(self, number: int, value: object, key: str) -> str | None:
         """A value of a JSON object that is a string in Unicode, or None and a problem."""
         if not isinstance(value, str):
             self.problem(number, "type", f"{key!r} is of type {type(value).__name__}")
@@ -113,14 +140,20 @@ class LineReading:
             return None
         return value
 
+    def text(self, number: int, name: str, text: str | None) -> str | None:
+        """A text without white space at its ends, or None and a problem if there is no word."""
+        if text is None or not is_blank(text):
+            return text and text.strip()
+        self.problem(number, "empty", f"the {name} is empty")
+        return None
+
     def refuse(self, found: int, expected: str, one: str) -> None:
-        """Raise the error about all problems, if there is one to raise."""
+        """Raises the error about all problems, if they are errors or no item is left."""
         described = describe_problems(self.problems, kinds=self.kinds, unit=self.unit)
         if self.problems and self.on_error == "error":
-            bad = len({problem.line for problem in self.problems})
             raise ValueError(
                 f"{self.where}: expected {expected}. Received: "
-                f"{bad:,} of {self.lines:,} {self.unit}s without: {described}. "
+                f"{self.bad_lines:,} of {self.lines:,} {self.unit}s without: {described}. "
                 "Correct them, or leave them out with on_error='skip' (--on-error skip)."
             )
         if not found:
@@ -131,87 +164,17 @@ class LineReading:
             )
 
 
-class Reading(LineReading):
-    """Collects the pairs and the problems of one reading: the checks that all readers share."""
-
-    def __init__(
-        self,
-        where: str,
-        on_error: str = "error",
-        max_characters: int | None = None,
-        normalize_spaces: bool = True,
-        unique: bool = False,
-    ):
-        super().__init__(where, on_error)
-        if max_characters is not None and not is_integer(max_characters, 1):
-            raise ValueError(
-                f"Expected `max_characters` to be an integer >= 1 or None. "
-                f"Received: {max_characters!r}"
-            )
-        self.max_characters = max_characters
-        self.normalize_spaces = normalize_spaces
-        self.unique = unique
-        self.pairs: list[TranslationPair] = []
-
-    def value(self, number: int, record: dict[str, Any], key: str) -> str | None:
-        """The string under a key of a JSON object, or None and a problem."""
-        values = _look_up(record, key)
-        if not values:
-            self.no_key(number, record, key)
-        return self.string(number, values[0], key) if values else None
-
-    def add(self, number: int, source: str | None, target: str | None) -> None:
-        """A line's two sides, those None that have their problem already."""
-        before = len(self.problems)
-        texts = []
-        for name, text in (("source", source), ("target", target)):
-            if text is None:
-                continue
-            if self.normalize_spaces:
-                text = normalize_white_space(text)
-            texts.append(text)
-            if is_blank(text):
-                self.problem(number, "empty", f"the {name} is empty")
-            elif self.max_characters is not None and len(text) > self.max_characters:
-                what = f"the {name} has {len(text)} characters, more than {self.max_characters}"
-                self.problem(number, "long", what)
-        if len(texts) == 2 and len(self.problems) == before:
-            self.pairs.append(TranslationPair(*texts))
-
-    def finish(self) -> ParallelText:
-        """What was read, or the error about all problems."""
-        self.refuse(len(self.pairs), "a sentence and its translation on each line", "pair")
-        once = unique_pairs(self.pairs)
-        return ParallelText(
-            once if self.unique else self.pairs,
-            self.where,
-            self.lines,
-            self.passed_over,
-            len(self.pairs) - len(once),
-            self.unique,
-            self.problems,
-        )
-
-
-def _look_up(record: dict[str, Any], key: str) -> list[Any]:
-    """The value under a key, in a list; an empty list where there is none."""
-    for holder in (record, record.get("translation")):
-        found = holder
-        if isinstance(holder, dict) and key in holder:
-            return [holder[key]]
-        for part in key.split("."):
-            if not isinstance(found, dict) or part not in found:
-                break
-            found = found[part]
-        else:
-            return [found]
-    return []
-
-
 def check_on_error(on_error: str) -> None:
-    """Refuse what is neither "error" nor "skip"."""
+    """Refuses what is neither "error" nor "skip"."""
     if on_error not in ("error", "skip"):
         raise ValueError(f"Expected `on_error` to be 'error' or 'skip'. Received: {on_error!r}.")
+
+
+def existing(path: Location, expected: str) -> str:
+    """The path of a file, after a check that there is one."""
+    if not os.path.isfile(os.path.expanduser(path)):
+        raise FileNotFoundError(f"Expected {expected}. Received: {os.fspath(path)}, which is none.")
+    return os.fspath(path)
 
 
 def find_file(
@@ -235,7 +198,7 @@ def find_file(
 
 
 def check_format(format: str, formats: Iterable[str]) -> None:
-    """Refuse a format that is not among those of a reader."""
+    """Refuses a format that is not among those of a reader."""
     if format not in formats:
         raise ValueError(
             f"Expected `format` to be 'auto' or one of {', '.join(map(repr, formats))}. "
@@ -243,11 +206,16 @@ def check_format(format: str, formats: Iterable[str]) -> None:
         )
 
 
+def ending(path: Location) -> str:
+    """The suffix of a file's name in lower case, without `.gz`."""
+    return os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]
+
+
 def format_of(
     path: Location, suffixes: Mapping[str, str], formats: Iterable[str], expected: str
 ) -> str:
     """The format that the end of a file's name stands for, with or without `.gz`."""
-    suffix = os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]
+    suffix = ending(path)
     if suffix not in suffixes:
         raise ValueError(
             f"Expected {expected} with one of {', '.join(suffixes)} (and .gz). Received: "
@@ -265,17 +233,19 @@ def is_zip(path: Location) -> bool:
 @contextmanager
 def open_lines(path: Location) -> Iterator[Iterator[bytes]]:
     """The lines of a plain or gzipped file."""
+    where = os.fspath(path)
     with ExitStack() as stack:
-        file = stack.enter_context(open(input_file(path), "rb"))
-        start = file.peek(4)[:4]  # its first bytes tell better than its name what it is
+        plain = stack.enter_context(open(input_file(path), "rb"))
+        start = plain.peek(4)[:4]  # its first bytes say better than its name what it is
         if start in _ZIP:
             raise ValueError(
-                f"{os.fspath(path)}: expected text, plain or gzipped. Received: a zip archive. "
+                f"{where}: expected text, plain or gzipped. Received: a zip archive. "
                 "Unpack it (`read_tatoeba` reads Tatoeba's)."
             )
-        if start[:2] == b"\x1f\x8b" or os.fspath(path).lower().endswith(".gz"):
-            file = stack.enter_context(gzip.open(file))
-        yield byte_lines(file, os.fspath(path))
+        if start[:2] == b"\x1f\x8b" or where.lower().endswith(".gz"):
+            yield byte_lines(cast(IO[bytes], stack.enter_context(gzip.open(plain))), where)
+        else:
+            yield byte_lines(plain, where)
 
 
 @contextmanager
@@ -335,6 +305,6 @@ def is_blank(text: str) -> bool:
     return all(c.isspace() or unicodedata.category(c) in ("Cc", "Cf") for c in text)
 
 
-def is_integer(value: Any, least: int) -> bool:
+def is_integer(value: object, least: int) -> TypeGuard[int]:
     """Whether a value is an integer, not a boolean, and not below `least`."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from keras_attn.inputs import listed
 from keras_attn.records.columns import read_columns
-from keras_attn.records.items import Items
-from keras_attn.records.labelled_splits import split_labelled
-from keras_attn.records.labelled_texts import LabelledText
-from keras_attn.records.parallel import PROBLEMS, LineProblem, describe_problems, many
-from keras_attn.records.reading import LineReading, Location, is_blank
+from keras_attn.records.items import Records
+from keras_attn.records.labelled_splits import split_alike
+from keras_attn.records.problems import PROBLEMS, LineProblem, many
+from keras_attn.records.reading import LineReading, Location, existing
 from keras_attn.records.tables import Column
-
-_KINDS = {**PROBLEMS, "empty": "with an empty text", "score": "without a number"}
 
 
 class ScoredPair(NamedTuple):
@@ -37,7 +33,7 @@ class ScoredPair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ScoredPairs(Items[ScoredPair]):
+class ScoredPairs(Records[ScoredPair]):
     """The pairs of a file, in its order, and an account of what was left out.
 
     Example:
@@ -45,6 +41,8 @@ class ScoredPairs(Items[ScoredPair]):
     >>> print(ScoredPairs([ScoredPair("a", "b", 2.5)], "a.csv").summary())
     a.csv: 1 pair, scores from 2.5 to 2.5.
     """
+
+    kinds = {**PROBLEMS, "empty": "with an empty text", "score": "without a number"}  # noqa: RUF012
 
     examples: list[ScoredPair]
     where: str = "pairs"
@@ -56,29 +54,22 @@ class ScoredPairs(Items[ScoredPair]):
         text = f"{self.where}: {many(len(scores), 'pair')}"
         if scores:
             text += f", scores from {min(scores):g} to {max(scores):g}"
-        if self.problems:
-            text += f". Left out: {describe_problems(self.problems, kinds=_KINDS)}"
-        return f"{text}."
+        return f"{text}{self._left_out()}."
 
 
 class _Reading(LineReading):
-    kinds = _KINDS
+    kinds = ScoredPairs.kinds
 
-    def __init__(self, where: str, on_error: str):
-        super().__init__(where, on_error)
-        self.examples: list[ScoredPair] = []
+    def json_value(self, number: int, name: str, value: object, key: str) -> object:
+        if name == "score":
+            return "null" if value is None else value
+        return super().json_value(number, name, value, key)
 
-    def add(self, number: int, first: str | None, second: str | None, score: Any) -> None:
-        """A line's texts and number; None where that has its problem already."""
-        before = len(self.problems)
-        texts = []
-        for name, text in (("first text", first), ("second text", second)):
-            if text is None:
-                continue
-            texts.append(text.strip())
-            if is_blank(text):
-                self.problem(number, "empty", f"the {name} is empty")
-        value = math.nan
+    def pair(self, number: int, row: dict[str, Any]) -> ScoredPair | None:
+        """A line's texts and number, or None and a problem."""
+        first = self.text(number, "first text", row["first"])
+        second = self.text(number, "second text", row["second"])
+        score, value = row["score"], math.nan
         if isinstance(score, str):
             with contextlib.suppress(ValueError):
                 value = float(score.strip())
@@ -87,8 +78,9 @@ class _Reading(LineReading):
                 value = float(score)
         if score is not None and not math.isfinite(value):
             self.problem(number, "score", f"{score!r:.60} is not a number")
-        if len(texts) == 2 and score is not None and len(self.problems) == before:
-            self.examples.append(ScoredPair(texts[0], texts[1], value))
+        elif first is not None and second is not None and score is not None:
+            return ScoredPair(first, second, value)
+        return None
 
 
 def read_scored_pairs(
@@ -136,21 +128,15 @@ def read_scored_pairs(
     >>> read_scored_pairs(path, 2, 3, 1)[0]
     ScoredPair(first='A dog.', second='A hound.', score=3.5)
     """
-    path = os.path.expanduser(path)
-    if not os.path.isfile(path):
-        raise FileNotFoundError(
-            f"Expected a file of scored pairs. Received: {path}, which is none."
-        )
+    reading = _Reading(existing(path, "a file of scored pairs"), on_error)
     columns = {"first": first, "second": second, "score": score}
-    reading = _Reading(os.fspath(path), on_error)
-    rows = read_columns(path, columns, reading, format, delimiter, texts=("first", "second"))
-    for number, row in rows:
-        reading.add(number, row["first"], row["second"], row["score"])
-    reading.refuse(len(reading.examples), "two texts and a number on each line", "pair")
-    return ScoredPairs(reading.examples, reading.where, reading.problems)
+    rows = read_columns(path, columns, reading, format, delimiter)
+    pairs = [pair for number, row in rows if (pair := reading.pair(number, row))]
+    reading.refuse(len(pairs), "two texts and a number on each line", "pair")
+    return ScoredPairs(pairs, reading.where, reading.problems)
 
 
-def checked_scored_pairs(examples: Iterable[Any]) -> list[ScoredPair]:
+def checked_scored_pairs(examples: Iterable[object]) -> list[ScoredPair]:
     """Checks pairs with a number.
 
     Args:
@@ -167,7 +153,7 @@ def checked_scored_pairs(examples: Iterable[Any]) -> list[ScoredPair]:
     >>> checked_scored_pairs([(("a", "b"), 2)])
     [ScoredPair(first='a', second='b', score=2.0)]
     """
-    found = []
+    pairs = []
     read = "keras_attn.records.read_scored_pairs(path)"
     for i, example in enumerate(listed(examples, "pairs of texts with a number", 3, read)):
         parts = list(example) if isinstance(example, tuple | list) else []
@@ -179,13 +165,13 @@ def checked_scored_pairs(examples: Iterable[Any]) -> list[ScoredPair]:
                 "Expected pairs of strings with a finite number, ((first, second), score). "
                 f"Received: {example!r:.100} at position {i}."
             )
-        found.append(ScoredPair(parts[0], parts[1], float(parts[2])))
-    if not found:
+        pairs.append(ScoredPair(parts[0], parts[1], float(parts[2])))
+    if not pairs:
         raise ValueError("Expected at least one pair. Received: none.")
-    return found
+    return pairs
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
     except TypeError:
@@ -195,7 +181,7 @@ def _is_finite(value: Any) -> bool:
 def split_scored_pairs(
     examples: Sequence[ScoredPair], dev: int | float = 0.1, seed: int = 0, apart: bool = True
 ) -> tuple[list[ScoredPair], list[ScoredPair]]:
-    """Parts pairs at random; the same pair, turned around too, is on one side.
+    """Splits pairs at random. Equal pairs, in either order, are on one side.
 
     Args:
         examples: The pairs.
@@ -215,10 +201,4 @@ def split_scored_pairs(
     >>> [len(side) for side in split_scored_pairs(pairs, 0.2)]
     [16, 4]
     """
-    # The number of the example stands for its group, by which it is found again.
-    labelled = [LabelledText(x.first, "", str(i), x.second) for i, x in enumerate(examples)]
-    splits = split_labelled(labelled, dev, 0, seed, apart=apart)
-    train, held_out = (
-        [examples[int(x.group)] for x in side] for side in (splits.train, splits.dev)
-    )
-    return train, held_out
+    return split_alike(examples, lambda x: (x.first, x.second), dev, seed, apart)

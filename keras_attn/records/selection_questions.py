@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from keras_attn.inputs import listed
 from keras_attn.records.columns import COLUMN_SUFFIXES, read_columns
-from keras_attn.records.items import Items
-from keras_attn.records.labelled_splits import split_labelled
-from keras_attn.records.labelled_texts import LabelledText
-from keras_attn.records.parallel import PROBLEMS, LineProblem, describe_problems, many
-from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
+from keras_attn.records.items import Records
+from keras_attn.records.labelled_splits import split_alike
+from keras_attn.records.problems import PROBLEMS, LineProblem, many
+from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank, open_lines
 from keras_attn.records.tables import Column
 from keras_attn.text.checks import well_formed
 
@@ -41,7 +39,7 @@ class SelectionQuestion(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SelectionQuestions(Items[SelectionQuestion]):
+class SelectionQuestions(Records[SelectionQuestion]):
     """The questions of a file, and an account of what was left out.
 
     Example:
@@ -50,6 +48,12 @@ class SelectionQuestions(Items[SelectionQuestion]):
     a.csv: 1 question, 2 different answers.
     """
 
+    kinds = {  # noqa: RUF012
+        **PROBLEMS,
+        "empty": "with an empty text",
+        "answer": "with an answer that is not among those to choose from",
+    }
+
     questions: list[SelectionQuestion]
     where: str = "given"
     problems: list[LineProblem] = field(default_factory=list)
@@ -57,7 +61,7 @@ class SelectionQuestions(Items[SelectionQuestion]):
     """All different answers to choose from, in the order in which they are first there; those of
     the questions if none are given."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.answers:
             own = dict.fromkeys(answer for x in self.questions for answer in x.answers)
             object.__setattr__(self, "answers", tuple(own))
@@ -66,27 +70,7 @@ class SelectionQuestions(Items[SelectionQuestion]):
         """The numbers of questions and answers, with the first bad lines."""
         answers = len({answer for x in self.questions for answer in x.answers})
         text = f"{self.where}: {many(len(self.questions), 'question')}, "
-        text += f"{answers:,} different answer{'s' * (answers != 1)}"
-        if self.problems:
-            text += f". Left out: {describe_problems(self.problems, kinds=_Reading.kinds)}"
-        return f"{text}."
-
-
-class _Reading(LineReading):
-    kinds = {  # noqa: RUF012
-        **PROBLEMS,
-        "empty": "with an empty text",
-        "answer": "with an answer that is not among those to choose from",
-    }
-
-    def texts(self, number: int, texts: dict[str, str | None]) -> list[str] | None:
-        """The texts of a line, without white space at their ends; None if one is missing."""
-        for name, text in texts.items():
-            if text is not None and is_blank(text):
-                self.problem(number, "empty", f"the {name} is empty")
-        if any(text is None or is_blank(text) for text in texts.values()):
-            return None
-        return [text.strip() for text in texts.values()]
+        return f"{text}{many(answers, 'different answer')}{self._left_out()}."
 
 
 def read_selection_questions(
@@ -126,30 +110,32 @@ def read_selection_questions(
 
     Example:
 
-    >>> import tempfile
+    >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "some.csv")
     >>> with open(path, "w", encoding="utf-8") as file:
     ...     _ = file.write("question,answer\nWhere?,In Oslo.\nWhere?,In Norway.\n")
     >>> read_selection_questions(path)[0].answers
     ('In Oslo.', 'In Norway.')
     """
-    reading = _opened(path, on_error, "a file of questions with answers")
+    where = existing(path, "a file of questions with answers")
+    reading = LineReading(where, on_error, SelectionQuestions.kinds)
     known = None if answers is None else set(answers)
     right: dict[str, list[str]] = {}
     different: dict[str, None] = {}
     columns = {"question": question, "answer": answer}
     for number, row in read_columns(path, columns, reading, format, delimiter):
-        found = reading.texts(number, row)
-        if found is None:
+        asked = reading.text(number, "question", row["question"])
+        said = reading.text(number, "answer", row["answer"])
+        if asked is None or said is None:
             continue
-        if known is not None and found[1] not in known:
-            reading.problem(number, "answer", f"{found[1]!r:.80}")
+        if known is not None and said not in known:
+            reading.problem(number, "answer", f"{said!r:.80}")
             continue
-        right.setdefault(found[0], []).append(found[1])
-        different[found[1]] = None
+        right.setdefault(asked, []).append(said)
+        different[said] = None
     reading.refuse(len(right), "a question and its answer on each line", "pair")
     questions = [SelectionQuestion(q, tuple(dict.fromkeys(a))) for q, a in right.items()]
-    return SelectionQuestions(questions, reading.where, reading.problems, tuple(different))
+    return SelectionQuestions(questions, where, reading.problems, tuple(different))
 
 
 def read_candidates(
@@ -181,38 +167,31 @@ def read_candidates(
 
     Example:
 
-    >>> import tempfile
+    >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "answers.txt")
     >>> with open(path, "w", encoding="utf-8") as file:
     ...     _ = file.write("In Oslo.\nIn Rome.\n\nIn Oslo.\n")
     >>> read_candidates(path)
     ['In Oslo.', 'In Rome.']
     """
-    reading = _opened(path, on_error, "a file of answers")
-    end = os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]
-    found: dict[str, None] = {}
-    if format == "lines" or (format == "auto" and end not in COLUMN_SUFFIXES):
-        with open_lines(os.path.expanduser(path)) as lines:
-            for number, raw in enumerate(lines, start=1):
-                reading.lines = number
-                line = reading.decode(number, raw, "line")
+    where = existing(path, "a file of answers")
+    reading = LineReading(where, on_error, SelectionQuestions.kinds)
+    answers: dict[str, None] = {}
+    if format == "lines" or (format == "auto" and ending(path) not in COLUMN_SUFFIXES):
+        with open_lines(path) as lines:
+            for _, line in reading.texts(lines):
                 if line is not None and not is_blank(line):
-                    found[line.strip()] = None
+                    answers[line.strip()] = None
     else:
         for number, row in read_columns(path, {"answer": answer}, reading, format, delimiter):
-            for text in reading.texts(number, row) or ():
-                found[text] = None
-    reading.refuse(len(found), "an answer on each line", "answer")
-    return list(found)
+            text = reading.text(number, "answer", row["answer"])
+            if text is not None:
+                answers[text] = None
+    reading.refuse(len(answers), "an answer on each line", "answer")
+    return list(answers)
 
 
-def _opened(path: Location, on_error: str, expected: str) -> _Reading:
-    if not os.path.isfile(os.path.expanduser(path)):
-        raise FileNotFoundError(f"Expected {expected}. Received: {os.fspath(path)}, which is none.")
-    return _Reading(os.fspath(path), on_error)
-
-
-def checked_selection_questions(examples: Iterable[Any]) -> list[SelectionQuestion]:
+def checked_selection_questions(examples: Iterable[object]) -> list[SelectionQuestion]:
     """Checks questions with right answers.
 
     Args:
@@ -231,7 +210,7 @@ def checked_selection_questions(examples: Iterable[Any]) -> list[SelectionQuesti
     >>> checked_selection_questions([("Where?", "Here.")])
     [SelectionQuestion(question='Where?', answers=('Here.',), candidates=())]
     """
-    found = []
+    questions = []
     read = "keras_attn.records.read_selection_questions(path)"
     for i, example in enumerate(listed(examples, "questions with answers", 2, read)):
         parts = list(example) if isinstance(example, tuple | list) else []
@@ -251,10 +230,10 @@ def checked_selection_questions(examples: Iterable[Any]) -> list[SelectionQuesti
                 "Expected right answers that are among the candidates of their question. Received: "
                 f"{missing[0]!r:.80}, which is not, at position {i}."
             )
-        found.append(SelectionQuestion(parts[0], answers, candidates))
-    if not found:
+        questions.append(SelectionQuestion(parts[0], answers, candidates))
+    if not questions:
         raise ValueError("Expected at least one question. Received: none.")
-    return found
+    return questions
 
 
 def split_selection_questions(
@@ -263,9 +242,9 @@ def split_selection_questions(
     seed: int = 0,
     apart: bool = True,
 ) -> tuple[list[SelectionQuestion], list[SelectionQuestion]]:
-    """Parts questions at random; a question, and one nearly the same, is on one side.
+    """Splits questions at random. Questions that are nearly the same are on one side.
 
-    The answers may be on both sides: they are what is chosen from.
+    Answers may be on both sides, because they are what a model chooses from.
 
     Args:
         examples: The questions.
@@ -285,10 +264,4 @@ def split_selection_questions(
     >>> [len(side) for side in split_selection_questions(some, 0.2)]
     [16, 4]
     """
-    # The number of the example stands for its group, by which it is found again.
-    labelled = [LabelledText(x.question, "", str(i)) for i, x in enumerate(examples)]
-    splits = split_labelled(labelled, dev, 0, seed, apart=apart)
-    train, held_out = (
-        [examples[int(x.group)] for x in side] for side in (splits.train, splits.dev)
-    )
-    return train, held_out
+    return split_alike(examples, lambda x: (x.question, None), dev, seed, apart)

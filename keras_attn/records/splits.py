@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keras_attn.records.parallel import TranslationPair, unique_pairs
-from keras_attn.records.splitting import check_size, draw, together
+from keras_attn.records.splitting import Sides, check_size, draw, together
 
 Component = list[TranslationPair]
 
@@ -53,7 +53,7 @@ def template(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class TranslationSplits:
+class TranslationSplits(Sides):
     """The sides of a split, as `split_pairs` makes it.
 
     Args:
@@ -75,19 +75,6 @@ class TranslationSplits:
     surplus: int = 0
     components: int = 0
     largest_component: int = 0
-
-    def summary(self) -> dict[str, int]:
-        """All counts, for a log or a table."""
-        return {
-            "train": len(self.train),
-            "validation": len(self.validation),
-            "test": len(self.test),
-            "holdout": len(self.holdout),
-            "holdout_groups": len(self.holdout_groups),
-            "surplus": self.surplus,
-            "components": self.components,
-            "largest_component": self.largest_component,
-        }
 
 
 def split_pairs(
@@ -162,16 +149,18 @@ def split_pairs(
         held, groups, surplus, components = _hold_out(components, holdout_groups_size, limit, rng)
     test, components = _draw(components, test_size, limit, "test_size")
     validation, components = _draw(components, validation_size, limit, "validation_size")
-    sides = [[pair for part in side for pair in part] for side in (components, validation, test)]
-    sides.append([pair for part in held for pair in part])
-    if not sides[0]:
+    train, *tests = (
+        [pair for part in side for pair in part] for side in (components, validation, test, held)
+    )
+    if not train:
         raise ValueError(
             f"No pair is left to train on. Received: {len(unique):,} unique pairs, of which go to "
             f"the test sets: {asked}. Ask for smaller ones or bring more data."
         )
-    for side in sides:
+    for side in (train, *tests):
         rng.shuffle(side)
-    return TranslationSplits(*sides, tuple(sorted(groups)), surplus, count, largest)
+    names = tuple(sorted(groups))
+    return TranslationSplits(train, tests[0], tests[1], tests[2], names, surplus, count, largest)
 
 
 def remove_overlap(
@@ -218,7 +207,7 @@ def remove_overlap(
     return kept, len(given) - len(kept)
 
 
-def _as_pair(pair: Any) -> TranslationPair:
+def _as_pair(pair: object) -> TranslationPair:
     if (
         not isinstance(pair, tuple | list)
         or len(pair) not in (2, 3)

@@ -1,15 +1,27 @@
-"""What leak-free splits share: things that stay together, drawn as a whole."""
+"""Parts of leak-free splits: things that stay together and are drawn as a whole."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, TypeVar
+from dataclasses import Field
+from typing import ClassVar, TypeVar
 
 from keras_attn.records.reading import is_integer
 
 T = TypeVar("T")
+
+
+class Sides:
+    """Base of a dataclass of the sides of a split, and of counts."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field]]
+
+    def summary(self) -> dict[str, int]:
+        """Returns all counts, for a log or a table."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {k: v if isinstance(v, int) else len(v) for k, v in values.items()}
 
 
 class Links:
@@ -73,6 +85,20 @@ def draw(
     return drawn, rest, size
 
 
+def check_share(share: float) -> None:
+    """Refuses a share that is not between 0 and 1."""
+    if not 0 < share < 1:
+        raise ValueError(f"Expected `share` to be above 0 and below 1. Received: {share!r}.")
+
+
+def sides_of(things: Sequence[T], second: Iterable[bool]) -> tuple[list[T], list[T]]:
+    """The things on the first and on the second side, in their order."""
+    sides: tuple[list[T], list[T]] = ([], [])
+    for thing, side in zip(things, second, strict=True):
+        sides[side].append(thing)
+    return sides
+
+
 def drawn_by_hash(names: Iterable[str], share: float | int, seed: int) -> set[str]:
     """So many names, those of the lowest SHA-256 of the seed and the name.
 
@@ -92,13 +118,13 @@ def drawn_by_hash(names: Iterable[str], share: float | int, seed: int) -> set[st
     return set(sorted(hashes, key=hashes.__getitem__)[: int(count)])
 
 
-def check_size(name: str, size: Any) -> None:
+def check_size(name: str, size: object) -> None:
     """Refuse the size of a side that is not a number of things."""
     if not is_integer(size, 0):
         raise ValueError(f"Expected `{name}` to be an integer >= 0. Received: {size!r}.")
 
 
-def as_count(name: str, size: Any, of: int) -> int:
+def as_count(name: str, size: object, of: int) -> int:
     """The size of a side, which is a number of things or a share of all; at least 1 for a share."""
     if isinstance(size, float) and 0 <= size < 1:
         return max(round(size * of), 1) if size else 0

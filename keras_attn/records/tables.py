@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,20 +18,29 @@ _CSV_LOCK = threading.Lock()
 _LONGEST_CELL = 2**31 - 1
 
 
-def check_columns(columns: dict[str, Column], of_json: bool = False) -> None:
-    """Refuse columns that are neither names nor numbers, or not all different."""
+def check_columns(columns: Mapping[str, Column], of_json: bool = False) -> None:
+    """Refuses columns that are neither names nor numbers, or not all different."""
     for name, column in columns.items():
         if isinstance(column, str) or (not of_json and is_integer(column, 0)):
             continue
         kind = "a JSON key" if of_json else "the name or the number of a column, from 0"
         raise ValueError(f"Expected `{name}` to be {kind}. Received: {column!r}.")
     if len(set(columns.values())) < len(columns):
-        given = ", ".join(f"{name}={column!r}" for name, column in columns.items())
-        raise ValueError(f"Expected columns that are all different. Received: {given}.")
+        raise ValueError(f"Expected columns that are all different. Received: {_listed(columns)}.")
+
+
+def check_keys(columns: Mapping[str, Column]) -> dict[str, str]:
+    """Returns columns as keys of JSON objects, after `check_columns`."""
+    check_columns(columns, of_json=True)
+    return {name: str(column) for name, column in columns.items()}
+
+
+def _listed(columns: Mapping[str, Column]) -> str:
+    return ", ".join(f"{name}={column!r}" for name, column in columns.items())
 
 
 def check_delimiter(delimiter: str | None) -> None:
-    """Refuse what cannot stand between cells; an empty string is somebody's default, and passes."""
+    """Refuses what cannot be between cells; an empty string passes, as it means the default."""
     one = isinstance(delimiter, str) and len(delimiter) <= 1 and delimiter not in tuple('"\r\n ')
     if not one:
         hint = " A shell writes a tab as $'\\t'." if delimiter == "\\t" else ""
@@ -76,9 +85,9 @@ class Table:
             raise ValueError("Expected `delimiter` to be one character. Received: ''.")
         named = any(isinstance(column, str) for column in self.columns.values())
         if named and self.header is False:
-            given = ", ".join(f"{name}={column!r}" for name, column in self.columns.items())
             raise ValueError(
-                f"Without a `header` the columns are numbers, from 0. Received: {given}."
+                "Without a `header` the columns are numbers, from 0. Received: "
+                f"{_listed(self.columns)}."
             )
         object.__setattr__(self, "header", named or bool(self.header))
 
@@ -90,7 +99,8 @@ class Table:
         Cells that are not UTF-8 are None. `reading` counts the lines, and is told what is wrong.
         """
         width = None
-        places = None if self.header else dict(self.columns)
+        # Without a header all columns are numbers.
+        places = None if self.header else {name: int(c) for name, c in self.columns.items()}
         for number, row in (_quoted if self.quotes else _plain)(reading, lines, self.delimiter):
             if not any(cell.strip() for cell in row):
                 reading.passed_over += 1
@@ -117,7 +127,7 @@ class Table:
 
 def _plain(
     reading: LineReading, lines: Iterator[bytes], delimiter: str
-) -> Iterator[tuple[int, list[Cell]]]:
+) -> Iterator[tuple[int, Sequence[Cell]]]:
     between = delimiter.encode()  # is no part of any other character in UTF-8
     for number, raw in enumerate(lines, start=1):
         reading.lines = number
@@ -126,7 +136,7 @@ def _plain(
 
 def _quoted(
     reading: LineReading, lines: Iterator[bytes], delimiter: str
-) -> Iterator[tuple[int, list[Cell]]]:
+) -> Iterator[tuple[int, Sequence[Cell]]]:
     texts = (raw.decode("utf-8", "surrogateescape") + "\n" for raw in lines)
     rows = csv.reader(texts, delimiter=delimiter, strict=True)
     with _long_cells():
@@ -155,11 +165,14 @@ def _quoted(
 
 def _place(where: str, names: list[str], column: Column, what: str) -> int:
     """Where a column is, by its name or its number."""
-    if isinstance(column, int) and column < len(names):
-        return column
-    count = names.count(column) if isinstance(column, str) else 0
-    if count == 1:
-        return names.index(column)
+    if isinstance(column, int):
+        if column < len(names):
+            return column
+        count = 0
+    else:
+        count = names.count(column)
+        if count == 1:
+            return names.index(column)
     problem = f"{count} of that name" if count else "no such column"
     raise ValueError(
         f"{where}: expected a column {column!r} for the {what}. Received: {problem} among "
@@ -185,7 +198,7 @@ def _shown(cell: Cell) -> str:
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    """Let cells have any length; the limit of the `csv` module is 131,072 characters."""
+    """Lets cells have any length; the limit of the `csv` module is 131,072 characters."""
     with _CSV_LOCK:
         before = csv.field_size_limit(_LONGEST_CELL)
         try:

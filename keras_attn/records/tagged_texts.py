@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from keras_attn.inputs import listed
-from keras_attn.records.items import Items
-from keras_attn.records.parallel import PROBLEMS, LineProblem
-from keras_attn.records.reading import LineReading, Location, is_blank, open_lines
-from keras_attn.records.splitting import check_size, drawn_by_hash
+from keras_attn.records.items import Records
+from keras_attn.records.problems import PROBLEMS, LineProblem, many
+from keras_attn.records.reading import LineReading, Location, ending, existing, is_blank, open_lines
+from keras_attn.records.splitting import check_share, check_size, drawn_by_hash, sides_of
 
 _JSON = (".jsonl", ".ndjson", ".json")
 _DOCUMENT = "-DOCSTART-"
@@ -34,7 +33,7 @@ class TaggedText(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TaggedTexts(Items[TaggedText]):
+class TaggedTexts(Records[TaggedText]):
     """Sentences with labels, and what was read of the file.
 
     Example:
@@ -42,6 +41,12 @@ class TaggedTexts(Items[TaggedText]):
     >>> TaggedTexts([TaggedText(("Ada",), ("B-PER",))], "a.txt").summary()
     'a.txt: 1 sentence of 1 word, labels B-PER 1'
     """
+
+    kinds = {  # noqa: RUF012
+        **PROBLEMS,
+        "columns": "without a word and a label, or of other columns than the first",
+        "lengths": "with words and labels of unequal number",
+    }
 
     texts: list[TaggedText]
     """The sentences."""
@@ -60,17 +65,9 @@ class TaggedTexts(Items[TaggedText]):
         more = f", {len(counts) - 12} more" if len(counts) > 12 else ""
         skipped = f"; {self.skipped:,} bad lines were left out" if self.skipped else ""
         return (
-            f"{self.where}: {len(self.texts):,} sentence{'s' * (len(self.texts) != 1)} of "
-            f"{words:,} word{'s' * (words != 1)}, labels {some}{more}{skipped}"
+            f"{self.where}: {many(len(self.texts), 'sentence')} of {many(words, 'word')}, labels "
+            f"{some}{more}{skipped}"
         )
-
-
-class _TaggedReading(LineReading):
-    kinds = {  # noqa: RUF012
-        **PROBLEMS,
-        "columns": "without a word and a label, or of other columns than the first",
-        "lengths": "with words and labels of unequal number",
-    }
 
 
 def read_tagged(
@@ -113,20 +110,15 @@ def read_tagged(
             "Expected different columns for words and labels. Received: word_column="
             f"{word_column}, label_column={label_column}."
         )
-    where = os.fspath(path)
-    if not os.path.isfile(os.path.expanduser(where)):
-        raise FileNotFoundError(
-            f"Expected a file of words with labels. Received: {where}, which is none."
-        )
-    reading = _TaggedReading(where, on_error)
-    with open_lines(os.path.expanduser(where)) as lines:
-        if where.lower().removesuffix(".gz").endswith(_JSON):
+    where = existing(path, "a file of words with labels")
+    reading = LineReading(where, on_error, TaggedTexts.kinds)
+    with open_lines(path) as lines:
+        if ending(path) in _JSON:
             texts = list(_of_objects(lines, reading))
         else:
             texts = list(_of_columns(lines, reading, word_column, label_column))
     reading.refuse(len(texts), "a word and a label on each line", "sentence")
-    skipped = len({problem.line for problem in reading.problems})
-    return TaggedTexts(texts, where, skipped, reading.problems)
+    return TaggedTexts(texts, where, reading.bad_lines, reading.problems)
 
 
 def _of_columns(
@@ -137,9 +129,7 @@ def _of_columns(
     bad = False
     width = 0
     least = max(c + 1 if c >= 0 else -c for c in (word_column, label_column))
-    for number, raw in enumerate(lines, start=1):
-        reading.lines = number
-        line = reading.decode(number, raw, "line")
+    for number, line in reading.texts(lines):
         if line is None:
             bad = True
             continue
@@ -191,11 +181,11 @@ def _of_objects(lines: Iterator[bytes], reading: LineReading) -> Iterator[Tagged
             yield TaggedText(words, labels)
 
 
-def _are_strings(value: Any) -> bool:
+def _are_strings(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(x, str) and x for x in value)
 
 
-def checked_tagged(examples: Iterable[Any]) -> list[TaggedText]:
+def checked_tagged(examples: Iterable[object]) -> list[TaggedText]:
     """Checks examples of tagging.
 
     Args:
@@ -215,11 +205,11 @@ def checked_tagged(examples: Iterable[Any]) -> list[TaggedText]:
         ...
     ValueError: Expected a label for each word. Received: 2 labels for 1 words in example 0.
     """
-    found = []
+    texts = []
     given = listed(examples, "words with labels", 2, "keras_attn.records.read_tagged(path)")
     for i, example in enumerate(given):
         parts = list(example) if isinstance(example, tuple | list) else []
-        if len(parts) != 2 or not all(_is_row(part) for part in parts):
+        if len(parts) != 2 or not all(map(_is_row, parts)):
             raise TypeError(
                 "Expected pairs of a list of words and a list of labels. Received: "
                 f"{example!r:.100} as example {i}."
@@ -230,22 +220,22 @@ def checked_tagged(examples: Iterable[Any]) -> list[TaggedText]:
                 f"Expected a label for each word. Received: {len(labels)} labels for {len(words)} "
                 f"words in example {i}."
             )
-        found.append(TaggedText(words, labels))
-    return found
+        texts.append(TaggedText(words, labels))
+    return texts
 
 
-def _is_row(part: Any) -> bool:
+def _is_row(row: object) -> bool:
     return (
-        isinstance(part, Sequence)
-        and not isinstance(part, str | bytes)
-        and all(isinstance(x, str) for x in part)
+        isinstance(row, Sequence)
+        and not isinstance(row, str | bytes)
+        and all(isinstance(x, str) for x in row)
     )
 
 
 def split_tagged(
     texts: Sequence[TaggedText], share: float, seed: int = 0
 ) -> tuple[list[TaggedText], list[TaggedText]]:
-    """Parts sentences into two sides; sentences with the same words are on one side.
+    """Splits sentences in two sides. Sentences with the same words are on one side.
 
     Args:
         texts: The sentences.
@@ -264,11 +254,7 @@ def split_tagged(
     (100, True)
     """
     check_size("seed", seed)
-    if not 0 < share < 1:
-        raise ValueError(f"Expected `share` to be above 0 and below 1. Received: {share!r}.")
+    check_share(share)
     words = ["\x00".join(text.words) for text in texts]
     second = drawn_by_hash(words, share, seed)
-    sides: tuple[list[TaggedText], list[TaggedText]] = ([], [])
-    for text, joined in zip(texts, words, strict=True):
-        sides[joined in second].append(text)
-    return sides
+    return sides_of(texts, (joined in second for joined in words))

@@ -3,7 +3,8 @@ import pickle
 import pytest
 
 from keras_attn.records import LineProblem, ParallelText, TranslationPair
-from keras_attn.records.parallel import PROBLEMS, describe_problems, unique_pairs
+from keras_attn.records.parallel import unique_pairs
+from keras_attn.records.problems import PROBLEMS, describe_problems
 
 PAIRS = [TranslationPair("a", "b"), TranslationPair("c", "d"), TranslationPair("a", "b")]
 

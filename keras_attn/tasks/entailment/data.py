@@ -12,7 +12,7 @@ from keras_attn.inputs import listed
 from keras_attn.records.items import Items
 from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.labelled_texts import LABELLED_PROBLEMS, count_labels
-from keras_attn.records.parallel import LineProblem, describe_problems, many
+from keras_attn.records.problems import LineProblem, describe_problems, many
 from keras_attn.records.reading import LineReading, format_of, is_blank, open_lines
 from keras_attn.records.tables import Table
 from keras_attn.tasks.entailment.settings import EntailmentData
