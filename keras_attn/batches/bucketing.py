@@ -96,6 +96,7 @@ def padded(
 ) -> np.ndarray:
     """The sequences `members` of `flat`, `(N, width)` int32: start, ids, end, padding.
 
+    >>> from keras_attn.batches.bucketing import padded
     >>> padded(np.array([5, 6, 7]), np.array([2, 1]), np.array([1, 0]), 4, 0, start_id=1).tolist()
     [[1, 7, 0, 0], [1, 5, 6, 0]]
     """

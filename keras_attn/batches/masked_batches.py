@@ -8,7 +8,7 @@ from typing import Unpack
 import keras
 import numpy as np
 
-from keras_attn.batches.bucketed_batches import Batch, BucketedBatches, Layout, Plan
+from keras_attn.batches.bucketed_batches import BucketedBatches, Layout, Plan
 from keras_attn.batches.bucketing import ceil
 from keras_attn.batches.epochs import check_least
 from keras_attn.batches.masking import draw_masks
@@ -170,7 +170,7 @@ class MaskedBatches(BucketedBatches):
         batches = list(zip(owners.tolist(), number.tolist(), strict=True))
         return orders, batches, np.zeros(len(owners), "bool")
 
-    def __getitem__(self, index: int) -> Batch:
+    def __getitem__(self, index: int) -> tuple[dict[str, np.ndarray], ...]:
         index, plan = self._taken(index)
         bucket, places = self._part(plan, index)
         b, number = plan[1][index]

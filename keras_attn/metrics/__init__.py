@@ -12,7 +12,6 @@ from keras_attn.metrics.captions import CaptionScores, ImageScores, caption_scor
 from keras_attn.metrics.classification import (
     ClassificationReport,
     ClassScores,
-    Estimate,
     evaluate_probabilities,
     fit_temperature,
 )
@@ -46,6 +45,7 @@ from keras_attn.metrics.masked_words import (
     unigram_accuracy,
 )
 from keras_attn.metrics.ranking import RankingReport, ranks_of, score_ranking, score_ranks
+from keras_attn.metrics.reports import Estimate, Report
 from keras_attn.metrics.tokens import MaskedAccuracy, Perplexity
 from keras_attn.metrics.visual_questions import (
     agreement,
@@ -74,6 +74,7 @@ __all__ = [
     "Neighbour",
     "Perplexity",
     "RankingReport",
+    "Report",
     "TaggingReport",
     "WordPairReport",
     "WordSpace",

@@ -6,15 +6,19 @@ import re
 import string
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from keras_attn.metrics.reports import Interval, Report, mean_interval
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _MARKS = str.maketrans("", "", string.punctuation)
 
 
-class AnswerReport(NamedTuple):
+@dataclass(frozen=True)
+class AnswerReport(Report):
     """How well questions are answered.
 
     Example:
@@ -35,9 +39,9 @@ class AnswerReport(NamedTuple):
     """Number of questions that their texts do not answer."""
     without_right: float | None = None
     """Share of these that get no answer; None if there are none."""
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
     """95 % interval of F1, by resampling questions."""
-    exact_interval: tuple[float, float] | None = None
+    exact_interval: Interval | None = None
     """95 % interval of the exact match."""
     with_exact: float | None = None
     """Exact match of the questions that have an answer; None if there are none."""
@@ -68,10 +72,6 @@ class AnswerReport(NamedTuple):
                 f"{self.best_threshold:.4g}"
             )
         return "\n".join(lines).replace("%", " %")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the figures as a JSON-safe dict."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 def normalized_answer(text: str) -> str:
@@ -119,8 +119,8 @@ def score_answers(
 ) -> AnswerReport:
     """Measures answers as SQuAD's official script does (Rajpurkar et al., 2016 and 2018).
 
-    The questions with an answer and those without are measured apart too, which the script calls
-    HasAns and NoAns. With margins it is also said which threshold would have been the best one.
+    The questions with an answer and the questions without one are also measured separately, which
+    the script calls HasAns and NoAns. With margins, the report has the best threshold too.
 
     Args:
         found: An answer to each question; `""` for none.
@@ -161,23 +161,22 @@ def score_answers(
         )
     exact, f1 = _marks(found, right)
     none = np.array([not any(map(normalized_answer, choices)) for choices in right])
-    intervals: list[Any] = [None, None]
-    if num_bootstrap:
-        drawn = np.random.default_rng(seed).integers(len(f1), size=(num_bootstrap, len(f1)))
-        for i, values in enumerate((f1, exact)):
-            low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
-            intervals[i] = float(low), float(high)
-    chosen = (None, None) if margins is None else _best_threshold(best, margins, right, none)
+    answered = ~none
+    chosen: tuple[float | None, float | None] = (None, None)
+    if best is not None and margins is not None:
+        chosen = _best_threshold(best, margins, right, none)
     return AnswerReport(
-        float(exact.mean()),
-        float(f1.mean()),
-        len(f1),
-        int(none.sum()),
-        float(f1[none].mean()) if none.any() else None,
-        *intervals,
-        None if none.all() else float(exact[~none].mean()),
-        None if none.all() else float(f1[~none].mean()),
-        *chosen,
+        exact=float(exact.mean()),
+        f1=float(f1.mean()),
+        questions=len(f1),
+        without=int(none.sum()),
+        without_right=float(f1[none].mean()) if none.any() else None,
+        interval=mean_interval(f1, num_bootstrap, seed),
+        exact_interval=mean_interval(exact, num_bootstrap, seed),
+        with_exact=float(exact[answered].mean()) if answered.any() else None,
+        with_f1=float(f1[answered].mean()) if answered.any() else None,
+        best_f1=chosen[0],
+        best_threshold=chosen[1],
     )
 
 
@@ -189,11 +188,12 @@ def _marks(found: Sequence[str], right: Sequence[Sequence[str]]) -> tuple[np.nda
         choices = [c for c in choices if normalized_answer(c)] or [""]
         exact = max(normalized_answer(answer) == normalized_answer(c) for c in choices)
         marks.append((exact, max(answer_f1(answer, c) for c in choices)))
-    return tuple(np.array(marks, "float64").T)
+    exacts, f1s = np.array(marks, "float64").T
+    return exacts, f1s
 
 
 def _best_threshold(
-    best: Any, margins: Any, right: Sequence[Sequence[str]], none: np.ndarray
+    best: Sequence[str], margins: ArrayLike, right: Sequence[Sequence[str]], none: np.ndarray
 ) -> tuple[float, float]:
     """The greatest F1 over all thresholds, and its threshold.
 

@@ -25,7 +25,7 @@ _BRACKETS = dict(zip("()[]{}", "-lrb- -rrb- -lsb- -rsb- -lcb- -rcb-".split(), st
 
 
 @functools.cache
-def _plain() -> re.Pattern:
+def _plain() -> re.Pattern[str]:
     word = f"[{word_characters()}]+"
     return re.compile(
         rf"can(?=not\b)|{word}?(?=n't\b)|n't\b|'(?:s|m|d|ll|re|ve)\b|"  # it 's, do n't, can not
@@ -59,6 +59,7 @@ def tokenize_captions(captions: Iterable[str], tokenization: str = "plain") -> l
     >>> tokenize_captions(["A black-and-white dog's ball, isn't it?"])
     [['a', 'black-and-white', 'dog', "'s", 'ball', 'is', "n't", 'it']]
     """
+    left_out: Container[str]
     captions = [unicodedata.normalize("NFC", " ".join(text.split())) for text in captions]
     if tokenization == "plain":
         left_out = _PLAIN_PUNCTUATION

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from keras_attn.metrics.caption_tokens import (
     metrics_folder,
     tokenize_captions,
 )
+from keras_attn.metrics.reports import Report, json_safe
+
+T = TypeVar("T")
+Name = Hashable
+"""Path, id or number of an image."""
 
 
 class ImageScores(NamedTuple):
@@ -36,7 +41,7 @@ class ImageScores(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CaptionScores:
+class CaptionScores(Report):
     """The result of `caption_scores`, multiplied by 100 as in papers. `print` shows it in lines.
 
     Args:
@@ -77,36 +82,31 @@ class CaptionScores:
     distinct: int
     copied: float | None
     tokenization: str
-    per_image: dict[Any, ImageScores] = field(repr=False)
+    per_image: dict[Name, ImageScores] = field(repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the figures, and those of each picture, as a JSON-safe dict."""
-        figures = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "per_image"}
-        rows = [{"image": name, **_finite(x._asdict())} for name, x in self.per_image.items()]
-        return {**_finite(figures), "captions": rows}
+    def to_dict(self) -> dict[str, object]:
+        """Returns the figures, and those of each image, as a JSON-safe dict."""
+        figures = {k: json_safe(getattr(self, k)) for k in self.__dataclass_fields__}
+        del figures["per_image"]
+        # JSON has no NaN, which is the CIDEr of one image.
+        rows = [json_safe({"image": k, **x._asdict()}) for k, x in self.per_image.items()]
+        return {**figures, "captions": rows}
 
     def __str__(self) -> str:
-        figures = {
-            "BLEU-1": self.bleu_1,
-            "BLEU-2": self.bleu_2,
-            "BLEU-3": self.bleu_3,
-            "BLEU-4": self.bleu_4,
-            "ROUGE-L": self.rouge_l,
-            "CIDEr": self.cider,
-            **({} if self.meteor is None else {"METEOR": self.meteor}),
-        }
+        names = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "ROUGE-L", "CIDEr", "METEOR")
+        values = (getattr(self, name.lower().replace("-", "_")) for name in names)
+        scores = [f"{n} {v:.1f}" for n, v in zip(names, values, strict=True) if v is not None]
         copied = "" if self.copied is None else f", {self.copied:.1%} copied from training"
         return (
-            ", ".join(f"{name} {value:.1f}" for name, value in figures.items())
-            + f" ({TOKENIZATIONS[self.tokenization]}).\n{self.num_images:,} captions against "
-            f"{self.num_references:,} references: {self.mean_length:.1f} words on average, "
-            f"{self.distinct:,} distinct{copied}."
+            f"{', '.join(scores)} ({TOKENIZATIONS[self.tokenization]}).\n{self.num_images:,} "
+            f"captions against {self.num_references:,} references: {self.mean_length:.1f} words on "
+            f"average, {self.distinct:,} distinct{copied}."
         )
 
 
 def caption_scores(
-    candidates: Mapping[Any, str] | Sequence[str],
-    references: Mapping[Any, Sequence[str]] | Sequence[Sequence[str]],
+    candidates: Mapping[Name, str] | Sequence[str],
+    references: Mapping[Name, Sequence[str]] | Sequence[Sequence[str]],
     train_captions: Iterable[str] | None = None,
     tokenization: str = "auto",
     meteor: bool = False,
@@ -156,42 +156,41 @@ def caption_scores(
             f"Expected `tokenization` to be 'auto', {', '.join(map(repr, TOKENIZATIONS))}. "
             f"Received: {tokenization!r}."
         )
-    candidates, references = _aligned(candidates, references)
+    given, of_images = _aligned(candidates, references)
     metrics_folder()
     if tokenization == "auto":
         tokenization = "ptb" if has_java() else "plain"
-    flat = [text for texts in references.values() for text in texts]
-    words = iter(tokenize_captions([*candidates.values(), *flat], tokenization))
-    found = {name: [" ".join(next(words))] for name in candidates}
-    wanted = {name: [" ".join(next(words)) for _ in texts] for name, texts in references.items()}
-    _check_words(wanted, references)
+    flat = [text for texts in of_images.values() for text in texts]
+    words = iter(tokenize_captions([*given.values(), *flat], tokenization))
+    found = {name: [" ".join(next(words))] for name in given}
+    wanted = {name: [" ".join(next(words)) for _ in texts] for name, texts in of_images.items()}
+    _check_words(wanted, of_images)
     bleu, bleu_of, rouge, rouge_of, cider, cider_of = _score(found, wanted)
-    scores = zip(candidates, bleu_of, rouge_of, cider_of, strict=True)
-    own = {tuple(words) for words in tokenize_captions(candidates.values(), "plain")}
+    scores = zip(given, bleu_of, rouge_of, cider_of, strict=True)
     return CaptionScores(
-        *bleu,
+        bleu_1=bleu[0],
+        bleu_2=bleu[1],
+        bleu_3=bleu[2],
+        bleu_4=bleu[3],
         rouge_l=rouge,
         cider=cider,
         meteor=_meteor(found, wanted) if meteor else None,
-        num_images=len(candidates),
+        num_images=len(given),
         num_references=len(flat),
         mean_length=float(np.mean([len(texts[0].split()) for texts in found.values()])),
-        distinct=len(own),
-        copied=None if train_captions is None else _copied(candidates.values(), train_captions),
+        distinct=len({tuple(words) for words in tokenize_captions(given.values(), "plain")}),
+        copied=None if train_captions is None else _copied(given.values(), train_captions),
         tokenization=tokenization,
         per_image={
-            name: ImageScores(candidates[name], references[name], *values)
-            for name, *values in scores
+            name: ImageScores(given[name], of_images[name], *values) for name, *values in scores
         },
     )
 
 
-def _finite(figures: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN, which is the CIDEr of one picture."""
-    return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in figures.items()}
+_Scores = tuple[list[float], list[float], float, list[float], float, list[float]]
 
 
-def _score(found: dict[Any, list[str]], wanted: dict[Any, list[str]]) -> tuple[Any, ...]:
+def _score(found: dict[Name, list[str]], wanted: dict[Name, list[str]]) -> _Scores:
     """BLEU, ROUGE-L and CIDEr times 100, each for all pictures and for each picture."""
     from pycocoevalcap.bleu.bleu import Bleu
     from pycocoevalcap.cider.cider import Cider
@@ -212,7 +211,7 @@ def _score(found: dict[Any, list[str]], wanted: dict[Any, list[str]]) -> tuple[A
     )
 
 
-def _meteor(found: dict[Any, list[str]], wanted: dict[Any, list[str]]) -> float:
+def _meteor(found: dict[Name, list[str]], wanted: dict[Name, list[str]]) -> float:
     if not has_java():
         raise RuntimeError(
             "METEOR is computed by Java, and there is no command `java`. Install Java 8 or later, "
@@ -241,7 +240,7 @@ def _copied(candidates: Iterable[str], train_captions: Iterable[str]) -> float:
     return sum(own) / len(own)
 
 
-def check_references(references: Mapping[Any, Sequence[str]]) -> None:
+def check_references(references: Mapping[Name, Sequence[str]]) -> None:
     """Refuses references of which `caption_scores` would find no words.
 
     Args:
@@ -259,7 +258,7 @@ def check_references(references: Mapping[Any, Sequence[str]]) -> None:
     _check_words(found, references)
 
 
-def _check_words(found: Mapping[Any, list[str]], references: Mapping[Any, Sequence[str]]) -> None:
+def _check_words(found: Mapping[Name, list[str]], references: Mapping[Name, Sequence[str]]) -> None:
     for name, texts in found.items():
         if not all(texts):
             raise ValueError(
@@ -268,32 +267,36 @@ def _check_words(found: Mapping[Any, list[str]], references: Mapping[Any, Sequen
             )
 
 
-def _aligned(candidates: Any, references: Any) -> tuple[dict[Any, str], dict[Any, list[str]]]:
+def _by_name(values: Mapping[Name, T] | Sequence[T]) -> Mapping[Name, T]:
+    return values if isinstance(values, Mapping) else dict(enumerate(values))
+
+
+def _aligned(
+    candidates: Mapping[Name, str] | Sequence[str],
+    references: Mapping[Name, Sequence[str]] | Sequence[Sequence[str]],
+) -> tuple[dict[Name, str], dict[Name, list[str]]]:
     """Candidates and references by picture in the same order, after checks."""
     if isinstance(candidates, Mapping) != isinstance(references, Mapping):
         raise ValueError(
             "Expected two dictionaries or two lists. Received: "
             f"{type(candidates).__name__} and {type(references).__name__}."
         )
-    if not isinstance(candidates, Mapping):
-        candidates, references = dict(enumerate(candidates)), dict(enumerate(references))
-    for one, other, what in (
-        (candidates, references, "candidates"),
-        (references, candidates, "references"),
-    ):
+    given = dict(_by_name(candidates))
+    wanted = dict(_by_name(references))
+    for one, other, what in ((given, wanted, "candidates"), (wanted, given, "references")):
         if missing := [name for name in other if name not in one]:
             raise ValueError(
                 f"Expected the same pictures in both. Received: {len(missing):,} that are not in "
                 f"the {what}: {', '.join(map(repr, missing[:5]))}."
             )
-    if not candidates:
+    if not given:
         raise ValueError("Expected at least one caption. Received: none.")
-    for name, text in candidates.items():
+    for name, text in given.items():
         if not isinstance(text, str):
             raise ValueError(f"Expected one string as the caption of {name!r}. Received: {text!r}.")
-        texts = references[name]
+        texts = wanted[name]
         if isinstance(texts, str) or not texts or not all(isinstance(t, str) for t in texts):
             raise ValueError(
                 f"Expected one or more strings as the references of {name!r}. Received: {texts!r}."
             )
-    return dict(candidates), {name: list(references[name]) for name in candidates}
+    return given, {name: list(wanted[name]) for name in given}

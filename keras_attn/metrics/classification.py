@@ -3,10 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from keras_attn.metrics.reports import Estimate, Report, interval_of, json_safe
 from keras_attn.metrics.resampling import METRICS, ResampledMetrics
 
 _NAMES = {
@@ -18,27 +20,6 @@ _NAMES = {
 }
 _LARGEST_TABLE = 12
 _LOWEST, _HIGHEST = 0.01, 100.0
-
-
-class Estimate(NamedTuple):
-    """A measured value and its 95 % interval.
-
-    Example:
-
-    >>> print(Estimate(0.906, 0.9025, 0.9091))
-    0.9060 (0.9025 to 0.9091)
-    """
-
-    value: float
-    """NaN if it is not defined, such as the AUC of a class that all or none of the texts have."""
-    low: float | None = None
-    """None without resampling."""
-    high: float | None = None
-
-    def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"{self.value:.4f}"
-        return f"{self.value:.4f} ({self.low:.4f} to {self.high:.4f})"
 
 
 class ClassScores(NamedTuple):
@@ -63,7 +44,7 @@ class ClassScores(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ClassificationReport:
+class ClassificationReport(Report):
     """The result of `evaluate_probabilities`. `print` shows it as tables.
 
     Args:
@@ -125,7 +106,7 @@ class ClassificationReport:
             for name, f, t, p in zip(self.class_names, found, true, predicted, strict=True)
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the report as JSON-safe values.
 
         Returns:
@@ -137,19 +118,12 @@ class ClassificationReport:
         >>> report.to_dict()["accuracy"], report.to_dict()["auc"]["value"]
         ({'value': 0.5, 'interval': [0.0, 1.0]}, None)
         """
-        content: dict[str, Any] = {"num_examples": self.num_examples}
-        for name in METRICS:
-            value, low, high = getattr(self, name)
-            content[name] = {
-                "value": _or_none(value),
-                "interval": None if low is None or high is None else [low, high],
-            }
-        content["classes"] = [
-            {key: _or_none(value) for key, value in scores._asdict().items()}
-            for scores in self.per_class()
-        ]
-        content["confusion"] = self.confusion.tolist()
-        return content
+        names = ("num_examples", *METRICS)
+        return {
+            **{name: json_safe(getattr(self, name)) for name in names},
+            "classes": json_safe(self.per_class()),
+            "confusion": self.confusion.tolist(),
+        }
 
     def __str__(self) -> str:
         lines = [f"{self.num_examples} examples", f"{'':<12}{'value':>8}   95 % interval"]
@@ -173,8 +147,8 @@ class ClassificationReport:
 
 
 def evaluate_probabilities(
-    labels: Any,
-    probabilities: Any,
+    labels: ArrayLike,
+    probabilities: ArrayLike,
     class_names: Sequence[str] | None = None,
     num_bootstrap: int = 1000,
     seed: int = 0,
@@ -253,7 +227,7 @@ def evaluate_probabilities(
         resampled(np.bincount(rng.integers(n, size=n), minlength=n)) for _ in range(num_bootstrap)
     ]
     estimates = {
-        name: Estimate(values[name], *_interval([sample[name] for sample in samples]))
+        name: Estimate(values[name], *(interval_of([x[name] for x in samples]) or ()))
         for name in METRICS
     }
     return ClassificationReport(
@@ -261,7 +235,7 @@ def evaluate_probabilities(
     )
 
 
-def fit_temperature(logits: Any, labels: Any) -> float:
+def fit_temperature(logits: ArrayLike, labels: ArrayLike) -> float:
     """Finds the temperature that calibrates the probabilities of a classifier best.
 
     `softmax(logits / T)` has the same most probable class for any T. Temperature scaling (Guo et
@@ -291,21 +265,21 @@ def fit_temperature(logits: Any, labels: Any) -> float:
     >>> print(f"{1 / (1 + np.exp(-5.0 / temperature)):.4f}")
     0.7500
     """
-    logits = _array(logits, "logits")
-    labels = _checked_labels(labels, logits.shape)
-    multi_label = labels.ndim == 2
+    scores = _array(logits, "logits")
+    truth = _checked_labels(labels, scores.shape)
+    multi_label = truth.ndim == 2
     if not multi_label:  # softmax is invariant to this
-        logits = logits - logits.max(axis=1, keepdims=True)
-        labels = np.eye(logits.shape[1])[labels]
+        scores = scores - scores.max(axis=1, keepdims=True)
+        truth = np.eye(scores.shape[1])[truth]
 
     def slope(inverse: float) -> float:
         """Derivative of the negative log-likelihood with respect to `1 / T`."""
         if multi_label:
-            predicted = 0.5 * (1 + np.tanh(0.5 * inverse * logits))
+            predicted = 0.5 * (1 + np.tanh(0.5 * inverse * scores))
         else:
-            predicted = np.exp(inverse * logits)
+            predicted = np.exp(inverse * scores)
             predicted /= predicted.sum(axis=1, keepdims=True)
-        return float(((predicted - labels) * logits).sum())
+        return float(((predicted - truth) * scores).sum())
 
     low, high = 1 / _HIGHEST, 1 / _LOWEST
     if slope(low) >= 0 >= slope(high):  # all logits are equal
@@ -316,7 +290,7 @@ def fit_temperature(logits: Any, labels: Any) -> float:
     return min(max(1 / math.sqrt(low * high), _LOWEST), _HIGHEST)
 
 
-def _checked(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:
+def _checked(labels: ArrayLike, probabilities: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     probabilities = _array(probabilities, "probabilities")
     labels = _checked_labels(labels, probabilities.shape)
     outside = np.argwhere((probabilities < 0) | (probabilities > 1))
@@ -337,7 +311,7 @@ def _checked(labels: Any, probabilities: Any) -> tuple[np.ndarray, np.ndarray]:
     return labels, probabilities
 
 
-def _array(values: Any, name: str) -> np.ndarray:
+def _array(values: ArrayLike, name: str) -> np.ndarray:
     """Returns finite float64 values `(n, C)`, after checks."""
     values = np.asarray(values, "float64")
     if values.ndim != 2 or not len(values) or not values.shape[1]:
@@ -351,7 +325,7 @@ def _array(values: Any, name: str) -> np.ndarray:
     return values
 
 
-def _checked_labels(labels: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     """Returns labels as int64 `(n,)` or booleans `(n, C)`, after checks."""
     labels = np.asarray(labels)
     if shape[1] < 2:
@@ -418,21 +392,8 @@ def _scikit_learn(
     return {name: float(value) for name, value in values.items()}, confusion
 
 
-def _interval(samples: list[float]) -> tuple[float | None, float | None]:
-    """The 95 % interval of the samples for which the metric is defined."""
-    defined = [sample for sample in samples if not math.isnan(sample)]
-    if not defined:
-        return None, None
-    low, high = np.quantile(defined, [0.025, 0.975])
-    return float(low), float(high)
-
-
-def _ratio(part: Any, whole: Any) -> float:
+def _ratio(part: float, whole: float) -> float:
     return float(part / whole) if whole else math.nan
-
-
-def _or_none(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _number(value: float) -> str:

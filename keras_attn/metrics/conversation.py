@@ -6,16 +6,25 @@ import functools
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_attn.metrics.word_characters import word_characters
 
 
+class Vectors(Protocol):
+    """Vectors by words, such as a dict."""
+
+    def __contains__(self, word: str, /) -> bool: ...
+
+    def __getitem__(self, word: str, /) -> ArrayLike: ...
+
+
 @functools.cache
-def _word() -> re.Pattern:
+def _word() -> re.Pattern[str]:
     return re.compile(rf"\w[{word_characters()}]*|[^\w\s]")
 
 
@@ -67,7 +76,7 @@ def distinct(texts: Sequence[str], n: int) -> float:
 
 
 def commonest_share(texts: Sequence[str]) -> float:
-    """Returns the share of the commonest text among all: 1 if all answers are one.
+    """Returns the share of the commonest text among all: 1 if all texts are the same.
 
     Texts of the same words, as `answer_words` has them, are the same.
 
@@ -82,9 +91,7 @@ def commonest_share(texts: Sequence[str]) -> float:
     return Counter(tuple(answer_words(text)) for text in texts).most_common(1)[0][1] / len(texts)
 
 
-def embedding_average(
-    answers: Sequence[str], references: Sequence[str], vectors: Mapping[str, Any] | Any
-) -> float:
+def embedding_average(answers: Sequence[str], references: Sequence[str], vectors: Vectors) -> float:
     """Returns how near answers are to references in meaning (Liu et al., 2016).
 
         v(text) = mean of the vectors of its words
@@ -114,14 +121,15 @@ def embedding_average(
             known = [np.asarray(vectors[w], "float64") for w in answer_words(text) if w in vectors]
             mean = np.mean(known, axis=0) if known else np.zeros(1)
             length = np.linalg.norm(mean)
-            sides.append(mean / length if length else None)
-        if all(side is not None for side in sides):
+            if length:
+                sides.append(mean / length)
+        if len(sides) == 2:
             total += float(sides[0] @ sides[1])
     return total / len(answers)
 
 
 def answer_scores(
-    answers: Sequence[str], references: Sequence[str], vectors: Any = None
+    answers: Sequence[str], references: Sequence[str], vectors: Vectors | None = None
 ) -> tuple[dict[str, float], str]:
     """Scores answers against references, and by how varied they are.
 

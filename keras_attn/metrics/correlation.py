@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from keras_attn.metrics.classification import Estimate
+from keras_attn.metrics.reports import Estimate, Report, interval_of
 
 
-class CorrelationReport(NamedTuple):
+@dataclass(frozen=True)
+class CorrelationReport(Report):
     """How well scores agree with true ones. `print` shows it as a table.
 
     Example:
@@ -35,19 +38,12 @@ class CorrelationReport(NamedTuple):
         ]
         return f"{self.num_examples:,} examples\nPearson   {told[0]}\nSpearman  {told[1]}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the figures as a JSON-safe dict; NaN as None."""
-        found: dict[str, Any] = {"num_examples": self.num_examples}
-        for name in ("pearson", "spearman"):
-            value, low, high = getattr(self, name)
-            found[name] = {
-                "value": None if math.isnan(value) else value,
-                "interval": None if low is None else [low, high],
-            }
-        return found
+        return {"num_examples": self.num_examples, **super().to_dict()}
 
 
-def pearson(true: Any, found: Any) -> float:
+def pearson(true: ArrayLike, found: ArrayLike) -> float:
     """Computes Pearson's correlation coefficient.
 
         r = sum (x - mean x) (y - mean y) / sqrt(sum (x - mean x)^2 sum (y - mean y)^2)
@@ -72,7 +68,7 @@ def pearson(true: Any, found: Any) -> float:
     return float(x @ y) / spread if spread > 0 else math.nan
 
 
-def spearman(true: Any, found: Any) -> float:
+def spearman(true: ArrayLike, found: ArrayLike) -> float:
     """Computes Spearman's correlation coefficient: Pearson's of the ranks.
 
     Equal numbers have the mean of their ranks.
@@ -92,7 +88,7 @@ def spearman(true: Any, found: Any) -> float:
     return pearson(average_ranks(true), average_ranks(found))
 
 
-def average_ranks(values: Any) -> np.ndarray:
+def average_ranks(values: ArrayLike) -> np.ndarray:
     """Ranks numbers from 1, equal ones by the mean of their ranks.
 
     Args:
@@ -112,7 +108,7 @@ def average_ranks(values: Any) -> np.ndarray:
 
 
 def evaluate_scores(
-    true: Any, found: Any, num_bootstrap: int = 1000, seed: int = 0
+    true: ArrayLike, found: ArrayLike, num_bootstrap: int = 1000, seed: int = 0
 ) -> CorrelationReport:
     """Measures how well scores agree with true ones.
 
@@ -136,20 +132,19 @@ def evaluate_scores(
     Pearson   0.9521
     Spearman  0.8000
     """
-    true, found = (np.asarray(side, "float64") for side in (true, found))
-    if true.ndim != 1 or true.shape != found.shape or not len(true):
+    x, y = (np.asarray(side, "float64") for side in (true, found))
+    if x.ndim != 1 or x.shape != y.shape or not len(x):
         raise ValueError(
             "Expected as many scores on both sides, and at least one. Received: shapes "
-            f"{true.shape} and {found.shape}."
+            f"{x.shape} and {y.shape}."
         )
-    if not (np.isfinite(true).all() and np.isfinite(found).all()):
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise ValueError("Expected finite scores. Received: NaN or infinity.")
     rng = np.random.default_rng(seed)
-    samples = [rng.integers(len(true), size=len(true)) for _ in range(num_bootstrap)]
-    figures = []
-    for measure in (pearson, spearman):
-        spread = np.array([measure(true[rows], found[rows]) for rows in samples])
-        spread = spread[np.isfinite(spread)]
-        interval = np.quantile(spread, [0.025, 0.975]).tolist() if len(spread) else ()
-        figures.append(Estimate(measure(true, found), *interval))
-    return CorrelationReport(figures[0], figures[1], len(true))
+    samples = [rng.integers(len(x), size=len(x)) for _ in range(num_bootstrap)]
+
+    def estimate(measure: Callable[[np.ndarray, np.ndarray], float]) -> Estimate:
+        interval = interval_of([measure(x[rows], y[rows]) for rows in samples])
+        return Estimate(measure(x, y), *(interval or ()))
+
+    return CorrelationReport(estimate(pearson), estimate(spearman), len(x))

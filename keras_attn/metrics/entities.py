@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
+
+from keras_attn.metrics.reports import Interval, Report, draw_samples, interval_of
 
 
 class Entity(NamedTuple):
@@ -88,7 +91,8 @@ def entities_of(labels: Sequence[str]) -> list[Entity]:
     return found
 
 
-class TaggingReport(NamedTuple):
+@dataclass(frozen=True)
+class TaggingReport(Report):
     """How well words are labelled.
 
     Example:
@@ -111,27 +115,21 @@ class TaggingReport(NamedTuple):
     """Share of the entities that are found."""
     entities: int = 0
     """Number of entities."""
-    of_kinds: dict[str, dict[str, float]] = {}  # noqa: RUF012  it is not changed
+    of_kinds: dict[str, dict[str, float]] = field(default_factory=dict)
     """`f1`, `precision`, `recall` and `entities` of each type."""
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
     """95 % interval of F1, or of the accuracy without entities, by resampling sentences."""
 
     def __str__(self) -> str:
         lines = [f"accuracy {self.accuracy:.1%} of {self.words:,} words"]
         if self.f1 is not None:
-            figures = {"f1": self.f1, "precision": self.precision, "recall": self.recall}
-            lines.append(f"entities: {_figures(figures, self.entities)}")
-            for kind, row in self.of_kinds.items():
-                lines.append(f"  {kind:<12} {_figures(row, int(row['entities']))}")
+            lines.append(f"entities: {_figures(vars(self))}")
+            lines += [f"  {kind:<12} {_figures(row)}" for kind, row in self.of_kinds.items()]
         if self.interval is not None:
             low, high = self.interval
             what = "accuracy" if self.f1 is None else "F1"
             lines.insert(min(2, len(lines)), f"95 % interval of {what}: {low:.1%} to {high:.1%}")
         return "\n".join(lines).replace("%", " %").replace("95  %", "95 %")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the figures as a JSON-safe dict."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 def score_tags(
@@ -181,11 +179,11 @@ def score_tags(
     right = np.array([sum(a == b for a, b in zip(*rows, strict=True)) for rows in pairs])
     sizes = np.array([len(row) for row in truth])
     accuracy = float(right.sum() / max(1, sizes.sum()))
-    samples = np.random.default_rng(seed).integers(len(truth), size=(num_bootstrap, len(truth)))
+    samples = draw_samples(len(truth), num_bootstrap, seed)
     report = TaggingReport(accuracy, int(sizes.sum()))
     if not entities:
         spread = right[samples].sum(1) / np.maximum(1, sizes[samples].sum(1))
-        return report._replace(interval=_interval(spread))
+        return replace(report, interval=interval_of(spread))
     truth, found = ([_bio(row) for row in side] for side in (truth, found))
     from seqeval.metrics import classification_report
 
@@ -203,13 +201,14 @@ def score_tags(
     )
     hits, there, guessed = np.moveaxis(counts[samples].sum(1), -1, 0)
     spread = 2 * hits / np.maximum(1, there + guessed)
-    return report._replace(
+    return replace(
+        report,
         f1=whole["f1"],
         precision=whole["precision"],
         recall=whole["recall"],
         entities=int(whole["entities"]),
         of_kinds=of_kinds,
-        interval=_interval(spread),
+        interval=interval_of(spread),
     )
 
 
@@ -217,24 +216,14 @@ def _bio(labels: Sequence[str]) -> list[str]:
     return repair_bio([label if is_bio([label]) else "O" for label in labels])[0]
 
 
-def _row(figures: Any) -> dict[str, float]:
-    return {
-        "f1": float(figures["f1-score"]),
-        "precision": float(figures["precision"]),
-        "recall": float(figures["recall"]),
-        "entities": int(figures["support"]),
-    }
+def _row(figures: Mapping[str, float]) -> dict[str, float]:
+    names = {"f1": "f1-score", "precision": "precision", "recall": "recall"}
+    row = {name: float(figures[theirs]) for name, theirs in names.items()}
+    return {**row, "entities": int(figures["support"])}
 
 
-def _figures(row: dict[str, Any], entities: int) -> str:
+def _figures(row: Mapping[str, float]) -> str:
     return (
         f"F1 {row['f1']:.1%}, precision {row['precision']:.1%}, recall {row['recall']:.1%} of "
-        f"{entities:,}"
+        f"{row['entities']:,}"
     )
-
-
-def _interval(spread: np.ndarray) -> tuple[float, float] | None:
-    if not len(spread):
-        return None
-    low, high = np.quantile(spread, [0.025, 0.975])
-    return float(low), float(high)

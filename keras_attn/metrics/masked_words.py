@@ -29,8 +29,8 @@ class _Rows(NamedTuple):
     """`(B, M)`: what stood there."""
     there: np.ndarray
     """`(B, M)` bool: which of these are words to guess."""
-    apart: np.ndarray | None
-    """`(B,)` bool: where the second part does not follow the first; None if there are no pairs."""
+    apart: np.ndarray
+    """`(B,)` bool: where the second part does not follow the first; False if there is none."""
 
     def original(self) -> np.ndarray:
         """The ids as they were before words were masked, `(B, T)`."""
@@ -192,14 +192,15 @@ def _rows(batches: MaskedBatches) -> Iterator[_Rows]:
     for i in range(len(batches)):
         inputs, labels, weights = batches[i]
         there = weights["masked_words"] > 0
-        keep = there.any(axis=1)  # every row has a word to guess, but those that fill up
+        keep = there.any(axis=1)  # every row has a word to guess, except repeated ones
+        apart = labels.get("next_sentence", np.zeros(len(there)))
         yield _Rows(
             inputs["token_ids"][keep],
             inputs["padding_mask"][keep],
             inputs["masked_positions"][keep],
             labels["masked_words"][keep],
             there[keep],
-            labels["next_sentence"][keep].astype(bool) if batches.next_sentence else None,
+            apart[keep].astype(bool),
         )
 
 
@@ -213,9 +214,9 @@ def _by_frequency(batches: MaskedBatches) -> np.ndarray:
     counts = np.zeros(len(tokenizer.vocabulary), "int64")
     for rows in _rows(batches):
         counts += np.bincount(rows.original()[rows.real], minlength=len(counts))
-    special = [tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id]
-    order = np.argsort(-counts, kind="stable")
-    return order[~np.isin(order, special)]
+    special = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.mask_id}
+    order = np.argsort(-counts, kind="stable").tolist()
+    return np.array([token for token in order if token not in special], "int64")
 
 
 def _pair_counts(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from keras_attn.metrics.reports import Interval, Report, mean_interval
 
 
-class RankingReport(NamedTuple):
+@dataclass(frozen=True)
+class RankingReport(Report):
     """How well the right candidates are ranked, as means over questions.
 
     Example:
@@ -25,7 +29,7 @@ class RankingReport(NamedTuple):
     """For some k the mean share of the right candidates that are among the first k."""
     questions: int
     """Number of questions."""
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
     """95 % interval of the mean reciprocal rank, by resampling questions."""
 
     def __str__(self) -> str:
@@ -39,13 +43,12 @@ class RankingReport(NamedTuple):
             f"({self.questions:,} question{'s' * (self.questions != 1)})"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the figures as a JSON-safe dict."""
-        found = {name: value for name, value in self._asdict().items() if value is not None}
-        return {**found, "recall": {str(k): share for k, share in self.recall.items()}}
+        return {**super().to_dict(), "recall": {str(k): share for k, share in self.recall.items()}}
 
 
-def ranks_of(scores: Any, relevant: Sequence[int]) -> np.ndarray:
+def ranks_of(scores: ArrayLike, relevant: Sequence[int]) -> np.ndarray:
     """Returns the ranks of the right candidates of a question, from 1.
 
     Equal scores have the ranks that they get in the mean of all orders, so that no order of the
@@ -68,23 +71,23 @@ def ranks_of(scores: Any, relevant: Sequence[int]) -> np.ndarray:
     [1.0, 2.5]
     """
     scores = np.asarray(scores, "float64")
-    relevant = np.asarray(sorted(set(relevant)), "int64")
-    valid = scores.ndim == 1 and len(relevant) and relevant[0] >= 0
-    if not valid or relevant[-1] >= len(scores) or np.isnan(scores).any():
+    right = np.asarray(sorted(set(relevant)), "int64")
+    valid = scores.ndim == 1 and len(right) and right[0] >= 0
+    if not valid or right[-1] >= len(scores) or np.isnan(scores).any():
         raise ValueError(
             "Expected a number for each candidate, and the numbers of right ones. Received: scores "
-            f"of shape {scores.shape} and right candidates {relevant.tolist()[:10]}."
+            f"of shape {scores.shape} and right candidates {right.tolist()[:10]}."
         )
-    own = -np.sort(-scores[relevant])[:, None]
+    own = -np.sort(-scores[right])[:, None]
     above = (scores > own).sum(axis=1)
     equal = (scores == own).sum(axis=1)
-    right = (own == own.T).sum(axis=1)
+    tied = (own == own.T).sum(axis=1)
     number = np.arange(len(own)) - (own < own.T).sum(axis=1) + 1  # among the right ones
-    return above + number * (equal + 1) / (right + 1)
+    return above + number * (equal + 1) / (tied + 1)
 
 
 def score_ranking(
-    scores: Sequence[Any],
+    scores: Sequence[ArrayLike],
     relevant: Sequence[Sequence[int]],
     at: Sequence[int] = (1, 5, 10),
     num_bootstrap: int = 1000,
@@ -126,7 +129,7 @@ def score_ranking(
 
 
 def score_ranks(
-    ranks: Sequence[Any],
+    ranks: Sequence[ArrayLike],
     at: Sequence[int] = (1, 5, 10),
     num_bootstrap: int = 1000,
     seed: int = 0,
@@ -152,15 +155,13 @@ def score_ranks(
     """
     if not len(ranks):
         raise ValueError("Expected the ranks of one question or more. Received: none.")
-    ranks = [np.asarray(row, "float64") for row in ranks]
-    reciprocal = np.array([1 / row[0] for row in ranks])
-    precision = [float((np.arange(1, len(row) + 1) / row).mean()) for row in ranks]
-    recall = {k: float(np.mean([(row <= k).mean() for row in ranks])) for k in at}
-    interval = None
-    if num_bootstrap:
-        drawn = np.random.default_rng(seed).integers(len(ranks), size=(num_bootstrap, len(ranks)))
-        low, high = np.quantile(reciprocal[drawn].mean(axis=1), [0.025, 0.975])
-        interval = float(low), float(high)
+    rows = [np.asarray(row, "float64") for row in ranks]
+    reciprocal = np.array([1 / row[0] for row in rows])
+    precision = [float((np.arange(1, len(row) + 1) / row).mean()) for row in rows]
     return RankingReport(
-        float(reciprocal.mean()), float(np.mean(precision)), recall, len(ranks), interval
+        reciprocal_rank=float(reciprocal.mean()),
+        average_precision=float(np.mean(precision)),
+        recall={k: float(np.mean([(row <= k).mean() for row in rows])) for k in at},
+        questions=len(rows),
+        interval=mean_interval(reciprocal, num_bootstrap, seed),
     )

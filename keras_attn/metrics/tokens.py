@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import keras
-from keras import ops
+from keras import KerasTensor, ops
 
 from keras_attn.ops.token_losses import check_tokens, token_cross_entropy, token_weights
+
+Dtype: TypeAlias = str | keras.DTypePolicy | None
 
 
 class _TokenMetric(keras.metrics.Metric):
     """Sums `w_t * value_t` and `w_t` over all batches; subclasses compute the values."""
 
-    def __init__(self, ignore_id: int | None, name: str, dtype: Any = None):
+    def __init__(self, ignore_id: int | None, name: str, dtype: Dtype = None):
         super().__init__(name=name, dtype=dtype)
         if ignore_id is not None and (isinstance(ignore_id, bool) or int(ignore_id) != ignore_id):
             raise ValueError(f"`ignore_id` must be an integer or None. Received: {ignore_id!r}")
@@ -21,10 +23,12 @@ class _TokenMetric(keras.metrics.Metric):
         self.total = self.add_variable(shape=(), initializer="zeros", name="total")
         self.count = self.add_variable(shape=(), initializer="zeros", name="count")
 
-    def _values(self, labels: Any, logits: Any) -> Any:
+    def _values(self, labels: KerasTensor, logits: KerasTensor) -> KerasTensor:
         raise NotImplementedError
 
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+    def update_state(
+        self, y_true: KerasTensor, y_pred: KerasTensor, sample_weight: KerasTensor | None = None
+    ) -> None:
         """Adds the tokens of a batch.
 
         Args:
@@ -41,11 +45,11 @@ class _TokenMetric(keras.metrics.Metric):
         self.total.assign_add(ops.cast(ops.sum(values), self.total.dtype))
         self.count.assign_add(ops.cast(ops.sum(weights), self.count.dtype))
 
-    def result(self) -> Any:
+    def result(self) -> KerasTensor:
         """Returns the weighted mean over all tokens since `reset_state`."""
         return ops.divide_no_nan(self.total, self.count)
 
-    def get_config(self) -> dict[str, Any]:
+    def get_config(self) -> dict[str, object]:
         return {**super().get_config(), "ignore_id": self.ignore_id}
 
 
@@ -85,11 +89,16 @@ class MaskedAccuracy(_TokenMetric):
     0.5
     """
 
-    def __init__(self, ignore_id: int | None = 0, name: str = "masked_accuracy", dtype: Any = None):
+    def __init__(
+        self,
+        ignore_id: int | None = 0,
+        name: str = "masked_accuracy",
+        dtype: Dtype = None,
+    ):
         super().__init__(ignore_id, name, dtype)
         self._direction = "up"
 
-    def _values(self, labels: Any, logits: Any) -> Any:
+    def _values(self, labels: KerasTensor, logits: KerasTensor) -> KerasTensor:
         return ops.equal(ops.cast(ops.argmax(logits, axis=-1), labels.dtype), labels)
 
 
@@ -128,13 +137,18 @@ class Perplexity(_TokenMetric):
     4.0
     """
 
-    def __init__(self, ignore_id: int | None = 0, name: str = "perplexity", dtype: Any = None):
+    def __init__(
+        self,
+        ignore_id: int | None = 0,
+        name: str = "perplexity",
+        dtype: Dtype = None,
+    ):
         super().__init__(ignore_id, name, dtype)
         self._direction = "down"
 
-    def _values(self, labels: Any, logits: Any) -> Any:
+    def _values(self, labels: KerasTensor, logits: KerasTensor) -> KerasTensor:
         return token_cross_entropy(labels, logits)
 
-    def result(self) -> Any:
+    def result(self) -> KerasTensor:
         """Returns the perplexity of all tokens since `reset_state`."""
         return ops.exp(super().result())

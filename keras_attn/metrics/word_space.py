@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keras_attn.metrics.correlation import spearman
+from keras_attn.metrics.reports import Report, json_safe
 
 _AT_A_TIME = 512
 _EQUAL = 1e-6  # cosines that differ by less are equal, except for rounding
@@ -28,7 +31,8 @@ class Neighbour(NamedTuple):
     """The cosine."""
 
 
-class AnalogyReport(NamedTuple):
+@dataclass(frozen=True)
+class AnalogyReport(Report):
     """How many questions "a is to b as c is to ...?" were answered. `print` shows it as a table.
 
     Example:
@@ -81,18 +85,19 @@ class AnalogyReport(NamedTuple):
             ]
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the figures as a JSON-safe dict; NaN as None."""
-        found = {"all": self.share(), "semantic": self.share(False), "syntactic": self.share(True)}
+        shares = {"all": self.share(), "semantic": self.share(False), "syntactic": self.share(True)}
         return {
-            **{name: None if math.isnan(value) else value for name, value in found.items()},
+            **{name: json_safe(value) for name, value in shares.items()},
             "questions": self.questions,
             "left_out": self.left_out,
             "sections": {name: list(figures) for name, figures in self.sections.items()},
         }
 
 
-class WordPairReport(NamedTuple):
+@dataclass(frozen=True)
+class WordPairReport(Report):
     """How well similarities of words agree with those that people gave.
 
     Example:
@@ -114,11 +119,6 @@ class WordPairReport(NamedTuple):
             "a word without a vector"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the figures as a JSON-safe dict; NaN as None."""
-        value = None if math.isnan(self.spearman) else self.spearman
-        return {**self._asdict(), "spearman": value}
-
 
 class WordSpace:
     """Words with a vector for each, to be compared by the cosine.
@@ -139,7 +139,7 @@ class WordSpace:
     'queen'
     """
 
-    def __init__(self, words: Sequence[str], vectors: Any):
+    def __init__(self, words: Sequence[str], vectors: ArrayLike):
         vectors = np.asarray(vectors, "float32")
         if vectors.ndim != 2 or len(vectors) != len(words):
             raise ValueError(
@@ -210,7 +210,9 @@ class WordSpace:
         signs = np.array([1.0] * len(plus) + [-1.0] * len(minus), "float32")
         return self.near(signs @ self.units[places], top_k, places)
 
-    def near(self, vector: Any, top_k: int = 10, without: Iterable[int] = ()) -> list[Neighbour]:
+    def near(
+        self, vector: ArrayLike, top_k: int = 10, without: Iterable[int] = ()
+    ) -> list[Neighbour]:
         """Finds the words nearest to a vector.
 
         Args:
