@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import keras
@@ -122,7 +123,7 @@ def export_text_functions(
                 check_equal(f"{name}: {output}", found, values, tolerance, share)
 
 
-def _constant(tf: Any, value: Any) -> Any:
+def _constant(tf: ModuleType, value: Any) -> Any:
     """Returns a constant, without NumPy for strings, where they would lose NULs at the end."""
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         value = [item.encode("utf-8") for item in value]
@@ -176,7 +177,7 @@ def _filled_up(array: np.ndarray, shape: np.ndarray) -> np.ndarray:
 
 
 def with_a_row(
-    tf: Any,
+    tf: ModuleType,
     function: Callable,
     spare: Mapping[str, Any] | None = None,
     whole: Sequence[str] = (),
@@ -229,7 +230,7 @@ def with_a_row(
 
 
 def in_parts(
-    tf: Any, function: Callable, size: int, whole: Sequence[str] = ()
+    tf: ModuleType, function: Callable, size: int, whole: Sequence[str] = ()
 ) -> Callable[..., dict[str, Any]]:
     """Returns a function that computes some rows at a time, so that memory does not grow with them.
 
@@ -292,13 +293,13 @@ def in_parts(
     return run
 
 
-def _joined(tf: Any, tensors: Sequence[Any]) -> Any:
+def _joined(tf: ModuleType, tensors: Sequence[Any]) -> Any:
     """The rows of tensors, padded to the longest."""
     width = tf.reduce_max([tf.shape(x)[1:] for x in tensors], axis=0)
     return tf.concat([_padded(tf, x, width) for x in tensors], axis=0)
 
 
-def _joined_array(tf: Any, array: Any, count: Any, spec: Any) -> Any:
+def _joined_array(tf: ModuleType, array: Any, count: Any, spec: Any) -> Any:
     """The rows of a TensorArray's tensors, padded to the longest."""
     width = tf.while_loop(
         lambda i, width: i < count,
@@ -315,13 +316,13 @@ def _joined_array(tf: Any, array: Any, count: Any, spec: Any) -> Any:
     return tf.ensure_shape(padded.concat(), spec.shape)
 
 
-def _padded(tf: Any, x: Any, width: Any) -> Any:
+def _padded(tf: ModuleType, x: Any, width: Any) -> Any:
     more = tf.concat([[0], width - tf.shape(x)[1:]], axis=0)
     return tf.pad(x, tf.stack([tf.zeros_like(more), more], axis=1))
 
 
 def limited(
-    tf: Any, number: Any, most: int, setting: str, expected: str, advice: str, least: int = 1
+    tf: ModuleType, number: Any, most: int, setting: str, expected: str, advice: str, least: int = 1
 ) -> Any:
     """Refuses a number in a request that is above a limit, before anything is computed of it.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Set, Sized
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 _SHOWN = 8
 
 
-def listed(given: Any, expected: str, columns: int = 1, read: str = "") -> list[Any]:
+def listed(given: object, expected: str, columns: int = 1, read: str = "") -> list[Any]:
     """Returns a list of what a caller gave, or refuses it by its name.
 
     Lists, tuples, columns (NumPy arrays, Series of pandas and polars, Arrow arrays), iterators and
@@ -19,7 +19,7 @@ def listed(given: Any, expected: str, columns: int = 1, read: str = "") -> list[
     columns. So are a dict, a set, bytes, and one string or path in place of many.
 
     Args:
-        given: Anything.
+        given: objectthing.
         expected: What the list is of, for messages: `"texts"`; or what else is right too:
             `"a string or a list of strings"`.
         columns: Number of columns of a table that would be of use.
@@ -44,10 +44,10 @@ def listed(given: Any, expected: str, columns: int = 1, read: str = "") -> list[
     check_listed(given, expected, columns, read)
     if isinstance(given, np.ndarray) and given.dtype.kind in "OU":
         return given.tolist()
-    return given.to_pylist() if hasattr(given, "to_pylist") else list(given)
+    return given.to_pylist() if hasattr(given, "to_pylist") else list(cast(Iterable, given))
 
 
-def check_listed(given: Any, expected: str, columns: int = 1, read: str = "") -> None:
+def check_listed(given: object, expected: str, columns: int = 1, read: str = "") -> None:
     """Refuses what `listed` refuses; iterators are not read.
 
     Args:
@@ -73,7 +73,7 @@ def check_listed(given: Any, expected: str, columns: int = 1, read: str = "") ->
         raise TypeError(f"Expected {phrase}. Received: {problem}")
 
 
-def read_twice(given: Any, expected: str) -> Any:
+def read_twice(given: object, expected: str) -> Any:
     """Returns examples of a task that can be read more than once.
 
     Args:
@@ -102,7 +102,7 @@ def read_twice(given: Any, expected: str) -> Any:
     return listed(given, expected) if columns or isinstance(given, Iterator) else given
 
 
-def _problem(given: Any, columns: int, read: str) -> str:
+def _problem(given: object, columns: int, read: str) -> str:
     """What is wrong, and what to do; empty if nothing is."""
     kind = type(given).__name__
     if isinstance(given, str | os.PathLike):

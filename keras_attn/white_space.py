@@ -1,6 +1,10 @@
 """White space as tasks read it: the same in Python and in a TensorFlow graph."""
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # What `str.isspace` says of each character, written out: engines and releases differ in `\s`.
 _BLANKS = (
@@ -26,7 +30,7 @@ def normalize_white_space(text: str) -> str:
     return " ".join(text.split())
 
 
-def normalize_white_space_in_graph(tf: Any, text: Any) -> Any:
+def normalize_white_space_in_graph(tf: ModuleType, text: "tf.Tensor") -> "tf.Tensor":
     """Does the same with TensorFlow ops.
 
     Args:

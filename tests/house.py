@@ -43,6 +43,11 @@ class Source:
         """The room, or the name of a file that stands beside the rooms."""
         return self.path.relative_to(PACKAGE).parts[0]
 
+    @property
+    def module(self) -> str:
+        """The name by which other files import it."""
+        return ".".join(self.path.relative_to(PACKAGE.parent).with_suffix("").parts)
+
     def _lines_of_code(self) -> set[int]:
         ignored = {
             tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
@@ -65,21 +70,27 @@ def sources() -> list[Source]:
     return [Source(path) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
-def aliases_of_any(files: list[Source]) -> set[str]:
-    """Names that stand for `Any`: `Tensor = Any` at the top of a file."""
-    names = {"Any"}
-    for file in files:
-        for node in file.tree.body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.value) in ("Any", "typing.Any"):
-                names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return names
+def aliases_of_any(file: Source) -> set[str]:
+    """Names that stand for `Any` in a file: `Tensor = Any` at its top."""
+    return {
+        target.id
+        for node in file.tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) in ("Any", "typing.Any")
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
 
 
 def parameters(files: list[Source]) -> tuple[int, int]:
     """How many parameters are untyped, and how many there are."""
-    names = aliases_of_any(files)
+    aliases = {file.module: aliases_of_any(file) for file in files}
     untyped = total = 0
     for file in files:
+        names = {"Any"} | aliases[file.module]
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.ImportFrom):
+                known = aliases.get(node.module or "", set())
+                names |= known & {alias.name for alias in node.names}
         for node in ast.walk(file.tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 arguments = node.args

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 # Each room may import from those before it.
 ROOMS = [
     "version", "progress", "input_files", "archives", "files", "folder_headers", "inputs",
-    "line_ends", "white_space", "settings", "arrays", "ops", "layers", "text",
+    "line_ends", "white_space", "hints", "settings", "arrays", "ops", "layers", "text",
     "fields", "records", "images", "trained", "corpora", "batches",
     "training", "metrics", "adapt", "generation", "models", "export", "interop", "visualize",
     "explain", "tasks", "cli", "__main__",

@@ -6,11 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.layers import AttentionPooling, TokenWeighting
 from keras_attn.layers.collect import traced_attention
 from keras_attn.models.text_classifier import embedding_and_rest, known_kind
-
-Tensor = Any
 
 
 def has_attention(model: keras.Model) -> bool:

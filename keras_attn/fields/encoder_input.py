@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from keras_attn.fields.text import ODD_TEXTS, checked_texts
-
-Tensor = Any
+from keras_attn.hints import Tensor
 
 
 class EncoderInput:
@@ -124,7 +124,7 @@ class EncoderInput:
         head = [*self.start, *first, *self.between]
         return [*head, *second, *self.end], len(head)
 
-    def to_graph(self, tf: Any) -> tuple[Callable[..., tuple[Tensor, Tensor]], list[Any]]:
+    def to_graph(self, tf: ModuleType) -> tuple[Callable[..., tuple[Tensor, Tensor]], list[Any]]:
         """Returns the same as TensorFlow ops.
 
         Args:

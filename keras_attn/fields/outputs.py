@@ -1,6 +1,7 @@
 """Kinds of outputs: what a model computes, as people read it."""
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ class Numbers:
         """Returns a value for each row."""
         return np.asarray(tensors[self.of]).tolist()
 
-    def graph(self, tf: Any, tensors: dict[str, Any]) -> Any:
+    def graph(self, tf: ModuleType, tensors: dict[str, Any]) -> Any:
         """Returns the same as TensorFlow ops."""
         return tensors[self.of]
 
@@ -51,6 +52,6 @@ class Label(Numbers):
         """Returns a name for each row."""
         return [self.names[i] for i in np.asarray(tensors[self.of]).argmax(axis=-1)]
 
-    def graph(self, tf: Any, tensors: dict[str, Any]) -> Any:
+    def graph(self, tf: ModuleType, tensors: dict[str, Any]) -> Any:
         """Returns the same as TensorFlow ops."""
         return tf.gather(tf.constant(self.names), tf.argmax(tensors[self.of], axis=-1))

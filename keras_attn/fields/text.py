@@ -1,6 +1,7 @@
 """Texts as inputs: checked, and the odd ones that every export is tried with."""
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ class TextInput:
             ids[i, : len(row)] = row
         return ids
 
-    def to_graph(self, tf: Any) -> tuple[Callable[[Any], Any], list[Any]]:
+    def to_graph(self, tf: ModuleType) -> tuple[Callable[[Any], Any], list[Any]]:
         """Returns the same as TensorFlow ops.
 
         Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class WordSum:
                 sign = 1
         return row
 
-    def to_graph(self, tf: Any) -> tuple[Callable[[Any], Any], list[Any]]:
+    def to_graph(self, tf: ModuleType) -> tuple[Callable[[Any], Any], list[Any]]:
         """Returns the same as TensorFlow ops.
 
         Args:
@@ -133,7 +134,7 @@ class WordList(Numbers):
         """Returns a list of words for each row."""
         return [[self.words[i] for i in row] for row in np.asarray(tensors[self.of])]
 
-    def graph(self, tf: Any, tensors: dict[str, Any]) -> Any:
+    def graph(self, tf: ModuleType, tensors: dict[str, Any]) -> Any:
         """Returns the same as TensorFlow ops."""
         with tf.device("CPU:0"):
             return tf.gather(tf.constant(self.words), tensors[self.of])

@@ -9,9 +9,8 @@ import numpy as np
 
 from keras_attn.generation.decoders import integer
 from keras_attn.generation.recent import Recent
+from keras_attn.hints import TensorLike
 from keras_attn.ops.compilers import tracing_for, untold
-
-Tensor = Any
 
 _KEPT = 32  # shapes, or maximum lengths under XLA, whose functions are kept
 _KINDS = {
@@ -92,7 +91,7 @@ class CompiledFunction:
         reads = self._reads
         return list(reads.variables if isinstance(reads, keras.layers.Layer) else reads)
 
-    def __call__(self, ids: Any, max_length: int, *numbers: Any) -> Any:
+    def __call__(self, ids: TensorLike, max_length: int, *numbers: Any) -> Any:
         """Runs the compiled function."""
         variables = self._read()
         if list(map(id, variables)) != list(map(id, self.variables)):
@@ -112,7 +111,10 @@ class CompiledFunction:
         known = (None,) * (self.rank - 1) if self.dtype == "int32" else ids.shape[1:]
         more = [x.astype("float32" if x.dtype.kind == "f" else "int32") for x in more]
         shapes = (known, *((given.dtype.name, (None,) * (given.ndim - 1)) for given in more))
-        makers = {"tensorflow": self._tensorflow, "jax": self._jax}
+        makers: dict[str, Callable[..., Callable]] = {
+            "tensorflow": self._tensorflow,
+            "jax": self._jax,
+        }
         make = makers.get(keras.backend.backend(), self._eager)
         run = self._compiled.get(shapes, lambda: make(*shapes))
         # Not every backend can loop over no rows: run with one row and drop it.
@@ -161,8 +163,8 @@ class CompiledFunction:
             )
 
         @functools.lru_cache(maxsize=_KEPT)
-        def traced(length, one_row):
-            def function(ids, *more):
+        def traced(length: int, one_row: bool) -> Callable:
+            def function(ids: "tf.Tensor", *more):
                 with tracing_for(True, one_row):
                     return self.function(ids, length, *more)
 
@@ -180,7 +182,7 @@ class CompiledFunction:
     def _jax(self, *shapes: tuple) -> Callable:
         import jax
 
-        def run(values, ids, max_length, *more):
+        def run(values: "list[jax.Array]", ids: "jax.Array", max_length: int, *more):
             mapping = list(zip(self.variables, values, strict=True))
             with keras.StatelessScope(state_mapping=mapping):
                 return self.function(ids, max_length, *more)
@@ -193,9 +195,9 @@ class CompiledFunction:
     def _eager(self, *shapes: tuple) -> Callable:
         import torch
 
-        def run(ids, max_length, *more):
+        def run(ids: np.ndarray, max_length: int, *more):
             with torch.no_grad():
-                ids, *more = map(keras.ops.convert_to_tensor, (ids, *more))
-                return self.function(ids, max_length, *more)
+                tensors = map(keras.ops.convert_to_tensor, more)
+                return self.function(keras.ops.convert_to_tensor(ids), max_length, *tensors)
 
         return run

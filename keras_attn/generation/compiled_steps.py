@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import numpy as np
 
+from keras_attn.hints import Nest, Tensor, TensorLike
 from keras_attn.ops.compilers import tracing_for, untold
 
-Tensor = Any
+
+def _not_begun(*arguments) -> NoReturn:
+    raise RuntimeError("`go_on` continues from a state: call `begin` first.")
 
 
 class CompiledSteps:
@@ -47,10 +50,10 @@ class CompiledSteps:
         self._model = model
         self._variables: list[Any] = []
         self._made_for: list[Any] | None = None
-        self._begin: Callable | None = None
-        self._go_on: Callable | None = None
+        self._begin: Callable = _not_begun
+        self._go_on: Callable = _not_begun
 
-    def begin(self, ids: Any, max_length: int, *numbers: Any) -> Any:
+    def begin(self, ids: TensorLike, max_length: int, *numbers: Any) -> Any:
         """Computes the first state.
 
         Args:
@@ -72,7 +75,7 @@ class CompiledSteps:
             self._begin, self._go_on = make([x.dtype.name for x in more])
         return self._begin(np.asarray(ids, "int32"), max_length, *more)
 
-    def go_on(self, state: Any) -> tuple[Any, Any]:
+    def go_on(self, state: Nest) -> tuple[Any, Any]:
         """Computes results and the next state.
 
         Args:
@@ -105,8 +108,8 @@ class CompiledSteps:
     def _jax(self, dtypes: list[str]) -> tuple[Callable, Callable]:
         import jax
 
-        def stateless(function):
-            def run(values, first, *more):
+        def stateless(function: Callable) -> Callable:
+            def run(values: list[Tensor], first: Nest, *more):
                 mapping = list(zip(self._variables, values, strict=True))
                 with keras.StatelessScope(state_mapping=mapping):
                     return function(first, *more)
@@ -129,12 +132,12 @@ class CompiledSteps:
 
         first, further = self._functions
 
-        def begin(ids, length, *more):
+        def begin(ids: np.ndarray, length: int, *more):
             with torch.no_grad():
-                ids, *more = map(keras.ops.convert_to_tensor, (ids, *more))
-                return first(ids, length, *more)
+                tensors = map(keras.ops.convert_to_tensor, more)
+                return first(keras.ops.convert_to_tensor(ids), length, *tensors)
 
-        def go_on(state):
+        def go_on(state: Nest):
             with torch.no_grad():
                 return further(state)
 

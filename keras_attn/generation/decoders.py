@@ -3,19 +3,19 @@
 import inspect
 import operator
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsIndex, TypeVar, cast
 
 from keras import ops, tree
 
+from keras_attn.hints import Size, Tensor
 from keras_attn.ops.compilers import is_one_row
 from keras_attn.ops.masks import static_shape, token_mask
 from keras_attn.ops.padding import known_value
 
-Tensor = Any
-State = Any
+State = TypeVar("State")
 
 
-class Decoder(Protocol):
+class Decoder(Protocol[State]):
     """The interface of decoding; `state` is a nest of batch-first tensors.
 
     If the beams of a sentence share a part of the state, such as its memory, a decoder may have two
@@ -30,7 +30,7 @@ class Decoder(Protocol):
         prompt_mask: Tensor | None = None,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
-        max_length: Any = None,
+        max_length: Size | None = None,
     ) -> tuple[Tensor, State]:
         """Reads a prompt `(B, P)`; returns the logits `(B, V)` after it and the state."""
 
@@ -40,10 +40,10 @@ class Decoder(Protocol):
         """Reads one token per row; returns the logits `(B, V)` after it and the new state."""
 
 
-def integer(name: str, value: Any, least: int) -> int:
+def integer(name: str, value: object, least: int) -> int:
     """Returns an integer of any type as an int; raises a ValueError if it is below `least`."""
     try:
-        number = operator.index(value)
+        number = operator.index(cast(SupportsIndex, value))
     except TypeError:
         number = None
     if number is None or number < least or isinstance(value, bool):
@@ -51,14 +51,14 @@ def integer(name: str, value: Any, least: int) -> int:
     return number
 
 
-def reorder(decoder: Decoder, state: State, rows: Tensor) -> State:
+def reorder(decoder: Decoder[State], state: State, rows: Tensor) -> State:
     """Returns a state whose row i continues row `rows[i]` of the same sentence."""
     if hasattr(decoder, "reorder"):
         return decoder.reorder(state, rows)
     return tree.map_structure(lambda t: ops.take(t, rows, axis=0), state)
 
 
-def repeat(decoder: Decoder, state: State, times: int) -> State:
+def repeat(decoder: Decoder[State], state: State, times: int) -> State:
     """Returns the state with `times` copies of each row next to each other."""
     if hasattr(decoder, "repeat"):
         return decoder.repeat(state, times)
@@ -109,8 +109,8 @@ class RecomputeDecoder:
         prompt_mask: Tensor | None = None,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
-        max_length: Any = None,
-    ) -> tuple[Tensor, State]:
+        max_length: Size | None = None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """See `TokenDecoder.prefill`. The function always gets right-padded prompts."""
         prompt = ops.convert_to_tensor(prompt)
         length = ops.shape(prompt)[1]
@@ -129,8 +129,12 @@ class RecomputeDecoder:
         return self._at(state, ops.maximum(count - 1, 0)), state
 
     def step(
-        self, tokens: Tensor, positions: Tensor, state: State, return_scores: bool = False
-    ) -> tuple[Tensor, State]:
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        state: dict[str, Tensor],
+        return_scores: bool = False,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """See `TokenDecoder.step`; there are no scores."""
         if return_scores:
             raise ValueError(
@@ -152,7 +156,7 @@ class RecomputeDecoder:
         }
         return self._at(state, positions), state
 
-    def _at(self, state: State, positions: Tensor) -> Tensor:
+    def _at(self, state: dict[str, Tensor], positions: Tensor) -> Tensor:
         more = {"padding_mask": state["visible"]} if self._takes_mask else {}
         logits = self.function(state["ids"], state.get("memory"), state.get("memory_mask"), **more)
         return ops.take_along_axis(logits, ops.reshape(positions, (-1, 1, 1)), axis=1)[:, 0]
@@ -163,7 +167,7 @@ def _index(ids: Tensor) -> Tensor:
     return ops.cumsum(ops.ones_like(ids, dtype="int32"), axis=1) - 1
 
 
-def check_room(decoder: Any, count: Any) -> None:
+def check_room(decoder: object, count: Size) -> None:
     """Raises a ValueError if a decoder has positions for fewer than `count` tokens.
 
     Args:

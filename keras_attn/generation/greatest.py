@@ -5,9 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.compilers import compiler
-
-Tensor = Any
 
 
 def greatest(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,7 +86,7 @@ def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return ops.reshape(values, (*shape, k)), ops.reshape(index, (*shape, k))
 
 
-def ordered_top_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def ordered_top_k(x: Tensor, k: int) -> tuple[Any, Any]:
     """`ops.top_k` with int32 indices, and equal entries in their order on PyTorch too.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, ClassVar, TypeVar
 
 from keras_attn.generation.recent import Recent
@@ -84,7 +84,7 @@ _BY_VALUE = (type(None), bool, int, float, complex, str, bytes)
 class _Same:
     """An object that equals itself alone, whatever its class says."""
 
-    def __init__(self, of: Any):
+    def __init__(self, of: object):
         self.of = of
 
     def __eq__(self, other: object) -> bool:
@@ -94,7 +94,7 @@ class _Same:
         return id(self.of)
 
 
-def _comparable(value: Any) -> Any:
+def _comparable(value: Any) -> Hashable:
     """Stands for a value in a key: 1, 1.0 and True differ."""
     if isinstance(value, tuple):
         return (type(value), *map(_comparable, value))

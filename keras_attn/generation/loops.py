@@ -3,17 +3,16 @@
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from keras import ops
 
 from keras_attn.generation.decoders import Decoder, check_room, integer, laid_out
 from keras_attn.generation.numbers import is_tensor, of_rows, values_of
+from keras_attn.hints import Nest, Size, Tensor
 from keras_attn.ops.masks import token_mask
 from keras_attn.ops.padding import known_value
-
-Tensor = Any
 
 IMPOSSIBLE = -float("inf")
 
@@ -36,7 +35,7 @@ class Generation(NamedTuple):
     """bool `(B, [R])`: whether the sequence ends with the end token; False if it was cut."""
 
 
-def checked_lengths(max_length: Any, min_length: Any) -> tuple[Any, Any]:
+def checked_lengths(max_length: Size, min_length: Size) -> tuple[Size, Size]:
     """Returns checked lengths; of tensors, which both may be in a graph, only known values are."""
     for value in values_of(min_length):
         integer("min_length", value, 0)
@@ -53,7 +52,7 @@ def checked_lengths(max_length: Any, min_length: Any) -> tuple[Any, Any]:
 
 
 def row_limits(
-    decoder: Decoder, max_lengths: Tensor | None, max_length: Any, lengths: Tensor
+    decoder: Decoder, max_lengths: Tensor | None, max_length: Size, lengths: Tensor
 ) -> Tensor:
     """Returns the maximum number of new tokens of each row, int32 `(B,)`.
 
@@ -94,7 +93,7 @@ def prefilled(
     prompt_mask: Tensor | None,
     memory: Tensor | None,
     memory_mask: Tensor | None,
-    max_length: Any,
+    max_length: Size,
     beams: int = 1,
     spare: int = 0,
 ) -> tuple[Decoder, Tensor, Any, Tensor]:
@@ -122,7 +121,8 @@ def end_ids_of(end_id: int | Sequence[int] | None) -> list[int]:
     """The ids of the tokens that end a sequence, of which there may be none, one or several."""
     if end_id is None:
         return []
-    return [operator.index(i) for i in (end_id if isinstance(end_id, list | tuple) else [end_id])]
+    ends = end_id if isinstance(end_id, list | tuple) else [cast(int, end_id)]
+    return [operator.index(i) for i in ends]
 
 
 def is_end(token: Tensor, end_id: int | Sequence[int] | None) -> Tensor:
@@ -137,7 +137,7 @@ def token_rules(
     pad_id: int,
     min_length: int | Tensor,
     suppressed_ids: Sequence[int],
-) -> Callable[[Tensor, Any], Tensor]:
+) -> Callable[[Tensor, Size], Tensor]:
     """Returns `(logits (..., V), step) -> float32 logits`, with -inf for forbidden tokens.
 
     `min_length` may be a tensor, `()`, or `(B,)` for logits `(B, V)`.
@@ -164,7 +164,7 @@ def token_rules(
         )
     least = of_rows("min_length", min_length)
 
-    def allowed(logits, step):
+    def allowed(logits: Tensor, step: Size) -> Tensor:
         logits = ops.cast(logits, "float32")
         if suppressed:
             logits = ops.where(ops.convert_to_tensor(never), IMPOSSIBLE, logits)
@@ -189,14 +189,14 @@ def log_total(logits: Tensor) -> Tensor:
 def decode_rows(
     decoder: Decoder,
     logits: Tensor,
-    state: Any,
+    state: Nest,
     lengths: Tensor,
     limits: Tensor,
-    max_length: Any,
+    max_length: Size,
     end_id: int | Sequence[int] | None,
     pad_id: int,
     choose: Callable[[Any, Tensor, Any], tuple[Tensor, Tensor, Any]],
-    history: Any = (),
+    history: Nest = (),
 ) -> Generation:
     """Decodes one sequence per row, in one loop that stops when all rows have ended.
 
@@ -218,10 +218,10 @@ def decode_rows(
     slots = ops.expand_dims(ops.arange(max_length, dtype="int32"), 0)
     pad = ops.cast(pad_id, "int32")
 
-    def is_open(found):
+    def is_open(found: Generation) -> Tensor:
         return ops.logical_and(ops.logical_not(found.finished), found.lengths < limits)
 
-    def extend(step, logits, found, history):
+    def extend(step: Size, logits: Tensor, found: Generation, history: Nest):
         open_ = is_open(found)
         token, logp, history = choose(step, logits, history)
         token = ops.where(open_, ops.cast(token, "int32"), pad)
@@ -233,11 +233,11 @@ def decode_rows(
         )
         return token, found, history
 
-    def body(step, token, found, history, state):
+    def body(step: Tensor, token: Tensor, found: Generation, history: Nest, state: Nest):
         logits, state = decoder.step(token, within_room(decoder, lengths + step), state)
         return (step + 1, *extend(step + 1, logits, found, history), state)
 
-    def going(step, token, found, history, state):
+    def going(step: Tensor, token: Tensor, found: Generation, history: Nest, state: Nest):
         return ops.logical_and(step + 1 < max_length, ops.any(is_open(found)))
 
     zeros = ops.zeros_like(lengths)

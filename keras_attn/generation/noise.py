@@ -1,13 +1,10 @@
 """Random numbers as a function of seed and step, the same on every backend."""
 
-from typing import Any
-
 import numpy as np
 from keras import ops
 
 from keras_attn.generation.decoders import integer
-
-Tensor = Any
+from keras_attn.hints import Size, Tensor, TensorLike
 
 # Constants of the mixing function, as the int32 of the same bits.
 _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32
@@ -43,7 +40,7 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
     return ops.bitwise_and(ops.right_shift(x, bits), 2 ** (32 - bits) - 1)
 
 
-def row_seeds(seed: Any, rows: Tensor) -> Tensor:
+def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
     """Returns a seed for each row, or checks given seeds.
 
     Args:
@@ -89,7 +86,7 @@ def row_seeds(seed: Any, rows: Tensor) -> Tensor:
     return mixed_bits(start + ops.cast(rows, "int32") * _GOLDEN)
 
 
-def uniform_noise(seeds: Tensor, step: Any) -> Tensor:
+def uniform_noise(seeds: Tensor, step: Size) -> Tensor:
     """Returns a random number above 0 and below 1 for each seed at a step.
 
     A number depends only on its seed and the step, not on the batch, the backend or earlier

@@ -7,19 +7,21 @@ are inputs, one for each row, and only what changes the code is a part of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.padding import known_value
 
-Tensor = Any
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 _INTEGERS = ("top_k", "min_length", "seed")
 
 
-def is_tensor(value: object) -> bool:
+def is_tensor(value: object) -> TypeIs[Tensor]:
     """Returns whether a setting is a tensor or an array, and not a number of Python.
 
     Example:
@@ -30,7 +32,7 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, np.ndarray) or ops.is_tensor(value)
 
 
-def of_rows(name: str, value: Any) -> Any:
+def of_rows(name: str, value: float | Tensor) -> Any:
     """Returns a setting for tensors `(B, n)`: a tensor `(B,)` becomes `(B, 1)`.
 
     Args:
@@ -51,16 +53,16 @@ def of_rows(name: str, value: Any) -> Any:
     """
     if not is_tensor(value):
         return value
-    value = ops.convert_to_tensor(value)
+    given = ops.convert_to_tensor(value)
     whole = name in _INTEGERS
-    if len(value.shape) > 1 or (whole and "int" not in ops.dtype(value)):
+    if len(given.shape) > 1 or (whole and "int" not in ops.dtype(given)):
         raise ValueError(
             f"`{name}` must be a number, or {'integers' if whole else 'numbers'} of shape () or "
-            f"(B,), one for each row. Received: shape {tuple(value.shape)}, dtype "
-            f"{ops.dtype(value)}."
+            f"(B,), one for each row. Received: shape {tuple(given.shape)}, dtype "
+            f"{ops.dtype(given)}."
         )
-    value = ops.cast(value, "int32" if whole else "float32")
-    return ops.expand_dims(value, 1) if len(value.shape) else value
+    given = ops.cast(given, "int32" if whole else "float32")
+    return ops.expand_dims(given, 1) if len(given.shape) else given
 
 
 def values_of(setting: object) -> list[Any]:
@@ -111,12 +113,12 @@ def sampling_inputs(settings: Mapping[str, float | None]) -> tuple[dict[str, Any
     ({'temperature': 0.7, 'top_k': 5}, {'no_repeat_ngram_size': 3, 'largest_top_k': 64})
     """
     off = {"top_k": (None,), "top_p": (None, 1), "min_p": (None, 0), "repetition_penalty": (1,)}
-    numbers = {
+    numbers: dict[str, Any] = {
         name: value
         for name, value in settings.items()
         if name != "no_repeat_ngram_size" and value not in off.get(name, ())
     }
-    fixed = {"no_repeat_ngram_size": settings.get("no_repeat_ngram_size", 0)}
+    fixed: dict[str, Any] = {"no_repeat_ngram_size": settings.get("no_repeat_ngram_size", 0)}
     if "top_k" in numbers:
         numbers["top_k"] = min(numbers["top_k"], 2**30)  # int32
         fixed["largest_top_k"] = rounded_count(numbers["top_k"])

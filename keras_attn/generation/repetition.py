@@ -1,12 +1,9 @@
 """Penalties and blocks of repeated tokens."""
 
-from typing import Any
-
 from keras import ops
 
 from keras_attn.generation.numbers import is_tensor, of_rows
-
-Tensor = Any
+from keras_attn.hints import Size, Tensor
 
 
 class History:
@@ -48,7 +45,7 @@ class History:
         self.penalizes = is_tensor(repetition_penalty) or repetition_penalty != 1
         self.n = no_repeat_ngram_size
 
-    def start(self, max_length: Any) -> dict[str, Tensor]:
+    def start(self, max_length: Size) -> dict[str, Tensor]:
         """Returns the history of the prompts, with room for `max_length` new tokens."""
         history = {}
         if self.penalizes:

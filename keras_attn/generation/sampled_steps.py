@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras import ops
 
@@ -11,10 +11,10 @@ from keras_attn.generation.decoders import Decoder, integer, laid_out
 from keras_attn.generation.loops import is_end, prefilled, token_rules
 from keras_attn.generation.repetition import History
 from keras_attn.generation.sampling import check_sampling, chooser
+from keras_attn.hints import Nest, Size, Tensor
 from keras_attn.ops.masks import token_mask
 
-Tensor = Any
-State = Any
+State: TypeAlias = dict[str, Any]
 
 
 class SampledSteps:
@@ -94,7 +94,7 @@ class SampledSteps:
         seeds: Tensor,
         limits: Tensor | None = None,
         *,
-        max_length: Any,
+        max_length: Size,
         numbers: Mapping[str, Tensor] | None = None,
     ) -> State:
         """Reads prompts.
@@ -171,10 +171,18 @@ class SampledSteps:
         slots = ops.expand_dims(ops.arange(count, dtype="int32"), 0)
         pad = ops.cast(self.pad_id, "int32")
 
-        def is_open(step, finished):
+        def is_open(step: Tensor, finished: Tensor) -> Tensor:
             return ops.logical_and(ops.logical_not(finished), before + step < limits)
 
-        def body(step, tokens, written, finished, logits, history, inner):
+        def body(
+            step: Tensor,
+            tokens: Tensor,
+            written: Tensor,
+            finished: Tensor,
+            logits: Tensor,
+            history: dict[str, Tensor],
+            inner: Nest,
+        ):
             open_ = is_open(step, finished)
             token, _, history = choose(before + step, logits, history)
             token = ops.where(open_, ops.cast(token, "int32"), pad)
@@ -187,7 +195,15 @@ class SampledSteps:
             logits, inner = decoder.step(token, lengths + places, inner)
             return step + 1, tokens, written, finished, logits, history, inner
 
-        def going(step, tokens, written, finished, logits, history, inner):
+        def going(
+            step: Tensor,
+            tokens: Tensor,
+            written: Tensor,
+            finished: Tensor,
+            logits: Tensor,
+            history: dict[str, Tensor],
+            inner: Nest,
+        ) -> Tensor:
             return ops.logical_and(step < count, ops.any(is_open(step, finished)))
 
         first = ops.convert_to_tensor(0, "int32")

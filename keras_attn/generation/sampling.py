@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from keras import ops
 
@@ -20,9 +20,8 @@ from keras_attn.generation.loops import (
 from keras_attn.generation.noise import row_seeds, uniform_noise
 from keras_attn.generation.numbers import is_tensor, of_rows, values_of
 from keras_attn.generation.repetition import History
+from keras_attn.hints import Size, Tensor, TensorLike
 from keras_attn.ops.masks import token_mask
-
-Tensor = Any
 
 LEAST_TEMPERATURE = 1e-30
 
@@ -34,12 +33,12 @@ SAMPLING = (
 
 
 def check_sampling(
-    temperature: Any = 1.0,
-    top_k: Any = None,
-    top_p: Any = None,
-    min_p: Any = None,
-    repetition_penalty: Any = 1.0,
-    no_repeat_ngram_size: Any = 0,
+    temperature: float | Tensor = 1.0,
+    top_k: int | Tensor | None = None,
+    top_p: float | Tensor | None = None,
+    min_p: float | Tensor | None = None,
+    repetition_penalty: float | Tensor = 1.0,
+    no_repeat_ngram_size: int = 0,
 ) -> None:
     """Raises a ValueError if a setting of `sample` is out of range.
 
@@ -62,9 +61,9 @@ def check_sampling(
 probable token use `greedy_search`, or a beam of 1.
     """
 
-    def is_number(value):
+    def is_number(value: object) -> bool:
         is_real = isinstance(value, int | float) and not isinstance(value, bool)
-        return is_real and math.isfinite(value)
+        return is_real and math.isfinite(cast(float, value))
 
     for value in values_of(temperature):
         if not is_number(value) or not value >= LEAST_TEMPERATURE:
@@ -166,9 +165,10 @@ def _kth(descending: Tensor, k: Tensor) -> Tensor:
     return ops.where(k > 0, least, IMPOSSIBLE)
 
 
-def _most_probable(x: Tensor, k: Tensor | None, p: Any) -> Tensor:
+def _most_probable(x: Tensor, k: Tensor | None, p: float | Tensor) -> Tensor:
     """The filters `top_k`, if it is given, and `top_p`, by one sort of each row."""
-    descending, least = ops.flip(ops.sort(x, axis=-1), axis=-1), IMPOSSIBLE
+    descending = ops.flip(ops.sort(x, axis=-1), axis=-1)
+    least: float | Tensor = IMPOSSIBLE
     if k is not None:
         least = _kth(descending, k)
         descending = ops.where(descending < least, IMPOSSIBLE, descending)
@@ -235,7 +235,7 @@ def chooser(
     1
     """
 
-    def choose(step, logits, history):
+    def choose(step: Size, logits: Tensor, history: dict[str, Tensor]):
         logits = ops.cast(logits, "float32")
         logp = allowed(logits, step) - log_total(logits)
         possible = logp > IMPOSSIBLE
@@ -259,9 +259,9 @@ def sample(
     memory: Tensor | None = None,
     memory_mask: Tensor | None = None,
     *,
-    max_length: Any,
+    max_length: Size,
     end_id: int | Sequence[int] | None,
-    seed: Any,
+    seed: TensorLike,
     temperature: float | Tensor = 1.0,
     top_k: int | Tensor | None = None,
     top_p: float | Tensor | None = None,

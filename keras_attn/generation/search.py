@@ -1,6 +1,6 @@
 """Greedy search and beam search, each as one loop in one graph."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,10 @@ from keras_attn.generation.loops import (
     within_room,
 )
 from keras_attn.generation.numbers import is_tensor, of_rows
+from keras_attn.hints import Nest, Size, Tensor
 
-Tensor = Any
 
-
-def length_penalty(lengths: Tensor, alpha: float | Tensor) -> Tensor:
+def length_penalty(lengths: Size, alpha: float | Tensor) -> Tensor:
     """Length penalty `((5 + length) / 6) ** alpha` that divides scores (GNMT: Wu et al., 2016).
 
     Args:
@@ -52,7 +51,7 @@ def greedy_search(
     memory: Tensor | None = None,
     memory_mask: Tensor | None = None,
     *,
-    max_length: Any,
+    max_length: Size,
     end_id: int | Sequence[int] | None,
     max_lengths: Tensor | None = None,
     min_length: int | Tensor = 0,
@@ -103,7 +102,7 @@ def greedy_search(
     )
     allowed = token_rules(logits.shape[-1], end_id, pad_id, min_length, suppressed_ids)
 
-    def choose(step, logits, history):
+    def choose(step: Size, logits: Tensor, history: Any):
         best, token = greatest(allowed(logits, step))
         return token, best - log_total(logits)[:, 0], history
 
@@ -119,7 +118,7 @@ def beam_search(
     memory_mask: Tensor | None = None,
     *,
     num_beams: int,
-    max_length: Any,
+    max_length: Size,
     end_id: int | Sequence[int] | None,
     max_lengths: Tensor | None = None,
     num_return_sequences: int = 1,
@@ -203,7 +202,7 @@ def beam_search(
     once = np.where(np.arange(most) == 0, 0.0, IMPOSSIBLE)
     once = ops.convert_to_tensor(once, "float32")
 
-    def nothing(count):
+    def nothing(count: int) -> Generation:
         """`count` impossible sequences for each row."""
         zeros = ops.expand_dims(ops.zeros_like(lengths), 1) + ops.zeros((1, count), dtype="int32")
         return Generation(
@@ -213,21 +212,25 @@ def beam_search(
             finished=ops.cast(zeros, "bool"),
         )
 
-    def is_open(beams):
+    def is_open(beams: Generation) -> Tensor:
         return ops.logical_and(ops.logical_not(beams.finished), beams.lengths < limits)
 
-    def take(beams, index):
+    def take(beams: Generation, index: Tensor) -> Generation:
         """The beams at `index` (B, n)."""
         tokens = ops.take_along_axis(beams.tokens, ops.expand_dims(index, -1), axis=1)
         rest = [ops.take_along_axis(t, index, axis=1) for t in beams[1:]]
         return Generation(tokens, *rest)
 
-    def following(step, logits, allowed=allowed):
+    def following(
+        step: Size, logits: Tensor, allowed: Callable[[Tensor, Size], Tensor] = allowed
+    ) -> tuple[Tensor, Tensor]:
         """The best next tokens of logits (..., V) and their log-probabilities, (..., most)."""
         values, tokens = greatest_k(allowed(logits, step), most)
         return values - log_total(logits), tokens
 
-    def extend(step, logp, tokens, beams):
+    def extend(
+        step: Size, logp: Tensor, tokens: Tensor, beams: Generation
+    ) -> tuple[Generation, Tensor, Tensor, Tensor]:
         """The K best of K beams with their next `tokens` (B, K, most); scores are sums."""
         open_ = is_open(beams)
         goes_on = ops.expand_dims(open_, -1)
@@ -250,15 +253,15 @@ def beam_search(
         )
         return beams, parent, token, was_open
 
-    def remember(best, beams, which):
+    def remember(best: Generation, beams: Generation, which: Tensor) -> Generation:
         """The R best of `best` and the beams in `which` (B, K); scores have the length penalty."""
         ranked = beams.scores / length_penalty(beams.lengths, alpha)
         beams = beams._replace(scores=ops.where(which, ranked, IMPOSSIBLE))
-        joined = [ops.concatenate(pair, axis=1) for pair in zip(best, beams, strict=True)]
-        joined = Generation(*joined)
+        pairs = zip(best, beams, strict=True)
+        joined = Generation(*(ops.concatenate(pair, axis=1) for pair in pairs))
         return take(joined, ordered_top_k(joined.scores, R)[1])
 
-    def done(step, beams, best):
+    def done(step: Size, beams: Generation, best: Generation) -> Tensor:
         """Whether no open beam of a row can overtake the last of the remembered sequences."""
         open_scores = ops.where(is_open(beams), beams.scores, IMPOSSIBLE)
         open_score = ops.max(open_scores, axis=1, keepdims=True)
@@ -269,13 +272,22 @@ def beam_search(
         )
         return best.scores[:, -1:] >= bound
 
-    def choose(step, logp, tokens, beams, best):
+    def choose(
+        step: Size, logp: Tensor, tokens: Tensor, beams: Generation, best: Generation
+    ) -> tuple[Tensor, Generation, Generation, Tensor, Tensor]:
         beams, parent, token, was_open = extend(step, logp, tokens, beams)
         over = ops.logical_and(was_open, ops.logical_not(is_open(beams)))
         best = remember(best, beams, over)
         return token, beams, best, done(step, beams, best), parent
 
-    def body(step, token, beams, best, stopped, state):
+    def body(
+        step: Tensor,
+        token: Tensor,
+        beams: Generation,
+        best: Generation,
+        stopped: Tensor,
+        state: Nest,
+    ):
         positions = within_room(decoder, beam_lengths + step)
         logits, state = decoder.step(ops.reshape(token, (-1,)), positions, state)
         logp, tokens = (ops.reshape(t, (-1, K, most)) for t in following(step + 1, logits))
@@ -283,7 +295,14 @@ def beam_search(
         state = reorder(decoder, state, ops.reshape(first_of_row + parent, (-1,)))
         return (step + 1, *chosen, state)
 
-    def going(step, token, beams, best, stopped, state):
+    def going(
+        step: Tensor,
+        token: Tensor,
+        beams: Generation,
+        best: Generation,
+        stopped: Tensor,
+        state: Nest,
+    ) -> Tensor:
         return ops.logical_and(step + 1 < max_length, ops.logical_not(ops.all(stopped)))
 
     # The first step has one possible beam; the other K - 1 are impossible.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, TypeAlias
 
 from keras import ops
 
 from keras_attn.generation.decoders import Decoder, integer, reorder, repeat, repeat_rows
+from keras_attn.hints import Size, Tensor
 from keras_attn.ops.masks import static_shape, token_mask
 
-Tensor = Any
-State = Any
+State: TypeAlias = dict[str, Any]
 
 
 class WindowDecoder:
@@ -61,7 +61,7 @@ class WindowDecoder:
         prompt_mask: Tensor | None = None,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
-        max_length: Any = None,
+        max_length: Size | None = None,
     ) -> tuple[Tensor, State]:
         """Reads a prompt.
 

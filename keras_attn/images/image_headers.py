@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 _READ = 30  # bytes: the longest header, of WebP
 
 
-def image_size_graph(tf: Any, raw: Any) -> tuple[Any, Any]:
+def image_size_graph(tf: ModuleType, raw: Any) -> tuple[Any, Any]:
     """Reads the size of a picture without its pixels.
 
     Args:
@@ -68,7 +69,7 @@ def image_size_graph(tf: Any, raw: Any) -> tuple[Any, Any]:
     )
 
 
-def first_frame_graph(tf: Any, raw: Any) -> Any:
+def first_frame_graph(tf: ModuleType, raw: Any) -> Any:
     """Cuts off all frames of a GIF file but the first one; TensorFlow's decoder unfolds all.
 
     Args:
@@ -89,7 +90,7 @@ def first_frame_graph(tf: Any, raw: Any) -> Any:
     return tf.where(end > 0, cut, raw)
 
 
-def _first_frame(tf: Any, raw: Any) -> tuple[tuple[Any, Any, Any, Any], Any]:
+def _first_frame(tf: ModuleType, raw: Any) -> tuple[tuple[Any, Any, Any, Any], Any]:
     """Place and size of the first frame of a GIF, and the byte behind it, 0 if it is cut off.
 
     Blocks are chains of parts, each with its length before it. All chains are followed at once, by
@@ -127,5 +128,5 @@ def _first_frame(tf: Any, raw: Any) -> tuple[tuple[Any, Any, Any, Any], Any]:
     return (top, left, rows, columns), tf.where(whole, end, 0)
 
 
-def _starts(tf: Any, raw: Any, mark: bytes) -> Any:
+def _starts(tf: ModuleType, raw: Any, mark: bytes) -> Any:
     return tf.strings.substr(raw, 0, len(mark)) == mark

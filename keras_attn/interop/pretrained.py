@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 
+from keras_attn.hints import DType
 from keras_attn.interop import bert_settings, gpt_settings
 from keras_attn.interop.bert_weights import NAMES
 from keras_attn.interop.decoder_folders import read_decoder
@@ -86,7 +87,7 @@ def load_pretrained(
     place: Any,
     heads: tuple[str, ...] = (),
     num_classes: int | None = None,
-    dtype: Any = None,
+    dtype: DType = None,
 ) -> tuple[keras.Model, WordPieceTokenizer | BytePairTokenizer | None, LoadReport]:
     """Loads a pretrained encoder, alone or with heads, or a decoder.
 

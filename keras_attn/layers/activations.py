@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-Tensor = Any
+from keras_attn.hints import Activation, Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -36,7 +36,7 @@ def gelu(x: Tensor) -> Tensor:
 
 
 @functools.cache
-def gelu_of_jax() -> Callable[[Tensor], Tensor]:
+def gelu_of_jax() -> Callable[..., Tensor]:
     """Makes `gelu` of JAX arrays, with its derivative `Phi(x) + x phi(x)`.
 
     Integers become floats, and half precision is computed in float32.
@@ -47,17 +47,17 @@ def gelu_of_jax() -> Callable[[Tensor], Tensor]:
     import jax
     import jax.numpy as jnp
 
-    def parts(x):
+    def parts(x: "jax.Array") -> "tuple[jax.Array, jax.Array]":
         x = x.astype("float32") if x.dtype.itemsize < 4 else x
         return x, 0.5 + 0.5 * jax.lax.erf(x * math.sqrt(0.5))
 
     @jax.custom_jvp
-    def function(x):
+    def function(x: "jax.Array") -> "jax.Array":
         wide, below = parts(x)
         return (wide * below).astype(x.dtype)
 
     @function.defjvp
-    def derivative(primals, tangents):
+    def derivative(primals: "tuple[jax.Array]", tangents: "tuple[jax.Array]"):
         (x,), (change,) = primals, tangents
         wide, below = parts(x)
         slope = below + wide * jnp.exp(-0.5 * wide * wide) * (1 / math.sqrt(2 * math.pi))
@@ -138,7 +138,7 @@ _OURS = {
 }
 
 
-def activation(name: Any) -> Callable[[Tensor], Tensor]:
+def activation(name: Activation) -> Callable[[Tensor], Tensor]:
     """Returns the activation with a name, or from a config.
 
     Args:
@@ -170,5 +170,5 @@ def activation_config(function: Callable[[Tensor], Tensor]) -> Any:
     >>> activation_config(gelu_tanh)
     'gelu_tanh'
     """
-    name = getattr(function, "__name__", None)
+    name = getattr(function, "__name__", "")
     return name if _OURS.get(name) is function else keras.activations.serialize(function)

@@ -5,11 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.masked_layer import check_positive, check_width
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.ops import additive_scores
-
-Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -85,7 +84,7 @@ class AdditiveAttention(SequenceAttention):
         *,
         use_bias: bool = False,
         attention_dropout: float = 0.0,
-        kernel_initializer: Any = "glorot_uniform",
+        kernel_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
         normalize: bool = False,
         window: str | None = None,
@@ -105,7 +104,7 @@ class AdditiveAttention(SequenceAttention):
         self.use_bias = use_bias
         self.normalize = normalize
 
-    def build_scores(self, query_shape, key_shape):
+    def build_scores(self, query_shape: Shape, key_shape: Shape):
         """Creates the weights of the scores."""
         check_width(self, query=query_shape, key=key_shape)
         self.query_dense = self._dense("query", self.units, use_bias=self.use_bias)
@@ -121,7 +120,7 @@ class AdditiveAttention(SequenceAttention):
         """Projects the keys `(B, S, Dk)` to `(B, S, U)`, once for many queries."""
         return self.key_dense(key)
 
-    def compute_scores(self, query, projected_key):
+    def compute_scores(self, query: Tensor, projected_key: Tensor):
         """Scores `(B, T, S)`."""
         scale = self.scale[:, 0]
         if self.normalize:

@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import keras
 
@@ -65,7 +65,8 @@ def output_spec(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) 
         ours = error.__context__
         if ours is None or not str(error).endswith(str(ours)):
             raise
-        ours._keras_call_info_injected = True  # else Keras adds its text
+        # Else Keras adds its text.
+        ours._keras_call_info_injected = True  # type: ignore[attr-defined]  # a mark that Keras reads
         raise ours.with_traceback(error.__traceback__) from None
 
 
@@ -125,7 +126,9 @@ def named(cls: type, method: str) -> Mapping[str, inspect.Parameter]:
     return {name: p for name, p in found.items() if p.kind is not p.VAR_KEYWORD}
 
 
-def check_constructor(cls: type, args: tuple, kwargs: dict[str, Any], hint: str = "") -> None:
+def check_constructor(
+    cls: type[keras.layers.Layer], args: tuple, kwargs: dict[str, Any], hint: str = ""
+) -> None:
     """Refuses too many positional arguments, missing ones, and names from other packages.
 
     Args:
@@ -145,7 +148,7 @@ def check_constructor(cls: type, args: tuple, kwargs: dict[str, Any], hint: str 
     TypeError: RotaryEmbedding takes by position: nothing. Pass everything else by keyword. \
 Received: 1 arguments by position, (10000.0,).
     """
-    known = named(cls, "__init__")
+    known = named(cast(type, cls), "__init__")
     names = by_position(cls.__init__)
     kind, hint = cls.__name__, hint and f" {hint}"
     if len(args) > len(names) and not _takes_any_number(cls.__init__):
@@ -216,7 +219,7 @@ takes `query, value, key`.
             f"{kind} takes tensors as separate arguments: layer({', '.join(names)}). "
             f"Received: a {type(first).__name__} of {len(first)} tensors.{hint}"
         )
-    known = named(cls, "call")
+    known = named(cast(type, cls), "call")
     for name in kwargs:
         if name not in known and name in _CALL_HINTS:
             hint = _CALL_HINTS[name].format(key_mask=layer._key_mask_name or "mask")

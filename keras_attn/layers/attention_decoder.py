@@ -1,9 +1,11 @@
 """Recurrent decoder with attention."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import keras
 
+from keras_attn.hints import Activation, Nest, Shape, Tensor
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.masked_layer import (
@@ -23,8 +25,6 @@ from keras_attn.layers.recurrent_cells import (
 from keras_attn.layers.recurrent_loop import RecurrentLoop
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.ops.summaries import SUMMARIES
-
-Tensor = Any
 
 ORDERS = ("bahdanau", "luong")
 
@@ -134,13 +134,13 @@ class AttentionDecoder(RecurrentLoop):
 
     def __init__(
         self,
-        cell: Any,
-        attention: Any = None,
+        cell: keras.layers.Layer | Sequence[keras.layers.Layer],
+        attention: SequenceAttention | Sequence[SequenceAttention] | None = None,
         *,
         order: str | None = None,
         input_feeding: bool | None = None,
         attention_units: int | None = None,
-        activation: Any = "tanh",
+        activation: Activation = "tanh",
         bridge: bool = False,
         summary: str = "mean",
         dropout: float = 0.0,
@@ -153,7 +153,11 @@ class AttentionDecoder(RecurrentLoop):
         super().__init__(**kwargs)
         self.cell = as_one_cell(cell, self.dtype_policy)
         attention = [] if attention is None else attention
-        self.attention = list(attention) if isinstance(attention, list | tuple) else [attention]
+        self.attention: list[SequenceAttention] = (
+            list(attention)
+            if isinstance(attention, list | tuple)
+            else [cast(SequenceAttention, attention)]
+        )
         for layer in self.attention:
             if not isinstance(layer, SequenceAttention):
                 raise TypeError(
@@ -210,7 +214,7 @@ class AttentionDecoder(RecurrentLoop):
         """Widths of the cell's states."""
         return list(self._widths)
 
-    def build(self, x_shape, memory_shape=None):
+    def build(self, x_shape: Shape, memory_shape: Shape | None = None):
         """Creates the weights; those for a memory only if there is a memory."""
         if x_shape and isinstance(x_shape[0], list | tuple):
             raise ValueError(
@@ -237,7 +241,7 @@ class AttentionDecoder(RecurrentLoop):
                 f"Received: shape {tuple(x_shape)}."
             )
         self.has_memory = memory_shape is not None
-        width = memory_shape[-1] if self.has_memory else 0
+        width = 0 if memory_shape is None else memory_shape[-1]
         context = width * max(len(self.attention), 1)
         out = output_width(self.cell)
         self._feed_width = 0
@@ -269,7 +273,7 @@ class AttentionDecoder(RecurrentLoop):
             self.bridge_denses.append(self._dense(f"bridge_{i}", units, "tanh", inputs))
 
     def _dense(
-        self, name: str, units: int, activation: Any, inputs: int, use_bias: bool = True
+        self, name: str, units: int, activation: Activation, inputs: int, use_bias: bool = True
     ) -> keras.layers.Dense:
         dense = keras.layers.Dense(
             units, activation, use_bias=use_bias, dtype=self.dtype_policy, name=name
@@ -277,7 +281,7 @@ class AttentionDecoder(RecurrentLoop):
         dense.build((None, inputs))
         return dense
 
-    def compute_output_shape(self, x_shape, memory_shape=None):
+    def compute_output_shape(self, x_shape: Shape, memory_shape: Shape | None = None):
         """Returns the shape of the output."""
         width = self.attention_units
         if width is None:
@@ -288,17 +292,17 @@ class AttentionDecoder(RecurrentLoop):
 
     def call(
         self,
-        x,
-        memory=None,
+        x: Tensor,
+        memory: Tensor | None = None,
         *,
-        memory_mask=None,
-        padding_mask=None,
-        initial_state=None,
-        return_attention_scores=False,
-        return_state=False,
-        mask=None,
-        x_mask=None,
-        training=None,
+        memory_mask: Tensor | None = None,
+        padding_mask: Tensor | None = None,
+        initial_state: Nest | None = None,
+        return_attention_scores: bool = False,
+        return_state: bool = False,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+        training: bool | None = None,
     ):
         """Runs the decoder over the sequence."""
         check_rank(x, "x")
@@ -323,7 +327,7 @@ class AttentionDecoder(RecurrentLoop):
         if collector is not None:
             for layer, scores in zip(self.attention, weights, strict=True):
                 collector._add(layer, "cross", scores)
-        outputs = [output]
+        outputs: list[Any] = [output]
         if return_attention_scores:
             outputs.append(weights)
         if return_state:
@@ -359,10 +363,10 @@ class AttentionDecoder(RecurrentLoop):
         return cls(**config)
 
 
-def _serialized(layer: Any) -> Any:
+def _serialized(layer: keras.layers.Layer) -> dict[str, Any]:
     """A layer's config without `build_config`: the owner builds the layer under its own name."""
 
-    def strip(config):
+    def strip(config: dict | list) -> None:
         if isinstance(config, dict):
             config.pop("build_config", None)
         for value in config.values() if isinstance(config, dict) else config:

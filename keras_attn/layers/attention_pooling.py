@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.masked_layer import (
     check_positive,
@@ -74,7 +75,7 @@ class AttentionPooling(PoolingLayer):
         *,
         score: str = "additive",
         attention_dropout: float = 0.0,
-        kernel_initializer: Any = "glorot_uniform",
+        kernel_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
         **kwargs,
     ):
@@ -99,7 +100,7 @@ class AttentionPooling(PoolingLayer):
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the weights."""
         check_width(self, x=x_shape)
         width = x_shape[-1]
@@ -118,7 +119,15 @@ class AttentionPooling(PoolingLayer):
             shape=(width, 1), initializer=cloned(self.kernel_initializer), name="query"
         )
 
-    def call(self, x, *, mask=None, return_attention_scores=False, x_mask=None, training=None):
+    def call(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        x_mask: Tensor | None = None,
+        training: bool | None = None,
+    ):
         """Scores the tokens, normalises the scores and averages."""
         check_rank(x, "x", shape="(B, S, D)")
         mask = sequence_mask(x, mask, x_mask, name="mask")

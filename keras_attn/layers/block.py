@@ -1,9 +1,11 @@
 """Base class of the encoder and decoder blocks."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 
+from keras_attn.hints import Activation, Initializer, Tensor
 from keras_attn.layers.activations import activation as get_activation
 from keras_attn.layers.activations import activation_config
 from keras_attn.layers.dropout import Dropout
@@ -23,8 +25,6 @@ from keras_attn.layers.multi_head_self_attention import (
     check_positions_settings,
 )
 from keras_attn.layers.normalization import LayerNormalization, RMSNormalization
-
-Tensor = Any
 
 NORMALIZATIONS = {
     "layer_norm": LayerNormalization,
@@ -48,11 +48,11 @@ class TransformerBlock(MaskedLayer):
         num_kv_heads: int | None = None,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
-        activation: Any = "relu",
+        activation: Activation = "relu",
         normalize_first: bool = False,
         layer_norm_epsilon: float = 1e-5,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
         seed: int | None = None,
         value_rank: int | None = None,
         normalization: str = "layer_norm",
@@ -178,7 +178,11 @@ class TransformerBlock(MaskedLayer):
         return norm
 
     def _residual(
-        self, x: Tensor, norm: Any, sublayer: Any, training: bool | None
+        self,
+        x: Tensor,
+        norm: keras.layers.Layer,
+        sublayer: Callable[[Tensor], tuple[Tensor, Any]],
+        training: bool | None,
     ) -> tuple[Tensor, Any]:
         """Applies `sublayer` (`x -> (output, extra)`) with its norm and residual connection."""
         output, extra = sublayer(norm(x) if self.normalize_first else x)

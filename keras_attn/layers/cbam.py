@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.channel_attention import ChannelAttention
 from keras_attn.layers.image_layer import ImageGate
 from keras_attn.layers.spatial_attention import SpatialAttention
@@ -64,13 +65,13 @@ class CBAM(ImageGate):
             kernel_size=kernel_size, name="spatial_attention", **settings
         )
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the weights of both layers."""
         self._check_input(x_shape)
         self.channel_attention.build(x_shape)
         self.spatial_attention.build(x_shape)
 
-    def call(self, x, *, return_attention_scores=False):
+    def call(self, x: Tensor, *, return_attention_scores: bool = False):
         """Applies channel attention, then spatial attention."""
         x, what = self.channel_attention(x, return_attention_scores=True)
         x, where = self.spatial_attention(x, return_attention_scores=True)

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Activation, Initializer, Shape, Tensor
 from keras_attn.layers.image_layer import ImageGate
 from keras_attn.layers.masked_layer import check_positive, cloned
 
@@ -63,11 +64,11 @@ class ChannelAttention(ImageGate):
         self,
         *,
         reduction: int = 16,
-        activation: Any = "relu",
+        activation: Activation = "relu",
         pools: Sequence[str] = ("average",),
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
         data_format: str | None = None,
         **kwargs,
     ):
@@ -86,7 +87,7 @@ class ChannelAttention(ImageGate):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the two layers."""
         channels = self._check_input(x_shape)
         if channels < self.reduction:
@@ -100,7 +101,7 @@ class ChannelAttention(ImageGate):
         self.hidden_dense.build((None, channels))
         self.output_dense.build((None, units))
 
-    def _dense(self, units: int, activation: Any, name: str) -> keras.layers.Dense:
+    def _dense(self, units: int, activation: Activation, name: str) -> keras.layers.Dense:
         return keras.layers.Dense(
             units,
             activation=activation,
@@ -111,7 +112,7 @@ class ChannelAttention(ImageGate):
             name=name,
         )
 
-    def call(self, x, *, return_attention_scores=False):
+    def call(self, x: Tensor, *, return_attention_scores: bool = False):
         """Multiplies the picture by its gates."""
         logits = []
         for pool in self.pools:

@@ -2,13 +2,18 @@
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import keras
 import numpy as np
 
-_Collector = "AttentionMaps | TracedAttention | None"
+from keras_attn.hints import Nest, Tensor
+
+if TYPE_CHECKING:
+    import torch
+
+_Collector: TypeAlias = "AttentionMaps | TracedAttention | None"
 _collector: contextvars.ContextVar[_Collector] = contextvars.ContextVar(
     "keras_attn_collector", default=None
 )
@@ -44,7 +49,7 @@ class AttentionMaps(dict):
         """Returns the maps of one role, or of layers whose path contains `path`, in call order."""
         return [m for k, m in self.items() if role in (None, k.role) and path in k.path]
 
-    def _add(self, layer: keras.layers.Layer, role: str, scores: Any) -> None:
+    def _add(self, layer: keras.layers.Layer, role: str, scores: Tensor) -> None:
         if not _is_concrete(scores):
             self._unseen += 1
             return
@@ -59,7 +64,7 @@ class AttentionMaps(dict):
         self[AttentionKey(path, role, call)] = keras.ops.convert_to_numpy(scores)
 
 
-def _is_concrete(tensor: Any) -> bool:
+def _is_concrete(tensor: Tensor) -> bool:
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
@@ -70,7 +75,7 @@ def _is_concrete(tensor: Any) -> bool:
 
         return not isinstance(tensor, jax.core.Tracer)
     if backend == "torch":
-        return tensor.device.type != "meta"
+        return cast("torch.Tensor", tensor).device.type != "meta"
     return True
 
 
@@ -143,7 +148,7 @@ def collect_attention() -> Iterator[AttentionMaps]:
 class TracedAttention(list):
     """A list of `(layer, role, weights)` for each call of an attention layer, with tensors."""
 
-    def _add(self, layer: keras.layers.Layer, role: str, scores: Any) -> None:
+    def _add(self, layer: keras.layers.Layer, role: str, scores: Tensor) -> None:
         self.append((layer, role, scores))
 
 
@@ -171,7 +176,7 @@ def traced_attention() -> Iterator[TracedAttention]:
         _collector.reset(token)
 
 
-def attention_maps(model: Any, inputs: Any, **kwargs: Any) -> AttentionMaps:
+def attention_maps(model: Callable[..., Any], inputs: Nest, **kwargs: Any) -> AttentionMaps:
     """Returns the attention weights of one call of a model.
 
     Args:

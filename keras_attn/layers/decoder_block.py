@@ -1,15 +1,14 @@
 """Transformer decoder block."""
 
-from typing import Any
+from typing import Any, cast
 
 import keras
 from keras import ops
 
+from keras_attn.hints import Shape, Size, Tensor
 from keras_attn.layers.block import TransformerBlock, with_scores
 from keras_attn.layers.masked_layer import check_rank, check_same_batch, sequence_mask
 from keras_attn.layers.multi_head_attention import MultiHeadAttention
-
-Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -111,10 +110,10 @@ class DecoderBlock(TransformerBlock):
     )
     _needed_masks = (("x", ("padding_mask", "mask", "x_mask")), ("memory", ("memory_mask",)))
 
-    def build(self, x_shape, memory_shape=None):
+    def build(self, x_shape: Shape, memory_shape: Shape | None = None):
         """Creates the sublayers; cross-attention only if there is a memory."""
         self._build_common(x_shape)
-        self.cross_attention = None
+        self.cross_attention: MultiHeadAttention | None = None
         if memory_shape is not None:
             self.cross_attention = self._attention(MultiHeadAttention, "cross_attention")
             self.cross_attention._cleans_padding = False  # the block does
@@ -123,20 +122,20 @@ class DecoderBlock(TransformerBlock):
 
     def call(
         self,
-        x,
-        memory=None,
+        x: Tensor,
+        memory: Tensor | None = None,
         *,
-        memory_mask=None,
-        padding_mask=None,
-        attention_mask=None,
-        use_causal_mask=True,
-        return_attention_scores=False,
-        mask=None,
-        x_mask=None,
-        training=None,
-        positions=None,
-        attention_bias=None,
-        cross_attention_mask=None,
+        memory_mask: Tensor | None = None,
+        padding_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
+        return_attention_scores: bool = False,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+        training: bool | None = None,
+        positions: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        cross_attention_mask: Tensor | None = None,
     ):
         """Applies the sublayers in turn."""
         check_rank(x, "x")
@@ -148,7 +147,7 @@ class DecoderBlock(TransformerBlock):
             memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
             memory = self._clean(memory, memory_mask)
 
-        def attend_self(h):
+        def attend_self(h: Tensor):
             result = self.self_attention(
                 h,
                 attention_mask=attention_mask,
@@ -161,8 +160,8 @@ class DecoderBlock(TransformerBlock):
             )
             return with_scores(result, return_attention_scores)
 
-        def attend_memory(h):
-            result = self.cross_attention(
+        def attend_memory(h: Tensor):
+            result = cast(MultiHeadAttention, self.cross_attention)(
                 h,
                 memory,
                 value_mask=memory_mask,
@@ -172,11 +171,11 @@ class DecoderBlock(TransformerBlock):
             )
             return with_scores(result, return_attention_scores)
 
-        x, scores = self._residual(x, self.self_attention_norm, attend_self, training)
-        scores = (scores,)
+        x, own = self._residual(x, self.self_attention_norm, attend_self, training)
+        scores = [own]
         if memory is not None:
             x, cross = self._residual(x, self.cross_attention_norm, attend_memory, training)
-            scores = (*scores, cross)
+            scores.append(cross)
         x = self._feed_forward(x, training)
         return (x, *scores) if return_attention_scores else x
 
@@ -211,7 +210,7 @@ class DecoderBlock(TransformerBlock):
         padding_mask: Tensor | None = None,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
-        max_length: Any = None,
+        max_length: Size | None = None,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Runs over a prompt and returns the state for `step`.
@@ -233,12 +232,13 @@ class DecoderBlock(TransformerBlock):
         memory = None if memory is None else self._clean(memory, memory_mask)
         state = {}
 
-        def attend_self(h):
+        def attend_self(h: Tensor):
             return self.self_attention.prefill(h, padding_mask, max_length, positions)
 
-        def attend_memory(h):
-            projected = self.cross_attention.project_memory(memory)
-            return self.cross_attention.attend_projected(h, projected, memory_mask), projected
+        def attend_memory(h: Tensor):
+            cross = cast(MultiHeadAttention, self.cross_attention)
+            projected = cross.project_memory(cast(Tensor, memory))
+            return cross.attend_projected(h, projected, memory_mask), projected
 
         x, state["cache"] = self._residual(x, self.self_attention_norm, attend_self, False)
         if memory is not None:
@@ -273,15 +273,15 @@ class DecoderBlock(TransformerBlock):
         scores = []
         state = dict(state)
 
-        def attend_self(h):
+        def attend_self(h: Tensor):
             output, cache, *weights = self.self_attention.step(
                 h, state["cache"], slot, visible, return_attention_scores, positions
             )
             scores.extend(weights)
             return output, cache
 
-        def attend_memory(h):
-            result = self.cross_attention.attend_projected(
+        def attend_memory(h: Tensor):
+            result = cast(MultiHeadAttention, self.cross_attention).attend_projected(
                 h, state["memory"], memory_mask, return_attention_scores
             )
             output, weights = with_scores(result, return_attention_scores)

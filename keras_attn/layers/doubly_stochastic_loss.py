@@ -1,15 +1,14 @@
 """Doubly stochastic loss of attention weights."""
 
-from typing import Any
+from typing import Any, cast
 
 import keras
 from keras import ops
 
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, check_rank, sequence_mask
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.replicas import replicas, sum_over_replicas
-
-Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -71,7 +70,7 @@ class DoublyStochasticLoss(MaskedLayer):
             )
         self.weight = weight
 
-    def build(self, x_shape, attention_weights_shape=None):
+    def build(self, x_shape: Shape, attention_weights_shape: Shape | None = None):
         """Checks the shapes."""
         if attention_weights_shape is None:
             raise ValueError(
@@ -80,15 +79,16 @@ class DoublyStochasticLoss(MaskedLayer):
 
     def call(
         self,
-        x,
-        attention_weights=None,
+        x: Tensor,
+        attention_weights: Tensor | None = None,
         *,
-        padding_mask=None,
-        memory_mask=None,
-        mask=None,
-        x_mask=None,
+        padding_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
     ):
         """Adds the loss and returns x."""
+        attention_weights = cast(Tensor, attention_weights)  # `build` refuses None
         check_rank(x, "x")
         check_rank(attention_weights, "attention_weights", shape="(B, T, S)")
         steps = static_shape(x)[1], static_shape(attention_weights)[1]
@@ -116,7 +116,7 @@ class DoublyStochasticLoss(MaskedLayer):
         self.add_loss(loss * replicas())  # Keras divides by their number
         return ops.copy(x)  # its mask may be another
 
-    def compute_output_shape(self, x_shape, attention_weights_shape=None):
+    def compute_output_shape(self, x_shape: Shape, attention_weights_shape: Shape | None = None):
         """Returns the shape of x."""
         return tuple(x_shape)
 

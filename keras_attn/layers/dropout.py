@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, check_mask, check_rate
 from keras_attn.ops import dropout
 
@@ -55,7 +56,7 @@ class Dropout(MaskedLayer):
         self.seed_generator = keras.random.SeedGenerator(seed) if rate else None
         self.built = True
 
-    def call(self, x, *, mask=None, training=None):
+    def call(self, x: Tensor, *, mask: Tensor | None = None, training: bool | None = None):
         """Drops units while training."""
         if mask is not None:
             check_mask(mask, x)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Activation, Initializer, Shape, Tensor
 from keras_attn.layers.activations import activation as get_activation
 from keras_attn.layers.activations import activation_config
 from keras_attn.layers.dropout import Dropout
@@ -68,10 +69,10 @@ class FeedForward(MaskedLayer):
         self,
         intermediate_dim: int,
         *,
-        activation: Any = "relu",
+        activation: Activation = "relu",
         dropout: float = 0.0,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
         seed: int | None = None,
         gated: bool = False,
         use_bias: bool = True,
@@ -89,7 +90,7 @@ class FeedForward(MaskedLayer):
         self.gated = gated
         self.use_bias = use_bias
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the two projections."""
         if x_shape[-1] is None:
             raise ValueError(
@@ -106,7 +107,7 @@ class FeedForward(MaskedLayer):
         self.hidden_dense.build(x_shape)
         self.output_dense.build((*x_shape[:-1], self.intermediate_dim))
 
-    def _dense(self, units: int, activation: Any, name: str) -> keras.layers.Dense:
+    def _dense(self, units: int, activation: Activation, name: str) -> keras.layers.Dense:
         return keras.layers.Dense(
             units,
             activation=activation,
@@ -117,7 +118,7 @@ class FeedForward(MaskedLayer):
             name=name,
         )
 
-    def call(self, x, *, mask=None, training=None):
+    def call(self, x: Tensor, *, mask: Tensor | None = None, training: bool | None = None):
         """Applies the network to each position."""
         if mask is not None:
             check_mask(mask, x, axes=len(x.shape) - 1)

@@ -1,16 +1,16 @@
 """Reshaping around matrix products, for speed."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.compilers import on_cpu
 
-Tensor = Any
 
-
-def flat(layer: Any, x: Tensor, **kwargs: Any) -> Tensor:
+def flat(layer: Callable[..., Tensor], x: Tensor, **kwargs: Any) -> Tensor:
     """Calls a layer that works on the last axis.
 
     On TensorFlow and on JAX's CPU the layer gets a matrix with one row for each vector. TensorFlow

@@ -5,10 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, check_positive, check_rank, sequence_mask
 from keras_attn.ops import sinusoids, token_positions
-
-Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -59,7 +58,7 @@ class GridPositionalEncoding(MaskedLayer):
         self.columns = columns
         self.max_wavelength = max_wavelength
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Checks the shape."""
         if len(x_shape) != 3 or x_shape[-1] is None or x_shape[-1] % 2:
             raise ValueError(
@@ -67,7 +66,7 @@ class GridPositionalEncoding(MaskedLayer):
                 f"Received: shape {tuple(x_shape)}."
             )
 
-    def call(self, x, *, mask=None, x_mask=None):
+    def call(self, x: Tensor, *, mask: Tensor | None = None, x_mask: Tensor | None = None):
         """Adds the positions."""
         check_rank(x, "x", shape="(B, R, D)")
         sequence_mask(x, mask, x_mask, name="mask")

@@ -1,10 +1,11 @@
 """Base class of the multi-head attention layers."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import keras
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.flattening import flat, lengths
 from keras_attn.layers.masked_layer import (
@@ -19,7 +20,10 @@ from keras_attn.ops.attention_kernels import KERNELS
 from keras_attn.ops.cached_attention import cached_attention
 from keras_attn.ops.padding import check_right_padding
 
-Tensor = Any
+
+class _Visible(TypedDict):
+    mask: Tensor | None
+    key_lengths: Tensor | None
 
 
 class HeadsLayer(MaskedLayer):
@@ -36,8 +40,8 @@ class HeadsLayer(MaskedLayer):
         attention_dropout: float = 0.0,
         use_bias: bool = True,
         scale: float | None = None,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
         seed: int | None = None,
         value_rank: int | None = None,
         attention_kernel: str = "auto",
@@ -119,7 +123,7 @@ class HeadsLayer(MaskedLayer):
             projected = flat(self.value_up_dense, projected)
         return self._split(projected, self._kv_heads)
 
-    def compute_output_shape(self, query_shape, *other_shapes):
+    def compute_output_shape(self, query_shape: Shape, *other_shapes):
         """Returns the shape of the output."""
         return (*query_shape[:-1], self.output_dim or query_shape[-1])
 
@@ -149,7 +153,7 @@ class HeadsLayer(MaskedLayer):
         bias: Tensor | None = None,
         key_lengths: Tensor | None = None,
         sliding_window: int | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Any:
         """Attends with projected `(B, T, N, H)`, `(B, S, K, H)`, `(B, S, K, Hv)`."""
         collector = active_collector()
         # Scores need the plain kernel. A forced kernel gives way to a collector, but is an error
@@ -188,7 +192,7 @@ class HeadsLayer(MaskedLayer):
         bias: Tensor | None = None,
         return_attention_scores: bool = False,
         used: Tensor | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Any:
         """Attends with projected `(M, T, N, H)` to a cache `(B, K, L, ...)`."""
         collector = active_collector()
         wanted = return_attention_scores or collector is not None
@@ -212,7 +216,7 @@ class HeadsLayer(MaskedLayer):
 
     def _visible(
         self, query: Tensor, key: Tensor, attention_mask: Tensor | None, key_mask: Tensor | None
-    ) -> dict[str, Tensor | None]:
+    ) -> _Visible:
         """`mask` and `key_lengths` of `_attend`; lengths replace a mask of right padding."""
         lengths = None
         if self.right_padding and key_mask is not None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_attn.hints import Shape
 from keras_attn.layers.arguments import output_spec
 from keras_attn.layers.quantization import CompositeLayer
 
@@ -40,7 +41,7 @@ class ImageGate(CompositeLayer):
         self.input_spec = keras.layers.InputSpec(ndim=4, axes={self.channel_axis: channels})
         return channels
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape):
         """Returns the shape of the input."""
         return tuple(x_shape)
 

@@ -6,10 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import check_positive
 from keras_attn.ops.masks import static_shape
-
-Tensor = Any
 
 SCALINGS = {
     # Order of the channels, mean and standard deviation, for pixels from 0 to 255.
@@ -70,7 +69,7 @@ class ImagePreprocessing(keras.layers.Layer):
             )
         self.scaling = scaling
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Checks the shape."""
         if len(x_shape) != 4 or x_shape[-1] != 3:
             raise ValueError(
@@ -79,7 +78,7 @@ class ImagePreprocessing(keras.layers.Layer):
             )
         self.input_spec = keras.layers.InputSpec(ndim=4, axes={3: 3})
 
-    def call(self, x):
+    def call(self, x: Tensor):
         """Resizes and scales the pictures."""
         x = ops.cast(x, "float32")
         order, mean, std = SCALINGS[self.scaling]
@@ -92,7 +91,7 @@ class ImagePreprocessing(keras.layers.Layer):
             x = (x - ops.convert_to_tensor(mean, "float32")) / ops.convert_to_tensor(std, "float32")
         return ops.cast(x, self.compute_dtype)
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape):
         """Returns the shape of the output."""
         return (x_shape[0], *self.image_size, x_shape[-1])
 

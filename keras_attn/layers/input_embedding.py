@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
@@ -106,8 +107,8 @@ class InputEmbedding(MaskedLayer):
         normalize: bool = True,
         layer_norm_epsilon: float = 1e-12,
         dropout: float = 0.0,
-        embeddings_initializer: Any = None,
-        positions_initializer: Any = None,
+        embeddings_initializer: Initializer | None = None,
+        positions_initializer: Initializer | None = None,
         output_bias: bool = False,
         seed: int | None = None,
         **kwargs,
@@ -144,7 +145,7 @@ class InputEmbedding(MaskedLayer):
         self.output_bias = output_bias
         self.seed = seed
 
-    def build(self, x_shape=None, segment_ids_shape=None):
+    def build(self, x_shape: Shape | None = None, segment_ids_shape: Shape | None = None):
         """Creates the tables and the norm."""
         policy, shape = self.dtype_policy, (None, None, self.dim)
         self.token_embedding = TokenEmbedding(
@@ -187,7 +188,9 @@ class InputEmbedding(MaskedLayer):
             self.norm.build(shape)
         self.dropout_layer = Dropout(self.dropout, seed=self.seed, dtype=policy, name="dropout")
 
-    def __call__(self, x, *args, reverse=False, positions=None, **kwargs):
+    def __call__(
+        self, x: Tensor, *args, reverse: bool = False, positions: Tensor | None = None, **kwargs
+    ):
         """Converts ids to integers and checks the length, then calls the layer."""
         if not reverse:
             x = ids_as_integers(x)
@@ -195,7 +198,16 @@ class InputEmbedding(MaskedLayer):
                 check_longest(self.name, x, self.sequence_length)
         return super().__call__(x, *args, reverse=reverse, positions=positions, **kwargs)
 
-    def call(self, x, segment_ids=None, *, positions=None, reverse=False, mask=None, training=None):
+    def call(
+        self,
+        x: Tensor,
+        segment_ids: Tensor | None = None,
+        *,
+        positions: Tensor | None = None,
+        reverse: bool = False,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ):
         """Embeds ids, or projects back to logits."""
         if reverse:
             return self.token_embedding(x, reverse=True)
@@ -213,7 +225,7 @@ class InputEmbedding(MaskedLayer):
             check_mask(mask, x)
         ids = x
         x = self.token_embedding(ids, mask=mask)
-        if self.segment_embedding is not None:
+        if self.segment_embedding is not None and self.num_segments is not None:
             if segment_ids is None:
                 segment_ids = ops.zeros_like(ids)
             check_mask(segment_ids, ids, name="segment_ids")
@@ -221,7 +233,7 @@ class InputEmbedding(MaskedLayer):
         if self.position_layer is not None:
             if positions is None and self.first_position is None:
                 positions = token_positions(x[:1])
-            elif positions is None:
+            elif positions is None and self.first_position is not None:
                 real = self.token_embedding.compute_mask(ids, mask)
                 real = ops.ones_like(ids) if real is None else real
                 positions = mask_positions(real, self.first_position)
@@ -230,11 +242,11 @@ class InputEmbedding(MaskedLayer):
             x = self.norm(x)
         return self.dropout_layer(x, training=training)
 
-    def compute_output_shape(self, x_shape, segment_ids_shape=None):
+    def compute_output_shape(self, x_shape: Shape, segment_ids_shape: Shape | None = None):
         """Returns the shape of the embeddings of ids `(B, T)`."""
         return (*x_shape, self.dim)
 
-    def compute_mask(self, x, previous_mask=None):
+    def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None):
         """Returns the explicit mask, or `ids != 0`."""
         return self.token_embedding.compute_mask(x, previous_mask)
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import keras
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.masks import static_shape
-
-Tensor = Any
 
 _OF_LENGTH = (
     "AveragePooling1D", "Concatenate", "Conv1D", "Cropping1D", "GetItem", "MaxPooling1D", "Pad",
@@ -71,9 +70,9 @@ def check_mask_kept(name: str, x: Tensor | None, mask_name: str, mask: Tensor | 
 def _sources(tensor: Tensor) -> Iterator[tuple[Tensor, Any]]:
     """Inputs whose positions a tensor may have, each with the operation that took it."""
     history = getattr(tensor, "_keras_history", None)
-    operation = None if history is None else history.operation
-    if operation is None:
+    if history is None or history.operation is None:
         return
+    operation = history.operation
     if isinstance(operation, keras.Model) and hasattr(operation, "_nodes_by_depth"):
         # A functional model passes on its masks when it runs, but not when it is built.
         inner = keras.tree.flatten(operation.outputs)[history.tensor_index]

@@ -5,11 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.masked_layer import check_positive, check_width
 from keras_attn.layers.sequence_attention import SequenceAttention
 from keras_attn.ops import additive_scores
-
-Tensor = Any
 
 LUONG_SCORES = ("dot", "general", "concat", "scaled")
 
@@ -88,7 +87,7 @@ class LuongAttention(SequenceAttention):
         window: str | None = None,
         window_size: int | None = None,
         attention_dropout: float = 0.0,
-        kernel_initializer: Any = "glorot_uniform",
+        kernel_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
         **kwargs,
     ):
@@ -115,7 +114,7 @@ class LuongAttention(SequenceAttention):
         self.score = score
         self.units = units
 
-    def build_scores(self, query_shape, key_shape):
+    def build_scores(self, query_shape: Shape, key_shape: Shape):
         """Creates the weights of the scores."""
         check_width(self, query=query_shape, key=key_shape)
         query_width, key_width = query_shape[-1], key_shape[-1]
@@ -142,7 +141,7 @@ class LuongAttention(SequenceAttention):
         """Projects the keys `(B, S, Dk)` for `"general"` and `"concat"`, once for many queries."""
         return self.key_dense(key) if self.score in ("general", "concat") else key
 
-    def compute_scores(self, query, projected_key):
+    def compute_scores(self, query: Tensor, projected_key: Tensor):
         """Scores `(B, T, S)`."""
         if self.score == "concat":
             query = self.project(self.query_dense, query)

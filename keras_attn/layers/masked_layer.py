@@ -3,11 +3,13 @@
 import functools
 import inspect
 import numbers
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, cast
 
 import keras
 import numpy as np
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.arguments import check_call, named, output_spec
 from keras_attn.layers.collect import calling_as
 from keras_attn.layers.lost_masks import check_mask_kept
@@ -17,12 +19,10 @@ from keras_attn.ops.masks import check_not_rank_2, dtypes_are_guessed, static_sh
 from keras_attn.ops.padding import without_nan_in_padding
 from keras_attn.ops.relative_positions import ROTARY_SCALINGS
 
-Tensor = Any
-
 
 @functools.cache
-def _call_arguments(cls: type) -> tuple[str, ...]:
-    return tuple(inspect.signature(cls.call).parameters)[1:]
+def _call_arguments(call: Callable) -> tuple[str, ...]:
+    return tuple(inspect.signature(call).parameters)[1:]
 
 
 class MaskedLayer(CompositeLayer):
@@ -54,7 +54,7 @@ class MaskedLayer(CompositeLayer):
     def __call__(self, *args, **kwargs):
         """Checks and sorts the masks, then calls the layer."""
         check_call(self, args, kwargs)
-        names = _call_arguments(type(self))
+        names = _call_arguments(type(self).call)
         kwargs.update(zip(names[1:], args[1:], strict=False))
         args = args[:1]
         padding = {"attention_mask": self._key_mask_name, "cross_attention_mask": "memory_mask"}
@@ -81,7 +81,11 @@ class MaskedLayer(CompositeLayer):
 
         Keras fills only the arguments that the signature of `call` has.
         """
-        masks = [n for n in named(type(self), "call") if n.endswith("mask") and n not in names]
+        masks = [
+            n
+            for n in named(cast(type, type(self)), "call")
+            if n.endswith("mask") and n not in names
+        ]
         if not masks:
             return
         own = next((n for n in (self._query_mask_name, "mask") if n in masks), None)
@@ -91,13 +95,13 @@ class MaskedLayer(CompositeLayer):
             if mask is not None and kwargs.get(name) is None:
                 kwargs[name] = mask
 
-    def compute_output_shape(self, x_shape, *other_shapes):
+    def compute_output_shape(self, x_shape: Shape, *other_shapes):
         """Returns the shape of the first input; subclasses may return another."""
         return tuple(x_shape)
 
     def compute_output_spec(self, *args, **kwargs):
         """Traces `call`, so that symbolic calls have the outputs and errors of eager ones."""
-        names = _call_arguments(type(self))
+        names = _call_arguments(type(self).call)
         for name, masks in self._needed_masks:
             x = args[0] if args and name == names[0] else kwargs.get(name)
             check_mask_kept(name, x, masks[0], first_mask(*(kwargs.get(m) for m in masks)))
@@ -105,14 +109,14 @@ class MaskedLayer(CompositeLayer):
         return output_spec(self, args, kwargs)
 
 
-def _dense(x: Any) -> Any:
+def _dense(x: object) -> object:
     """Undoes the sparse flag that Keras sets on a symbolic `x * 2.0`."""
-    if keras.backend.is_keras_tensor(x) and x.sparse:
+    if isinstance(x, keras.KerasTensor) and x.sparse:
         return keras.KerasTensor(x.shape, x.dtype)
     return x
 
 
-def cloned(initializer: Any) -> Any:
+def cloned(initializer: Initializer) -> Any:
     """A copy of an initializer: one object used twice would give the same weights twice."""
     return initializer.clone() if hasattr(initializer, "clone") else initializer
 
@@ -138,7 +142,8 @@ def sequence_mask(x: Tensor, *masks: Tensor | None, name: str = "padding_mask") 
     mask = first_mask(*masks)
     if mask is None:
         return None
-    return check_padding_mask(mask, *static_shape(x)[:2], name)
+    batch, length = static_shape(x)[:2]
+    return check_padding_mask(mask, batch, length, name)
 
 
 def check_mask(mask: Tensor, x: Tensor, axes: int = 2, name: str = "mask") -> None:
@@ -208,7 +213,7 @@ def check_positions(positions: Tensor, x: Tensor) -> Tensor:
     return positions
 
 
-def check_choice(layer: str, choices: Any, **values: Any) -> None:
+def check_choice(layer: str, choices: Collection[object], **values: object) -> None:
     """Raises a ValueError if a setting is not one of the choices."""
     for name, value in values.items():
         if value not in tuple(choices):
@@ -216,24 +221,25 @@ def check_choice(layer: str, choices: Any, **values: Any) -> None:
             raise ValueError(f"`{name}` of {layer} must be one of {wanted}. Received: {value!r}.")
 
 
-def check_rotary_base(base: Any, name: str = "rotary_base") -> None:
+def check_rotary_base(base: object, name: str = "rotary_base") -> None:
     """Raises a ValueError if `base` is not a number above 1."""
-    if isinstance(base, bool) or not isinstance(base, numbers.Real) or not base > 1:
+    if isinstance(base, bool) or not isinstance(base, numbers.Real) or not cast(float, base) > 1:
         raise ValueError(f"`{name}` must be a number greater than 1. Received: {base!r}.")
 
 
-def check_rotary_scaling(scaling: Any, name: str = "rotary_scaling") -> None:
+def check_rotary_scaling(scaling: object, name: str = "rotary_scaling") -> None:
     """Raises a ValueError if `scaling` is not one that `rotary_rates` takes."""
     if scaling is None:
         return
-    known = ROTARY_SCALINGS.get(scaling.get("type")) if isinstance(scaling, dict) else None
-    if known is None or not set(scaling) - {"type"} <= set(known) or "factor" not in scaling:
+    given = scaling if isinstance(scaling, dict) else {}
+    known = ROTARY_SCALINGS.get(given.get("type", ""))
+    if known is None or not set(given) - {"type"} <= set(known) or "factor" not in given:
         raise ValueError(
             f"`{name}` must be None, {{'type': 'linear', 'factor': f}} or {{'type': 'llama3', "
             "'factor': f}, the latter with 'low_freq_factor', 'high_freq_factor' and "
             f"'original_length' if they differ from 1, 4 and 8192. Received: {scaling!r}."
         )
-    values = {**known, **scaling}
+    values = {**known, **given}
     numbers_ = [v for key, v in values.items() if key != "type"]
     if any(isinstance(v, bool) or not isinstance(v, numbers.Real) or v <= 0 for v in numbers_):
         raise ValueError(f"Numbers of `{name}` must be above 0. Received: {scaling!r}.")

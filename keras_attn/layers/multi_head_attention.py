@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.collect import current_role
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.heads import HeadsLayer
@@ -17,8 +18,6 @@ from keras_attn.layers.masked_layer import (
 )
 from keras_attn.ops import as_boolean_mask
 from keras_attn.ops.cached_attention import to_cache
-
-Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -99,7 +98,9 @@ class MultiHeadAttention(HeadsLayer):
     _key_mask_name = "value_mask"
     _needed_masks = (("value", ("value_mask", "key_mask")), ("key", ("key_mask", "value_mask")))
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ):
         """Creates the four projections."""
         if value_shape is None:
             raise ValueError(
@@ -126,19 +127,19 @@ class MultiHeadAttention(HeadsLayer):
 
     def call(
         self,
-        query,
-        value=None,
-        key=None,
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
         *,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        attention_bias=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        mask=None,
-        training=None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        mask: Tensor | None = None,
+        training: bool | None = None,
     ):
         """Projects, attends and projects back."""
         if value is None:
@@ -199,7 +200,7 @@ class MultiHeadAttention(HeadsLayer):
         projected: tuple[Tensor, Tensor],
         value_mask: Tensor | None = None,
         return_attention_scores: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Any:
         """Attends to the result of `project_memory`, as the call does without dropout.
 
         Args:

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Shape, Size, Tensor
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.heads import HeadsLayer
 from keras_attn.layers.masked_layer import (
@@ -24,8 +25,6 @@ from keras_attn.ops import (
     token_positions,
 )
 from keras_attn.ops.cached_attention import to_cache, write_cache
-
-Tensor = Any
 
 POSITIONS = (None, "rotary", "alibi", "relative")
 
@@ -150,9 +149,9 @@ class MultiHeadSelfAttention(HeadsLayer):
         self.num_buckets = num_buckets
         self.max_distance = max_distance
         self.sliding_window = sliding_window
-        self.relative_bias = None
+        self.relative_bias: keras.layers.Embedding | None = None
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the fused projection and the output projection."""
         if len(x_shape) != 3:
             raise ValueError(f"`x` must have shape (B, T, D). Received: shape {x_shape}.")
@@ -186,16 +185,16 @@ class MultiHeadSelfAttention(HeadsLayer):
 
     def call(
         self,
-        x,
+        x: Tensor,
         *,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        mask=None,
-        x_mask=None,
-        training=None,
-        positions=None,
-        attention_bias=None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+        training: bool | None = None,
+        positions: Tensor | None = None,
+        attention_bias: Tensor | None = None,
     ):
         """Projects, attends and projects back."""
         check_rank(x, "x")
@@ -232,9 +231,11 @@ class MultiHeadSelfAttention(HeadsLayer):
     def _bias(
         self, positions: Tensor | None, keys: Tensor | None = None, causal: bool = True
     ) -> Tensor | None:
+        if positions is None:
+            return None
         if self.positions == "alibi":
             return alibi_bias(self.num_heads, positions, keys)
-        if self.positions != "relative":
+        if self.positions != "relative" or self.relative_bias is None:
             return None
         positions = ops.cast(positions, "int32")
         keys = positions if keys is None else ops.cast(keys, "int32")
@@ -265,7 +266,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         self,
         x: Tensor,
         mask: Tensor | None,
-        max_length: Any,
+        max_length: Size,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Runs causally over a prompt and keeps its keys and values.
@@ -311,7 +312,7 @@ class MultiHeadSelfAttention(HeadsLayer):
         visible: Tensor,
         return_attention_scores: bool = False,
         positions: Tensor | None = None,
-    ) -> tuple[Tensor, ...]:
+    ) -> tuple[Any, ...]:
         """Attends from one new position to the cached ones and itself.
 
         Args:
@@ -381,5 +382,5 @@ def check_positions_settings(
 
 
 def _sum(*parts: Tensor | None) -> Tensor | None:
-    parts = [ops.cast(part, "float32") for part in parts if part is not None]
-    return None if not parts else sum(parts[1:], parts[0])
+    given = [ops.cast(part, "float32") for part in parts if part is not None]
+    return None if not given else sum(given[1:], given[0])

@@ -6,9 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, check_mask
-
-Tensor = Any
 
 
 def _check_epsilon(layer: MaskedLayer) -> None:
@@ -73,7 +72,7 @@ class LayerNormalization(MaskedLayer, keras.layers.LayerNormalization):
         super().__init__(**kwargs)
         _check_epsilon(self)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates gamma and beta."""
         _take_sizes(self, x_shape, self.axis if isinstance(self.axis, list) else [self.axis])
         super().build(x_shape)
@@ -138,7 +137,7 @@ class RMSNormalization(MaskedLayer):
         self.epsilon = epsilon
         _check_epsilon(self)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the scale."""
         _take_sizes(self, x_shape, [-1])
         self.scale = self.add_weight(name="scale", shape=x_shape[-1:], initializer="ones")

@@ -5,10 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, check_rank, sequence_mask
 from keras_attn.ops import summarize
-
-Tensor = Any
 
 COMBINERS = ("mean", "sqrtn")
 
@@ -18,15 +17,15 @@ class PoolingLayer(MaskedLayer):
 
     _needed_masks = (("x", ("mask", "x_mask")),)
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape):
         """Returns the shape of the output."""
         return (x_shape[0], x_shape[-1])
 
-    def compute_mask(self, x, previous_mask=None):
+    def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None):
         """Returns None."""
         return None
 
-    def call(self, x, *, mask=None, x_mask=None):
+    def call(self, x: Tensor, *, mask: Tensor | None = None, x_mask: Tensor | None = None):
         """Pools the tokens."""
         check_rank(x, "x", shape="(B, S, D)")
         mask = sequence_mask(x, mask, x_mask, name="mask")
@@ -83,7 +82,7 @@ class MaskedAveragePooling(PoolingLayer):
             )
         self.combiner = combiner
 
-    def _pool(self, x, mask):
+    def _pool(self, x: Tensor, mask: Tensor | None):
         mean = summarize(x, mask, "mean")
         if self.combiner == "mean":
             return mean
@@ -127,7 +126,7 @@ class MaskedMaxPooling(PoolingLayer):
     [[-1.0]]
     """
 
-    def _pool(self, x, mask):
+    def _pool(self, x: Tensor, mask: Tensor | None):
         if mask is None:
             return ops.max(x, axis=1)
         # The lowest number, since -inf may give NaN gradients.
@@ -167,7 +166,7 @@ class FirstTokenPooling(PoolingLayer):
     [[3.0]]
     """
 
-    def _pool(self, x, mask):
+    def _pool(self, x: Tensor, mask: Tensor | None):
         if mask is None:
             return x[:, 0]
         number = ops.cumsum(ops.cast(mask, "int32"), axis=1)
@@ -208,7 +207,7 @@ class FinalStatesPooling(PoolingLayer):
     [[5.0, 2.0]]
     """
 
-    def _pool(self, x, mask):
+    def _pool(self, x: Tensor, mask: Tensor | None):
         if x.shape[-1] % 2:
             raise ValueError(
                 "`x` of FinalStatesPooling must have an even width, half of it for each direction. "

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_positions,
@@ -18,18 +19,23 @@ from keras_attn.ops import sinusoids, token_positions
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.positions import no_negative
 
-Tensor = Any
-
 
 class _AddPositions(MaskedLayer):
     """Base class that adds an encoding of positions to `x` and keeps its mask."""
 
     _query_mask_name = "x_mask"
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         check_width(self, x=x_shape)
 
-    def call(self, x, *, positions=None, mask=None, x_mask=None):
+    def call(
+        self,
+        x: Tensor,
+        *,
+        positions: Tensor | None = None,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+    ):
         check_rank(x, "x")
         if "float" not in keras.backend.standardize_dtype(x.dtype):
             raise ValueError(
@@ -88,7 +94,7 @@ class PositionalEncoding(_AddPositions):
             )
         self.max_wavelength = max_wavelength
 
-    def _encode(self, positions, shape):
+    def _encode(self, positions: Tensor, shape: Shape):
         return sinusoids(positions, shape[-1], self.max_wavelength)
 
     def get_config(self) -> dict[str, Any]:
@@ -132,13 +138,15 @@ class LearnedPositionalEncoding(_AddPositions):
     (2, 5, 4)
     """
 
-    def __init__(self, sequence_length: int, *, embeddings_initializer: Any = "uniform", **kwargs):
+    def __init__(
+        self, sequence_length: int, *, embeddings_initializer: Initializer = "uniform", **kwargs
+    ):
         super().__init__(**kwargs)
         check_positive("LearnedPositionalEncoding", sequence_length=sequence_length)
         self.sequence_length = sequence_length
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the table."""
         super().build(x_shape)
         self.input_spec = keras.layers.InputSpec(axes={-1: x_shape[-1]})  # 1 is not broadcast
@@ -151,13 +159,13 @@ class LearnedPositionalEncoding(_AddPositions):
         )
         self.embedding.build()
 
-    def __call__(self, x, *args, positions=None, **kwargs):
+    def __call__(self, x: Tensor, *args, positions: Tensor | None = None, **kwargs):
         """Checks the length, then calls the layer."""
         if positions is None and len(x.shape) == 3:
             check_longest(self.name, x, self.sequence_length)
         return super().__call__(x, *args, positions=positions, **kwargs)
 
-    def _encode(self, positions, shape):
+    def _encode(self, positions: Tensor, shape: Shape):
         return self.embedding(no_negative(positions, self.sequence_length))
 
     def get_config(self) -> dict[str, Any]:
@@ -169,7 +177,7 @@ class LearnedPositionalEncoding(_AddPositions):
         }
 
 
-def check_longest(name: str, x: Any, sequence_length: int) -> None:
+def check_longest(name: str, x: Tensor, sequence_length: int) -> None:
     """Raises a ValueError if `x` `(B, T, ...)` is known to be longer than a table of positions.
 
     Do not use it in `call`, where JAX and PyTorch replace an unknown length by one of their own.

@@ -35,7 +35,7 @@ def sublayers(layer: keras.layers.Layer, prefix: str = "") -> Iterator[tuple[str
     yield from _sublayers(layer, prefix, set())
 
 
-def _sublayers(layer: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _sublayers(layer: keras.layers.Layer, prefix: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
     counts: dict[str, int] = {}
     found = []
     for sublayer in layer._flatten_layers(include_self=False, recursive=False):
@@ -50,7 +50,7 @@ def _sublayers(layer: Any, prefix: str, seen: set[int]) -> Iterator[tuple[str, A
         yield from _sublayers(sublayer, f"{path}/", seen)
 
 
-def _structural_name(layer: Any) -> str:
+def _structural_name(layer: keras.layers.Layer) -> str:
     """The given name of a layer, or the name of its class if Keras made one up."""
     base = re.sub(r"_\d+$", "", layer.name)
     made_up = base.replace("_", "").endswith(type(layer).__name__.lower())  # `forward_lstm_1`

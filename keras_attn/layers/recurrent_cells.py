@@ -1,22 +1,23 @@
 """Recurrent cells of `AttentionDecoder`: checks, widths, dropout masks."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 from keras import ops, tree
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.ops.masks import static_shape
-
-Tensor = Any
 
 CELLS = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
 
 
-def as_one_cell(cell: Any, dtype: Any) -> Any:
+def as_one_cell(
+    cell: keras.layers.Layer | Sequence[keras.layers.Layer], dtype: DType
+) -> keras.layers.Layer:
     """Returns a cell, or several cells as a stack; raises an error if they are not cells."""
-    cells = list(cell) if isinstance(cell, list | tuple) else [cell]
+    cells: list[keras.layers.Layer] = list(cell) if isinstance(cell, list | tuple) else [cell]
     for one in cells:
         if isinstance(one, keras.layers.RNN):
             raise TypeError(
@@ -42,12 +43,12 @@ def as_one_cell(cell: Any, dtype: Any) -> Any:
     return cell if cells[0] is cell else keras.layers.StackedRNNCells(cells, dtype=dtype)
 
 
-def state_widths(cell: Any) -> list[int]:
+def state_widths(cell: keras.layers.Layer) -> list[int]:
     """Returns the widths of all states of a cell."""
     return tree.flatten(cell.state_size)
 
 
-def query_index(cell: Any) -> int:
+def query_index(cell: keras.layers.Layer) -> int:
     """Returns the index of the hidden state of the top cell, its first state."""
     if isinstance(cell, keras.layers.StackedRNNCells):
         below = [one.state_size for one in cell.cells[:-1]]
@@ -55,13 +56,13 @@ def query_index(cell: Any) -> int:
     return 0
 
 
-def output_width(cell: Any) -> int:
+def output_width(cell: keras.layers.Layer) -> int:
     """Returns the width of a cell's output."""
     width = getattr(cell, "output_size", None)
     return tree.flatten(cell.state_size)[query_index(cell)] if width is None else width
 
 
-def _with_masks(cell: Any, width: int) -> Iterator[tuple[Any, int]]:
+def _with_masks(cell: keras.layers.Layer, width: int) -> Iterator[tuple[Any, int]]:
     """Finds the cells with dropout masks in stacks and wrappers, and their input widths."""
     if isinstance(cell, keras.layers.StackedRNNCells):
         for one in cell.cells:
@@ -94,7 +95,9 @@ def run_loop(
 
 
 @contextlib.contextmanager
-def dropout_masks(cell: Any, x: Tensor, width: int, training: bool | None) -> Iterator[None]:
+def dropout_masks(
+    cell: keras.layers.Layer, x: Tensor, width: int, training: bool | None
+) -> Iterator[None]:
     """Lets cells draw their dropout masks before a loop, and resets them after it.
 
     Inside the loop, JAX would repeat random numbers. The masks are the same at each step anyway

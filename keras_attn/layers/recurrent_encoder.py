@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.dropout import Dropout
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
@@ -18,8 +19,6 @@ from keras_attn.layers.masked_layer import (
 )
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.ops.masks import static_shape
-
-Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -84,8 +83,8 @@ class RecurrentEncoder(MaskedLayer):
         bidirectional: bool = True,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "orthogonal",
         seed: int | None = None,
         **kwargs,
     ):
@@ -106,7 +105,7 @@ class RecurrentEncoder(MaskedLayer):
         self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
         self.seed = seed
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the layers."""
         check_width(self, x=x_shape)
         self.forward_layers, self.backward_layers, self.dropouts = [], [], []
@@ -134,11 +133,19 @@ class RecurrentEncoder(MaskedLayer):
         layer.build((None, None, width))
         return layer
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape):
         """Returns the shape of the output."""
         return (*x_shape[:-1], self.units * (1 + self.bidirectional))
 
-    def call(self, x, *, padding_mask=None, mask=None, x_mask=None, training=None):
+    def call(
+        self,
+        x: Tensor,
+        *,
+        padding_mask: Tensor | None = None,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+        training: bool | None = None,
+    ):
         """Runs the layers in both directions."""
         check_rank(x, "x", shape="(B, S, D)")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)

@@ -1,11 +1,12 @@
 """Loop of the recurrent decoder: over a whole sequence, or step by step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 from keras import ops, tree
 
+from keras_attn.hints import Nest, Size, Tensor
 from keras_attn.layers.collect import no_collection
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
@@ -17,8 +18,6 @@ from keras_attn.layers.masked_layer import (
 )
 from keras_attn.layers.recurrent_cells import dropout_masks, no_state, output_width, run_loop
 from keras_attn.ops import summarize
-
-Tensor = Any
 
 
 class RecurrentLoop(MaskedLayer):
@@ -54,7 +53,7 @@ class RecurrentLoop(MaskedLayer):
         check_rank(memory, "memory", shape="(B, S, Dm)")
         memory_mask = sequence_mask(memory, memory_mask, name="memory_mask")
         memory = self._clean(memory, memory_mask)
-        source = {}
+        source: dict[str, Any] = {}
         if self._summarizes:
             source["summary"] = summarize(memory, memory_mask, self.summary)
         if self.attention:
@@ -64,7 +63,7 @@ class RecurrentLoop(MaskedLayer):
                 source["memory_mask"] = memory_mask
         return source
 
-    def _initial(self, x: Tensor, source: dict[str, Any], given: Any) -> list[Tensor]:
+    def _initial(self, x: Tensor, source: dict[str, Any], given: Nest | None) -> list[Tensor]:
         """The states before the first step: those of the cell, a[t-1], and the position."""
         nothing = no_state(x)
         if given is not None:
@@ -106,7 +105,7 @@ class RecurrentLoop(MaskedLayer):
     ) -> tuple[Tensor, list[Tensor]]:
         """Runs the loop; each output is followed by the weights of its step."""
 
-        def step(x, states):
+        def step(x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
             output, weights, states = self._advance(x, states, source, training)
             return ops.concatenate([output, *weights], axis=-1) if scored else output, states
 
@@ -129,7 +128,7 @@ class RecurrentLoop(MaskedLayer):
         count = len(self._widths)
         cell_states, others = list(states[:count]), list(states[count:])
         position = others.pop() if self._counts else None
-        inputs, context, weights = [x], [], []
+        inputs, context, weights = [x], list[Tensor](), list[Tensor]()
         if source and self.order == "bahdanau":
             context, weights = self._attend(cell_states[self._query_state], source, position)
             inputs += context
@@ -147,7 +146,7 @@ class RecurrentLoop(MaskedLayer):
                 states.append(output)
             else:
                 states.append(ops.concatenate(context, axis=-1))
-        if self._counts:
+        if position is not None:
             states.append(_next(position))
         return output, weights, states
 
@@ -227,8 +226,8 @@ class RecurrentLoop(MaskedLayer):
         padding_mask: Tensor | None = None,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
-        max_length: Any = None,
-        initial_state: Any = None,
+        max_length: Size | None = None,
+        initial_state: Nest | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Runs over a prompt and returns the state that `step` continues.
 
@@ -315,7 +314,12 @@ class StepCell:
     (1, 1)
     """
 
-    def __init__(self, step: Any, widths: list[int], compute_dtype: str):
+    def __init__(
+        self,
+        step: Callable[[Tensor, Sequence[Tensor]], tuple[Tensor, list[Tensor]]],
+        widths: list[int],
+        compute_dtype: str,
+    ):
         self.call = step
         self.state_size = widths
         self.compute_dtype = compute_dtype

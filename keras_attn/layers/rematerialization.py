@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-Tensor = Any
+from keras_attn.hints import Tensor
 
 
 class _FromStates(keras.StatelessScope):
@@ -17,7 +17,7 @@ class _FromStates(keras.StatelessScope):
         super().__init__(states, initialize_variables=False)
         self.draws = {id(variable): 0 for variable, _ in states}
 
-    def get_current_value(self, variable: Any) -> Tensor | None:
+    def get_current_value(self, variable: keras.Variable) -> Tensor | None:
         value = super().get_current_value(variable)
         if value is None and self.original_scope is not None:
             value = self.original_scope.get_current_value(variable)

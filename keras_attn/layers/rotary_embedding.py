@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_attn.hints import Tensor
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
     check_positions,
@@ -68,7 +69,14 @@ class RotaryEmbedding(MaskedLayer):
         self.base = base
         self.scaling = scaling
 
-    def call(self, x, *, positions=None, mask=None, x_mask=None):
+    def call(
+        self,
+        x: Tensor,
+        *,
+        positions: Tensor | None = None,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+    ):
         """Rotates the heads."""
         check_rank(x, "x", rank=4, shape="(B, T, N, H)")
         sequence_mask(x, mask, x_mask, name="mask")

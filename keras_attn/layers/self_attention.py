@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
@@ -15,8 +16,6 @@ from keras_attn.layers.masked_layer import (
     sequence_mask,
 )
 from keras_attn.ops import combine_masks, dot_product_attention
-
-Tensor = Any
 
 PROJECTIONS = (None, "shared", "separate")
 
@@ -92,8 +91,8 @@ class SelfAttention(MaskedLayer):
         use_bias: bool = False,
         scale: float | None = None,
         attention_dropout: float = 0.0,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
         seed: int | None = None,
         **kwargs,
     ):
@@ -122,7 +121,7 @@ class SelfAttention(MaskedLayer):
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the projections."""
         if len(x_shape) != 3:
             raise ValueError(f"`x` must have shape (B, T, D). Received: shape {x_shape}.")
@@ -150,7 +149,7 @@ class SelfAttention(MaskedLayer):
         dense.build(x_shape)
         return dense
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape):
         """Returns the shape of the output."""
         return (*x_shape[:-1], self.units or x_shape[-1])
 
@@ -164,14 +163,14 @@ class SelfAttention(MaskedLayer):
 
     def call(
         self,
-        x,
+        x: Tensor,
         *,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        mask=None,
-        x_mask=None,
-        training=None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+        training: bool | None = None,
     ):
         """Projects and attends."""
         check_rank(x, "x")

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.collect import active_collector, current_role
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
@@ -25,8 +26,6 @@ from keras_attn.ops import (
     masked_softmax,
 )
 from keras_attn.ops.masks import static_shape
-
-Tensor = Any
 
 WINDOWS = ("monotonic", "predictive")
 _WINDOW_SIZE = 10  # of Luong et al.
@@ -100,7 +99,7 @@ class SequenceAttention(MaskedLayer):
         window: str | None = None,
         window_size: int | None = None,
         attention_dropout: float = 0.0,
-        kernel_initializer: Any = "glorot_uniform",
+        kernel_initializer: Initializer = "glorot_uniform",
         seed: int | None = None,
         **kwargs,
     ):
@@ -126,7 +125,9 @@ class SequenceAttention(MaskedLayer):
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed) if attention_dropout else None
 
-    def build(self, query_shape, value_shape=None, key_shape=None):
+    def build(
+        self, query_shape: Shape, value_shape: Shape | None = None, key_shape: Shape | None = None
+    ):
         """Creates the weights."""
         if value_shape is None:
             raise ValueError(f"{type(self).__name__} needs a `value`: call layer(query, value).")
@@ -179,25 +180,25 @@ class SequenceAttention(MaskedLayer):
             return ops.expand_dims(dense(x[:, 0]), 1)
         return dense(x)
 
-    def compute_output_shape(self, query_shape, value_shape, *other_shapes):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape, *other_shapes):
         """Returns the shape of the context."""
         return (*query_shape[:-1], value_shape[-1])
 
     def call(
         self,
-        query,
-        value=None,
-        key=None,
+        query: Tensor,
+        value: Tensor | None = None,
+        key: Tensor | None = None,
         *,
-        query_mask=None,
-        value_mask=None,
-        key_mask=None,
-        attention_mask=None,
-        projected_key=None,
-        positions=None,
-        return_attention_scores=False,
-        mask=None,
-        training=None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        projected_key: Tensor | None = None,
+        positions: Tensor | None = None,
+        return_attention_scores: bool = False,
+        mask: Tensor | None = None,
+        training: bool | None = None,
     ):
         """Scores the tokens, normalises the scores and averages."""
         if value is None:
@@ -227,7 +228,7 @@ class SequenceAttention(MaskedLayer):
         )
         visible = None if visible is None else ops.squeeze(visible, axis=1)
         factor = None
-        if self.window is not None:
+        if self.window is not None and self.window_size is not None:
             center, key_index = self._aligned(query, value, value_mask, positions)
             window = local_window(center, key_index, self.window_size)
             visible = window if visible is None else ops.logical_and(visible, window)

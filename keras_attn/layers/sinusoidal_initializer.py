@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.positions import sinusoids
 
 
@@ -41,7 +42,7 @@ class SinusoidalInitializer(keras.initializers.Initializer):
             )
         self.stddev = stddev
 
-    def __call__(self, shape: tuple[int, int], dtype: Any = None) -> Any:
+    def __call__(self, shape: tuple[int, int], dtype: str | None = None) -> Tensor:
         """Computes the table `(positions, D)`."""
         length, dim = shape
         table = sinusoids(ops.arange(length, dtype="float32"), dim)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.image_layer import ImageGate
 from keras_attn.layers.masked_layer import check_positive, cloned
 
@@ -58,8 +59,8 @@ class SpatialAttention(ImageGate):
         *,
         kernel_size: int = 7,
         use_bias: bool = False,
-        kernel_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
+        kernel_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
         data_format: str | None = None,
         **kwargs,
     ):
@@ -74,7 +75,7 @@ class SpatialAttention(ImageGate):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.bias_initializer = keras.initializers.get(bias_initializer)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the convolution."""
         self._check_input(x_shape)
         self.convolution = keras.layers.Conv2D(
@@ -91,7 +92,7 @@ class SpatialAttention(ImageGate):
         rows, columns = (x_shape[axis] for axis in self.axes)
         self.convolution.build((x_shape[0], rows, columns, 2))
 
-    def call(self, x, *, return_attention_scores=False):
+    def call(self, x: Tensor, *, return_attention_scores: bool = False):
         """Multiplies the picture by its gates."""
         average = ops.mean(x, axis=self.channel_axis)
         maps = ops.stack([average, ops.max(x, axis=self.channel_axis)], axis=-1)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.hints import Initializer, Shape, Tensor
 from keras_attn.layers.flattening import flat
 from keras_attn.layers.masked_layer import MaskedLayer, check_mask, check_positive
 from keras_attn.ops.masks import dtypes_are_guessed
@@ -68,7 +69,7 @@ class TokenEmbedding(MaskedLayer):
         *,
         scale: bool = True,
         mask_zero: bool = True,
-        embeddings_initializer: Any = None,
+        embeddings_initializer: Initializer | None = None,
         output_bias: bool = False,
         **kwargs,
     ):
@@ -93,7 +94,7 @@ class TokenEmbedding(MaskedLayer):
         )
         self.embedding.supports_masking = True  # this layer handles the masks
 
-    def build(self, x_shape=None):
+    def build(self, x_shape: Shape | None = None):
         """Creates the matrix."""
         self.embedding.build()
         if self.output_bias:
@@ -101,12 +102,12 @@ class TokenEmbedding(MaskedLayer):
                 shape=(self.vocabulary_size,), initializer="zeros", name="bias"
             )
 
-    def __call__(self, x, *, reverse=False, mask=None, **kwargs):
+    def __call__(self, x: Tensor, *, reverse: bool = False, mask: Tensor | None = None, **kwargs):
         """Converts ids to integers, then calls the layer."""
         x = x if reverse else ids_as_integers(x)
         return super().__call__(x, reverse=reverse, mask=mask, **kwargs)
 
-    def call(self, x, *, reverse=False, mask=None):
+    def call(self, x: Tensor, *, reverse: bool = False, mask: Tensor | None = None):
         """Embeds ids, or projects to logits."""
         dtype = keras.backend.standardize_dtype(x.dtype)
         if mask is not None:
@@ -128,7 +129,7 @@ class TokenEmbedding(MaskedLayer):
         x = self.embedding(no_negative(x, self.vocabulary_size))
         return x * ops.cast(self.dim**0.5, x.dtype) if self.scale else x
 
-    def biased(self, logits: Any) -> Any:
+    def biased(self, logits: Tensor) -> Any:
         """Adds the output bias, if there is one, to products with `output_kernel`."""
         return logits if self.bias is None else logits + ops.cast(self.bias, logits.dtype)
 
@@ -148,11 +149,11 @@ class TokenEmbedding(MaskedLayer):
         kernel = ops.cast(self.embedding.embeddings, self.compute_dtype)
         return ops.transpose(kernel)
 
-    def compute_output_shape(self, x_shape):
+    def compute_output_shape(self, x_shape: Shape):
         """Returns the shape of the embeddings of ids `(B, T)`."""
         return (*x_shape, self.dim)
 
-    def compute_mask(self, x, previous_mask=None):
+    def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None):
         """Returns the explicit mask, or `ids != 0`."""
         if previous_mask is not None or not self.mask_zero:
             return previous_mask
@@ -173,7 +174,7 @@ class TokenEmbedding(MaskedLayer):
         }
 
 
-def ids_as_integers(x: Any) -> Any:
+def ids_as_integers(x: Tensor) -> Any:
     """Returns ids `(B, T)` that Keras has cast to floats as integers, and other tensors unchanged.
 
     Keras casts ids to float32 in a `Sequential` model without an `Input`, and to float64 when it

@@ -6,10 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, check_positive, sequence_mask
 from keras_attn.layers.token_weighting import integer_ids
-
-Tensor = Any
 
 # The square of this prime is below 2 ** 31, and x ** 3 is a permutation of its residues.
 _PRIME = 46337
@@ -69,11 +68,11 @@ class HashedTokenPairs(MaskedLayer):
         self.num_buckets = num_buckets
         self.seed = seed
 
-    def compute_mask(self, token_ids, previous_mask=None):
+    def compute_mask(self, token_ids: Tensor, previous_mask: Tensor | None = None):
         """Returns None."""
         return None
 
-    def call(self, token_ids, *, mask=None):
+    def call(self, token_ids: Tensor, *, mask: Tensor | None = None):
         """Hashes the pairs."""
         token_ids = integer_ids(token_ids, self.name)
         mask = sequence_mask(token_ids, mask, name="mask")

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.layers.masked_layer import MaskedLayer, sequence_mask
 from keras_attn.layers.token_weighting import integer_ids
 
@@ -54,11 +55,11 @@ class TokenSegments(MaskedLayer):
             )
         self.separator_id = separator_id
 
-    def compute_mask(self, token_ids, previous_mask=None):
+    def compute_mask(self, token_ids: Tensor, previous_mask: Tensor | None = None):
         """Returns None."""
         return None
 
-    def call(self, token_ids, *, mask=None):
+    def call(self, token_ids: Tensor, *, mask: Tensor | None = None):
         """Numbers the texts."""
         token_ids = integer_ids(token_ids, self.name)
         mask = sequence_mask(token_ids, mask, name="mask")

@@ -4,8 +4,10 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 from keras import ops
 
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
@@ -16,8 +18,6 @@ from keras_attn.layers.masked_layer import (
 )
 from keras_attn.ops.masks import dtypes_are_guessed
 from keras_attn.ops.positions import no_negative
-
-Tensor = Any
 
 ACTIVATIONS = (None, "softplus", "exponential")
 
@@ -86,7 +86,7 @@ class TokenWeighting(MaskedLayer):
         self,
         vocabulary_size: int,
         *,
-        initial: Any = None,
+        initial: npt.ArrayLike | None = None,
         activation: str | None = None,
         **kwargs,
     ):
@@ -101,7 +101,7 @@ class TokenWeighting(MaskedLayer):
         self.activation = activation
         self._initial = None if initial is None else self._before_activation(initial, "initial")
 
-    def _before_activation(self, values: Any, name: str) -> np.ndarray:
+    def _before_activation(self, values: npt.ArrayLike, name: str) -> np.ndarray:
         """The numbers from which the activation computes `values`."""
         values = np.asarray(values, "float64")
         if values.shape != (self.vocabulary_size,):
@@ -122,7 +122,7 @@ class TokenWeighting(MaskedLayer):
             return values + np.log(-np.expm1(-values))
         return values
 
-    def build(self, x_shape=None, token_ids_shape=None):
+    def build(self, x_shape: Shape | None = None, token_ids_shape: Shape | None = None):
         """Creates the weights."""
         begin = self._initial
         if begin is None:
@@ -154,14 +154,22 @@ class TokenWeighting(MaskedLayer):
         ids = ops.expand_dims(ops.arange(self.vocabulary_size, dtype="int32"), 0)
         return ops.convert_to_numpy(ops.cast(self.token_weights(ids)[0], "float32"))
 
-    def set_token_weights(self, values: Any) -> None:
+    def set_token_weights(self, values: npt.ArrayLike) -> None:
         """Sets the weights of the vocabulary, such as IDF: `(V,)`."""
         before = self._before_activation(values, "values")
         if not self.built:
             self.build()
         self.table.assign(before)
 
-    def call(self, x, token_ids, *, mask=None, return_attention_scores=False, x_mask=None):
+    def call(
+        self,
+        x: Tensor,
+        token_ids: Tensor,
+        *,
+        mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        x_mask: Tensor | None = None,
+    ):
         """Multiplies the tokens by their weights."""
         check_rank(x, "x", shape="(B, S, D)")
         check_mask(token_ids, x, name="token_ids")

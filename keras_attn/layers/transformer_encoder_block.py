@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers.block import TransformerBlock, with_scores
 from keras_attn.layers.masked_layer import check_rank, sequence_mask
 
@@ -92,30 +93,30 @@ class TransformerEncoderBlock(TransformerBlock):
     )
     _needed_masks = (("x", ("padding_mask", "mask", "x_mask")),)
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the sublayers."""
         self._build_common(x_shape)
 
     def call(
         self,
-        x,
+        x: Tensor,
         *,
-        padding_mask=None,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        mask=None,
-        x_mask=None,
-        training=None,
-        positions=None,
-        attention_bias=None,
+        padding_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+        training: bool | None = None,
+        positions: Tensor | None = None,
+        attention_bias: Tensor | None = None,
     ):
         """Applies both sublayers."""
         check_rank(x, "x")
         padding_mask = sequence_mask(x, padding_mask, mask, x_mask)
         x = self._clean(x, padding_mask)
 
-        def attend(h):
+        def attend(h: Tensor):
             result = self.self_attention(
                 h,
                 attention_mask=attention_mask,

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 from keras import ops, tree
 
+from keras_attn.hints import Shape, Size, Tensor
 from keras_attn.layers.block import TransformerBlock
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.decoder_block import DecoderBlock
@@ -25,8 +26,6 @@ from keras_attn.layers.transformer_encoder_block import TransformerEncoderBlock
 from keras_attn.ops import token_positions
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.padding import known_value
-
-Tensor = Any
 
 
 class _Stack(TransformerBlock):
@@ -51,7 +50,7 @@ class _Stack(TransformerBlock):
         self.rematerialize = rematerialize
 
     def _build_blocks(self, x_shape: tuple, *memory_shape: tuple) -> None:
-        self.blocks = []
+        self.blocks: list[TransformerBlock] = []
         for i in range(self.num_layers):
             # Blocks with one seed would drop the same units.
             settings = {**self._settings(), "seed": sub_seed(self.seed, i)}
@@ -68,7 +67,7 @@ class _Stack(TransformerBlock):
 
     def _apply_block(
         self,
-        block: Any,
+        block: keras.layers.Layer,
         *inputs: Tensor,
         training: bool | None,
         attention_bias: Tensor | None,
@@ -146,23 +145,23 @@ class TransformerEncoder(_Stack):
         "intermediate_dim=...)."
     )
 
-    def build(self, x_shape):
+    def build(self, x_shape: Shape):
         """Creates the blocks."""
         self._build_blocks(x_shape)
 
     def call(
         self,
-        x,
+        x: Tensor,
         *,
-        padding_mask=None,
-        attention_mask=None,
-        use_causal_mask=False,
-        return_attention_scores=False,
-        mask=None,
-        x_mask=None,
-        training=None,
-        positions=None,
-        attention_bias=None,
+        padding_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+        training: bool | None = None,
+        positions: Tensor | None = None,
+        attention_bias: Tensor | None = None,
     ):
         """Applies the blocks in turn."""
         check_rank(x, "x")
@@ -170,7 +169,7 @@ class TransformerEncoder(_Stack):
         x = self._clean(x, padding_mask)
         scores = []
         for block in self.blocks:
-            x = self._apply_block(
+            output = self._apply_block(
                 block,
                 x,
                 padding_mask=padding_mask,
@@ -182,8 +181,9 @@ class TransformerEncoder(_Stack):
                 attention_bias=attention_bias,
             )
             if return_attention_scores:
-                x, weights = x
+                output, weights = output
                 scores.append(weights)
+            x = output
         x = self._finish(x)
         return (x, scores) if return_attention_scores else x
 
@@ -248,25 +248,25 @@ class TransformerDecoder(_Stack):
     )
     _call_hint = DecoderBlock._call_hint
 
-    def build(self, x_shape, memory_shape=None):
+    def build(self, x_shape: Shape, memory_shape: Shape | None = None):
         """Creates the blocks; with cross-attention if there is a memory."""
         self._build_blocks(x_shape, *([] if memory_shape is None else [memory_shape]))
 
     def call(
         self,
-        x,
-        memory=None,
+        x: Tensor,
+        memory: Tensor | None = None,
         *,
-        memory_mask=None,
-        padding_mask=None,
-        attention_mask=None,
-        return_attention_scores=False,
-        mask=None,
-        x_mask=None,
-        training=None,
-        positions=None,
-        attention_bias=None,
-        cross_attention_mask=None,
+        memory_mask: Tensor | None = None,
+        padding_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        mask: Tensor | None = None,
+        x_mask: Tensor | None = None,
+        training: bool | None = None,
+        positions: Tensor | None = None,
+        attention_bias: Tensor | None = None,
+        cross_attention_mask: Tensor | None = None,
     ):
         """Applies the blocks in turn."""
         check_rank(x, "x")
@@ -279,7 +279,7 @@ class TransformerDecoder(_Stack):
         own, cross = [], []
         inputs = [] if memory is None else [memory]
         for block in self.blocks:
-            x = self._apply_block(
+            output = self._apply_block(
                 block,
                 x,
                 *inputs,
@@ -293,9 +293,10 @@ class TransformerDecoder(_Stack):
                 attention_bias=attention_bias,
             )
             if return_attention_scores:
-                x, weights, *rest = x
+                output, weights, *rest = output
                 own.append(weights)
                 cross.extend(rest)
+            x = output
         x = self._finish(x)
         return (x, own, cross) if return_attention_scores else x
 
@@ -305,7 +306,7 @@ class TransformerDecoder(_Stack):
         padding_mask: Tensor | None = None,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
-        max_length: Any = None,
+        max_length: Size | None = None,
         positions: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
         """Runs over a prompt and returns the state that `step` continues.
@@ -413,7 +414,7 @@ class TransformerDecoder(_Stack):
             "visible": ops.logical_or(state["visible"], here),
             "slot": state["slot"] + 1,
         }
-        scores = {"self": [], "cross": []}
+        scores: dict[str, list[Tensor]] = {"self": [], "cross": []}
         cache = []
         for i, block in enumerate(self.blocks):
             block_state = {"cache": state["cache"][i]}

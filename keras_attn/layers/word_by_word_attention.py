@@ -1,10 +1,12 @@
 """Word-by-word attention."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_attn.hints import Activation, Initializer, Shape, Tensor
 from keras_attn.layers.collect import active_collector
 from keras_attn.layers.masked_layer import (
     MaskedLayer,
@@ -18,8 +20,6 @@ from keras_attn.layers.masked_layer import (
 from keras_attn.layers.recurrent_cells import no_state, run_loop
 from keras_attn.layers.recurrent_loop import StepCell
 from keras_attn.ops import additive_scores, masked_softmax
-
-Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_attn")
@@ -78,13 +78,13 @@ class WordByWordAttention(MaskedLayer):
     _key_mask_name = "value_mask"
     _needed_masks = (("query", ("query_mask", "mask")), ("value", ("value_mask",)))
 
-    def __init__(self, units: int, *, kernel_initializer: Any = "glorot_uniform", **kwargs):
+    def __init__(self, units: int, *, kernel_initializer: Initializer = "glorot_uniform", **kwargs):
         super().__init__(**kwargs)
         check_positive("WordByWordAttention", units=units)
         self.units = units
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
-    def build(self, query_shape, value_shape=None):
+    def build(self, query_shape: Shape, value_shape: Shape | None = None):
         """Creates the weights."""
         if value_shape is None:
             raise ValueError("WordByWordAttention needs a `value`: call layer(query, value).")
@@ -98,7 +98,7 @@ class WordByWordAttention(MaskedLayer):
             shape=(self.units, 1), initializer=cloned(self.kernel_initializer), name="scale"
         )
 
-    def _dense(self, name: str, units: int, inputs: int, activation: Any = None) -> Any:
+    def _dense(self, name: str, units: int, inputs: int, activation: Activation = None) -> Any:
         dense = keras.layers.Dense(
             units,
             activation,
@@ -110,20 +110,20 @@ class WordByWordAttention(MaskedLayer):
         dense.build((None, inputs))
         return dense
 
-    def compute_output_shape(self, query_shape, value_shape):
+    def compute_output_shape(self, query_shape: Shape, value_shape: Shape):
         """Returns the shape of r for each word."""
         return (*query_shape[:-1], value_shape[-1])
 
     def call(
         self,
-        query,
-        value=None,
+        query: Tensor,
+        value: Tensor | None = None,
         *,
-        query_mask=None,
-        value_mask=None,
-        return_attention_scores=False,
-        return_state=False,
-        mask=None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        return_state: bool = False,
+        mask: Tensor | None = None,
     ):
         """Attends from each word of the query in turn."""
         if value is None:
@@ -138,7 +138,7 @@ class WordByWordAttention(MaskedLayer):
         collector = active_collector()
         scored = return_attention_scores or collector is not None
 
-        def step(x, states):
+        def step(x: Tensor, states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
             """One word: its projected query `(B, U)`, and the last r `(B, Dv)`."""
             (r,) = states
             hidden = ops.expand_dims(x + self.state_dense(r), 1)
@@ -159,15 +159,16 @@ class WordByWordAttention(MaskedLayer):
         )
         start = no_state(query) + ops.zeros((1, width), query.dtype)
         output, last = run_loop(rnn, self.query_dense(query), [start], query_mask)
-        outputs, weights = [output], None
+        outputs: list[Tensor] = [output]
+        weights: Tensor | None = None
         if scored:
             # A slice with an unknown end would have an unknown width: reshape.
             (rows, steps, _), length = ops.shape(output), ops.shape(value)[1]
             weights = ops.reshape(output[:, :, width:], (rows, steps, length))
             outputs = [ops.reshape(output[:, :, :width], (rows, steps, width))]
-        if collector is not None:
+        if collector is not None and weights is not None:
             collector._add(self, "cross", weights)
-        if return_attention_scores:
+        if return_attention_scores and weights is not None:
             outputs.append(weights)
         if return_state:
             outputs.append(last)

@@ -1,10 +1,10 @@
 """Classifier of texts as bags of tokens and token pairs."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import (
     Dropout,
     HashedTokenPairs,
@@ -23,7 +23,6 @@ from keras_attn.models.classifier_parts import (
 from keras_attn.models.roles import TEXT_CLASSIFIERS
 from keras_attn.settings import setting
 
-Tensor = Any
 Layers = dict[str, keras.layers.Layer]
 
 
@@ -97,7 +96,7 @@ class BagClassifierConfig(TextClassifierConfig):
                 f"pair_dim={self.pair_dim}, pair_buckets=0."
             )
 
-    def layers(self, dtype: Any) -> list[keras.layers.Layer]:
+    def layers(self, dtype: DType) -> list[keras.layers.Layer]:
         """Creates the layers."""
         layers = _embedding_layers(self, "", self.vocabulary_size, self.dim, dtype)
         if self.pair_buckets:
@@ -135,7 +134,7 @@ class BagClassifierConfig(TextClassifierConfig):
 
 
 def _embedding_layers(
-    config: BagClassifierConfig, prefix: str, vocabulary_size: int, dim: int, dtype: Any
+    config: BagClassifierConfig, prefix: str, vocabulary_size: int, dim: int, dtype: DType
 ) -> list[keras.layers.Layer]:
     """The layers between ids and an average."""
     layers = [

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import InputEmbedding, TransformerEncoder
 from keras_attn.layers.sinusoidal_initializer import SinusoidalInitializer
 from keras_attn.models.roles import ENCODERS
 from keras_attn.models.text_encoder import TextEncoderConfig
 from keras_attn.settings import setting, size
 
-Tensor = Any
 Layers = dict[str, keras.layers.Layer]
 
 
@@ -92,7 +91,7 @@ class BertConfig(TextEncoderConfig):
         """Standard deviation of new weights: 0.02 for BERT's width of 768, `0.02 sqrt(768 / D)`."""
         return 0.02 * (768 / self.dim) ** 0.5
 
-    def layers(self, dtype: Any = None, output_bias: bool = False) -> list[keras.layers.Layer]:
+    def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
         """Creates the layers `embedding`, `encoder` and, if there is one, `pooler`.
 
         Args:

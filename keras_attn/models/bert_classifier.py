@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import keras
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import InputEmbedding, TokenSegments, TransformerEncoder
 from keras_attn.models.bert import BertConfig
 from keras_attn.models.classifier_parts import (
@@ -18,7 +18,6 @@ from keras_attn.models.classifier_parts import (
 from keras_attn.models.roles import TEXT_CLASSIFIERS
 from keras_attn.settings import setting, size
 
-Tensor = Any
 Layers = dict[str, keras.layers.Layer]
 
 _SEQUENCE_LENGTH = 512
@@ -79,7 +78,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
                 f"separator_id={self.separator_id} with num_segments={self.num_segments}."
             )
 
-    def layers(self, dtype: Any) -> list[keras.layers.Layer]:
+    def layers(self, dtype: DType) -> list[keras.layers.Layer]:
         """Creates the layers."""
         if self.sequence_length is None:
             return replace(self, sequence_length=_SEQUENCE_LENGTH).layers(dtype)

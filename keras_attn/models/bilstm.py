@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 
+from keras_attn.hints import DType
 from keras_attn.layers import FinalStatesPooling, InputEmbedding, RecurrentEncoder
 from keras_attn.models.roles import ENCODERS
 from keras_attn.models.text_encoder import Layers, Tensor, TextEncoderConfig
@@ -80,7 +80,7 @@ class BiLstmConfig(TextEncoderConfig):
         """Standard deviation of the weights of heads, `D ** -0.5`."""
         return self.dim**-0.5
 
-    def layers(self, dtype: Any = None, output_bias: bool = False) -> list[keras.layers.Layer]:
+    def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
         """Creates the layers `embedding`, `encoder` and, if there is one, `ends` and `pooler`."""
         layers = [
             InputEmbedding(

@@ -1,16 +1,13 @@
 """Captioners of pictures joined with their encoders, and decoding with their layers."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.layers import AttentionDecoder, TokenEmbedding, TransformerDecoder
 from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.sequence_decoder import SequenceDecoder
 from keras_attn.models.token_decoder import TokenDecoder
-
-Tensor = Any
 
 _DECODERS = {"head": AttentionDecoder, "region_projection": TransformerDecoder}
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import keras
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import (
     AttentionPooling,
     Dropout,
@@ -16,8 +17,6 @@ from keras_attn.layers import (
 )
 from keras_attn.models.roles import TEXT_CLASSIFIERS
 from keras_attn.settings import Settings, size
-
-Tensor = Any
 
 POOLINGS = {
     "attention": AttentionPooling,
@@ -56,7 +55,7 @@ class TextClassifierConfig(Settings):
     recurrent: ClassVar[bool] = False
     """Whether the model has loops over time."""
 
-    def layers(self, dtype: Any) -> list[keras.layers.Layer]:
+    def layers(self, dtype: DType) -> list[keras.layers.Layer]:
         """Creates the layers."""
         raise NotImplementedError
 
@@ -70,7 +69,7 @@ class TextClassifierConfig(Settings):
         """Returns the logits `(B, C)` of the result of `embed`."""
         raise NotImplementedError
 
-    def build(self, dtype: Any = None, name: str | None = None) -> keras.Model:
+    def build(self, dtype: DType = None, name: str | None = None) -> keras.Model:
         """Builds the model.
 
         Args:
@@ -96,13 +95,13 @@ def check_belongs(config: Settings, name: str, other: str, value: str) -> None:
         )
 
 
-def make_embedding(vocabulary_size: int, dim: int, dtype: Any, **settings: Any) -> TokenEmbedding:
+def make_embedding(vocabulary_size: int, dim: int, dtype: DType, **settings: Any) -> TokenEmbedding:
     """Creates the layer `embedding`. It makes no masks: classifiers compute one from the ids."""
     settings = {"name": "embedding", **settings}
     return TokenEmbedding(vocabulary_size, dim, mask_zero=False, dtype=dtype, **settings)
 
 
-def make_word_dropout(rate: float, dtype: Any, prefix: str = "") -> list[keras.layers.Layer]:
+def make_word_dropout(rate: float, dtype: DType, prefix: str = "") -> list[keras.layers.Layer]:
     """Creates the layer `word_dropout`, which drops whole embeddings; none for a rate of 0."""
     if not rate:
         return []
@@ -116,13 +115,13 @@ def drop_words(layers: dict[str, keras.layers.Layer], x: Tensor, prefix: str = "
     return layers[name](x) if name in layers else x
 
 
-def make_pooling(kind: str, units: int | None, dtype: Any) -> keras.layers.Layer:
+def make_pooling(kind: str, units: int | None, dtype: DType) -> keras.layers.Layer:
     """Creates the layer `pooling`; `units` are for attention."""
     settings = {"units": units} if kind == "attention" else {}
     return POOLINGS[kind](**settings, dtype=dtype, name="pooling")
 
 
-def make_head(num_classes: int, dropout: float, dtype: Any) -> list[keras.layers.Layer]:
+def make_head(num_classes: int, dropout: float, dtype: DType) -> list[keras.layers.Layer]:
     """Creates the layers `head_dropout` and `head`, from vectors `(B, D)` to logits `(B, C)`."""
     return [
         Dropout(dropout, dtype=dtype, name="head_dropout"),

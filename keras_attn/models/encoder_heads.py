@@ -7,10 +7,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import DType
 from keras_attn.layers import Dropout, LayerNormalization
 from keras_attn.layers.activations import activation
-
-Tensor = Any
 
 HEADS = ("masked_words", "next_sentence", "classes", "tags", "spans")
 """The heads by their names."""
@@ -22,7 +21,7 @@ def with_heads(
     heads: tuple[str, ...],
     num_classes: int | None = None,
     at_positions: bool = False,
-    dtype: Any = None,
+    dtype: DType = None,
     name: str = "encoder_with_heads",
 ) -> keras.Model:
     """Builds an encoder with heads.
@@ -83,7 +82,7 @@ def with_heads(
 
 
 def head_layers(
-    config: Any, heads: tuple[str, ...], num_classes: int | None = None, dtype: Any = None
+    config: Any, heads: tuple[str, ...], num_classes: int | None = None, dtype: DType = None
 ) -> list[keras.layers.Layer]:
     """Creates the layers of heads.
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_attn.hints import DType
 from keras_attn.layers import (
     AdditiveAttention,
     AttentionDecoder,
@@ -95,7 +96,7 @@ class EntailmentConfig(Settings):
 
     recurrent = True
 
-    def build(self, dtype: Any = None, name: str | None = None) -> keras.Model:
+    def build(self, dtype: DType = None, name: str | None = None) -> keras.Model:
         """Builds the model.
 
         Args:

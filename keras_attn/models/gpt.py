@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 
+from keras_attn.hints import DType
 from keras_attn.layers import (
     Dropout,
     LearnedPositionalEncoding,
@@ -135,7 +136,7 @@ class GptConfig(Settings):
         """Standard deviation of new weights: 0.02 for GPT-2's width of 768, `0.02 sqrt(768/D)`."""
         return 0.02 * (768 / self.dim) ** 0.5
 
-    def layers(self, dtype: Any = None) -> list[keras.layers.Layer]:
+    def layers(self, dtype: DType = None) -> list[keras.layers.Layer]:
         """Creates the layers `embedding`, `positions` (if learned), `decoder` and `head`.
 
         Args:
@@ -203,7 +204,7 @@ class GptConfig(Settings):
             )
         return layers
 
-    def build(self, dtype: Any = None, name: str = "gpt") -> keras.Model:
+    def build(self, dtype: DType = None, name: str = "gpt") -> keras.Model:
         """Builds the model.
 
         Args:

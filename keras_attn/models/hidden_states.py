@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 from keras import ops
 
-Tensor = Any
+from keras_attn.hints import Tensor
 
 
 def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]:

@@ -6,10 +6,9 @@ from typing import Any
 
 import keras
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.images.feature_cache import encoder_fingerprint
 from keras_attn.layers.image_preprocessing import ImagePreprocessing, as_image_size
-
-Tensor = Any
 
 _PREPROCESS, _REGIONS = "preprocess", "regions"
 _UNIMPORTANT = ("trainable", "shared_object_id", "build_config", "compile_config", "seed")
@@ -109,7 +108,7 @@ def _without_names(config: Any) -> Any:
 
 
 def begin_encoder(
-    image_size: Any, scaling: str, owner: str, dtype: Any = None
+    image_size: Any, scaling: str, owner: str, dtype: DType = None
 ) -> tuple[Tensor, Tensor]:
     """The pictures, and what a network is given of them.
 
@@ -138,7 +137,7 @@ def begin_encoder(
     )
 
 
-def as_regions(features: Tensor, dtype: Any = None) -> Tensor:
+def as_regions(features: Tensor, dtype: DType = None) -> Tensor:
     """Regions `(B, R, D)` of a feature map `(B, rows, columns, D)`.
 
     Args:

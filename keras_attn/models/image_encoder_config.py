@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any
 
+from keras_attn.hints import DType
 from keras_attn.models.image_encoder import ImageEncoder
 from keras_attn.models.image_encoders import APPLICATIONS, applications_encoder
 from keras_attn.models.small_image_encoders import (
@@ -111,7 +111,7 @@ class ImageEncoderConfig(Settings):
         """Whether the encoder is trained."""
         return self.has_random_weights or self.train_encoder == "yes"
 
-    def build(self, dtype: Any = None) -> ImageEncoder:
+    def build(self, dtype: DType = None) -> ImageEncoder:
         """Builds the encoder.
 
         Args:

@@ -4,11 +4,10 @@ from typing import Any
 
 import keras
 
+from keras_attn.hints import Tensor
 from keras_attn.layers import TransformerEncoder
 from keras_attn.models.sequence_decoder import SequenceDecoder
 from keras_attn.ops import segment_mask, segment_positions
-
-Tensor = Any
 
 
 def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> keras.Model:

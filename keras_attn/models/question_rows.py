@@ -7,8 +7,6 @@ from keras import ops
 
 from keras_attn.layers import DecoderBlock
 
-Tensor = Any
-
 FORMS = ("questions", "pictures", "answers")
 
 

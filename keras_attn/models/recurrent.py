@@ -1,10 +1,11 @@
 """Recurrent encoder-decoder with and without attention."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
 
+from keras_attn.hints import DType
 from keras_attn.layers import (
     AdditiveAttention,
     AttentionDecoder,
@@ -19,8 +20,6 @@ from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.layers.sequence_attention import WINDOWS
 from keras_attn.models.roles import CONVERSATION_MODELS, ENCODER_DECODERS
 from keras_attn.settings import Settings, setting, size
-
-Tensor = Any
 
 ATTENTIONS = (
     "none",
@@ -131,7 +130,7 @@ class RecurrentEncoderDecoderConfig(Settings):
                 f"`units` must be even: the encoder has two directions. Received: {self.units}."
             )
 
-    def build(self, dtype: Any = None, name: str = "rnn") -> keras.Model:
+    def build(self, dtype: DType = None, name: str = "rnn") -> keras.Model:
         """Builds the model.
 
         Args:
@@ -187,7 +186,7 @@ def _order(config: RecurrentEncoderDecoderConfig) -> str:
     return config.order or default
 
 
-def _cell(config: RecurrentEncoderDecoderConfig, number: int, dtype: Any) -> keras.layers.Layer:
+def _cell(config: RecurrentEncoderDecoderConfig, number: int, dtype: DType) -> keras.layers.Layer:
     return CELLS[config.cell](
         config.units,
         dropout=config.dropout if number else 0.0,
@@ -197,7 +196,7 @@ def _cell(config: RecurrentEncoderDecoderConfig, number: int, dtype: Any) -> ker
     )
 
 
-def _attention(config: RecurrentEncoderDecoderConfig, dtype: Any) -> SequenceAttention | None:
+def _attention(config: RecurrentEncoderDecoderConfig, dtype: DType) -> SequenceAttention | None:
     settings = {
         "window": config.window,
         "window_size": config.window_size,

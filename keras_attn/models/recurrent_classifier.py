@@ -1,10 +1,10 @@
 """Recurrent text classifier with attention."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import RecurrentEncoder
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models.classifier_parts import (
@@ -20,7 +20,6 @@ from keras_attn.models.classifier_parts import (
 from keras_attn.models.roles import TEXT_CLASSIFIERS
 from keras_attn.settings import setting
 
-Tensor = Any
 Layers = dict[str, keras.layers.Layer]
 
 
@@ -89,7 +88,7 @@ class RecurrentClassifierConfig(TextClassifierConfig):
             )
         check_belongs(self, "attention_units", "pooling", "attention")
 
-    def layers(self, dtype: Any) -> list[keras.layers.Layer]:
+    def layers(self, dtype: DType) -> list[keras.layers.Layer]:
         """Creates the layers."""
         return [
             make_embedding(self.vocabulary_size, self.dim, dtype),

@@ -1,10 +1,11 @@
 """Recurrent language model."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
 
+from keras_attn.hints import DType
 from keras_attn.layers import AttentionDecoder, Dropout, TokenEmbedding
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models.roles import LANGUAGE_MODELS
@@ -59,7 +60,7 @@ class RecurrentLanguageModelConfig(Settings):
 
     recurrent: ClassVar[bool] = True
 
-    def build(self, dtype: Any = None, name: str = "rnn_language_model") -> keras.Model:
+    def build(self, dtype: DType = None, name: str = "rnn_language_model") -> keras.Model:
         """Builds the model.
 
         Args:

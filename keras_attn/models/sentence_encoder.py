@@ -7,16 +7,15 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import FirstTokenPooling, MaskedAveragePooling
-
-Tensor = Any
 
 SENTENCE_POOLINGS = {"average": MaskedAveragePooling, "first": FirstTokenPooling}
 """How the states of a text become a vector, by name."""
 
 
 def sentence_encoder(
-    config: Any, pooling: str = "average", dtype: Any = None, name: str = "sentence_encoder"
+    config: Any, pooling: str = "average", dtype: DType = None, name: str = "sentence_encoder"
 ) -> keras.Model:
     """Builds an encoder with a vector for each text (Reimers and Gurevych, 2019).
 

@@ -1,11 +1,10 @@
 """Decoding with the layers of an encoder-decoder model."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
 from keras_attn.generation import Generation
+from keras_attn.hints import Tensor
 from keras_attn.layers import (
     AttentionDecoder,
     PositionalEncoding,
@@ -15,8 +14,6 @@ from keras_attn.layers import (
     TransformerEncoder,
 )
 from keras_attn.models.token_decoder import TokenDecoder
-
-Tensor = Any
 
 
 class SequenceDecoder:

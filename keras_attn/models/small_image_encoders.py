@@ -1,10 +1,10 @@
 """Encoders of pictures that are trained from the beginning."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import (
     CBAM,
     ChannelAttention,
@@ -16,8 +16,6 @@ from keras_attn.layers import (
 from keras_attn.layers.masked_layer import check_positive, check_rate
 from keras_attn.models.image_encoder import ImageEncoder, as_regions, begin_encoder
 
-Tensor = Any
-
 IMAGE_ATTENTION = ("channel", "spatial", "cbam")
 
 
@@ -28,7 +26,7 @@ def small_cnn_encoder(
     reduction: int | None = None,
     kernel_size: int | None = None,
     dropout: float = 0.0,
-    dtype: Any = None,
+    dtype: DType = None,
     name: str = "small_cnn_encoder",
 ) -> ImageEncoder:
     """A small residual network (He et al., 2016), with attention to channels and places.
@@ -96,7 +94,7 @@ def small_cnn_encoder(
 
 
 def _convolution(
-    x: Tensor, width: int, strides: int, name: str, dtype: Any, activation: bool = True
+    x: Tensor, width: int, strides: int, name: str, dtype: DType, activation: bool = True
 ) -> Tensor:
     # Of even width with a stride: else, on even sizes, a cell looks half a cell down and right.
     x = keras.layers.Conv2D(
@@ -109,7 +107,7 @@ def _convolution(
 
 
 def _attend(
-    x: Tensor, attention: str | None, reduction: int, kernel_size: int, name: str, dtype: Any
+    x: Tensor, attention: str | None, reduction: int, kernel_size: int, name: str, dtype: DType
 ) -> Tensor:
     settings = {"dtype": dtype, "name": name}
     if attention == "channel":
@@ -132,7 +130,7 @@ def patch_encoder(
     attention_dropout: float = 0.0,
     activation: str = "gelu",
     normalize_first: bool = True,
-    dtype: Any = None,
+    dtype: DType = None,
     name: str = "patch_encoder",
 ) -> ImageEncoder:
     """A Transformer encoder over patches of a picture (ViT, Dosovitskiy et al., 2021).

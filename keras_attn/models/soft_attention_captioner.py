@@ -1,10 +1,11 @@
 """Captions by a recurrent decoder with soft attention."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
 
+from keras_attn.hints import DType
 from keras_attn.layers import (
     AdditiveAttention,
     AttentionDecoder,
@@ -13,8 +14,6 @@ from keras_attn.layers import (
 )
 from keras_attn.models.roles import CAPTIONERS
 from keras_attn.settings import Settings, setting, size
-
-Tensor = Any
 
 
 @CAPTIONERS.register("soft-attention")
@@ -81,7 +80,7 @@ class SoftAttentionCaptionerConfig(Settings):
 
     recurrent: ClassVar[bool] = True
 
-    def build(self, dtype: Any = None, name: str = "soft_attention") -> keras.Model:
+    def build(self, dtype: DType = None, name: str = "soft_attention") -> keras.Model:
         """Builds the model.
 
         Args:

@@ -1,14 +1,12 @@
 """Kinds of text classifiers, and their split behind the embeddings."""
 
 from collections.abc import Callable
-from typing import Any
 
 import keras
 
+from keras_attn.hints import Tensor
 from keras_attn.layers import MaskedAveragePooling, TokenEmbedding
 from keras_attn.models.roles import TEXT_CLASSIFIERS
-
-Tensor = Any
 
 
 def known_kind(model: keras.Model) -> str | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.models.roles import ENCODERS
 from keras_attn.settings import Settings
 
-Tensor = Any
 Layers = dict[str, keras.layers.Layer]
 
 
@@ -40,7 +38,7 @@ class TextEncoderConfig(Settings):
         """Whether there is an input for segments."""
         return self.num_segments is not None and self.num_segments > 1
 
-    def layers(self, dtype: Any = None, output_bias: bool = False) -> list[keras.layers.Layer]:
+    def layers(self, dtype: DType = None, output_bias: bool = False) -> list[keras.layers.Layer]:
         """Creates the layers.
 
         Args:
@@ -70,7 +68,7 @@ class TextEncoderConfig(Settings):
             del kinds["segment_ids"]
         return {n: keras.Input((None,), dtype=kind, name=n) for n, kind in kinds.items()}
 
-    def build(self, dtype: Any = None, name: str | None = None) -> keras.Model:
+    def build(self, dtype: DType = None, name: str | None = None) -> keras.Model:
         """Builds the encoder.
 
         Args:

@@ -6,12 +6,11 @@ from typing import Any
 from keras import ops
 
 from keras_attn.generation.decoders import check_room, repeat
+from keras_attn.hints import Tensor
 from keras_attn.layers import TokenEmbedding
 from keras_attn.ops.compilers import on_cpu
 from keras_attn.ops.masks import token_mask
 from keras_attn.ops.padding import known_value
-
-Tensor = Any
 
 LARGEST_COPY = 2**25  # maximum size of an embedding that is copied for a search
 

@@ -1,10 +1,11 @@
 """Encoder-decoder Transformer."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
 
+from keras_attn.hints import DType
 from keras_attn.layers import (
     Dropout,
     PositionalEncoding,
@@ -16,8 +17,6 @@ from keras_attn.layers.block import NORMALIZATIONS
 from keras_attn.models.roles import CONVERSATION_MODELS, ENCODER_DECODERS
 from keras_attn.ops.attention_kernels import KERNELS
 from keras_attn.settings import Settings, setting, size
-
-Tensor = Any
 
 TRANSFORMER_POSITIONS = ("sinusoidal", "rotary", "alibi")
 
@@ -103,7 +102,7 @@ class TransformerEncoderDecoderConfig(Settings):
 
     recurrent: ClassVar[bool] = False
 
-    def build(self, dtype: Any = None, name: str = "transformer") -> keras.Model:
+    def build(self, dtype: DType = None, name: str = "transformer") -> keras.Model:
         """Builds the model.
 
         Args:

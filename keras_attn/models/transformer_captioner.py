@@ -1,10 +1,10 @@
 """Captions by a Transformer decoder."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 
+from keras_attn.hints import DType
 from keras_attn.layers import (
     Dropout,
     GridPositionalEncoding,
@@ -16,8 +16,6 @@ from keras_attn.layers import (
 )
 from keras_attn.models.roles import CAPTIONERS
 from keras_attn.settings import Settings, setting, size
-
-Tensor = Any
 
 REGION_POSITIONS = ("none", "sinusoidal", "learned")
 
@@ -97,7 +95,7 @@ class TransformerCaptionerConfig(Settings):
                 f"`grid` must be positive numbers of rows and columns. Received: {self.grid!r}."
             )
 
-    def build(self, dtype: Any = None, name: str = "transformer_captioner") -> keras.Model:
+    def build(self, dtype: DType = None, name: str = "transformer_captioner") -> keras.Model:
         """Builds the model.
 
         Args:

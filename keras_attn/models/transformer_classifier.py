@@ -1,10 +1,10 @@
 """Text classifier with a Transformer encoder."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import keras
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import (
     Dropout,
     LearnedPositionalEncoding,
@@ -24,7 +24,6 @@ from keras_attn.models.classifier_parts import (
 from keras_attn.models.roles import TEXT_CLASSIFIERS
 from keras_attn.settings import setting, size
 
-Tensor = Any
 Layers = dict[str, keras.layers.Layer]
 
 _SEQUENCE_LENGTH = 512  # of BERT
@@ -110,7 +109,7 @@ class TransformerClassifierConfig(TextClassifierConfig):
         check_belongs(self, "sequence_length", "positions", "learned")
         check_belongs(self, "attention_units", "pooling", "attention")
 
-    def layers(self, dtype: Any) -> list[keras.layers.Layer]:
+    def layers(self, dtype: DType) -> list[keras.layers.Layer]:
         """Creates the layers."""
         if self.positions == "learned":
             length = self.sequence_length or _SEQUENCE_LENGTH

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import (
     Dropout,
     GridPositionalEncoding,
@@ -21,8 +22,6 @@ from keras_attn.models.question_rows import QuestionBlock, QuestionRows
 from keras_attn.models.roles import VISUAL_QUESTION_MODELS
 from keras_attn.models.transformer_captioner import REGION_POSITIONS
 from keras_attn.settings import Settings, setting, size
-
-Tensor = Any
 
 QUESTION_ENCODERS = ("transformer", "rnn")
 
@@ -172,7 +171,7 @@ class VisualQuestionsConfig(QuestionConfig):
         "attention", "how the words become one vector", choices=("attention", "average", "max")
     )
 
-    def build(self, dtype: Any = None, name: str = "visual_questions") -> keras.Model:
+    def build(self, dtype: DType = None, name: str = "visual_questions") -> keras.Model:
         """Builds the model.
 
         Args:
@@ -271,7 +270,7 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
         """Whether the encoder of the question has attention heads."""
         return self.question_encoder != "rnn"
 
-    def build(self, dtype: Any = None, name: str = "visual_questions") -> keras.Model:
+    def build(self, dtype: DType = None, name: str = "visual_questions") -> keras.Model:
         """Builds the model; see `VisualQuestionsConfig.build`."""
         own = {"dtype": dtype}
         inputs = self.inputs()

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_attn.hints import DType
 from keras_attn.models.roles import WORD_MODELS
 from keras_attn.settings import Settings, setting, size
 
@@ -44,7 +45,7 @@ class SkipGramConfig(Settings):
     cbow: ClassVar[bool] = False
     learning_rate: ClassVar[float] = 0.025
 
-    def build(self, dtype: Any = None, name: str = "skip_gram") -> keras.Model:
+    def build(self, dtype: DType = None, name: str = "skip_gram") -> keras.Model:
         """Builds the model.
 
         Args:
@@ -99,7 +100,7 @@ class CbowConfig(Settings):
     cbow: ClassVar[bool] = True
     learning_rate: ClassVar[float] = 0.075
 
-    def build(self, dtype: Any = None, name: str = "cbow") -> keras.Model:
+    def build(self, dtype: DType = None, name: str = "cbow") -> keras.Model:
         """Builds the model.
 
         Args:
@@ -125,7 +126,7 @@ def _ids(name: str) -> Any:
     return keras.Input((None,), dtype="int32", name=name)
 
 
-def _tables(config: Any, dtype: Any) -> tuple[keras.layers.Embedding, keras.layers.Embedding]:
+def _tables(config: Any, dtype: DType) -> tuple[keras.layers.Embedding, keras.layers.Embedding]:
     """The vectors of words, small and random; and those of words around others, zeros."""
     reach = 0.5 / config.dim
     start = keras.initializers.RandomUniform(-reach, reach)

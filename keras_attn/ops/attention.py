@@ -5,6 +5,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_attn.hints import Seed, Tensor
 from keras_attn.ops.attention_kernels import (
     Call,
     check_call,
@@ -18,8 +19,6 @@ from keras_attn.ops.cheap_dropout import dropout as random_dropout
 from keras_attn.ops.chunked_attention import chunked_attention
 from keras_attn.ops.flash_attention import flash_attention, flash_if_right_padded
 from keras_attn.ops.masks import MASKED, as_boolean_mask, static_shape
-
-Tensor = Any
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -69,12 +68,12 @@ def dot_product_attention(
     scale: float | None = None,
     use_causal_mask: bool = False,
     dropout: float = 0.0,
-    seed: Any = None,
+    seed: Seed = None,
     return_attention_scores: bool = False,
     kernel: str = "auto",
     key_lengths: Tensor | None = None,
     sliding_window: int | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Any:
     """Scaled dot-product attention (Vaswani et al., 2017), with grouped key/value heads.
 
         scores  = scale * query key^T + bias          (B, N, T, S)
@@ -151,7 +150,7 @@ def dot_product_attention(
     return _attend(call, choose(call, kernel), scale, seed)
 
 
-def _attend(call: Call, kernel: str, scale: float, seed: Any) -> Any:
+def _attend(call: Call, kernel: str, scale: float, seed: Seed) -> Any:
     query, key, value = call[:3]
     if kernel == "plain" or 0 in (*query.shape[:2], key.shape[1]):
         return _plain(call, scale, seed)
@@ -169,7 +168,7 @@ def _attend(call: Call, kernel: str, scale: float, seed: Any) -> Any:
     )
 
 
-def _plain(call: Call, scale: float, seed: Any) -> Tensor | tuple[Tensor, Tensor]:
+def _plain(call: Call, scale: float, seed: Seed) -> Any:
     query, key, value = call[:3]
     N, K, H = query.shape[2], key.shape[2], query.shape[3]
     if K != N and 0 in (query.shape[1], key.shape[1]):
@@ -253,7 +252,7 @@ def _hidden(query: Tensor, key: Tensor) -> Tensor:
 def _rematerialized_scores(query: Tensor, key: Tensor, scale: Tensor) -> tuple[Tensor, Any]:
     scores = ops.squeeze(ops.matmul(_hidden(query, key), ops.expand_dims(scale, 1)), axis=-1)
 
-    def gradients(*args, upstream=None):
+    def gradients(*args, upstream: Tensor | None = None):
         upstream = ops.expand_dims(args[0] if upstream is None else upstream, 3)  # (B, T, S, 1)
         hidden = _hidden(query, key)
         inner = upstream * scale * (1 - ops.square(hidden))  # (B, T, S, U)
@@ -270,9 +269,9 @@ def additive_attention(
     scale: Tensor,
     mask: Tensor | None = None,
     dropout: float = 0.0,
-    seed: Any = None,
+    seed: Seed = None,
     return_attention_scores: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Any:
     """Additive attention from projected queries and keys (Bahdanau et al., 2015).
 
         scores       = additive_scores(query, key, scale)       (B, T, S)

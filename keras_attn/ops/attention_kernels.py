@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.masks import (
     as_boolean_mask,
     causal_mask,
@@ -15,8 +16,6 @@ from keras_attn.ops.masks import (
     sliding_window_mask,
     static_shape,
 )
-
-Tensor = Any
 
 KERNELS = ("auto", "plain", "chunked", "flash")
 
@@ -165,7 +164,7 @@ def choose(call: Call, kernel: str = "auto") -> str:
     if obstacle(call, "flash") is None and _flash_pays(call):
         return "flash"
     T, S = static_shape(call.query)[1], static_shape(call.key)[1]
-    pairs = 0 if None in (T, S) else T * S
+    pairs = 0 if T is None or S is None else T * S
     if pairs >= CHUNKED_FROM[keras.backend.backend()] and obstacle(call, "chunked") is None:
         return "chunked"
     return "plain"
@@ -305,7 +304,7 @@ def cudnn_window(call: Call) -> bool:
 def _device() -> Any:
     import jax
 
-    device = jax.config.jax_default_device
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]  # JAX adds its options as attributes at run time
     if isinstance(device, str):
         device = jax.devices(device)[0]
     return device or jax.devices()[0]

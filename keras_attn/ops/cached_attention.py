@@ -7,12 +7,11 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Size, Tensor
 from keras_attn.ops.attention import masked_softmax
 from keras_attn.ops.compilers import compiler, on_cpu
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.padding import known_value
-
-Tensor = Any
 
 LEAST_READ = 32  # fewer slots of a cache are not worth a part of their own
 DIVISORS = (128, 32, 8, 2, 1)  # a step reads the cache divided by one of these
@@ -85,7 +84,7 @@ def cached_attention(
     return_attention_scores: bool = False,
     shared: bool = True,
     used: Tensor | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> Any:
     """Scaled dot-product attention from queries to a cache (Vaswani et al., 2017).
 
         weights = softmax(scale * query keys^T + bias where visible)     (B, N, T, L)
@@ -122,7 +121,7 @@ def cached_attention(
     """
     if used is not None and not return_attention_scores:
 
-        def attend(length):
+        def attend(length: Size):
             return cached_attention(
                 query,
                 keys[:, :, :length],
@@ -199,7 +198,7 @@ def _divisors(length: int | None) -> list[int]:
     return [n for n in DIVISORS[:-1] if length // n >= LEAST_READ] + [1]
 
 
-def _by_row(x: Tensor, one: bool, rows: Any, heads: int, length: Any) -> Tensor:
+def _by_row(x: Tensor, one: bool, rows: Size, heads: int, length: Size) -> Tensor:
     """Reshapes `(B, K, G R T, width)` to `(B R, T, N, width)`."""
     width = ops.shape(x)[3]
     if one:

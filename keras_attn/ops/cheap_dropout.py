@@ -1,17 +1,22 @@
 """Dropout with cheap random numbers."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
 from keras import ops, random
 
-Tensor = Any
+from keras_attn.hints import Seed, Tensor
+
+if TYPE_CHECKING:
+    import jax
+    import tensorflow as tf
 
 LEVELS = 1 << 16  # number of random values: a word of 32 bits has two
 
 
-def dropout(x: Tensor, rate: float, seed: Any = None) -> Tensor:
+def dropout(x: Tensor, rate: float, seed: Seed = None) -> Tensor:
     """Sets a share of the units to zero and scales up the others (Srivastava et al., 2014).
 
         output = keep * x / (1 - rate),    keep = 1 with probability 1 - rate
@@ -49,25 +54,27 @@ def dropout(x: Tensor, rate: float, seed: Any = None) -> Tensor:
     scale = LEVELS / (LEVELS - threshold)
     if not threshold:
         return x
-    bits = _tensorflow_bits if keras.backend.backend() == "tensorflow" else _jax_bits
+    bits: Callable[..., Tensor] = (
+        _tensorflow_bits if keras.backend.backend() == "tensorflow" else _jax_bits
+    )
     keep = bits(x, _drawn(seed)) >= np.uint16(threshold)
     return ops.where(keep, x * ops.convert_to_tensor(scale, x.dtype), ops.zeros((), x.dtype))
 
 
-def _drawn(seed: Any) -> Tensor:
+def _drawn(seed: "int | random.SeedGenerator") -> Tensor:
     """Draws two integers from a seed or a seed generator."""
     if isinstance(seed, random.SeedGenerator):
         return seed.next()
     return ops.convert_to_tensor(np.array([seed & 0x7FFFFFFF, 0]), "int32")
 
 
-def _mixed(word: Any, right_shift: Any, xor: Any, constant: Any) -> Any:
+def _mixed(word: Tensor, right_shift: Callable, xor: Callable, constant: Callable) -> Any:
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         word = xor(word, right_shift(word, constant(shift))) * constant(factor)
     return xor(word, right_shift(word, constant(16)))
 
 
-def _tensorflow_bits(x: Tensor, seed: Tensor) -> Tensor:
+def _tensorflow_bits(x: "tf.Tensor", seed: "tf.Tensor") -> "tf.Tensor":
     import tensorflow as tf
 
     key = tf.random.stateless_uniform(
@@ -87,7 +94,7 @@ def _tensorflow_bits(x: Tensor, seed: Tensor) -> Tensor:
     return tf.reshape(bits, tf.shape(x))
 
 
-def _jax_bits(x: Tensor, seed: Tensor) -> Tensor:
+def _jax_bits(x: "jax.Array", seed: "jax.Array") -> "jax.Array":
     import jax
 
     key = jax.random.bits(seed.astype("uint32"), (2,), "uint32")

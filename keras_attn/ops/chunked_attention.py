@@ -6,11 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Size, Tensor
 from keras_attn.ops.derivatives import first_derivatives_only
 from keras_attn.ops.loops import repeated, stacked
 from keras_attn.ops.masks import MASKED, not_hidden
-
-Tensor = Any
 
 # Maximum number of queries and keys of a chunk.
 CHUNK = 512
@@ -110,13 +109,12 @@ def chunked_attention(
     )
 
     @ops.custom_gradient
-    def attend(*arguments):
-        given = arguments
+    def attend(*given):
         # Without it an eager tape would keep all that is computed inside.
-        arguments = [ops.stop_gradient(x) for x in arguments]
+        arguments = [ops.stop_gradient(x) for x in given]
         context, maxima, sums = blocks.contexts(*arguments)
 
-        def gradients(*args, upstream=None):
+        def gradients(*args, upstream: Tensor | None = None):
             upstream = args[0] if upstream is None else upstream
             upstream, *saved = [
                 first_derivatives_only(x, error=SECOND_DERIVATIVE) for x in (upstream, *given)
@@ -142,8 +140,8 @@ class _Blocks:
     """
 
     sizes: tuple[int, int]
-    chunks: tuple[Any, Any]
-    lengths: tuple[Any, Any]
+    chunks: tuple[Size, Size]
+    lengths: tuple[Size, Size]
     padded: bool
     mask: Tensor | None
     causal: bool
@@ -154,10 +152,10 @@ class _Blocks:
     def contexts(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None) -> tuple:
         """The context of each query, and the maximum m and the sum l of its softmax."""
 
-        def of_queries(i):
+        def of_queries(i: Size):
             q_i = q[i]
 
-            def body(j, so_far):
+            def body(j: Size, so_far: tuple):
                 maxima, sums, context = so_far
                 scores = self._scores(q_i, k[j], bias, i, j)
                 larger = ops.maximum(maxima, ops.max(scores, axis=-1))
@@ -197,31 +195,33 @@ class _Blocks:
         by_query = bias is not None and bias.shape[3] != 1
         by_key = bias is not None and not by_query
 
-        def block(i, j, q_i, k_j, v_j, upstream_i):
+        def block(
+            i: Size, j: Size, q_i: Tensor, k_j: Tensor, v_j: Tensor, upstream_i: Tensor
+        ) -> tuple[Tensor, Tensor]:
             scores = self._scores(q_i, k_j, bias, i, j)
             p = ops.exp(scores - ops.expand_dims(maxima[i], -1))
             of_p = self._product("bkqh,bksh->bkqs", upstream_i, v_j)
             return p, p * (of_p - ops.expand_dims(inner[i], -1))
 
-        def of_queries(i):
+        def of_queries(i: Size):
             q_i, upstream_i = q[i], upstream[i]
 
-            def body(j, so_far):
+            def body(j: Size, so_far: tuple):
                 k_j = k[j]
                 _, of_scores = block(i, j, q_i, k_j, v[j], upstream_i)
                 of_q = so_far[0] + self._product("bkqs,bksh->bkqh", of_scores, k_j)
                 return (of_q, *(self._added(x, of_scores, j) for x in so_far[1:]))
 
-            start = (ops.zeros_like(q_i, dtype=self.dtype),)
+            start: tuple[Tensor, ...] = (ops.zeros_like(q_i, dtype=self.dtype),)
             if by_query:
                 b, n, g, _, s = ops.shape(bias)
                 start = (*start, ops.zeros((b, n, g, self.sizes[0], s), dtype=self.dtype))
             return repeated(*self._keys_of(i), body, start)
 
-        def of_keys(j):
+        def of_keys(j: Size):
             k_j, v_j = k[j], v[j]
 
-            def body(i, so_far):
+            def body(i: Size, so_far: tuple):
                 q_i, upstream_i = q[i], upstream[i]
                 p, of_scores = block(i, j, q_i, k_j, v_j, upstream_i)
                 of_k = so_far[0] + self._product("bkqs,bkqh->bksh", of_scores, q_i)
@@ -229,21 +229,21 @@ class _Blocks:
                 return (of_k, of_v, *(self._added(x, of_scores, 0) for x in so_far[2:]))
 
             start = tuple(ops.zeros_like(x, dtype=self.dtype) for x in (k_j, v_j))
-            if by_key:
+            if bias is not None and by_key:
                 b, n, g, _, s = ops.shape(bias)
                 s = s if bias.shape[4] == 1 else self.sizes[1]
                 start = (*start, ops.zeros((b, n, g, 1, s), dtype=self.dtype))
             return repeated(*self._queries_of(j), body, start)
 
-        of_q, of_k, of_v = ([(tuple(x.shape[1:]), self.dtype)] for x in (q, k, v))
+        specs_q, specs_k, specs_v = ([(tuple(x.shape[1:]), self.dtype)] for x in (q, k, v))
         if bias is not None:
             b, n, g, _, s = bias.shape
             rows, columns = (self.sizes[0], s) if by_query else (1, 1 if s == 1 else self.sizes[1])
-            (of_q if by_query else of_v).append(((b, n, g, rows, columns), self.dtype))
-        of_q = stacked(of_queries, self.chunks[0], of_q)
-        of_k = stacked(of_keys, self.chunks[1], of_k + of_v)
-        results = (of_q[0], of_k[0], of_k[1])
-        results = tuple(ops.cast(x, y.dtype) for x, y in zip(results, (q, k, v), strict=True))
+            (specs_q if by_query else specs_v).append(((b, n, g, rows, columns), self.dtype))
+        of_q = stacked(of_queries, self.chunks[0], specs_q)
+        of_k = stacked(of_keys, self.chunks[1], specs_k + specs_v)
+        computed = (of_q[0], of_k[0], of_k[1])
+        results = tuple(ops.cast(x, y.dtype) for x, y in zip(computed, (q, k, v), strict=True))
         if bias is None:
             return results
         if by_query:
@@ -257,7 +257,7 @@ class _Blocks:
     def _product(self, equation: str, a: Tensor, b: Tensor) -> Tensor:
         return ops.cast(ops.einsum(equation, ops.cast(a, b.dtype), b), self.dtype)
 
-    def _scores(self, q_i: Tensor, k_j: Tensor, bias: Tensor | None, i: Any, j: Any) -> Tensor:
+    def _scores(self, q_i: Tensor, k_j: Tensor, bias: Tensor | None, i: Size, j: Size) -> Tensor:
         scores = self._product("bkqh,bksh->bkqs", q_i, k_j)
         shape = ops.shape(scores)
         scores = self._by_head(scores)
@@ -279,7 +279,7 @@ class _Blocks:
         """Reshapes `(B, K, G C, C)` to `(B, K, G, C, C)`."""
         return ops.reshape(x, (-1, x.shape[1], x.shape[2] // self.sizes[0], *self.sizes))
 
-    def _block_of(self, x: Tensor, i: Any, j: Any) -> Tensor:
+    def _block_of(self, x: Tensor, i: Size, j: Size) -> Tensor:
         b, n, g, t, s = ops.shape(x)
         begin, size = [0, 0], [t, s]
         for axis, index in enumerate((i, j)):
@@ -288,7 +288,7 @@ class _Blocks:
                 size[axis] = self.sizes[axis]
         return ops.slice(x, (0, 0, 0, *begin), (b, n, g, *size))
 
-    def _added(self, of_bias: Tensor, of_scores: Tensor, j: Any) -> Tensor:
+    def _added(self, of_bias: Tensor, of_scores: Tensor, j: Size) -> Tensor:
         """Adds the gradient of a block to that of a row or a column of blocks of the bias."""
         part = self._by_head(of_scores)
         width = of_bias.shape[4]
@@ -302,7 +302,7 @@ class _Blocks:
         before = ops.slice(of_bias, start, (b, n, g, t, self.sizes[1]))
         return ops.slice_update(of_bias, start, before + part)
 
-    def _positions_seen(self, i: Any, j: Any) -> list[Tensor]:
+    def _positions_seen(self, i: Size, j: Size) -> list[Tensor]:
         T, S = self.lengths
         s = ops.expand_dims(ops.arange(self.sizes[1]) + j * self.sizes[1], 0)
         t = ops.expand_dims(ops.arange(self.sizes[0]) + i * self.sizes[0], 1) + (S - T)
@@ -320,7 +320,7 @@ class _Blocks:
                 visible.append(s < t + self.window)
         return visible
 
-    def _keys_of(self, i: Any) -> tuple[Any, Any]:
+    def _keys_of(self, i: Size) -> tuple[Any, Any]:
         """The range of chunks of keys that queries of chunk i can see."""
         (size, width), (_, most) = self.sizes, self.chunks
         first = i * size + self.lengths[1] - self.lengths[0]
@@ -334,7 +334,7 @@ class _Blocks:
                 upper = _within((last + self.window - 1) // width + 1, most)
         return lower, upper
 
-    def _queries_of(self, j: Any) -> tuple[Any, Any]:
+    def _queries_of(self, j: Size) -> tuple[Any, Any]:
         """The range of chunks of queries that can see keys of chunk j."""
         (width, size), (most, _) = self.sizes, self.chunks
         first = j * size - self.lengths[1] + self.lengths[0]
@@ -349,13 +349,13 @@ class _Blocks:
         return lower, upper
 
 
-def _within(chunk: Any, most: Any) -> Any:
+def _within(chunk: Size, most: Size) -> Any:
     if isinstance(chunk, int) and isinstance(most, int):
         return min(max(chunk, 0), most)
     return ops.minimum(ops.maximum(chunk, 0), most)
 
 
-def _chunks(length: Any) -> tuple[int, Any]:
+def _chunks(length: Size) -> tuple[int, Any]:
     """Size and number of chunks, as even as possible if the length is known."""
     if not isinstance(length, int):
         number = (length + CHUNK - 1) // CHUNK
@@ -365,12 +365,12 @@ def _chunks(length: Any) -> tuple[int, Any]:
     return max(-(-length // number), 1), number
 
 
-def _differ(length: Any, known: Any) -> bool:
+def _differ(length: Size, known: Size) -> bool:
     """Whether two lengths differ, or may differ because one is unknown."""
     return not (isinstance(length, int) and isinstance(known, int) and length == known)
 
 
-def _pad(x: Tensor, axis: int, length: Any, known: Any) -> Tensor:
+def _pad(x: Tensor, axis: int, length: Size, known: Size) -> Tensor:
     if not _differ(length, known):
         return x
     pads = [[0, 0]] * len(x.shape)

@@ -4,13 +4,12 @@ import contextlib
 import contextvars
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import keras
 
-Tensor = Any
+from keras_attn.hints import Tensor
 
-_COMPILER = contextvars.ContextVar("keras_attn_compiler", default=None)
+_COMPILER = contextvars.ContextVar[str | None]("keras_attn_compiler", default=None)
 _ONE_ROW = contextvars.ContextVar("keras_attn_one_row", default=False)
 
 
@@ -93,6 +92,6 @@ def on_cpu() -> bool:
     if backend == "jax":
         import jax
 
-        device = jax.config.jax_default_device
+        device = jax.config.jax_default_device  # type: ignore[attr-defined]  # JAX adds its options as attributes at run time
         return getattr(device, "platform", device or jax.default_backend()) == "cpu"
     return False

@@ -1,11 +1,9 @@
 """Errors for derivatives that hand-written gradients do not have."""
 
-from typing import Any
-
 import keras
 from keras import ops
 
-Tensor = Any
+from keras_attn.hints import Tensor
 
 
 def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
@@ -41,8 +39,8 @@ def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
         return tf.raw_ops.PreventGradient(input=x, message=error)
 
     @ops.custom_gradient
-    def identity(x, *sources):
-        def gradients(*args, upstream=None):
+    def identity(x: Tensor, *sources):
+        def gradients(*args, upstream: Tensor | None = None):
             raise NotImplementedError(f"{error} Received: a gradient of a gradient.")
 
         return ops.stop_gradient(x), gradients

@@ -1,15 +1,17 @@
 """Flash attention by cuDNN on JAX and by `scaled_dot_product_attention` on PyTorch."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.attention_kernels import Call, conjunction, cudnn_window, split_bias
 from keras_attn.ops.masks import MASKED
 
-Tensor = Any
+if TYPE_CHECKING:
+    import torch
 
 
 def flash_attention(call: Call, scale: float) -> Tensor:
@@ -67,14 +69,14 @@ def flash_if_right_padded(call: Call, scale: float, otherwise: Callable[[Call], 
     """
     import jax
 
-    def by_lengths(query, key, value, mask, lengths):
-        told = {"query": query, "key": key, "value": value, "mask": None, "key_lengths": lengths}
-        return flash_attention(call._replace(**told), scale)
+    def by_lengths(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, lengths: Tensor):
+        told = call._replace(query=query, key=key, value=value, mask=None, key_lengths=lengths)
+        return flash_attention(told, scale)
 
-    def by_mask(query, key, value, mask, lengths):
+    def by_mask(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, lengths: Tensor):
         return otherwise(call._replace(query=query, key=key, value=value, mask=mask))
 
-    (B, S), mask = (call.query.shape[0], call.key.shape[1]), call.mask
+    (B, S), mask = (call.query.shape[0], call.key.shape[1]), cast(Tensor, call.mask)
     keys = ops.broadcast_to(mask[:, 0, 0], (B, S))
     lengths = ops.sum(ops.cast(keys, "int32"), axis=1)
     is_right = ops.all(keys == (ops.arange(S, dtype="int32") < ops.expand_dims(lengths, 1)))
@@ -95,7 +97,9 @@ def _by_cudnn(call: Call, scale: float) -> Tensor:
         or call.use_causal_mask != causal
         or (call.sliding_window is not None and not windowed)
     )
-    bias, mask, seen = None, None, None
+    bias: Any = None  # arrays of JAX, or None
+    mask: Any = None
+    seen = None
     if as_mask or call.bias is not None:
         mask = call.whole_mask()
         if call.bias is not None:
@@ -127,7 +131,7 @@ def _by_cudnn(call: Call, scale: float) -> Tensor:
         scale=scale,
         is_causal=causal,
         key_value_seq_lengths=lengths,
-        local_window_size=(call.sliding_window - 1, 0) if windowed else None,
+        local_window_size=(cast(int, call.sliding_window) - 1, 0) if windowed else None,
         implementation="cudnn",
     )
     return _without_unseeing(context[:, :T, :, :Hv], seen)
@@ -136,9 +140,10 @@ def _by_cudnn(call: Call, scale: float) -> Tensor:
 def _by_torch(call: Call, scale: float) -> Tensor:
     import torch.nn.functional as F
 
-    query, key, value = (x.transpose(1, 2) for x in call[:3])
+    query, key, value = (x.transpose(1, 2) for x in cast("tuple[torch.Tensor, ...]", call[:3]))
     N, K, Hv = query.shape[1], key.shape[1], value.shape[3]
-    mask, seen, tainted = call.whole_mask(), None, _taint(call.query)
+    mask: Any = call.whole_mask()  # tensors of PyTorch, or None
+    seen, tainted = None, _taint(call.query)
     causal = (
         call.use_causal_mask
         and call.aligned
@@ -153,7 +158,7 @@ def _by_torch(call: Call, scale: float) -> Tensor:
         seen = mask.any(dim=-1, keepdim=True)
         mask = mask | ~seen
     if call.bias is not None:
-        mask = bias.masked_fill(~mask, float("-inf"))
+        mask = cast("torch.Tensor", bias).masked_fill(~mask, float("-inf"))
         largest = mask.amax(dim=-1, keepdim=True).detach()
         tainted = tainted + _taint(largest).transpose(1, 2)
         mask = ops.cast(mask.sub_(largest), ops.dtype(query))
@@ -171,7 +176,7 @@ def _precise(x: Tensor) -> str:
     return "float64" if ops.dtype(x) == "float64" else "float32"
 
 
-def _taint(x: Tensor) -> Tensor:
+def _taint(x: Tensor) -> Any:
     """Zero for each vector of the last axis, NaN if anything in it is NaN or infinite."""
     return 0 * ops.sum(ops.cast(x, _precise(x)), axis=-1, keepdims=True)
 
@@ -188,7 +193,7 @@ def _of_all_pairs(x: Tensor, T: int, S: int) -> Tensor:
     return ops.broadcast_to(x, (x.shape[0], x.shape[1], T, S))
 
 
-def _pad(x: Tensor, axis: int, length: int) -> Tensor:
+def _pad(x: Tensor, axis: int, length: int) -> Any:
     if x.shape[axis] == length:
         return x
     pads = [[0, 0]] * 4

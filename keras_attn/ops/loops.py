@@ -1,15 +1,15 @@
 """Loops whose iterations run one after the other, so that they share memory."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import cast
 
 import keras
 from keras import ops, tree
 
-Tensor = Any
+from keras_attn.hints import Size, Tensor
 
 
-def repeated(lower: Any, upper: Any, body: Callable, start: tuple[Tensor, ...]) -> tuple:
+def repeated(lower: Size, upper: Size, body: Callable, start: tuple[Tensor, ...]) -> tuple:
     """Applies `body` to the integers from `lower` to `upper - 1`.
 
     It is a `keras.ops.fori_loop`, of which TensorFlow may run ten iterations at once.
@@ -41,7 +41,7 @@ def repeated(lower: Any, upper: Any, body: Callable, start: tuple[Tensor, ...]) 
     )[1]
 
 
-def stacked(function: Callable, number: Any, specs: Sequence[tuple]) -> tuple[Tensor, ...]:
+def stacked(function: Callable, number: Size, specs: Sequence[tuple]) -> tuple[Tensor, ...]:
     """Calls `function` for the integers below `number` and stacks the results.
 
     It is a `keras.ops.map`, which on TensorFlow may run ten iterations at once, and the first one
@@ -70,5 +70,7 @@ def stacked(function: Callable, number: Any, specs: Sequence[tuple]) -> tuple[Te
             function, tf.range(number), fn_output_signature=signature, parallel_iterations=1
         )
     if backend == "torch":  # integers, since loops cannot count to tensors
-        return tree.map_structure(lambda *x: ops.stack(x), *(function(i) for i in range(number)))
+        return tree.map_structure(
+            lambda *x: ops.stack(x), *(function(i) for i in range(cast(int, number)))
+        )
     return ops.map(function, ops.arange(number))

@@ -1,13 +1,14 @@
 """Creation, checks and combination of masks. True is a token, or may be attended."""
 
 import sys
-from typing import Any
+from types import FrameType
+from typing import cast
 
 import keras
 import numpy as np
 from keras import ops
 
-Tensor = Any
+from keras_attn.hints import Tensor, TensorLike
 
 # Far below any score, but within float32: exp() of it is exactly zero.
 MASKED = -1e30
@@ -39,7 +40,7 @@ def dtypes_are_guessed() -> bool:
     that comes from a `.keras` file is called with floats of the saved shapes; if that fails, Keras
     warns and leaves the layers of the model with new weights.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name in _BUILDS_OF_SHAPES:
             return True
@@ -51,7 +52,7 @@ def dtypes_are_guessed() -> bool:
     return tf.distribute.has_strategy() and tf.distribute.in_cross_replica_context()
 
 
-def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
+def as_boolean_mask(mask: TensorLike, name: str = "mask") -> Tensor:
     """Returns `mask` as booleans; 0/1 integers are accepted, floats are refused.
 
     A float mask may be 0/1 or additive (0/-inf); guessing between them fails silently.
@@ -79,23 +80,23 @@ def as_boolean_mask(mask: Tensor, name: str = "mask") -> Tensor:
             f"Integers of `{name}` must be 0 or 1, 1 where a token may be attended. "
             f"Received: values {np.unique(mask)[:5].tolist()}, shape {mask.shape}."
         )
-    mask = mask if hasattr(mask, "dtype") else ops.convert_to_tensor(mask)
-    dtype = keras.backend.standardize_dtype(mask.dtype)
+    given = cast(Tensor, mask if hasattr(mask, "dtype") else ops.convert_to_tensor(mask))
+    dtype = keras.backend.standardize_dtype(given.dtype)
     if dtype == "bool":
         # Convert no symbolic mask: it would be a node in the graph of a model.
-        return mask if keras.backend.is_keras_tensor(mask) else ops.convert_to_tensor(mask)
+        return given if keras.backend.is_keras_tensor(given) else ops.convert_to_tensor(given)
     if "int" not in dtype and not dtypes_are_guessed():
         raise ValueError(
             f"`{name}` must be boolean or 0/1 integers, True where a token may be attended. "
-            f"Received: dtype {dtype}, shape {static_shape(mask)}. Pass `{name} > 0.5` for a 0/1 "
+            f"Received: dtype {dtype}, shape {static_shape(given)}. Pass `{name} > 0.5` for a 0/1 "
             "float mask; an additive one is the `attention_bias` of a layer, or `bias` of "
             "`keras_attn.ops.dot_product_attention`."
         )
-    return ops.not_equal(ops.convert_to_tensor(mask), 0)
+    return ops.not_equal(ops.convert_to_tensor(given), 0)
 
 
 def check_padding_mask(
-    mask: Tensor, batch: int | None, length: int | None, name: str = "padding_mask"
+    mask: TensorLike, batch: int | None, length: int | None, name: str = "padding_mask"
 ) -> Tensor:
     """Checks that `mask` is a `(B, S)` padding mask and returns it as booleans.
 
@@ -158,15 +159,16 @@ def token_mask(prompt: Tensor, prompt_mask: Tensor | None) -> Tensor:
     """Returns the checked mask of a prompt `(B, P)` as booleans; all True if None."""
     if prompt_mask is None:
         return ops.ones_like(prompt, dtype="bool")
-    return check_padding_mask(prompt_mask, *prompt.shape, "prompt_mask")
+    batch, length = prompt.shape
+    return check_padding_mask(prompt_mask, batch, length, "prompt_mask")
 
 
 def combine_masks(
     query_shape: tuple[int | None, ...],
     key_shape: tuple[int | None, ...],
     num_heads: int,
-    attention_mask: Tensor | None = None,
-    key_mask: Tensor | None = None,
+    attention_mask: TensorLike | None = None,
+    key_mask: TensorLike | None = None,
     causal_mask: Tensor | None = None,
 ) -> Tensor | None:
     """Combines all masks of attention into one mask over `(B, N, T, S)`.

@@ -1,12 +1,12 @@
 """Removal of NaN in padding, and checks of the values of masks."""
 
-from typing import Any
+from typing import cast
 
 import keras
 import numpy as np
 from keras import ops
 
-Tensor = Any
+from keras_attn.hints import Tensor
 
 
 def without_nan_in_padding(x: Tensor, mask: Tensor | None) -> Tensor:
@@ -62,18 +62,19 @@ def known_value(x: Tensor) -> np.ndarray | None:
     if backend == "tensorflow":
         import tensorflow as tf
 
-        return x.numpy() if tf.executing_eagerly() else None
+        return cast("tf.Tensor", x).numpy() if tf.executing_eagerly() else None
     if backend == "jax":
         import jax
 
         # Other processes hold parts of an array that is not addressable.
-        unknown = isinstance(x, jax.core.Tracer) or not x.is_fully_addressable
+        unknown = isinstance(x, jax.core.Tracer) or not cast("jax.Array", x).is_fully_addressable
         return None if unknown else np.asarray(x)
     import torch
 
-    if x.device.type != "cpu" or torch.compiler.is_compiling():
+    tensor = cast("torch.Tensor", x)
+    if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return None
-    return x.detach().numpy()
+    return tensor.detach().numpy()
 
 
 def check_right_padding(mask: Tensor, name: str) -> None:

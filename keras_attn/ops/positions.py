@@ -7,10 +7,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.compilers import on_cpu
 from keras_attn.ops.padding import known_value
-
-Tensor = Any
 
 
 def token_positions(x: Tensor) -> Tensor:
@@ -140,7 +139,7 @@ def position_angles(positions: Tensor, rates: np.ndarray) -> Tensor:
     -1.0
     """
     rest = ops.expand_dims(ops.cast(positions, "float32"), -1)
-    angles = 0.0
+    angles: Any = 0.0
     for power in range(3):
         higher = ops.floor(rest / 256.0) if power < 2 else 0.0
         turn = np.remainder(rates * 256.0**power + math.pi, 2 * math.pi) - math.pi

@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.masks import static_shape
 from keras_attn.ops.positions import position_angles, token_positions
 
-Tensor = Any
-
-
-ROTARY_SCALINGS = {
+ROTARY_SCALINGS: dict[str, dict[str, float | None]] = {
     "linear": {"factor": None},
     "llama3": {
         "factor": None,
@@ -85,14 +83,14 @@ def relative_position_buckets(
     >>> ops.convert_to_numpy(relative_position_buckets(ops.array([0, -1, -20, 5]))).tolist()
     [0, 1, 10, 21]
     """
-    distance = ops.cast(distance, "int32")
-    first = ops.zeros_like(distance)
+    ahead = ops.cast(distance, "int32")
+    first = ops.zeros_like(ahead)
     if bidirectional:
         num_buckets //= 2
-        first = ops.where(distance > 0, num_buckets, 0)
-        distance = ops.abs(distance)
+        first = ops.where(ahead > 0, num_buckets, 0)
+        distance = ops.abs(ahead)
     else:
-        distance = ops.maximum(-distance, 0)
+        distance = ops.maximum(-ahead, 0)
     exact = num_buckets // 2
     ratio = ops.log(ops.maximum(ops.cast(distance, "float32"), 1.0) / exact)
     ratio = ratio / math.log(max_distance / exact)

@@ -1,10 +1,8 @@
 """Sums over the replicas of `tf.distribute`."""
 
-from typing import Any
-
 import keras
 
-Tensor = Any
+from keras_attn.hints import Tensor
 
 
 def replicas() -> int:

@@ -1,12 +1,9 @@
 """Masks and positions of rows packed with several sequences."""
 
-from typing import Any
-
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.positions import token_positions
-
-Tensor = Any
 
 
 def segment_mask(segments: Tensor, key_segments: Tensor | None = None) -> Tensor:

@@ -1,10 +1,8 @@
 """Summaries of sequences as one vector."""
 
-from typing import Any
-
 from keras import ops
 
-Tensor = Any
+from keras_attn.hints import Tensor
 
 SUMMARIES = ("mean", "last", "ends")
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.masks import dtypes_are_guessed
 
 
-def check_tokens(labels: Any, logits: Any, owner: str) -> tuple[Any, Any]:
+def check_tokens(labels: Tensor, logits: Tensor, owner: str) -> tuple[Tensor, Tensor]:
     """Returns labels as integers and logits as floats of at least 32 bits, after checks.
 
     Args:
@@ -48,7 +47,9 @@ def check_tokens(labels: Any, logits: Any, owner: str) -> tuple[Any, Any]:
     return labels, logits
 
 
-def token_weights(labels: Any, ignore_id: int | None, sample_weight: Any, dtype: str) -> Any:
+def token_weights(
+    labels: Tensor, ignore_id: int | None, sample_weight: Tensor | None, dtype: str
+) -> Tensor:
     """Returns `(labels != ignore_id) * sample_weight` in the shape of the labels.
 
     Args:
@@ -78,7 +79,7 @@ def token_weights(labels: Any, ignore_id: int | None, sample_weight: Any, dtype:
     return weights * sample_weight
 
 
-def token_cross_entropy(labels: Any, logits: Any, label_smoothing: float = 0.0) -> Any:
+def token_cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float = 0.0) -> Tensor:
     """Returns the cross-entropy of each token, with a custom gradient.
 
     For logits z, a label y and smoothing e the loss is
@@ -104,7 +105,7 @@ def token_cross_entropy(labels: Any, logits: Any, label_smoothing: float = 0.0) 
     labels = ops.expand_dims(labels, -1)  # (B, T, 1)
 
     @ops.custom_gradient
-    def losses(z):
+    def losses(z: Tensor):
         loss = ops.logsumexp(z, axis=-1)
         loss = loss - (1.0 - label_smoothing) * ops.squeeze(
             ops.take_along_axis(z, labels, axis=-1), -1
@@ -112,7 +113,7 @@ def token_cross_entropy(labels: Any, logits: Any, label_smoothing: float = 0.0) 
         if label_smoothing:
             loss = loss - label_smoothing * ops.mean(z, axis=-1)
 
-        def grad(*args, upstream=None):
+        def grad(*args, upstream: Tensor | None = None):
             upstream = ops.expand_dims(args[0] if upstream is None else upstream, -1)
             rest = label_smoothing / size
             chosen = ops.equal(ops.arange(size, dtype="int32"), labels)  # (B, T, V)

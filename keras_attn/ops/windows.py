@@ -1,10 +1,8 @@
 """Windows of local attention (Luong et al., 2015)."""
 
-from typing import Any
-
 from keras import ops
 
-Tensor = Any
+from keras_attn.hints import Tensor
 
 
 def key_positions(key: Tensor, key_mask: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -4,12 +4,14 @@ import json
 import os
 import pathlib
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from keras_attn.files import atomic_write
 from keras_attn.input_files import kind_of
 
 ASSETS_VERSION = 1
+
+Made = TypeVar("Made")
 
 
 def write_assets(path: str | os.PathLike[str], kind: str, config: dict[str, Any]) -> None:
@@ -36,8 +38,8 @@ def write_assets(path: str | os.PathLike[str], kind: str, config: dict[str, Any]
 
 
 def read_assets(
-    path: str | os.PathLike[str], kind: str, writer: str, make: Callable[[dict[str, Any]], Any]
-) -> Any:
+    path: str | os.PathLike[str], kind: str, writer: str, make: Callable[[dict[str, Any]], Made]
+) -> Made:
     """Creates a tokenizer from a file that `write_assets` wrote.
 
     Args:
@@ -134,7 +136,7 @@ class SavedTokenizer:
             ValueError: If the file is missing, broken, or of a newer version.
         """
 
-        def make(content: dict[str, Any]) -> Self:
+        def make(content: dict[str, Any]) -> Any:
             config = {k: v for k, v in content.items() if k not in ("format", "version")}
             made = cls.from_config(config)
             missing = made.get_config().keys() - config.keys()

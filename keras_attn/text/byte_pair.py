@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from keras_attn.hints import TensorLike
 from keras_attn.inputs import check_listed, listed
 from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.byte_pair_patterns import PATTERNS, pre_tokenizer
 from keras_attn.text.bytes_of_text import BYTE_ALPHABET
 from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
 from keras_attn.text.normalization import normalize_text, normalize_with_offsets
-from keras_attn.text.offsets import byte_offsets, original_offsets
+from keras_attn.text.offsets import Offsets, byte_offsets, original_offsets
 
 if TYPE_CHECKING:
     from keras_attn.text.byte_pair_graph import GraphBytePair
@@ -218,7 +219,7 @@ class BytePairTokenizer(SavedTokenizer):
 
     def encode(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
-    ) -> list[int] | list[list[int]]:
+    ) -> Any:
         """Turns texts into ids.
 
         Args:
@@ -242,7 +243,8 @@ class BytePairTokenizer(SavedTokenizer):
         """
         single = isinstance(texts, str)
         batch = [
-            self.normalized(text) for text in ([texts] if single else listed(texts, "strings"))
+            self.normalized(text)
+            for text in ([texts] if isinstance(texts, str) else listed(texts, "strings"))
         ]
         if self._encoder is None:
             ids_of = {
@@ -299,9 +301,9 @@ class BytePairTokenizer(SavedTokenizer):
         ([67, 261, 130, 105, 2], [(0, 1), (1, 5), (5, 6), (5, 6), (6, 6)])
         """
         single = isinstance(texts, str)
-        texts = [texts] if single else listed(texts, "strings")
+        texts = [texts] if isinstance(texts, str) else listed(texts, "strings")
         ids = self.encode(texts)
-        offsets = []
+        offsets: list[Offsets] = []
         for text, row in zip(texts, ids, strict=True):
             lengths = [len(self.token_bytes[index]) for index in row]
             read = well_formed(text)
@@ -321,7 +323,7 @@ class BytePairTokenizer(SavedTokenizer):
             offsets.append(places)
         return (ids[0], offsets[0]) if single else (ids, offsets)
 
-    def decode(self, ids: Any) -> Any:
+    def decode(self, ids: TensorLike) -> Any:
         """Turns ids into texts. Special ids are skipped; the ids after them are still read.
 
         Args:
@@ -344,7 +346,7 @@ class BytePairTokenizer(SavedTokenizer):
         """
         return for_each_row(ids, self._text)
 
-    def tokens(self, ids: Any) -> Any:
+    def tokens(self, ids: TensorLike) -> Any:
         """Turns each id into a readable piece, for the labels of a plot.
 
         Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -223,13 +224,13 @@ class GraphBytePair(tf.Module):
         row = tf.cumsum(tf.cast(x == separator, tf.int64), exclusive=True)  # (M,)
         width = tf.size(x, tf.int64) + 1
 
-        def best_pairs(x, row):
+        def best_pairs(x: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
             # The smallest rank in each word at its leftmost place, as rank * width + place.
             rank = self._ranks.lookup(x[:-1] * (separator + 1) + x[1:])
             best = tf.math.segment_min(rank * width + tf.range(tf.size(rank, tf.int64)), row[:-1])
             return tf.gather(best, tf.where(best < self._none * width)[:, 0])
 
-        def one_round(x, row, best):
+        def one_round(x: tf.Tensor, row: tf.Tensor, best: tf.Tensor):
             # The product replaces the left half of each pair; the right half is removed.
             left, product = best % width, tf.gather(self._products, best // width)
             x = tf.tensor_scatter_nd_update(x, left[:, None], product)
@@ -266,7 +267,9 @@ def _single_tokens(tokenizer: Any, pieces: list[bytes]) -> dict[bytes, int]:
     return {text.encode("utf-8"): index for (text, index), ids in encoded if ids == [index]}
 
 
-def _table(keys, values, key_dtype: tf.DType, default: int) -> tf.lookup.StaticHashTable:
+def _table(
+    keys: Iterable, values: Iterable[int], key_dtype: tf.DType, default: int
+) -> tf.lookup.StaticHashTable:
     initializer = tf.lookup.KeyValueTensorInitializer(
         tf.constant(list(keys), key_dtype),
         tf.constant(np.fromiter(values, np.int64), tf.int64),

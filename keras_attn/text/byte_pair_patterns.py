@@ -67,7 +67,8 @@ def graph_pattern(name: str) -> GraphPattern:
     match = pattern.replace(_BLANKS_LEFT, r"\s+")
     for kind, characters in classes.items():
         # In brackets it is a part of a class, alone it is one.
-        match = re.sub(rf"(\[[^\]]*){re.escape(kind)}", lambda m, c=characters: m[1] + c, match)
+        found = re.compile(rf"(\[[^\]]*){re.escape(kind)}")
+        match = found.sub(functools.partial(_with_class, characters), match)
         match = match.replace(kind, f"[{characters}]")
     every = left = classes[r"\s"]
     if name == "llama3":  # the branch before takes all blanks up to the last line break
@@ -99,6 +100,10 @@ def pre_tokenizer(name: str) -> Any:
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
+
+
+def _with_class(characters: str, bracket: re.Match[str]) -> str:
+    return bracket[1] + characters
 
 
 @functools.cache

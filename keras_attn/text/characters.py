@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from keras_attn.hints import TensorLike
 from keras_attn.inputs import check_listed, listed
 from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.checks import checked_ids, for_each_row, readable, well_formed
@@ -136,11 +137,11 @@ class CharacterTokenizer(SavedTokenizer):
         ids_of, unknown = self._ids_of, self.unknown_id
         ids = [
             [*start, *(ids_of.get(character, unknown) for character in well_formed(text)), *end]
-            for text in ([texts] if single else listed(texts, "strings"))
+            for text in ([texts] if isinstance(texts, str) else listed(texts, "strings"))
         ]
         return ids[0] if single else ids
 
-    def decode(self, ids: Any) -> Any:
+    def decode(self, ids: TensorLike) -> Any:
         """Turns ids into texts. Pad, start and end are skipped; `<unknown>` becomes U+FFFD.
 
         Args:
@@ -165,7 +166,7 @@ class CharacterTokenizer(SavedTokenizer):
             lambda row: "".join([self._text_of[i] for i in checked_ids(row, self.vocabulary_size)]),
         )
 
-    def tokens(self, ids: Any) -> Any:
+    def tokens(self, ids: TensorLike) -> Any:
         """Turns each id into a readable piece, for the labels of a plot.
 
         Args:

@@ -4,8 +4,10 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from keras_attn.hints import TensorLike
 
-def well_formed(text: Any) -> str:
+
+def well_formed(text: object) -> str:
     """Returns a text without lone surrogates, which UTF-8 cannot encode.
 
     Args:
@@ -94,7 +96,7 @@ a model with a larger vocabulary?
     return row
 
 
-def for_each_row(ids: Any, function: Callable[[list[Any]], Any]) -> Any:
+def for_each_row(ids: TensorLike, function: Callable[[list[Any]], Any]) -> Any:
     """Calls a function on each innermost row of a nest of ids.
 
     Args:
@@ -133,7 +135,7 @@ def for_each_row(ids: Any, function: Callable[[list[Any]], Any]) -> Any:
         raise TypeError(f"`ids` must be integers. Received: {ids!r}. Cast them first.") from error
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Arrays, tensors, ragged tensors and tuples as lists; other values unchanged."""
     if isinstance(value, tuple):
         return list(value)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keras_attn.hints import Tensor
 from keras_attn.text.offsets import Offsets
 from keras_attn.text.ragged_rows import row_numbers
 from keras_attn.white_space import normalize_white_space, normalize_white_space_in_graph
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Korean syllables are composed by arithmetic (Unicode, section 3.12): a leading consonant and a
 # vowel, then a trailing consonant.
@@ -80,7 +85,7 @@ def normalize_with_offsets(text: str) -> tuple[str, Offsets]:
     return "".join(characters), offsets
 
 
-def normalize_text_in_graph(tf: Any, text: Any) -> Any:
+def normalize_text_in_graph(tf: ModuleType, text: tf.Tensor) -> tf.Tensor:
     """Does the same as `normalize_text` with TensorFlow ops.
 
     Args:
@@ -158,7 +163,7 @@ def _marks() -> re.Pattern[str]:
     return re.compile(f"[{codes}]")
 
 
-def places_in_graph(tf: Any, text: Any) -> tuple[Any, Any]:
+def places_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Says with TensorFlow ops where the characters of normalised texts were, without the spaces.
 
     Args:
@@ -188,7 +193,7 @@ def places_in_graph(tf: Any, text: Any) -> tuple[Any, Any]:
     return tf.gather(ends - sizes, kept), tf.gather(ends, kept)
 
 
-def _composed_in_graph(tf: Any, text: Any) -> Any:
+def _composed_in_graph(tf: ModuleType, text: tf.Tensor) -> tf.Tensor:
     codes = tf.strings.unicode_decode(text, "UTF-8")  # (B, None)
     x, row, _ = _composed_codes(tf, codes, tf.ones_like(codes.flat_values))
     found = tf.RaggedTensor.from_value_rowids(
@@ -197,7 +202,9 @@ def _composed_in_graph(tf: Any, text: Any) -> Any:
     return tf.strings.unicode_encode(found, "UTF-8")
 
 
-def _composed_codes(tf: Any, codes: Any, sizes: Any) -> tuple[Any, Any, Any]:
+def _composed_codes(
+    tf: ModuleType, codes: tf.RaggedTensor, sizes: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """The code points of texts with marks composed: flat, their rows, and the sums of `sizes`."""
     pairs = sorted((a * _SHIFT + b, both) for (a, b), both in _compositions().items())
     with tf.device("CPU:0"):
@@ -205,7 +212,7 @@ def _composed_codes(tf: Any, codes: Any, sizes: Any) -> tuple[Any, Any, Any]:
             tf.constant(np.array(column, "int64")) for column in zip(*pairs, strict=True)
         )
 
-        def composites(x, row):
+        def composites(x: Tensor, row: Tensor) -> Tensor:
             """What each code point and the next one make, or -1: (N - 1,)."""
             first, second = x[:-1], x[1:]
             key = first * _SHIFT + second
@@ -220,7 +227,7 @@ def _composed_codes(tf: Any, codes: Any, sizes: Any) -> tuple[Any, Any, Any]:
             both = tf.where(opens, syllable, tf.where(closes, first + trailing, both))
             return tf.where(row[:-1] == row[1:], both, -1)
 
-        def one_round(x, row, sizes, both):
+        def one_round(x: Tensor, row: Tensor, sizes: Tensor, both: Tensor):
             gone = tf.concat([[False], both >= 0], axis=0)
             x = tf.concat([tf.where(both >= 0, both, x[:-1]), x[-1:]], axis=0)
             more = tf.concat([tf.where(both >= 0, sizes[1:], 0), tf.zeros_like(sizes[-1:])], axis=0)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+
+from keras_attn.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 Offsets = list[tuple[int, int]]
 """The `(start, end)` of each token, such that it stands for `text[start:end]`."""
 
 
-def ids_and_places(tokenizer: Any, texts: Sequence[str]) -> tuple[list[list[int]], list[Offsets]]:
+def ids_and_places(
+    tokenizer: Tokenizer, texts: Sequence[str]
+) -> tuple[list[list[int]], list[Offsets]]:
     """Turns texts into ids, with the characters that each stands for but the blanks before them.
 
     Args:
@@ -27,7 +35,7 @@ def ids_and_places(tokenizer: Any, texts: Sequence[str]) -> tuple[list[list[int]
     >>> ids_and_places(tokenizer, ["a rose"])
     ([[67, 262]], [[(0, 1), (2, 6)]])
     """
-    ids, offsets = tokenizer.encode_with_offsets(list(texts))
+    ids, offsets = cast(Any, tokenizer).encode_with_offsets(list(texts))
     blanks = getattr(tokenizer, "leading_blanks", None)
     if blanks is None:
         return ids, offsets
@@ -37,7 +45,9 @@ def ids_and_places(tokenizer: Any, texts: Sequence[str]) -> tuple[list[list[int]
     ]
 
 
-def leading_blanks_graph(tf: Any, tokenizer: Any, ids: Any) -> Any:
+def leading_blanks_graph(
+    tf: ModuleType, tokenizer: Tokenizer, ids: tf.RaggedTensor
+) -> tf.RaggedTensor:
     """Returns how many bytes of each token are blanks before its text, as TensorFlow ops.
 
     Args:
@@ -78,14 +88,14 @@ def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:
     >>> original_offsets("a\ud800b", [(0, 1), (1, 3), (4, 5)])
     [(0, 1), (1, 2), (2, 3)]
     """
-    offsets = [tuple(place) for place in offsets]
+    given = [(start, end) for start, end in offsets]
     codes = np.array([*map(ord, text)], "int64")
     lone = (codes >= 0xD800) & (codes < 0xE000)
     if not lone.any():
-        return offsets
+        return given
     # The original character of each place.
     owners = [*np.repeat(np.arange(len(text)), np.where(lone, 3, 1)).tolist(), len(text)]
-    return [(owners[s], owners[e - 1] + 1 if e > s else owners[s]) for s, e in offsets]
+    return [(owners[s], owners[e - 1] + 1 if e > s else owners[s]) for s, e in given]
 
 
 def byte_offsets(text: str, lengths: Iterable[int]) -> Offsets:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Sequence
-from typing import Any
+
+from keras_attn.text.tokenizer import Tokenizer
 
 
 class TokenReader:
@@ -25,7 +26,7 @@ class TokenReader:
     (['a', '', 'é'], '')
     """
 
-    def __init__(self, tokenizer: Any):
+    def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -48,7 +49,7 @@ class TokenReader:
         return self._decoder.decode(b"", final=True)
 
 
-def checked_stops(stops: Any) -> tuple[str, ...]:
+def checked_stops(stops: str | Sequence[str] | None) -> tuple[str, ...]:
     """Returns stop strings as a tuple.
 
     Args:

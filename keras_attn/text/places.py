@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
 
 from keras_attn.text.ragged_rows import join_rows, masked_rows, row_numbers
 
-Tensor = Any
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _SPACES = "\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -98,7 +100,7 @@ def byte_places(text: str, places: Sequence[int]) -> list[int]:
     return [ends[place] for place in places]
 
 
-def split_words_graph(tf: Any, text: Tensor) -> tuple[Any, Any]:
+def split_words_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     """Does the same as TensorFlow ops.
 
     Args:
@@ -129,7 +131,9 @@ def split_words_graph(tf: Any, text: Tensor) -> tuple[Any, Any]:
     return masked_rows(tf, parts, is_word), masked_rows(tf, starts, is_word)
 
 
-def character_places_graph(tf: Any, text: Tensor, places: Tensor, rows: Tensor = None) -> Tensor:
+def character_places_graph(
+    tf: ModuleType, text: tf.Tensor, places: tf.Tensor, rows: tf.Tensor | None = None
+) -> tf.Tensor:
     """Converts places of bytes to places of characters, as TensorFlow ops.
 
     The texts are read once, however many places there are.
@@ -160,7 +164,9 @@ def character_places_graph(tf: Any, text: Tensor, places: Tensor, rows: Tensor =
     return tf.gather(before, first + tf.minimum(places, lengths)) - tf.gather(before, first)
 
 
-def cut_texts_graph(tf: Any, text: Tensor, rows: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+def cut_texts_graph(
+    tf: ModuleType, text: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+) -> tf.Tensor:
     """Cuts parts out of texts, as TensorFlow ops.
 
     The texts are not copied for each part, as `tf.strings.substr` needs them.

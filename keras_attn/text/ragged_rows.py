@@ -5,12 +5,14 @@ the row of each value in a table of all rows by the length of the longest one. W
 which one has 100,000 characters it has 16 GB.
 """
 
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
-Tensor = Any
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
-def row_numbers(tf: Any, ragged: Tensor) -> Tensor:
+def row_numbers(tf: ModuleType, ragged: "tf.RaggedTensor") -> "tf.Tensor":
     """Finds the row of each value, as `value_rowids` does.
 
     Args:
@@ -31,7 +33,7 @@ def row_numbers(tf: Any, ragged: Tensor) -> Tensor:
     return tf.searchsorted(splits, places, side="right", out_type=splits.dtype) - 1
 
 
-def join_rows(tf: Any, ragged: Tensor) -> Tensor:
+def join_rows(tf: ModuleType, ragged: "tf.RaggedTensor") -> "tf.Tensor":
     """Joins the strings of each row, as `tf.strings.reduce_join` does.
 
     Args:
@@ -50,7 +52,7 @@ def join_rows(tf: Any, ragged: Tensor) -> Tensor:
     return tf.strings.unsorted_segment_join(ragged.values, row_numbers(tf, ragged), ragged.nrows())
 
 
-def masked_rows(tf: Any, ragged: Tensor, mask: Tensor) -> Tensor:
+def masked_rows(tf: ModuleType, ragged: "tf.RaggedTensor", mask: "tf.Tensor") -> "tf.RaggedTensor":
     """Keeps some values of each row, as `tf.ragged.boolean_mask` does.
 
     Args:

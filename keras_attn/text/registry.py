@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-from typing import Any
 
 from keras_attn.text.byte_pair import BytePairTokenizer
+from keras_attn.text.tokenizer import Tokenizer
 from keras_attn.text.word_piece import WordPieceTokenizer
 from keras_attn.text.words import WordTokenizer
 
@@ -40,7 +40,7 @@ def tokenizer_name(tokenizer: object) -> str:
     raise TypeError(f"`tokenizer` must be a {known}. Received: {type(tokenizer).__name__}.")
 
 
-def vocabulary_digest(tokenizer: Any) -> str:
+def vocabulary_digest(tokenizer: Tokenizer) -> str:
     """Returns hexadecimal digits that name a tokenizer's vocabulary.
 
     Args:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from keras_attn.hints import TensorLike
 from keras_attn.input_files import read_input
 from keras_attn.inputs import check_listed, listed
 from keras_attn.line_ends import with_newlines
@@ -279,7 +280,10 @@ class WordPieceTokenizer(SavedTokenizer):
         [[2, 4, 5, 3], [2, 3]]
         """
         single = isinstance(texts, str)
-        batch = [well_formed(text) for text in ([texts] if single else listed(texts, "strings"))]
+        batch = [
+            well_formed(text)
+            for text in ([texts] if isinstance(texts, str) else listed(texts, "strings"))
+        ]
         start = [self.start_id] if add_start else []
         end = [self.end_id] if add_end else []
         encodings = self._engine().encode_batch_fast(batch, add_special_tokens=False)
@@ -313,7 +317,7 @@ class WordPieceTokenizer(SavedTokenizer):
         ([2, 1, 4, 5], [(0, 0), (0, 2), (4, 6), (6, 8)])
         """
         single = isinstance(texts, str)
-        texts = [texts] if single else listed(texts, "strings")
+        texts = [texts] if isinstance(texts, str) else listed(texts, "strings")
         engine = self._engine()
         start, end = [self.start_id] * bool(add_start), [self.end_id] * bool(add_end)
         ids: list[list[int]] = []
@@ -327,7 +331,7 @@ class WordPieceTokenizer(SavedTokenizer):
             offsets.append([*around[0], *places, *around[1]])
         return (ids[0], offsets[0]) if single else (ids, offsets)
 
-    def decode(self, ids: Any) -> Any:
+    def decode(self, ids: TensorLike) -> Any:
         """Turns ids into texts, with a space between all words and punctuation marks.
 
         Args:
@@ -350,7 +354,7 @@ class WordPieceTokenizer(SavedTokenizer):
         """
         return for_each_row(ids, self._text)
 
-    def tokens(self, ids: Any) -> Any:
+    def tokens(self, ids: TensorLike) -> Any:
         """Turns each id into its token of the vocabulary, for the labels of a plot.
 
         Args:

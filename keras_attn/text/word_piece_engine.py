@@ -4,7 +4,10 @@ import functools
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import tokenizers
 
 CONTINUATION = "##"
 MAX_WORD_LENGTH = 100
@@ -88,7 +91,7 @@ def removed_marks(lowercase: bool, strip_accents: bool | None) -> frozenset[str]
     return frozenset(mark for mark in marks if not clean(mark))
 
 
-def is_alone(engine: Any, character: str) -> bool:
+def is_alone(engine: "tokenizers.Tokenizer", character: str) -> bool:
     """Whether a cleaned character is always a word of its own."""
     around = engine.normalizer.normalize_str(f"a{character}a")
     return len(engine.pre_tokenizer.pre_tokenize_str(around)) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -220,7 +221,15 @@ class GraphWordPiece(tf.Module):
         at = tf.where(known < 0)[:, 0]  # the words that are not cut to their end yet
         lengths = tf.range(1, self._longest + 1)
 
-        def one_round(at, rest, prefix, rows, ids, sizes, failed):
+        def one_round(
+            at: tf.Tensor,
+            rest: tf.Tensor,
+            prefix: tf.Tensor,
+            rows: tf.Tensor,
+            ids: tf.Tensor,
+            sizes: tf.Tensor,
+            failed: tf.Tensor,
+        ):
             # All prefixes of the rest of each word; the longest one in the vocabulary is taken.
             starts = tf.strings.substr(
                 tf.repeat(rest[:, None], self._longest, axis=1),
@@ -303,7 +312,9 @@ def _characters(
     return starts, kinds[starts].tolist(), folded
 
 
-def _table(keys, values, key_dtype: tf.DType, default: int) -> tf.lookup.StaticHashTable:
+def _table(
+    keys: Iterable, values: Iterable[int], key_dtype: tf.DType, default: int
+) -> tf.lookup.StaticHashTable:
     initializer = tf.lookup.KeyValueTensorInitializer(
         tf.constant(list(keys), key_dtype),
         tf.constant(np.fromiter(values, np.int64), tf.int64),

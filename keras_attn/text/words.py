@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from keras_attn.hints import TensorLike
 from keras_attn.inputs import check_listed, listed
 from keras_attn.text.assets import SavedTokenizer
 from keras_attn.text.checks import checked_ids, for_each_row, well_formed
@@ -194,7 +195,10 @@ class WordTokenizer(SavedTokenizer):
         ['i', 'ca', "n't", ',', 'at', '10:30', '!']
         """
         single = isinstance(texts, str)
-        found = [self._words(text) for text in ([texts] if single else listed(texts, "strings"))]
+        found = [
+            self._words(text)
+            for text in ([texts] if isinstance(texts, str) else listed(texts, "strings"))
+        ]
         return found[0] if single else found
 
     def encode(
@@ -224,7 +228,7 @@ class WordTokenizer(SavedTokenizer):
         start, end = [self.start_id] * bool(add_start), [self.end_id] * bool(add_end)
         ids = [
             [*start, *map(self._id, self._words(text)), *end]
-            for text in ([texts] if single else listed(texts, "strings"))
+            for text in ([texts] if isinstance(texts, str) else listed(texts, "strings"))
         ]
         return ids[0] if single else ids
 
@@ -252,7 +256,7 @@ class WordTokenizer(SavedTokenizer):
         ([3, 4, 3], [(0, 2), (4, 6), (6, 9)])
         """
         single = isinstance(texts, str)
-        texts = [texts] if single else listed(texts, "strings")
+        texts = [texts] if isinstance(texts, str) else listed(texts, "strings")
         ids = self.encode(texts, add_start, add_end)
         offsets: list[Offsets] = []
         for text in texts:
@@ -263,7 +267,7 @@ class WordTokenizer(SavedTokenizer):
             offsets.append([*before, *original_offsets(text, spans), *after])
         return (ids[0], offsets[0]) if single else (ids, offsets)
 
-    def decode(self, ids: Any) -> Any:
+    def decode(self, ids: TensorLike) -> Any:
         """Turns ids into texts, with a space between all words and punctuation marks.
 
         Args:
@@ -288,7 +292,7 @@ class WordTokenizer(SavedTokenizer):
             ids, lambda row: " ".join(self._pieces([i for i in row if i not in skipped]))
         )
 
-    def tokens(self, ids: Any) -> Any:
+    def tokens(self, ids: TensorLike) -> Any:
         """Turns each id into its word, for the labels of a plot.
 
         Args:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.derivatives import first_derivatives_only
 from keras_attn.ops.loops import repeated
-
-Tensor = Any
 
 SECOND_DERIVATIVE = (
     "`linear_cross_entropy` has first derivatives only on this backend. Take `MaskedCrossEntropy` "

@@ -14,8 +14,6 @@ from keras_attn.ops.token_losses import token_weights
 from keras_attn.training.chunked_loss import linear_cross_entropy
 from keras_attn.training.losses import MaskedCrossEntropy
 
-Tensor = Any
-
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class ChunkedLossModel(keras.Model):

@@ -1,0 +1,51 @@
+"""The interface of the tokenizers."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from keras_attn.hints import TensorLike
+
+
+class Tokenizer(Protocol):
+    """What every tokenizer of this package has.
+
+    Example:
+
+    >>> def length(tokenizer: Tokenizer, text: str) -> int:
+    ...     return len(tokenizer.encode(text))
+    >>> length(CharacterTokenizer.train(["abc"]), "abba")
+    4
+    """
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of ids."""
+
+    @property
+    def pad_id(self) -> int:
+        """Id of padding."""
+
+    @property
+    def start_id(self) -> int:
+        """Id of the token that begins a text."""
+
+    @property
+    def end_id(self) -> int:
+        """Id of the token that ends a text."""
+
+    def encode(
+        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
+    ) -> Any:
+        """Turns a text into a list of ids, or texts into a list of such lists."""
+
+    def decode(self, ids: TensorLike) -> Any:
+        """Turns a row of ids into a text, or a nest of rows into a nest of texts."""
+
+    def tokens(self, ids: TensorLike) -> Any:
+        """Turns each id into a readable piece of text."""
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor in a form for JSON."""
+
+    def to_graph(self) -> Any:
+        """Returns the tokenizer as a `tf.Module` of TensorFlow ops."""
