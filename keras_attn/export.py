@@ -10,16 +10,21 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_attn.files import check_writable, folder_beside
+from keras_attn.hints import Size
 from keras_attn.ops.compilers import tracing_for
 from keras_attn.progress import tell
 
 _MARK = "saved_model.pb"
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 def export_text_functions(
@@ -96,13 +101,13 @@ def export_text_functions(
             for name, value in inputs.items()
         }
         # Not attributes of the module, which would be traced a second time.
-        functions = {
+        traced = {
             name: tf.function(tracing_for(xla=False)(f), autograph=False)
             for name, f in functions.items()
         }
         taken = {name: (taken or {}).get(name, tuple(inputs)) for name in functions}
         signatures = {}
-        for name, f in functions.items():
+        for name, f in traced.items():
             tell(f"tracing the signature {name}")
             signatures[name] = f.get_concrete_function(**{x: specs[x] for x in taken[name]})
         tell("writing the SavedModel")
@@ -123,7 +128,7 @@ def export_text_functions(
                 check_equal(f"{name}: {output}", found, values, tolerance, share)
 
 
-def _constant(tf: ModuleType, value: Any) -> Any:
+def _constant(tf: ModuleType, value: object) -> Any:
     """Returns a constant, without NumPy for strings, where they would lose NULs at the end."""
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         value = [item.encode("utf-8") for item in value]
@@ -131,7 +136,7 @@ def _constant(tf: ModuleType, value: Any) -> Any:
 
 
 def check_equal(
-    name: str, received: np.ndarray, expected: Any, tolerance: float, share: float = 1.0
+    name: str, received: np.ndarray, expected: npt.ArrayLike, tolerance: float, share: float = 1.0
 ) -> None:
     """Raises a RuntimeError if a SavedModel's output is not that of the Python object.
 
@@ -205,6 +210,8 @@ def with_a_row(
     TensorShape([0])
     """
 
+    spares = spare or {}
+
     def run(**inputs: Any) -> dict[str, Any]:
         batched = {name: x for name, x in inputs.items() if x.shape.rank}
         first, *others = (name for name in batched if name not in whole)
@@ -221,7 +228,7 @@ def with_a_row(
             rows = tf.identity(rows)
         more = tf.cast(rows == 0, tf.int32)
         for name, x in batched.items():
-            value = tf.zeros((), x.dtype) if name not in (spare or ()) else spare[name]
+            value = spares[name] if name in spares else tf.zeros((), x.dtype)
             row = tf.fill(tf.concat([[more], tf.shape(x)[1:]], axis=0), value)
             inputs[name] = tf.concat([x, row], axis=0)
         return {name: output[:rows] for name, output in function(**inputs).items()}
@@ -259,7 +266,7 @@ def in_parts(
         parted = [name for name, x in inputs.items() if x.shape.rank and name not in whole]
         rows = tf.shape(inputs[parted[0]])[0]
 
-        def part(start: Any) -> dict[str, Any]:
+        def part(start: Size) -> dict[str, Any]:
             return {n: x[start : start + size] if n in parted else x for n, x in inputs.items()}
 
         if tf.executing_eagerly():
@@ -274,7 +281,7 @@ def in_parts(
         outputs = traced.structured_outputs
         count = -(-rows // size)
 
-        def compute(i: Any, *arrays: Any) -> tuple[Any, ...]:
+        def compute(i: Size, *arrays: Any) -> tuple[Any, ...]:
             found = traced(**part(i * size))
             return i + 1, *(x.write(i, found[n]) for n, x in zip(outputs, arrays, strict=True))
 
@@ -299,7 +306,9 @@ def _joined(tf: ModuleType, tensors: Sequence[Any]) -> Any:
     return tf.concat([_padded(tf, x, width) for x in tensors], axis=0)
 
 
-def _joined_array(tf: ModuleType, array: Any, count: Any, spec: Any) -> Any:
+def _joined_array(
+    tf: ModuleType, array: "tf.TensorArray", count: Size, spec: "tf.TensorSpec"
+) -> Any:
     """The rows of a TensorArray's tensors, padded to the longest."""
     width = tf.while_loop(
         lambda i, width: i < count,
@@ -316,13 +325,19 @@ def _joined_array(tf: ModuleType, array: Any, count: Any, spec: Any) -> Any:
     return tf.ensure_shape(padded.concat(), spec.shape)
 
 
-def _padded(tf: ModuleType, x: Any, width: Any) -> Any:
+def _padded(tf: ModuleType, x: "tf.Tensor", width: "tf.Tensor") -> Any:
     more = tf.concat([[0], width - tf.shape(x)[1:]], axis=0)
     return tf.pad(x, tf.stack([tf.zeros_like(more), more], axis=1))
 
 
 def limited(
-    tf: ModuleType, number: Any, most: int, setting: str, expected: str, advice: str, least: int = 1
+    tf: ModuleType,
+    number: "tf.Tensor",
+    most: int,
+    setting: str,
+    expected: str,
+    advice: str,
+    least: int = 1,
 ) -> Any:
     """Refuses a number in a request that is above a limit, before anything is computed of it.
 
@@ -401,9 +416,9 @@ def export_in_child_process(
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "task"
         save(file)
-        settings = json.dumps({**settings, "overwrite": overwrite})
+        options = json.dumps({**settings, "overwrite": overwrite})
         done = subprocess.run(
-            [sys.executable, "-c", script, name, str(file), str(path), settings, paths],
+            [sys.executable, "-c", script, name, str(file), str(path), options, paths],
             env={**os.environ, "KERAS_BACKEND": "tensorflow"},
             capture_output=True,
             text=True,

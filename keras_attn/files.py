@@ -16,7 +16,7 @@ from keras_attn.version import __version__
 try:
     import fcntl
 except ImportError:  # there is none on Windows
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]  # a module or None
 
 _PARTIAL = ".partial-"
 _FORBIDDEN = (errno.EACCES, errno.EPERM)

@@ -33,7 +33,7 @@ def checksum(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_sum(path: Path, wanted: Any, expected: str) -> None:
+def check_sum(path: Path, wanted: object, expected: str) -> None:
     """Refuses a file that is not as it was written.
 
     Args:

@@ -26,7 +26,7 @@ _KINDS = {
 _OF_CONTENT = (None, errno.EINVAL)  # what a damaged place in a file leads to, not the disk
 
 
-DAMAGE = (
+DAMAGE: tuple[type[Exception], ...] = (
     EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile,
     NotImplementedError, UnicodeDecodeError,
 )  # fmt: skip

@@ -68,7 +68,7 @@ class LoraReport(NamedTuple):
 
 
 def enable_lora(
-    model: Any,
+    model: keras.layers.Layer,
     rank: int,
     alpha: float | None = None,
     feed_forward: bool = False,
@@ -145,7 +145,7 @@ def enable_lora(
     return _turn_on(model, found, dict.fromkeys(found, (rank, alpha)))
 
 
-def _model(model: Any) -> keras.Model:
+def _model(model: keras.layers.Layer) -> keras.Model:
     model = model if isinstance(model, keras.Model) else getattr(model, "model", model)
     if not isinstance(model, keras.Model) or not model.built:
         raise ValueError(
@@ -244,7 +244,7 @@ def _changed(model: keras.Model) -> None:
         model.compiled = False  # its optimizer has slots of other weights
 
 
-def merge_lora(model: Any) -> None:
+def merge_lora(model: keras.layers.Layer) -> None:
     """Merges the low-rank changes of `enable_lora` into the kernels, which gives a plain model.
 
         W <- W + alpha / rank A B
@@ -312,7 +312,7 @@ def _refuse_part(model: keras.Model) -> None:
         )
 
 
-def save_lora(model: Any, path: str | os.PathLike) -> None:
+def save_lora(model: keras.layers.Layer, path: str | os.PathLike) -> None:
     """Writes A, B, rank and alpha of each layer with LoRA to one file for any backend.
 
     Args:
@@ -350,10 +350,10 @@ def save_lora(model: Any, path: str | os.PathLike) -> None:
         arrays[f"b/{i}"] = keras.ops.convert_to_numpy(layer.lora_kernel_b)
     remove_partial_files(path)
     with atomic_write(path) as partial, open(partial, "wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # no array has the name of an option
 
 
-def load_lora(model: Any, path: str | os.PathLike) -> LoraReport:
+def load_lora(model: keras.layers.Layer, path: str | os.PathLike) -> LoraReport:
     """Enables LoRA with the settings and weights of a file of `save_lora`.
 
     If the file does not fit, the model is not changed.

@@ -147,7 +147,7 @@ machine with network by `pip download --no-deps toy==1`.
     @contextmanager
     def whole(self, path: Path, *more: type[Exception]) -> Iterator[None]:
         """Turn what comes of reading a damaged file into an error that names it."""
-        damaged = (*DAMAGE, RuntimeError, tarfile.TarError, *more)
+        damaged: tuple[type[Exception], ...] = (*DAMAGE, RuntimeError, tarfile.TarError, *more)
         try:
             yield
         except damaged as error:

@@ -7,7 +7,6 @@ import os
 import re
 import zipfile
 from collections.abc import Iterator
-from typing import Any
 
 from keras_attn.corpora.download import PackageFile
 from keras_attn.records.parallel import TranslationPair, unique_pairs
@@ -121,7 +120,7 @@ def _read_pairs(archive: zipfile.ZipFile, source: str, target: str) -> Iterator[
                 )
 
 
-def _flatten(tree: Any, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+def _flatten(tree: object, prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
     """All strings of a nest of dictionaries, each with its path of keys."""
     if isinstance(tree, dict):
         for key, value in tree.items():

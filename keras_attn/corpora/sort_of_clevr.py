@@ -140,7 +140,8 @@ def _scene(rng: np.random.Generator, size: int, count: int, radius: int) -> Scen
     asked = []
     for kind, known in ((PLAIN, _plain(objects, size)), (RELATIONAL, _relations(objects))):
         for i in sorted(rng.permutation(len(known))[:count]):
-            asked.append(PictureQuestion(picture, *known[i], kind=kind))
+            question, answer = known[i]
+            asked.append(PictureQuestion(picture, question, answer, kind=kind))
     return Scene(picture, tuple(objects), tuple(asked))
 
 

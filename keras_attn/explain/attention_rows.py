@@ -1,12 +1,17 @@
 """The self-attention of a batch, text by text, without padding."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
+from keras_attn.layers.collect import AttentionMaps
 from keras_attn.ops.masks import check_padding_mask
+
+Maps: TypeAlias = AttentionMaps | Sequence[npt.ArrayLike]
+"""What `attention_maps` returns, or for each layer an array `(B, N, T, T)`."""
 
 _MOST_ON_PADDING = 1e-3
 
@@ -33,7 +38,7 @@ class TextAttention(NamedTuple):
 
 
 def attention_of_texts(
-    maps: Any, padding_mask: Any = None, special_mask: Any = None
+    maps: Maps, padding_mask: npt.ArrayLike | None = None, special_mask: npt.ArrayLike | None = None
 ) -> Iterator[TextAttention]:
     """Cuts the maps of a batch into those of its texts.
 
@@ -57,8 +62,8 @@ def attention_of_texts(
     >>> text.layers[0].shape
     (2, 2, 2)
     """
-    layers = maps.select("self") if isinstance(maps, Mapping) else list(maps)
-    layers = [np.asarray(layer) for layer in layers]
+    given = maps.select("self") if isinstance(maps, AttentionMaps) else list(maps)
+    layers = [np.asarray(layer) for layer in given]
     if not layers:
         raise ValueError("Expected self-attention of at least one layer. Received: none.")
     shape = layers[0].shape
@@ -81,9 +86,9 @@ def attention_of_texts(
         yield TextAttention(kept, special[row, places])
 
 
-def _mask(mask: Any, batch: int, length: int, name: str) -> np.ndarray:
-    mask = check_padding_mask(np.asarray(mask), batch, length, name)
-    return keras.ops.convert_to_numpy(mask).astype(bool)
+def _mask(mask: npt.ArrayLike, batch: int, length: int, name: str) -> np.ndarray:
+    checked = check_padding_mask(np.asarray(mask), batch, length, name)
+    return keras.ops.convert_to_numpy(checked).astype(bool)
 
 
 def _without_padding(weights: np.ndarray, places: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Token weights of models of texts: their own attention, and gradients of their decisions."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import keras
 from keras import ops
@@ -208,7 +208,7 @@ def log_odds(logits: Tensor, classes: Tensor, multi_label: bool = False) -> Tens
 
 
 def encoder_gradient_function(
-    model: keras.Model, pick: Callable[[dict[str, Tensor], Tensor], Tensor]
+    model: keras.Model, pick: Callable[[dict[str, Tensor], Any], Tensor]
 ) -> Callable[[dict[str, Tensor], Tensor], tuple[dict[str, Tensor], Tensor]]:
     """Makes a function from the inputs of an encoder with heads to what each token added.
 
@@ -258,8 +258,10 @@ def encoder_gradient_function(
         outputs[name] = output
     rest = keras.Model([embedded, others], outputs, name="rest")
 
-    def run(inputs: dict[str, Tensor], index: Tensor = None) -> tuple[dict[str, Tensor], Tensor]:
-        def decide(embedded: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    def run(
+        inputs: dict[str, Tensor], index: Tensor | None = None
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        def decide(embedded: list[Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
             found = rest([*embedded, {name: inputs[name] for name in others}], training=False)
             found |= {name: layers["embedding"](found[name], reverse=True) for name in tied}
             logits = {name: ops.cast(x, "float32") for name, x in found.items()}
@@ -358,8 +360,8 @@ def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Any, list[Tens
         import torch
 
         with torch.enable_grad():
-            inputs = [x.detach().requires_grad_(True) for x in inputs]
-            value, aux = function(inputs)
-            gradients = torch.autograd.grad(value, inputs)
+            tensors = [cast(torch.Tensor, x).detach().requires_grad_(True) for x in inputs]
+            value, aux = function(tensors)
+            gradients = torch.autograd.grad(value, tensors)
         return keras.tree.map_structure(lambda x: x.detach(), aux), list(gradients)
     raise NotImplementedError(f"Gradients are not implemented for the {backend} backend.")

@@ -6,8 +6,9 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Protocol
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -113,6 +114,14 @@ class ContextualView:
         order = np.lexsort((self.margins, self.accuracies))
         return int(order[-1])
 
+    def _studied(self) -> EncoderStudy:
+        if self.study is None:
+            raise ValueError(
+                "The attention of a ContextualView is that of its `study`. Received: none. "
+                "`contextual_view` makes views that have one."
+            )
+        return self.study
+
     def attention(self, sentence: int) -> list[np.ndarray]:
         """Returns what the word looks at in one sentence.
 
@@ -124,7 +133,7 @@ class ContextualView:
             their mean.
         """
         first, last = self.places[sentence]
-        layers = self.study.views[sentence].parts[0].weights
+        layers = self._studied().views[sentence].parts[0].weights
         return [np.asarray(layer)[:, first : last + 1].mean(axis=1) for layer in layers]
 
     def html(self, title: str = "") -> str:
@@ -141,7 +150,7 @@ class ContextualView:
             self.word,
             self.sentences,
             self.vectors,
-            self.study.views,
+            self._studied().views,
             [first for first, _ in self.places],
             senses=self.senses,
             accuracies=self.accuracies if known else None,
@@ -176,11 +185,23 @@ class ContextualView:
         )
 
 
+class HasVectors(Protocol):
+    """Words with their vectors: `WordVectors` or a `WordSpace`."""
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The words."""
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """Their vectors, `(V, D)`."""
+
+
 def contextual_view(
-    encoder: Any,
+    encoder: object,
     sentences: Sequence[str] | Mapping[str, Sequence[str]],
     word: str,
-    static: Any = None,
+    static: HasVectors | None = None,
     top_k: int = 10,
 ) -> ContextualView:
     """Looks at one word in many sentences, layer by layer, beside its one static vector.
@@ -258,12 +279,13 @@ def sense_layer(views: Sequence[ContextualView]) -> int:
     return int(np.lexsort((margins, accuracies))[-1])
 
 
-def _parts(encoder: Any) -> tuple[Any, EncoderInput]:
+def _parts(encoder: object) -> tuple[keras.Model, EncoderInput]:
     if isinstance(encoder, tuple) and len(encoder) == 2:
         model, tokenizer = encoder
         return model, EncoderInput(tokenizer, model.get_layer("embedding").sequence_length)
-    if isinstance(getattr(encoder, "field", None), EncoderInput) and hasattr(encoder, "model"):
-        return encoder.model, encoder.field
+    field = getattr(encoder, "field", None)
+    if isinstance(field, EncoderInput) and hasattr(encoder, "model"):
+        return encoder.model, field
     raise TypeError(
         "Expected a task with an encoder, such as a Pretrainer, or a model and its tokenizer as a "
         f"tuple. Received: {type(encoder).__name__}."
@@ -291,7 +313,10 @@ def _place(field: EncoderInput, sentence: str, word: str) -> tuple[int, int]:
 
 
 def _vectors(
-    model: Any, field: EncoderInput, sentences: Sequence[str], places: Sequence[tuple[int, int]]
+    model: keras.Model,
+    field: EncoderInput,
+    sentences: Sequence[str],
+    places: Sequence[tuple[int, int]],
 ) -> np.ndarray:
     """The word in each layer and sentence, `(L + 1, S, D)`."""
     ids, segments = field.encode(sentences)
@@ -313,7 +338,7 @@ def _vectors(
 
 
 def _neighbours(
-    model: Any, field: EncoderInput, word: str, static: Any, top_k: int
+    model: keras.Model, field: EncoderInput, word: str, static: HasVectors | None, top_k: int
 ) -> list[Neighbour]:
     if static is not None:
         space = static if isinstance(static, WordSpace) else WordSpace(static.words, static.vectors)
@@ -328,4 +353,6 @@ def _neighbours(
         raise ValueError(
             f"Expected a word that the tokenizer of the encoder knows. Received: {word!r}."
         )
-    return space.near(table[ids].mean(axis=0), top_k, {*ids, *special})
+    return space.near(
+        table[ids].mean(axis=0), top_k, {*ids, *(i for i in special if i is not None)}
+    )

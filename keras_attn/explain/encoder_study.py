@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import numpy.typing as npt
 
 from keras_attn.explain.attention_rows import attention_of_texts
 from keras_attn.explain.head_divergence import head_divergence
@@ -14,6 +15,7 @@ from keras_attn.fields import EncoderInput
 from keras_attn.layers import attention_maps
 from keras_attn.layers.collect import AttentionMaps
 from keras_attn.visualize import AttentionView, encoder_page
+from keras_attn.visualize.encoder_page import LookAt
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -40,7 +42,9 @@ class EncoderStudy:
     divergence: np.ndarray | None
     ids: Sequence[Sequence[int]]
 
-    def html(self, notes: Any = None, title: str = "What the encoder looks at") -> str:
+    def html(
+        self, notes: Sequence[LookAt | None] | None = None, title: str = "What the encoder looks at"
+    ) -> str:
         """Writes a page of HTML with `keras_attn.visualize.encoder_page`.
 
         Args:
@@ -77,7 +81,7 @@ def study_encoder(
     model: keras.Model,
     inputs: dict[str, Any],
     tokens: Sequence[Sequence[str]],
-    special_mask: Any = None,
+    special_mask: npt.ArrayLike | None = None,
     titles: Sequence[str] | None = None,
 ) -> EncoderStudy:
     """Calls an encoder and collects what its heads looked at.
@@ -134,7 +138,7 @@ def study_maps(
     ids: Sequence[Sequence[int]],
     tokens: Sequence[Sequence[str]],
     padding_mask: np.ndarray,
-    special_mask: Any,
+    special_mask: npt.ArrayLike | None,
     titles: Sequence[str],
 ) -> EncoderStudy:
     """Makes a study of what a model's heads looked at.
@@ -198,7 +202,7 @@ def study_texts(
     rows, segments, titles = [], [], []
     for text in texts:
         pair = (text,) if isinstance(text, str) else tuple(text)
-        ids, of = field.encode(*([part] for part in pair))
+        ids, of = field.encode([pair[0]], [pair[1]] if len(pair) > 1 else None)
         rows.append(ids[0])
         segments.append(of[0])
         titles.append(" / ".join(pair))

@@ -1,11 +1,12 @@
 """Deletion curves: do token weights name the tokens that decided?"""
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_attn.generation.decoders import integer
 from keras_attn.metrics import Estimate
@@ -214,17 +215,20 @@ def deletion_curve(
 
 
 def _orders(
-    rows: list[np.ndarray], weights: Any, keep: Collection[int], rng: np.random.Generator
+    rows: list[np.ndarray],
+    weights: Iterable[npt.ArrayLike],
+    keep: Collection[int],
+    rng: np.random.Generator,
 ) -> list[np.ndarray]:
     """Places of the tokens of each text that may be deleted, the highest weight first."""
-    weights = [np.asarray(row, "float64") for row in weights]
-    if not rows or len(weights) != len(rows):
+    checked = [np.asarray(row, "float64") for row in weights]
+    if not rows or len(checked) != len(rows):
         raise ValueError(
             "Expected a row of weights for each text, and at least one. Received: "
-            f"{len(rows)} texts, {len(weights)} rows of weights."
+            f"{len(rows)} texts, {len(checked)} rows of weights."
         )
     orders = []
-    for i, (row, weight) in enumerate(zip(rows, weights, strict=True)):
+    for i, (row, weight) in enumerate(zip(rows, checked, strict=True)):
         if weight.shape != row.shape:
             raise ValueError(
                 f"Expected a weight for each of the {len(row)} ids of text {i}. Received: shape "

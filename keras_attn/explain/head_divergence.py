@@ -3,11 +3,14 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from keras_attn.explain.attention_rows import attention_of_texts, row_entropy
+from keras_attn.explain.attention_rows import Maps, attention_of_texts, row_entropy
 
 
-def head_divergence(maps: Any, padding_mask: Any = None, special_mask: Any = None) -> np.ndarray:
+def head_divergence(
+    maps: Maps, padding_mask: npt.ArrayLike | None = None, special_mask: npt.ArrayLike | None = None
+) -> np.ndarray:
     """Measures how far the heads of an encoder differ in what they look at.
 
     For two heads with the attention weights P and Q of the same word (a token that is neither

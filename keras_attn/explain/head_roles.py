@@ -6,8 +6,9 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from keras_attn.explain.attention_rows import TextAttention, attention_of_texts, row_entropy
+from keras_attn.explain.attention_rows import Maps, TextAttention, attention_of_texts, row_entropy
 from keras_attn.visualize import head_roles_fragment, head_roles_html
 
 MIXED = "mixed"
@@ -179,7 +180,9 @@ class HeadRoles:
         return f"<HeadRoles of {layers} x {heads} heads, {self.tokens} tokens>"
 
 
-def head_roles(maps: Any, padding_mask: Any = None, special_mask: Any = None) -> HeadRoles:
+def head_roles(
+    maps: Maps, padding_mask: npt.ArrayLike | None = None, special_mask: npt.ArrayLike | None = None
+) -> HeadRoles:
     """Measures what each head of an encoder looks at, in one text or many.
 
     For a word q, a token that is neither padding nor special, with the attention weights w of one

@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_attn.fields.text import ODD_TEXTS, checked_texts
 from keras_attn.hints import Tensor
+from keras_attn.text.tokenizer import OffsetTokenizer
 
 
 class EncoderInput:
@@ -48,7 +49,7 @@ class EncoderInput:
 
     def __init__(
         self,
-        tokenizer: Any,
+        tokenizer: OffsetTokenizer,
         max_length: int,
         start: bool = True,
         end: bool = True,
@@ -137,7 +138,7 @@ class EncoderInput:
         graph, tokenizer = self.tokenizer.to_graph(), self.tokenizer
         begin = len(self.start) + len(self.between)
 
-        def cut(ids: Tensor, lengths: Tensor) -> Tensor:
+        def cut(ids: Any, lengths: Tensor) -> Any:
             kept = tf.ragged.range(tf.cast(ids.row_lengths(), tf.int32)) < lengths[:, None]
             return tf.ragged.boolean_mask(ids, kept)
 

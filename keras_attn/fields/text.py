@@ -1,12 +1,14 @@
 """Texts as inputs: checked, and the odd ones that every export is tried with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from keras_attn.hints import Tensor
 from keras_attn.inputs import listed
+from keras_attn.text.tokenizer import Tokenizer
 
 ODD_TEXTS = [
     "A film to remember.",
@@ -23,7 +25,7 @@ ODD_TEXTS = [
 """Texts that every export is tried with: the odd beside the ordinary."""
 
 
-def checked_texts(texts: Any) -> list[str]:
+def checked_texts(texts: Iterable[str]) -> list[str]:
     """Checks texts.
 
     Args:
@@ -42,14 +44,14 @@ def checked_texts(texts: Any) -> list[str]:
         ...
     TypeError: Expected strings. Received: 7 of type int at position 1.
     """
-    texts = listed(texts, "a string or a list of strings")
-    for i, text in enumerate(texts):
+    found = listed(texts, "a string or a list of strings")
+    for i, text in enumerate(found):
         if not isinstance(text, str):
             raise TypeError(
                 f"Expected strings. Received: {text!r:.100} of type {type(text).__name__} at "
                 f"position {i}."
             )
-    return texts
+    return found
 
 
 class TextInput:
@@ -69,11 +71,11 @@ class TextInput:
     examples = ODD_TEXTS
     """What exports are tried with."""
 
-    def __init__(self, tokenizer: Any, max_length: int):
+    def __init__(self, tokenizer: Tokenizer, max_length: int):
         self.tokenizer = tokenizer
         self.max_length = max_length
 
-    def encode(self, texts: Any) -> np.ndarray:
+    def encode(self, texts: Iterable[str]) -> np.ndarray:
         """Returns ids.
 
         Args:
@@ -102,7 +104,7 @@ class TextInput:
         """
         graph, pad = self.tokenizer.to_graph(), self.tokenizer.pad_id
 
-        def encode(text: Any) -> Any:
+        def encode(text: Tensor) -> Tensor:
             ids = tf.cast(graph.encode(text)[:, : self.max_length].to_tensor(pad), tf.int32)
             missing = tf.maximum(0, 1 - tf.shape(ids)[1])
             return tf.pad(ids, [[0, 0], [0, missing]], constant_values=pad)

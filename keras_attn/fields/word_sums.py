@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from keras_attn.fields.outputs import Numbers
 from keras_attn.fields.text import ODD_TEXTS, checked_texts
+from keras_attn.hints import Tensor
 
 
 class WordSum:
@@ -36,7 +37,7 @@ class WordSum:
         self.examples = [*ODD_TEXTS, *self.vocabulary[4:6], " - ".join(self.vocabulary[-2:]), "- -"]
         self._ids = {word: i for i, word in enumerate(self.vocabulary[4:], start=4)}
 
-    def encode(self, texts: Any) -> np.ndarray:
+    def encode(self, texts: Iterable[str]) -> np.ndarray:
         """Returns ids, negative for words that are taken away.
 
         Args:
@@ -87,7 +88,7 @@ class WordSum:
                 self.unknown_id,
             )
 
-        def encode(text: Any) -> Any:
+        def encode(text: Tensor) -> Tensor:
             with tf.device("CPU:0"):
                 text = tf.strings.regex_replace(text, r"[\t\n\v\f\r ]+", " ")
                 words = tf.strings.split(text, " ")

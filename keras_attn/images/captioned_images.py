@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import UnionType
 from typing import Any, NamedTuple, TypedDict
 
 from keras_attn.images.image_problems import (
@@ -168,7 +169,7 @@ class CaptionReading:
         """Note what is wrong with a picture."""
         self.problems.append(ImageProblem(where, kind, what))
 
-    def has_type(self, where: str, value: Any, kind: Any, name: str) -> bool:
+    def has_type(self, where: str, value: object, kind: type | UnionType, name: str) -> bool:
         """Whether a value of the file is what it must be; else a problem."""
         if isinstance(value, kind) and not isinstance(value, bool):
             return True
@@ -180,8 +181,8 @@ class CaptionReading:
     ) -> None:
         """A picture by its file name, with its captions."""
         self.entries += 1
-        kept = [self._caption(name, n, text) for n, text in enumerate(captions, start=1)]
-        kept = [caption for caption in kept if caption]
+        given = [self._caption(name, n, text) for n, text in enumerate(captions, start=1)]
+        kept = [caption for caption in given if caption]
         if not kept:
             self.problem(name, "no_caption", f"none of {many(len(captions), 'caption')} is left")
         path = self._file(name, subfolder)
@@ -192,8 +193,8 @@ class CaptionReading:
             return
         self.images[path] = CaptionedImage(path, tuple(kept), id, split)
 
-    def _caption(self, name: str, number: int, text: Any) -> str | None:
-        if not self.has_type(name, text, str, f"caption {number}"):
+    def _caption(self, name: str, number: int, text: object) -> str | None:
+        if not self.has_type(name, text, str, f"caption {number}") or not isinstance(text, str):
             return None
         try:
             text.encode("utf-8")

@@ -252,10 +252,11 @@ def read_caption_csv(
     captions: dict[str, list[Any]] = {}
     with open_lines(path) as lines:
         for number, cells in table.cells(rows, lines):
-            if cells["image"] is not None and not cells["image"].strip():
+            name = cells["image"]
+            if name is not None and not name.strip():
                 rows.problem(number, "columns", "the picture is empty")
-            elif None not in cells.values():
-                captions.setdefault(cells["image"].strip(), []).append(cells["caption"])
+            elif name is not None and None not in cells.values():
+                captions.setdefault(name.strip(), []).append(cells["caption"])
     _take_over(rows, reading)
     for name, texts in captions.items():
         reading.add(name, texts, name)
@@ -310,7 +311,7 @@ def read_ucm_captions(
 
 
 def _read_karpathy(
-    data: Any,
+    data: dict[str, Any],
     path: Location,
     image_dir: Location | None,
     split: str | Sequence[str] | None,
@@ -331,7 +332,7 @@ def _read_karpathy(
     return _read_entries(entries, path, image_dir, split, checks)
 
 
-def _sentence(sentence: Any) -> Any:
+def _sentence(sentence: object) -> object:
     """The text of a sentence; `tokens` where there is no `raw`."""
     if not isinstance(sentence, dict):
         return sentence
@@ -375,7 +376,7 @@ def _read_entries(
     return reading.finish()
 
 
-def _has_keys(reading: CaptionReading, where: str, entry: Any, *keys: str) -> bool:
+def _has_keys(reading: CaptionReading, where: str, entry: dict[str, Any], *keys: str) -> bool:
     if not reading.has_type(where, entry, dict, "it"):
         return False
     missing = [key for key in keys if key not in entry]
@@ -401,7 +402,7 @@ def _take_over(lines: LineReading, reading: CaptionReading) -> None:
         reading.problem(f"line {number:,}", kind, what)
 
 
-def _entries(path: Location, data: Any) -> list[Any]:
+def _entries(path: Location, data: object) -> list[Any]:
     if not isinstance(data, list):
         raise ValueError(
             f"{os.fspath(path)}: expected a JSON list of pictures. "

@@ -188,29 +188,29 @@ class FeatureCache:
         check_sizes(image_size, max_pixels)
         if not is_integer(batch_size, 1):
             raise ValueError(f"Expected `batch_size` to be an integer >= 1. Received: {batch_size}")
-        paths = list(dict.fromkeys(_absolute(path) for path in paths))
+        files = list(dict.fromkeys(_absolute(path) for path in paths))
         self._open()  # another process may have added to it
-        if all(path in self._places for path in paths):
+        if all(path in self._places for path in files):
             reading = Filling(self, encode, image_size, batch_size, max_pixels)
-            if all(reading.is_there(path) for path in paths):
-                return CacheFill(0, len(paths), [])  # it may be locked, or read-only
+            if all(reading.is_there(path) for path in files):
+                return CacheFill(0, len(files), [])  # it may be locked, or read-only
         check_writable(self.folder)
         with only_one(self.folder / ".lock", "fills the features"):
             self._open()  # another process may have added to it
             filling = Filling(self, encode, image_size, batch_size, max_pixels)
             shown = bool(verbose) and sys.stdout.isatty()
-            bar = keras.utils.Progbar(len(paths), verbose=int(shown), unit_name="picture")
+            bar = keras.utils.Progbar(len(files), verbose=int(shown), unit_name="picture")
             # A bar would fill a log file.
             lines = progress_lines(_say, 30.0) if verbose and not shown else nullcontext()
             try:
                 with lines:
-                    for number, path in enumerate(paths, start=1):
+                    for number, path in enumerate(files, start=1):
                         filling.add(path, on_error == "skip")
                         if number % batch_size == 0:
                             bar.update(number)
-                            report(number, len(paths), "pictures")
+                            report(number, len(files), "pictures")
                     filling.encode_batch()
-                    bar.update(len(paths), finalize=True)
+                    bar.update(len(files), finalize=True)
             finally:
                 filling.write()
         return CacheFill(filling.computed, filling.found, filling.problems)

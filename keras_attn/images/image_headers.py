@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from keras_attn.hints import Tensor
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 _READ = 30  # bytes: the longest header, of WebP
 
 
-def image_size_graph(tf: ModuleType, raw: Any) -> tuple[Any, Any]:
+def image_size_graph(tf: ModuleType, raw: tf.Tensor) -> tuple[Any, Any]:
     """Reads the size of a picture without its pixels.
 
     Args:
@@ -69,7 +74,7 @@ def image_size_graph(tf: ModuleType, raw: Any) -> tuple[Any, Any]:
     )
 
 
-def first_frame_graph(tf: ModuleType, raw: Any) -> Any:
+def first_frame_graph(tf: ModuleType, raw: tf.Tensor) -> Any:
     """Cuts off all frames of a GIF file but the first one; TensorFlow's decoder unfolds all.
 
     Args:
@@ -90,7 +95,7 @@ def first_frame_graph(tf: ModuleType, raw: Any) -> Any:
     return tf.where(end > 0, cut, raw)
 
 
-def _first_frame(tf: ModuleType, raw: Any) -> tuple[tuple[Any, Any, Any, Any], Any]:
+def _first_frame(tf: ModuleType, raw: tf.Tensor) -> tuple[tuple[Any, Any, Any, Any], Any]:
     """Place and size of the first frame of a GIF, and the byte behind it, 0 if it is cut off.
 
     Blocks are chains of parts, each with its length before it. All chains are followed at once, by
@@ -101,7 +106,7 @@ def _first_frame(tf: ModuleType, raw: Any) -> tuple[tuple[Any, Any, Any, Any], A
     data = tf.pad(data, [[0, 16]])  # of zeros: nothing is read beyond
     places = tf.range(tf.size(data))
 
-    def last(steps: Any) -> Any:
+    def last(steps: Tensor) -> Any:
         """Where each place leads to after all steps; the last place leads to itself."""
         steps = tf.minimum(steps, tf.size(data) - 1)
         return tf.while_loop(
@@ -128,5 +133,5 @@ def _first_frame(tf: ModuleType, raw: Any) -> tuple[tuple[Any, Any, Any, Any], A
     return (top, left, rows, columns), tf.where(whole, end, 0)
 
 
-def _starts(tf: ModuleType, raw: Any, mark: bytes) -> Any:
+def _starts(tf: ModuleType, raw: tf.Tensor, mark: bytes) -> Any:
     return tf.strings.substr(raw, 0, len(mark)) == mark

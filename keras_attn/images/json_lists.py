@@ -33,7 +33,7 @@ def load_json(path: Location) -> Any:
         ) from error
 
 
-def lists_of(path: Location, data: Any, *keys: str) -> list[list[Any]]:
+def lists_of(path: Location, data: object, *keys: str) -> list[list[Any]]:
     """Returns the lists under keys of a JSON object.
 
     Args:

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from keras_attn.images.image_problems import (
 from keras_attn.input_files import kind_of, read_input
 from keras_attn.records.problems import many
 from keras_attn.records.reading import check_on_error, is_integer
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 MAX_PIXELS = 50_000_000
 
@@ -98,7 +101,7 @@ def decode_image(
         ) from error
 
 
-def _pixels(image: Any, size: tuple[int, int] | None) -> np.ndarray:
+def _pixels(image: Image.Image, size: tuple[int, int] | None) -> np.ndarray:
     image = _as_rgb(image)
     if size is not None and image.size != size[::-1]:
         image = image.resize(size[::-1], _pillow().Resampling.BILINEAR)
@@ -117,7 +120,7 @@ def _of_array(image: np.ndarray, size: tuple[int, int] | None, max_pixels: int) 
             "Expected a picture as an array of uint8, (H, W), (H, W, 3) or (H, W, 4), of at most "
             f"{max_pixels:,} pixels. Received: {image.dtype}, shape {image.shape}."
         )
-    if len(channels) and channels[0] == 3 and size in (None, image.shape[:2]):
+    if channels == (3,) and size in (None, image.shape[:2]):
         return image.copy()
     return _pixels(_pillow().fromarray(image), size)
 
@@ -188,7 +191,8 @@ def check_images(
     check_on_error(on_error)
     check_sizes(None, max_pixels)
     whole, problems = [], []
-    for path in map(os.fspath, paths):
+    for given in paths:
+        path = os.fspath(given)
         problem = image_problem(path, max_pixels)
         if problem is None:
             whole.append(path)
@@ -199,7 +203,7 @@ def check_images(
     return CheckedImages(whole, problems)
 
 
-def check_sizes(size: Any, max_pixels: Any) -> tuple[int, int] | None:
+def check_sizes(size: object, max_pixels: object) -> tuple[int, int] | None:
     """(height, width) or None; refuses what is no size, and what is no number of pixels."""
     if not is_integer(max_pixels, 1):
         raise ValueError(f"Expected `max_pixels` to be an integer >= 1. Received: {max_pixels!r}.")
@@ -207,7 +211,7 @@ def check_sizes(size: Any, max_pixels: Any) -> tuple[int, int] | None:
         return None
     pair = (size, size) if is_integer(size, 1) else size
     if isinstance(pair, tuple | list) and len(pair) == 2 and all(is_integer(n, 1) for n in pair):
-        return tuple(pair)
+        return pair[0], pair[1]
     raise ValueError(
         "Expected the size of pictures to be (height, width), or one number for both. "
         f"Received: {size!r}."
@@ -256,11 +260,11 @@ def _open(raw: bytes, name: str, max_pixels: int) -> Any:
     except MemoryError:
         raise
     except Exception as error:
+        why: object = error
         if isinstance(error, pillow.UnidentifiedImageError):
-            error = f"it begins with {raw[:8]!r}"  # Pillow's message names a buffer
+            why = f"it begins with {raw[:8]!r}"  # Pillow's message names a buffer
         raise ValueError(
-            f"{name}: expected a picture. Received: a file that Pillow cannot read as one "
-            f"({error})."
+            f"{name}: expected a picture. Received: a file that Pillow cannot read as one ({why})."
         ) from None
     width, height = image.size
     if width * height > max_pixels:
@@ -279,7 +283,7 @@ _TURNS = {
 }  # fmt: skip
 
 
-def _upright(image: Any) -> Any:
+def _upright(image: Image.Image) -> Any:
     """The picture turned as its EXIF data say; those that cannot be read say nothing."""
     try:
         orientation = image.getexif().get(0x0112)
@@ -289,7 +293,7 @@ def _upright(image: Any) -> Any:
     return image if name is None else image.transpose(_pillow().Transpose[name])
 
 
-def _as_rgb(image: Any) -> Any:
+def _as_rgb(image: Image.Image) -> Any:
     pillow = _pillow()
     if image.mode == "I" or image.mode.startswith("I;16"):
         values = np.asarray(image)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, cast
 
 from keras_attn.images.image_problems import (
     IMAGE_PROBLEMS,
@@ -154,9 +154,9 @@ class QuestionReading:
     def add(
         self,
         where: str,
-        name: Any,
-        question: Any,
-        answer: Any,
+        name: object,
+        question: object,
+        answer: object,
         answers: Sequence[str] = (),
         kind: str = "",
     ) -> None:
@@ -165,7 +165,7 @@ class QuestionReading:
         texts = self.texts(where, picture=name, question=question, answer=answer)
         if texts is None:
             return
-        path = os.fspath(self.folder / name.strip())
+        path = os.fspath(self.folder / cast(str, name).strip())
         if self.check_pictures:
             if path not in self._of_pictures:  # each picture is read once
                 self._of_pictures[path] = image_problem(path)
@@ -173,7 +173,7 @@ class QuestionReading:
             if problem is not None:
                 self.problem(f"{where}, {name}", problem.kind, problem.what)
                 return
-        self.questions.append(PictureQuestion(path, *texts[1:], tuple(answers), kind))
+        self.questions.append(PictureQuestion(path, texts[1], texts[2], tuple(answers), kind))
 
     def finish(self) -> PictureQuestions:
         """What was read, or the error about all problems."""

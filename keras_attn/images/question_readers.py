@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from keras_attn.images.json_lists import lists_of, load_json
 from keras_attn.images.picture_questions import (
@@ -87,7 +87,7 @@ def read_question_table(
         for number, cells in table.cells(rows, lines):
             if None not in cells.values():
                 found = (cells["image"], cells["question"], cells["answer"])
-                reading.add(f"line {number:,}", *found, kind=cells.get("kind", "").strip())
+                reading.add(f"line {number:,}", *found, kind=(cells.get("kind") or "").strip())
     for number, problem, what in rows.problems:
         reading.entries += 1
         reading.problem(f"line {number:,}", problem, what)
@@ -223,7 +223,7 @@ def read_vqa(
     return reading.finish()
 
 
-def _picture_name(image_name: str, number: Any, split: str) -> str:
+def _picture_name(image_name: str, number: object, split: str) -> str:
     try:
         return image_name.format(id=number, split=split)
     except (KeyError, IndexError, ValueError) as error:

@@ -108,7 +108,10 @@ class DecoderBlock(TransformerBlock):
         "KerasHub's `decoder_padding_mask` is `padding_mask` here, its `encoder_padding_mask` is "
         "`memory_mask`."
     )
-    _needed_masks = (("x", ("padding_mask", "mask", "x_mask")), ("memory", ("memory_mask",)))
+    _needed_masks: tuple[tuple[str, tuple[str, ...]], ...] = (
+        ("x", ("padding_mask", "mask", "x_mask")),
+        ("memory", ("memory_mask",)),
+    )
 
     def build(self, x_shape: Shape, memory_shape: Shape | None = None):
         """Creates the sublayers; cross-attention only if there is a memory."""

@@ -57,7 +57,10 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     (1, 3)
     """
 
-    sequence_length: int | None = size("largest number of tokens of a text", default=None)
+    # None gets a number of its own in `layers`.
+    sequence_length: int | None = size(  # type: ignore[assignment]  # see above
+        "largest number of tokens of a text", default=None
+    )
     separator_id: int | None = size("id of the token between two texts", default=None)
     pooling: str = setting(
         "first", "how the states are pooled", choices=("first", "average", "max", "attention")
@@ -78,7 +81,9 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
                 f"separator_id={self.separator_id} with num_segments={self.num_segments}."
             )
 
-    def layers(self, dtype: DType) -> list[keras.layers.Layer]:
+    def layers(  # type: ignore[override]  # a classifier has no logits of tokens
+        self, dtype: DType
+    ) -> list[keras.layers.Layer]:
         """Creates the layers."""
         if self.sequence_length is None:
             return replace(self, sequence_length=_SEQUENCE_LENGTH).layers(dtype)

@@ -95,7 +95,9 @@ class CaptionDecoder(SequenceDecoder):
             layers["embedding"], self.positions, layers["decoder"], layers.get("head")
         )
 
-    def encode(self, regions: Tensor) -> tuple[Tensor, Tensor]:
+    def encode(  # type: ignore[override]  # regions have no padding
+        self, regions: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Returns the memory `(B, R, D)` of regions `(B, R, Dr)`, and its mask `(B, R)`.
 
         Args:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import cast
 
 import keras
 from keras import ops
 
-from keras_attn.hints import DType
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import Dropout, LayerNormalization
 from keras_attn.layers.activations import activation
+from keras_attn.models.text_encoder import TextEncoderConfig
 
 HEADS = ("masked_words", "next_sentence", "classes", "tags", "spans")
 """The heads by their names."""
@@ -17,7 +19,7 @@ _POOLED = ("next_sentence", "classes")
 
 
 def with_heads(
-    config: Any,
+    config: TextEncoderConfig,
     heads: tuple[str, ...],
     num_classes: int | None = None,
     at_positions: bool = False,
@@ -82,7 +84,10 @@ def with_heads(
 
 
 def head_layers(
-    config: Any, heads: tuple[str, ...], num_classes: int | None = None, dtype: DType = None
+    config: TextEncoderConfig,
+    heads: tuple[str, ...],
+    num_classes: int | None = None,
+    dtype: DType = None,
 ) -> list[keras.layers.Layer]:
     """Creates the layers of heads.
 
@@ -96,7 +101,9 @@ def head_layers(
         A list of layers.
     """
 
-    def dense(units: int, name: str, function: Any = None) -> keras.layers.Layer:
+    def dense(
+        units: int, name: str, function: Callable[[Tensor], Tensor] | None = None
+    ) -> keras.layers.Layer:
         initializer = keras.initializers.TruncatedNormal(stddev=config.initializer_range)
         return keras.layers.Dense(
             units, activation=function, kernel_initializer=initializer, dtype=dtype, name=name
@@ -111,11 +118,11 @@ def head_layers(
     if {"classes", "tags"} & set(heads):
         layers.append(Dropout(config.dropout, dtype=dtype, name="head_dropout"))
     sizes = {"next_sentence": 2, "classes": num_classes, "tags": num_classes, "spans": 2}
-    layers += [dense(sizes[head], head) for head in heads if head in sizes]
+    layers += [dense(cast(int, sizes[head]), head) for head in heads if head in sizes]
     return layers
 
 
-def _check(config: Any, heads: tuple[str, ...], num_classes: int | None) -> None:
+def _check(config: TextEncoderConfig, heads: tuple[str, ...], num_classes: int | None) -> None:
     unknown = [head for head in heads if head not in HEADS]
     if unknown or not heads or len(set(heads)) < len(heads):
         raise ValueError(

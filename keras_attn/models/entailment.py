@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from keras_attn.hints import DType
+from keras_attn.hints import DType, Tensor
 from keras_attn.layers import (
     AdditiveAttention,
     AttentionDecoder,
@@ -107,7 +107,7 @@ class EntailmentConfig(Settings):
             A functional model from `{"premise_ids": (B, S), "hypothesis_ids": (B, T)}`, 0 for
             padding, to logits `(B, C)`.
         """
-        own = {"dtype": dtype}
+        own: dict[str, Any] = {"dtype": dtype}
         embedding = TokenEmbedding(
             self.vocabulary_size, self.dim, scale=False, mask_zero=False, name="embedding", **own
         )
@@ -182,7 +182,7 @@ class EntailmentConfig(Settings):
         return AttentionDecoder(cell, name=name, **own)
 
 
-def _unit(x: Any) -> Any:
+def _unit(x: Tensor) -> Tensor:
     """Vectors of length 1, with finite gradients where they are 0."""
     x = keras.ops.cast(x, "float32")
     squares = keras.ops.sum(keras.ops.square(x), axis=-1, keepdims=True)

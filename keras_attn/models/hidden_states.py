@@ -36,7 +36,7 @@ def hidden_states(model: keras.Model, inputs: dict[str, Tensor]) -> list[Tensor]
     """
     layers = {layer.name: layer for layer in model.layers}
     stack = layers.get("encoder", layers.get("decoder"))
-    if "embedding" not in layers or not hasattr(stack, "blocks"):
+    if stack is None or "embedding" not in layers or not hasattr(stack, "blocks"):
         raise ValueError(
             "Expected a model with layers `embedding` and `encoder` or `decoder`, of BERT's or "
             f"GPT's kind. Received: {model.name!r} with {sorted(layers)}."

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -79,14 +80,14 @@ class ImageEncoder(keras.Model):
         }
 
 
-def _without_names(config: Any) -> Any:
+def _without_names(config: object) -> object:
     """What Keras serialises of a model, less what does not change what it computes.
 
     Layers are numbered: their names count up through a process.
     """
     numbers: dict[str, str] = {}
 
-    def collect(value):
+    def collect(value: object) -> None:
         if isinstance(value, dict):
             if isinstance(value.get("name"), str):
                 numbers.setdefault(value["name"], f"layer {len(numbers)}")
@@ -96,7 +97,7 @@ def _without_names(config: Any) -> Any:
             for item in value:
                 collect(item)
 
-    def strip(value):
+    def strip(value: object) -> object:
         if isinstance(value, dict):
             return {k: strip(v) for k, v in sorted(value.items()) if k not in _UNIMPORTANT}
         if isinstance(value, list | tuple):
@@ -108,7 +109,7 @@ def _without_names(config: Any) -> Any:
 
 
 def begin_encoder(
-    image_size: Any, scaling: str, owner: str, dtype: DType = None
+    image_size: int | Sequence[int], scaling: str, owner: str, dtype: DType = None
 ) -> tuple[Tensor, Tensor]:
     """The pictures, and what a network is given of them.
 

@@ -1,5 +1,6 @@
 """Encoders of pictures out of networks that are there already."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ APPLICATIONS = {
 
 def applications_encoder(
     name: str = "vgg16",
-    weights: Any = "imagenet",
+    weights: str | os.PathLike[str] | None = "imagenet",
     image_size: int | Sequence[int] | None = None,
     layer: str | None = None,
 ) -> ImageEncoder:
@@ -155,8 +156,9 @@ def encoder_from_model(
             f"`model` of {owner} must be a functional or built Sequential model with one input. "
             f"Received: {model!r}."
         )
-    size = tuple(model.inputs[0].shape[1:3]) if image_size is None else image_size
-    if image_size is None and (len(size) != 2 or None in size):
+    known = tuple(model.inputs[0].shape[1:3])
+    size = known if image_size is None else image_size
+    if image_size is None and (len(known) != 2 or None in known):
         raise ValueError(
             f"`image_size` of {owner} is needed for a model that has no fixed size. Received: a "
             f"model with inputs of shape {tuple(model.inputs[0].shape)}."

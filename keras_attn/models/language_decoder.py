@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import UnionType
+
 import keras
 
 from keras_attn.layers import AttentionDecoder, TokenEmbedding, TransformerDecoder
@@ -28,7 +30,10 @@ def language_decoder(model: keras.Model) -> TokenDecoder:
     (1, 50)
     """
     layers = {layer.name: layer for layer in getattr(model, "layers", [])}
-    wanted = {"embedding": TokenEmbedding, "decoder": (AttentionDecoder, TransformerDecoder)}
+    wanted: dict[str, type | UnionType] = {
+        "embedding": TokenEmbedding,
+        "decoder": AttentionDecoder | TransformerDecoder,
+    }
     missing = [n for n, kind in wanted.items() if not isinstance(layers.get(n), kind)]
     if missing:
         raise ValueError(

@@ -53,7 +53,9 @@ def packed_transformer(model: keras.Model, name: str = "packed_transformer") -> 
     }
     source, target = inputs["source_segments"], inputs["target_segments"]
 
-    def embedded(embedding: Any, ids: Tensor, segments: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    def embedded(
+        embedding: keras.layers.Layer, ids: Tensor, segments: Tensor
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Embeddings, and the masks and positions for a stack."""
         x, positions = embedding(ids), segment_positions(segments)
         told = {"attention_mask": segment_mask(segments)}

@@ -1,11 +1,13 @@
 """Several questions about one picture, in one row of a batch."""
 
-from typing import Any
+from typing import Any, cast
 
 import keras
 from keras import ops
 
+from keras_attn.hints import Shape, Tensor
 from keras_attn.layers import DecoderBlock
+from keras_attn.layers.multi_head_attention import MultiHeadAttention
 
 FORMS = ("questions", "pictures", "answers")
 
@@ -53,7 +55,7 @@ class QuestionRows(keras.layers.Layer):
         self.form = form
         self.supports_masking = True
 
-    def call(self, x, question_ids):
+    def call(self, x: Tensor, question_ids: Tensor) -> Tensor:
         """Arranges."""
         _, Q, T = ops.shape(question_ids)
         sizes = {"questions": (T,), "pictures": (Q * T,), "answers": (Q,)}[self.form]
@@ -61,11 +63,11 @@ class QuestionRows(keras.layers.Layer):
         width = (x.shape[-1],) if floats else ()
         return ops.reshape(x, (-1, *sizes, *width))
 
-    def compute_mask(self, x, previous_mask=None):
+    def compute_mask(self, x: Tensor, previous_mask: Tensor | None = None) -> None:
         """Returns None."""
         return None
 
-    def compute_output_spec(self, x, question_ids):
+    def compute_output_spec(self, x: Tensor, question_ids: Tensor) -> keras.KerasTensor:
         """Returns the shape and dtype of the output."""
         B, Q, T = question_ids.shape
         floats = "float" in keras.backend.standardize_dtype(x.dtype)
@@ -120,28 +122,38 @@ class QuestionBlock(DecoderBlock):
 
     _needed_masks = ()
 
-    def build(self, x_shape, memory_shape, question_ids_shape=None):
+    def build(
+        self,
+        x_shape: Shape,
+        memory_shape: Shape | None = None,
+        question_ids_shape: Shape | None = None,
+    ):
         """Creates the sublayers."""
         super().build(x_shape, memory_shape)
 
-    def compute_output_spec(self, x, memory, question_ids, training=None):
+    def compute_output_spec(
+        self, x: Tensor, memory: Tensor, question_ids: Tensor, training: bool | None = None
+    ) -> keras.KerasTensor:
         """Returns the shape and dtype of the output: Q times T is no length that Keras knows."""
         return keras.KerasTensor(x.shape, self.compute_dtype)
 
-    def call(self, x, memory, question_ids, training=None):
+    def call(  # type: ignore[override]  # it takes question ids in place of masks
+        self, x: Tensor, memory: Tensor, question_ids: Tensor, training: bool | None = None
+    ) -> Tensor:
         """Applies the sublayers in turn."""
         B, Q, T = ops.shape(question_ids)
         D = x.shape[-1]
         mask = ops.not_equal(question_ids, 0)
         each = ops.reshape(mask, (-1, T))
 
-        def attend_self(h):
+        def attend_self(h: Tensor):
             h = ops.reshape(h, (-1, T, D))
             h = self.self_attention(h, mask=each, training=training)
             return ops.reshape(h, (B, Q * T, D)), None
 
-        def attend_memory(h):
-            return self.cross_attention(h, memory, training=training), None
+        def attend_memory(h: Tensor):
+            attend = cast(MultiHeadAttention, self.cross_attention)
+            return attend(h, memory, training=training), None
 
         x = self._clean(x, ops.reshape(mask, (B, Q * T)))
         x, _ = self._residual(x, self.self_attention_norm, attend_self, training)

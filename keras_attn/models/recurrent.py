@@ -1,7 +1,7 @@
 """Recurrent encoder-decoder with and without attention."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 
@@ -197,7 +197,7 @@ def _cell(config: RecurrentEncoderDecoderConfig, number: int, dtype: DType) -> k
 
 
 def _attention(config: RecurrentEncoderDecoderConfig, dtype: DType) -> SequenceAttention | None:
-    settings = {
+    settings: dict[str, Any] = {
         "window": config.window,
         "window_size": config.window_size,
         "dtype": dtype,

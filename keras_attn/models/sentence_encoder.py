@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 from keras import ops
 
 from keras_attn.hints import DType, Tensor
 from keras_attn.layers import FirstTokenPooling, MaskedAveragePooling
+from keras_attn.models.text_encoder import TextEncoderConfig
 
 SENTENCE_POOLINGS = {"average": MaskedAveragePooling, "first": FirstTokenPooling}
 """How the states of a text become a vector, by name."""
 
 
 def sentence_encoder(
-    config: Any, pooling: str = "average", dtype: DType = None, name: str = "sentence_encoder"
+    config: TextEncoderConfig,
+    pooling: str = "average",
+    dtype: DType = None,
+    name: str = "sentence_encoder",
 ) -> keras.Model:
     """Builds an encoder with a vector for each text (Reimers and Gurevych, 2019).
 

@@ -1,5 +1,7 @@
 """Decoding with the layers of an encoder-decoder model."""
 
+from types import UnionType
+
 import keras
 from keras import ops
 
@@ -41,7 +43,7 @@ class SequenceDecoder:
         if not isinstance(model, keras.Model):
             raise ValueError(f"Expected a model of {makers}. Received: {type(model).__name__}.")
         layers = {layer.name: layer for layer in model.layers}
-        wanted = {
+        wanted: dict[str, type | UnionType] = {
             "source_embedding": TokenEmbedding,
             "encoder": TransformerEncoder | RecurrentEncoder,
             "decoder": TransformerDecoder | AttentionDecoder,

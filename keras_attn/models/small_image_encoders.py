@@ -1,6 +1,7 @@
 """Encoders of pictures that are trained from the beginning."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 
@@ -109,7 +110,7 @@ def _convolution(
 def _attend(
     x: Tensor, attention: str | None, reduction: int, kernel_size: int, name: str, dtype: DType
 ) -> Tensor:
-    settings = {"dtype": dtype, "name": name}
+    settings: dict[str, Any] = {"dtype": dtype, "name": name}
     if attention == "channel":
         return ChannelAttention(reduction=reduction, **settings)(x)
     if attention == "spatial":

@@ -1,11 +1,13 @@
 """Kinds of text classifiers, and their split behind the embeddings."""
 
 from collections.abc import Callable
+from typing import cast
 
 import keras
 
 from keras_attn.hints import Tensor
 from keras_attn.layers import MaskedAveragePooling, TokenEmbedding
+from keras_attn.models.classifier_parts import TextClassifierConfig
 from keras_attn.models.roles import TEXT_CLASSIFIERS
 
 
@@ -93,7 +95,7 @@ def embedding_and_rest(model: keras.Model) -> tuple[Callable[[Tensor], list], Ca
     name = known_kind(model)
     if name is None:
         return _cut_behind_vectors(model)
-    kind = TEXT_CLASSIFIERS[name]
+    kind = cast(type[TextClassifierConfig], TEXT_CLASSIFIERS[name])
     layers = {layer.name: layer for layer in model.layers}
     ids = keras.Input((None,), dtype="int32", name="token_ids")
     embedded = kind.embed(layers, ids)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import keras
 
 from keras_attn.hints import DType, Tensor
@@ -25,13 +27,30 @@ class TextEncoderConfig(Settings):
     ['padding_mask', 'token_ids']
     """
 
+    vocabulary_size: int
+    dim: int
+    dropout: float
+    layer_norm_epsilon: float
+    num_segments: int | None
+    pooler_activation: str | None
+
     # What some encoders have otherwise.
-    first_position = None
+    first_position: int | None = None
     """Position of the first token of the mask; None counts from the left."""
     ends_between = 1
     """Number of end tokens between two texts."""
-    reads_words = False
+    reads_words: ClassVar[bool] = False
     """Whether the embedding may start from vectors of words."""
+
+    @property
+    def head_activation(self) -> str:
+        """Activation of the head for masked words."""
+        raise NotImplementedError
+
+    @property
+    def initializer_range(self) -> float:
+        """Standard deviation of new weights."""
+        raise NotImplementedError
 
     @property
     def reads_segments(self) -> bool:

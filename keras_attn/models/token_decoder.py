@@ -3,10 +3,11 @@
 import copy
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_attn.generation.decoders import check_room, repeat
-from keras_attn.hints import Tensor
+from keras_attn.hints import Size, Tensor
 from keras_attn.layers import TokenEmbedding
 from keras_attn.ops.compilers import on_cpu
 from keras_attn.ops.masks import token_mask
@@ -40,7 +41,13 @@ class TokenDecoder:
     (1, 20)
     """
 
-    def __init__(self, embedding: Any, positions: Any, decoder: Any, head: Any = None):
+    def __init__(
+        self,
+        embedding: keras.layers.Layer,
+        positions: keras.layers.Layer | None,
+        decoder: Any,
+        head: keras.layers.Layer | None = None,
+    ):
         self.embedding = embedding
         self.positions = positions
         self.decoder = decoder
@@ -87,8 +94,8 @@ class TokenDecoder:
         prompt_mask: Tensor | None = None,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
-        max_length: Any = None,
-    ) -> tuple[Tensor, Any]:
+        max_length: Size | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
         """Reads a prompt.
 
         Args:
@@ -111,7 +118,9 @@ class TokenDecoder:
         if self.longest is not None:
             known = None if prompt_mask is None else known_value(mask)
             most = None if known is None else int(known.sum(axis=1).max(initial=0))
-            check_room(self, prompt.shape[1] if prompt_mask is None else most)
+            length = prompt.shape[1] if prompt_mask is None else most
+            if length is not None:
+                check_room(self, length)
         count = ops.cumsum(ops.cast(mask, "int32"), axis=1)
         positions, more = ops.maximum(count - 1, 0), {}
         x = self._embed(prompt, positions)
@@ -124,7 +133,7 @@ class TokenDecoder:
         return self.logits(x[:, 0]), state
 
     def step(
-        self, tokens: Tensor, positions: Tensor, state: Any, return_scores: bool = False
+        self, tokens: Tensor, positions: Tensor, state: dict[str, Any], return_scores: bool = False
     ) -> tuple[Any, ...]:
         """Reads one token for each row.
 
@@ -142,15 +151,16 @@ class TokenDecoder:
         """
         if self.longest is not None:
             known = known_value(positions)
-            check_room(self, None if known is None else int(known.max(initial=0)) + 1)
+            if known is not None:
+                check_room(self, int(known.max(initial=0)) + 1)
         x = self._embed(ops.expand_dims(tokens, 1), ops.expand_dims(positions, 1))
         x, state, *scores = self.decoder.step(x, state, return_scores)
         return (self.logits(x[:, 0]), state, *scores)
 
-    def reorder(self, state: Any, rows: Tensor) -> Any:
+    def reorder(self, state: dict[str, Any], rows: Tensor) -> dict[str, Any]:
         """Selects rows within sentences. What depends only on the memory is not moved."""
         return self.decoder.reorder(state, rows)
 
-    def repeat(self, state: Any, times: int) -> Any:
+    def repeat(self, state: dict[str, Any], times: int) -> dict[str, Any]:
         """Repeats rows. What depends only on the memory stays if the stack shares it."""
         return repeat(self.decoder, state, times)

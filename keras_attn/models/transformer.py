@@ -1,7 +1,7 @@
 """Encoder-decoder Transformer."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 
@@ -116,18 +116,17 @@ class TransformerEncoderDecoderConfig(Settings):
         """
         source_ids = keras.Input((None,), dtype="int32", name="source_ids")
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")
-        shared = self.target_vocabulary_size is None
         source_embedding = TokenEmbedding(
             self.source_vocabulary_size, self.dim, dtype=dtype, name="source_embedding"
         )
         target_embedding = (
             source_embedding
-            if shared
+            if self.target_vocabulary_size is None
             else TokenEmbedding(
                 self.target_vocabulary_size, self.dim, dtype=dtype, name="target_embedding"
             )
         )
-        block = {
+        block: dict[str, Any] = {
             "num_heads": self.num_heads,
             "intermediate_dim": self.intermediate_dim,
             "dropout": self.dropout,

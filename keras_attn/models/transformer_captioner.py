@@ -110,13 +110,13 @@ class TransformerCaptionerConfig(Settings):
         Raises:
             ValueError: If the regions have positions and there is no `grid`.
         """
-        placed = self.region_positions != "none"
-        if placed and self.grid is None:
+        grid = None if self.region_positions == "none" else self.grid
+        if self.region_positions != "none" and grid is None:
             raise ValueError(
                 "`region_positions` needs the `grid` of the encoder. Received: region_positions="
                 f"{self.region_positions!r}, grid=None."
             )
-        count = self.grid[0] * self.grid[1] if placed else None
+        count = None if grid is None else grid[0] * grid[1]
         regions = keras.Input((count, self.region_dim), name="regions")
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")
         embedding = TokenEmbedding(self.vocabulary_size, self.dim, dtype=dtype, name="embedding")
@@ -133,10 +133,10 @@ class TransformerCaptionerConfig(Settings):
             name="decoder",
         )
         memory = keras.layers.Dense(self.dim, dtype=dtype, name="region_projection")(regions)
-        if self.region_positions == "sinusoidal":
-            positions = GridPositionalEncoding(self.grid[1], dtype=dtype, name="region_positions")
+        if grid is not None and self.region_positions == "sinusoidal":
+            positions = GridPositionalEncoding(grid[1], dtype=dtype, name="region_positions")
             memory = positions(memory)
-        elif self.region_positions == "learned":
+        elif count is not None:
             positions = LearnedPositionalEncoding(count, dtype=dtype, name="region_positions")
             memory = positions(memory)
         memory = LayerNormalization(dtype=dtype, name="region_norm")(memory)

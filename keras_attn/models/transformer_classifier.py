@@ -95,7 +95,7 @@ class TransformerClassifierConfig(TextClassifierConfig):
     encoder = TransformerEncoder
 
     @property
-    def has_positions(self) -> bool:
+    def has_positions(self) -> bool:  # type: ignore[override]  # here it depends on a setting
         """Whether the model has `sequence_length` learned positions."""
         return self.positions == "learned"
 

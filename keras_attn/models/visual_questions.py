@@ -182,7 +182,7 @@ class VisualQuestionsConfig(QuestionConfig):
             A functional model from `{"regions": (B, R, Dr), "question_ids": (B, Q, T)}` to logits
             `(B, Q, C)`.
         """
-        own = {"dtype": dtype}
+        own: dict[str, Any] = {"dtype": dtype}
         inputs = self.inputs()
         ids = inputs["question_ids"]
         memory = self._memory(inputs["regions"], own)
@@ -211,9 +211,9 @@ class VisualQuestionsConfig(QuestionConfig):
     def _memory(self, regions: Tensor, own: dict[str, Any]) -> Tensor:
         """The regions `(B, R, D)` as the words read them."""
         x = keras.layers.Dense(self.dim, name="region_projection", **own)(regions)
-        if self.region_positions == "sinusoidal":
+        if self.grid is not None and self.region_positions == "sinusoidal":
             x = GridPositionalEncoding(self.grid[1], name="region_positions", **own)(x)
-        elif self.region_positions == "learned":
+        elif self.grid is not None and self.region_positions == "learned":
             count = self.grid[0] * self.grid[1]
             x = LearnedPositionalEncoding(count, name="region_positions", **own)(x)
         if self.region_layers:
@@ -272,7 +272,7 @@ class ConcatenatedQuestionsConfig(QuestionConfig):
 
     def build(self, dtype: DType = None, name: str = "visual_questions") -> keras.Model:
         """Builds the model; see `VisualQuestionsConfig.build`."""
-        own = {"dtype": dtype}
+        own: dict[str, Any] = {"dtype": dtype}
         inputs = self.inputs()
         ids = inputs["question_ids"]
         rows = QuestionRows("questions", name="question_rows")(ids, ids)

@@ -76,7 +76,7 @@ class _Counted(list):
         self.given = numbers
         self.numbers = 0
 
-    def append(self, variable: Any) -> None:
+    def append(self, variable: keras.Variable) -> None:
         super().append(variable)
         count = 1
         for size in variable.shape:

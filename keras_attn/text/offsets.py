@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_attn.text.tokenizer import Tokenizer
+from keras_attn.text.tokenizer import OffsetTokenizer, Tokenizer
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -18,7 +18,7 @@ Offsets = list[tuple[int, int]]
 
 
 def ids_and_places(
-    tokenizer: Tokenizer, texts: Sequence[str]
+    tokenizer: OffsetTokenizer, texts: Sequence[str]
 ) -> tuple[list[list[int]], list[Offsets]]:
     """Turns texts into ids, with the characters that each stands for but the blanks before them.
 
@@ -35,7 +35,7 @@ def ids_and_places(
     >>> ids_and_places(tokenizer, ["a rose"])
     ([[67, 262]], [[(0, 1), (2, 6)]])
     """
-    ids, offsets = cast(Any, tokenizer).encode_with_offsets(list(texts))
+    ids, offsets = tokenizer.encode_with_offsets(list(texts))
     blanks = getattr(tokenizer, "leading_blanks", None)
     if blanks is None:
         return ids, offsets

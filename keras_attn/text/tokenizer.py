@@ -49,3 +49,16 @@ class Tokenizer(Protocol):
 
     def to_graph(self) -> Any:
         """Returns the tokenizer as a `tf.Module` of TensorFlow ops."""
+
+
+class OffsetTokenizer(Tokenizer, Protocol):
+    """A tokenizer that says which characters each token stands for."""
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """The tokens in the order of their ids."""
+
+    def encode_with_offsets(
+        self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
+    ) -> tuple[Any, Any]:
+        """Returns the ids of `encode`, and the `(start, end)` of each of them."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import keras
 
+if TYPE_CHECKING:
+    import tensorflow as tf
 
-def without_autotuning(batches: Any) -> Any:
+
+def without_autotuning(batches: object) -> Any:
     """Gives `fit`, `evaluate` and `predict` a dataset whose epochs end when they are through.
 
     Keras reads a `keras.utils.PyDataset` on TensorFlow by `tf.data`, and with it runs a thread that
@@ -54,7 +57,7 @@ def _adapter() -> type:
     return WithoutAutotuning
 
 
-def untuned(dataset: Any) -> Any:
+def untuned(dataset: tf.data.Dataset) -> Any:
     """A `tf.data.Dataset` without the thread."""
     import tensorflow as tf
 

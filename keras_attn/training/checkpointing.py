@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import keras
@@ -72,7 +73,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         """The signal that ended the training, or None."""
         self._remembering: list[Any] = []
         self._data: dict[str, Any] = {}
-        self._length: int | None = None  # number of batches of an epoch
+        self._length = 0  # number of batches of an epoch; 0 outside of `fit_resumable`
         self._epoch = 0
         self._first_batch = 0
         self._batches = 0
@@ -151,9 +152,9 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 f"of epoch {epoch + 1}. {former}: make room, and run the same again",
             ) from error
 
-    def on_train_begin(self, logs: Any = None) -> None:
+    def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
         """Called by Keras: restores the run from the file."""
-        if self._length is None:
+        if not self._length:
             raise ValueError(
                 "A TrainingCheckpoint works in `keras_attn.training.fit_resumable`, which begins "
                 "at the batch where the run was ended. Received: a plain `fit`."
@@ -171,7 +172,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
             ]
             self._generators = generator_states()
 
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Called by Keras."""
         self._epoch = epoch
         self._batches = self._first_batch
@@ -180,13 +181,13 @@ class TrainingCheckpoint(keras.callbacks.Callback):
                 variable.assign(value)
             self._metrics = None
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_begin(self, batch: int, logs: dict[str, float] | None = None) -> None:
         """Called by Keras."""
         if self._generators is not None:  # PyTorch's iterator has drawn a number
             set_generator_states(self._generators)
             self._generators = None
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
         """Called by Keras; with `steps_per_execution`, after several batches."""
         before, self._batches = self._batches, self._first_batch + batch + 1
         if self._batches >= self._length:
@@ -202,7 +203,7 @@ class TrainingCheckpoint(keras.callbacks.Callback):
         if self.interrupted is not None:
             raise _Stop
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Called by Keras."""
         self._ending_epoch = False
         self._first_batch = 0
@@ -261,7 +262,7 @@ def fit_resumable(
     checkpoint: TrainingCheckpoint,
     epochs: int,
     callbacks: Sequence[keras.callbacks.Callback] = (),
-    verbose: Any = "auto",
+    verbose: str | int = "auto",
 ) -> bool:
     """Trains like `model.fit`, from the position of the checkpoint to the end of the last epoch.
 
@@ -376,7 +377,7 @@ class _Signals:
             signal.signal(number, handler)
         self.former = {}
 
-    def _note(self, number: int, frame: Any) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         self._restore()
         # `print` may be what was interrupted, and the reader of the output may be gone.
         with contextlib.suppress(OSError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from keras_attn.hints import Tensor
+from keras_attn.hints import Size, Tensor
 from keras_attn.ops.derivatives import first_derivatives_only
 from keras_attn.ops.loops import repeated
 
@@ -84,36 +84,36 @@ def linear_cross_entropy(
     largest = ops.max(ops.abs(weights))
     largest = ops.where(largest > 0, largest, 1.0)
 
-    def parts(i, h, k, b):
+    def parts(i: Size, h: Tensor, k: Tensor, b: Tensor) -> tuple[Tensor, ...]:
         """The hidden vectors, labels, weights, float32 logits and their logsumexp of chunk i."""
         rows, y, w = (ops.take(t, i, axis=0) for t in (h, labels, weights))
         z = ops.cast(ops.matmul(rows, ops.transpose(k)), "float32") + b
         return rows, ops.expand_dims(y, 1), w, z, ops.logsumexp(z, axis=-1)
 
-    def loss_of(y, w, z, total):
+    def loss_of(y: Tensor, w: Tensor, z: Tensor, total: Tensor) -> Tensor:
         loss = total - (1.0 - label_smoothing) * ops.take_along_axis(z, y, axis=1)[:, 0]
         if label_smoothing:
             loss = loss - label_smoothing * ops.mean(z, axis=-1)
         return ops.sum(ops.where(ops.not_equal(w, 0), loss, 0.0) * w)
 
-    def prepared(h, k, b):
+    def prepared(h: Tensor, k: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         h = ops.reshape(ops.pad(h, [[0, free], [0, 0]]), (number, chunk, D))
         return h, ops.cast(k, h.dtype), ops.cast(b, "float32")
 
-    def without_gradient(h, k, b):
+    def without_gradient(h: Tensor, k: Tensor, b: Tensor) -> Tensor:
         h, k, b = prepared(h, k, b)
 
-        def turn(i, carry):
+        def turn(i: Size, carry: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             return (carry[0] + loss_of(*parts(i, h, k, b)[1:]),)
 
         return repeated(0, number, turn, (ops.zeros(()),))[0]
 
     @ops.custom_gradient
-    def with_gradient(h, k, b):
+    def with_gradient(h: Tensor, k: Tensor, b: Tensor):
         inputs, dtypes = prepared(h, k, b), (h.dtype, k.dtype, b.dtype)
         classes = ops.arange(V, dtype="int32")
 
-        def turn(i, carry):
+        def turn(i: Size, carry: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             loss, of_hidden, of_kernel, of_bias = carry
             rows, y, w, z, total = parts(i, *inputs)
             p = ops.exp(z - ops.expand_dims(total, 1))
@@ -137,7 +137,7 @@ def linear_cross_entropy(
         loss, *found = repeated(0, number, turn, start)
         found[0] = ops.reshape(found[0], (-1, D))[:size]
 
-        def gradients(*args, upstream=None):
+        def gradients(*args, upstream: Tensor | None = None):
             upstream = args[0] if upstream is None else upstream
             results = [
                 ops.cast(g * (largest * upstream), dtype)

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Nest, Tensor
 from keras_attn.layers import TokenEmbedding
 from keras_attn.ops.masks import dtypes_are_guessed
 from keras_attn.ops.replicas import replicas, sum_over_replicas
@@ -65,12 +66,18 @@ class ChunkedLossModel(keras.Model):
         self.body = keras.Model(model.input, hidden, name="body")
         self.built = True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Nest, training: bool | None = None):
         """Returns the input of the model's last layer."""
         return self.body(inputs, training=training)
 
     def compute_loss(
-        self, x=None, y=None, y_pred=None, sample_weight=None, training=True, **kwargs
+        self,
+        x: Nest | None = None,
+        y: Nest | None = None,
+        y_pred: Any = None,
+        sample_weight: Tensor | None = None,
+        training: bool = True,
+        **kwargs,
     ):
         """Returns the loss of the logits that the last layer would compute from `y_pred`."""
         if not isinstance(self.loss, MaskedCrossEntropy):
@@ -124,13 +131,15 @@ class ChunkedLossModel(keras.Model):
         return {"model": model, "chunk_size": self.chunk_size, "name": self.name}
 
     @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> ChunkedLossModel:
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> ChunkedLossModel:
         """Creates the model from its config."""
         model = keras.saving.deserialize_keras_object(config["model"], custom_objects)
         return cls(model, config["chunk_size"], name=config["name"])
 
 
-def _is_quantized(layer: Any) -> bool:
+def _is_quantized(layer: keras.layers.Layer) -> bool:
     return any(getattr(part, "quantization_mode", None) for part in layer._flatten_layers())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import keras
 
@@ -70,7 +70,7 @@ def compute_on(device: str, devices: str = "1") -> Iterator[str]:
         yield kind
 
 
-def check_devices(devices: Any) -> None:
+def check_devices(devices: object) -> None:
     """Raises a ValueError if `devices` is neither "all" nor a positive number as a string.
 
     Example:
@@ -81,7 +81,7 @@ def check_devices(devices: Any) -> None:
     ValueError: `devices` must be 'all' or a number of at least 1, as a string. Received: '0'.
     """
     known = isinstance(devices, str) and devices.isascii() and devices.isdecimal()
-    if devices != "all" and not (known and int(devices) >= 1):
+    if devices != "all" and not (known and int(cast(str, devices)) >= 1):
         raise ValueError(
             "`devices` must be 'all' or a number of at least 1, as a string. "
             f"Received: {devices!r}."

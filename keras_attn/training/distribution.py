@@ -146,7 +146,7 @@ def model_parallel(
 class _CheckedModelParallel(keras.distribution.ModelParallel):
     """Raises an error that names a weight that cannot be cut; JAX would give only its shape."""
 
-    def get_variable_layout(self, variable: Any) -> keras.distribution.TensorLayout:
+    def get_variable_layout(self, variable: keras.Variable) -> keras.distribution.TensorLayout:
         layout = super().get_variable_layout(variable)
         mesh = self.device_mesh
         sizes = dict(zip(mesh.axis_names, mesh.shape, strict=True))
@@ -188,7 +188,9 @@ class ProcessBatches(keras.utils.PyDataset):
     [[7], [8]]
     """
 
-    def __init__(self, batches: Any, part: int | None = None, parts: int | None = None):
+    def __init__(
+        self, batches: keras.utils.PyDataset, part: int | None = None, parts: int | None = None
+    ):
         super().__init__(workers=1)
         distribution = keras.distribution.distribution()
         if parts is None:

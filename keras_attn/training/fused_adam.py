@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 
 from keras_attn.ops.replicas import replicas
@@ -48,7 +46,9 @@ def fuse_adam(optimizer: keras.optimizers.Adam) -> None:
         return
     import tensorflow as tf
 
-    def update_step(gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(
+        gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
         index = optimizer._get_variable_index(variable)
         dtype = variable.dtype
         step = tf.cast(optimizer.iterations + 1, dtype)

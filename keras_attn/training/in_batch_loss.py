@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
+
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class InBatchCrossEntropy(keras.losses.Loss):
@@ -51,7 +53,7 @@ class InBatchCrossEntropy(keras.losses.Loss):
             raise ValueError(f"`scale` must be above 0. Received: {scale!r}.")
         self.scale = float(scale)
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Any:
         """Computes the loss of each row."""
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         rows = {y_true.shape[0], *y_pred.shape} - {None}

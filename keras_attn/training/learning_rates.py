@@ -7,6 +7,8 @@ from typing import Any
 
 import keras
 
+from keras_attn.hints import Tensor
+
 
 def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int, float]) -> None:
     """Has an optimizer update some variables with a part of its learning rate.
@@ -48,7 +50,7 @@ def scale_learning_rate(optimizer: keras.optimizers.Optimizer, factors: dict[int
             found.setdefault(factors.get(id(variable), 1.0), []).append(i)
         return found
 
-    def scaled_update(grads: Sequence[Any], variables: Sequence[Any], rate: Any) -> None:
+    def scaled_update(grads: Sequence[Any], variables: Sequence[Any], rate: Tensor | float) -> None:
         for factor, members in groups(variables).items():
             scaled = rate if factor == 1.0 else rate * factor
             update([grads[i] for i in members], [variables[i] for i in members], scaled)

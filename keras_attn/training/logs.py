@@ -85,7 +85,7 @@ class TrainingLog(keras.callbacks.Callback):
             table.writeheader()
             table.writerows(self.rows)
         if self.tensorboard is not None:
-            self._write_events()
+            self._write_events(self.tensorboard)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
@@ -93,17 +93,15 @@ class TrainingLog(keras.callbacks.Callback):
             self._writer.close()
             self._writer = None
 
-    def _write_events(self) -> None:
+    def _write_events(self, folder: Path) -> None:
         """Writes the last row; the first call replaces the files of a killed run by all rows."""
         from tensorboardX import SummaryWriter
 
         rows = self.rows[-1:]
         if self._writer is None:
-            for path in self.tensorboard.glob(f"events.out.tfevents.*{_SUFFIX}"):
+            for path in folder.glob(f"events.out.tfevents.*{_SUFFIX}"):
                 path.unlink()
-            self._writer = SummaryWriter(
-                str(self.tensorboard), flush_secs=10, filename_suffix=_SUFFIX
-            )
+            self._writer = SummaryWriter(str(folder), flush_secs=10, filename_suffix=_SUFFIX)
             rows = self.rows
         for row in rows:
             for name, value in row.items():

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
 from keras_attn.ops.replicas import sum_over_replicas
 from keras_attn.ops.token_losses import check_tokens, token_cross_entropy, token_weights
 
@@ -74,7 +75,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         self.label_smoothing = float(label_smoothing)
         self.ignore_id = None if ignore_id is None else int(ignore_id)
 
-    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Returns the weighted mean over the tokens of the batch, a scalar."""
         labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
         dtype = keras.backend.standardize_dtype(logits.dtype)
@@ -85,7 +86,7 @@ class MaskedCrossEntropy(keras.losses.Loss):
         losses = ops.where(counts, losses, ops.zeros_like(losses)) * weights
         return ops.divide_no_nan(ops.sum(losses), sum_over_replicas(ops.sum(weights)))
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Any:
         """Returns the loss (B, T) of each token, 0 where the label is `ignore_id`."""
         labels, logits = check_tokens(y_true, y_pred, type(self).__name__)
         dtype = keras.backend.standardize_dtype(logits.dtype)

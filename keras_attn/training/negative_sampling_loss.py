@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
+
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class NegativeSamplingLoss(keras.losses.Loss):
@@ -52,7 +54,7 @@ class NegativeSamplingLoss(keras.losses.Loss):
             raise ValueError(f"`negatives` must be above 0. Received: {negatives!r}.")
         self.negatives = float(negatives)
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Any:
         """Computes the loss of each place."""
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         known = None not in (y_true.shape[-1], y_pred.shape[-1])

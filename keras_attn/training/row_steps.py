@@ -9,6 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.hints import Tensor
+
 
 def scale_row_steps(optimizer: keras.optimizers.Optimizer, factors: dict[int, Any]) -> None:
     """Has an optimizer multiply the gradient of each row of some variables with a factor.
@@ -40,7 +42,7 @@ def scale_row_steps(optimizer: keras.optimizers.Optimizer, factors: dict[int, An
         raise ValueError(f"Expected factors above 0. Received: {least}.")
     update = optimizer._backend_update_step
 
-    def scaled(gradient: Any, variable: Any) -> Any:
+    def scaled(gradient: Any, variable: keras.Variable) -> Any:
         table = tables.get(id(variable))
         if table is None:
             return gradient
@@ -51,7 +53,7 @@ def scale_row_steps(optimizer: keras.optimizers.Optimizer, factors: dict[int, An
             return type(gradient)(*parts)
         return gradient * ops.reshape(ops.convert_to_tensor(table), axes)
 
-    def scaled_update(grads: Sequence[Any], variables: Sequence[Any], rate: Any) -> None:
+    def scaled_update(grads: Sequence[Any], variables: Sequence[Any], rate: Tensor | float) -> None:
         pairs = zip(grads, variables, strict=True)
         update([scaled(gradient, variable) for gradient, variable in pairs], variables, rate)
 

@@ -8,6 +8,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Size, Tensor
+
 
 def _check(owner: str, positive: dict[str, float], not_negative: dict[str, float]) -> None:
     for name, value in positive.items():
@@ -96,7 +98,7 @@ class InverseSquareRootSchedule(keras.optimizers.schedules.LearningRateSchedule)
         _check(f"{cls.__name__}.noam", values, {})
         return cls(factor / math.sqrt(model_dim * warmup_steps), warmup_steps, name=name)
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: Size) -> Tensor:
         """Returns the learning rate of the update after `step` updates."""
         number = ops.cast(step, "float32") + 1.0
         warmup = float(self.warmup_steps)
@@ -180,7 +182,7 @@ class WarmupCosineSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.final_learning_rate = float(final_learning_rate)
         self.name = name
 
-    def __call__(self, step: Any) -> Any:
+    def __call__(self, step: Size) -> Tensor:
         """Returns the learning rate of the update after `step` updates."""
         number = ops.cast(step, "float32") + 1.0
         warmup = float(self.warmup_steps)

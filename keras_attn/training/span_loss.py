@@ -7,6 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_attn.hints import Tensor
+
 
 @keras.saving.register_keras_serializable(package="keras_attn")
 class SpanCrossEntropy(keras.losses.Loss):
@@ -46,12 +48,12 @@ class SpanCrossEntropy(keras.losses.Loss):
     def __init__(self, name: str = "span_cross_entropy", **kwargs: Any):
         super().__init__(name=name, **kwargs)
 
-    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+    def __call__(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> Any:
         """Computes the weighted mean."""
         # A new tensor, without Keras' implicit mask, which is of tokens and not of rows.
         return super().__call__(y_true, ops.multiply(y_pred, 1), sample_weight)
 
-    def call(self, y_true: Any, y_pred: Any) -> Any:
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Any:
         """Computes the loss of each row."""
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_pred.shape) != 3 or y_pred.shape[-1] != 2 or tuple(y_true.shape[1:]) != (3,):

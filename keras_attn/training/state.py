@@ -80,7 +80,7 @@ def save_training_state(
     arrays[_HEADER] = np.frombuffer(json.dumps(header).encode(), "uint8")
     if is_first_process():
         with atomic_write(path) as partial, open(partial, "wb") as file:
-            np.savez(file, **arrays)
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # no array has the name of an option
     wait_for_processes()
 
 

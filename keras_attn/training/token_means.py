@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import keras
 
 
-def token_means(model: keras.Model, batches: Any) -> dict[str, float]:
+def token_means(model: keras.Model, batches: keras.utils.PyDataset) -> dict[str, float]:
     """Measures a compiled model, and averages its loss and metrics over the tokens.
 
     `model.evaluate` weighs the loss of each batch by its rows, with those that fill it up, so its

@@ -1,9 +1,9 @@
 """Statistics of the tokens of labelled texts, as initial weights."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 LEAST_WEIGHT = 0.01
 
@@ -35,7 +35,7 @@ def inverse_document_frequency(ids: Iterable[Sequence[int]], num_ids: int) -> np
 
 
 def class_association(
-    ids: Iterable[Sequence[int]], labels: Any, num_ids: int, smoothing: float = 1.0
+    ids: Iterable[Sequence[int]], labels: npt.ArrayLike, num_ids: int, smoothing: float = 1.0
 ) -> np.ndarray:
     """Returns how much each token tells about the class, by log-count ratios of naive Bayes.
 
@@ -64,19 +64,19 @@ def class_association(
     >>> class_association([[1, 2], [1, 3]], [0, 1], num_ids=4).round(3).tolist()
     [0.01, 0.01, 0.693, 0.693]
     """
-    labels, rows = np.asarray(labels), list(ids)
-    if labels.ndim == 1 and labels.size:
-        labels = np.eye(int(labels.max()) + 1)[labels]
-    if len(labels) != len(rows):
+    classes, rows = np.asarray(labels), list(ids)
+    if classes.ndim == 1 and classes.size:
+        classes = np.eye(int(classes.max()) + 1)[classes]
+    if len(classes) != len(rows):
         raise ValueError(
-            f"Expected a label for each of the {len(rows)} texts. Received: {len(labels)}."
+            f"Expected a label for each of the {len(rows)} texts. Received: {len(classes)}."
         )
     most = np.zeros(num_ids)
     unique = [np.unique(np.asarray(row, "int64")) for row in rows]
     sizes = [len(row) for row in unique]
     flat = np.concatenate(unique) if unique else np.zeros(0, "int64")
     total = np.bincount(flat, minlength=num_ids).astype("float64")
-    for members in labels.T:
+    for members in classes.T:
         inside = np.bincount(flat, np.repeat(members, sizes), minlength=num_ids) + smoothing
         outside = total + 2 * smoothing - inside
         ratio = np.log(inside / inside.sum()) - np.log(outside / outside.sum())

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from keras_attn.layers.collect import AttentionKey, AttentionMaps
-from keras_attn.visualize.checks import checked_layers, checked_words
+from keras_attn.visualize.checks import WordMaps, checked_layers, checked_words
 from keras_attn.visualize.display import displayed_tokens, drawable
-from keras_attn.visualize.pictures import as_image, shrunk
+from keras_attn.visualize.pictures import Picture, as_image, shrunk
 from keras_attn.visualize.viewer_page import attention_viewer
 from keras_attn.visualize.web_page import escaped
 
@@ -118,7 +118,7 @@ class AttentionView:
                 f"Received: image={'None' if self.image is None else 'given'}, grid={self.grid!r}, "
                 f"{len(regions)} such parts."
             )
-        if regions:
+        if regions and self.grid is not None:
             rows, columns = grid = tuple(int(size) for size in self.grid)
             for part in regions:
                 if part.weights[0].shape[2] != rows * columns:
@@ -139,7 +139,7 @@ class AttentionView:
         target_tokens: Sequence[str] | None = None,
         *,
         input_tokens: Sequence[str] | None = None,
-        image: Any = None,
+        image: Picture | None = None,
         grid: tuple[int, int] | None = None,
         answer: str = "answer",
         row: int = 0,
@@ -212,7 +212,7 @@ class AttentionView:
         return cls(parts, title, image, grid)
 
     @classmethod
-    def from_words(cls, image: Any, words: Any, title: str = "") -> "AttentionView":
+    def from_words(cls, image: Picture, words: WordMaps, title: str = "") -> "AttentionView":
         """Makes a view of a caption, as `plot_caption` draws it.
 
         Args:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.visualize.checks import checked_words
+from keras_attn.visualize.checks import WordMaps, checked_words
 from keras_attn.visualize.figures import figure_class, label
-from keras_attn.visualize.pictures import as_image, shrunk, spread
+from keras_attn.visualize.pictures import Picture, as_image, shrunk, spread
 
 _DARK = 0.3
 _GLOW = 40
@@ -16,8 +16,8 @@ _SIDE = 320
 
 
 def plot_caption(
-    image: Any,
-    words: Any,
+    image: Picture,
+    words: WordMaps,
     path: str | os.PathLike | None = None,
     columns: int | None = None,
     title: str | None = None,

@@ -1,13 +1,25 @@
 """Checks of the weights that are drawn."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
+
+
+class HasWords(Protocol):
+    """An object that has the words of a caption and their maps."""
+
+    def words(self) -> Iterable[tuple[str, npt.ArrayLike]]:
+        """Returns (word, map `(rows, columns)`) for each word."""
+
+
+WordMaps: TypeAlias = HasWords | Iterable[tuple[str, npt.ArrayLike]]
+"""The words of a caption, each with its map."""
 
 
 def checked_weights(
-    weights: Any, source_tokens: Sequence[str], target_tokens: Sequence[str]
+    weights: npt.ArrayLike, source_tokens: Sequence[str], target_tokens: Sequence[str]
 ) -> np.ndarray:
     """The weights as float32 `(T, S)`, or a ValueError."""
     weights = np.asarray(weights, "float32")
@@ -20,7 +32,9 @@ def checked_weights(
     return weights
 
 
-def checked_layers(weights: Any, target_length: int, source_length: int) -> list[np.ndarray]:
+def checked_layers(
+    weights: Iterable[npt.ArrayLike], target_length: int, source_length: int
+) -> list[np.ndarray]:
     """The weights of each layer as float32 `(N, T, S)`, or a ValueError."""
     layers = [_with_heads(layer, f"`weights[{i}]`") for i, layer in enumerate(weights)]
     if not layers:
@@ -38,9 +52,10 @@ def checked_layers(weights: Any, target_length: int, source_length: int) -> list
     return layers
 
 
-def checked_words(words: Any) -> list[tuple[str, np.ndarray]]:
+def checked_words(words: WordMaps) -> list[tuple[str, np.ndarray]]:
     """Each word of a caption with its map as float32 `(rows, columns)`, or a ValueError."""
-    pairs = words.words() if callable(getattr(words, "words", None)) else words
+    is_object = callable(getattr(words, "words", None))
+    pairs: object = cast(HasWords, words).words() if is_object else words
     if isinstance(pairs, str | bytes) or not isinstance(pairs, Iterable):
         raise ValueError(
             "`words` must be a list of (word, map) or have a method `words()`. "
@@ -59,7 +74,7 @@ def checked_words(words: Any) -> list[tuple[str, np.ndarray]]:
     return checked
 
 
-def _with_heads(layer: Any, name: str) -> np.ndarray:
+def _with_heads(layer: npt.ArrayLike, name: str) -> np.ndarray:
     """`(T, S)`, `(N, T, S)` or `(1, N, T, S)` as `(N, T, S)`."""
     layer = np.asarray(layer, "float32")
     if layer.ndim == 2:

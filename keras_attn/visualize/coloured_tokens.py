@@ -1,7 +1,7 @@
 """Texts with their tokens in colours: how a tokenizer cuts them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -55,10 +55,11 @@ def coloured_tokens_html(
     >>> 'title="##able, id 8, continues the word"' in page, "<b>" in page
     (True, False)
     """
+    rows: Sequence[Any] = tokens
     if not tokens or isinstance(tokens[0], str):
-        tokens, ids = [tokens], None if ids is None else [ids]
-    ids = [None] * len(tokens) if ids is None else ids
-    cards = [tokens_card(row, of_row) for row, of_row in zip(tokens, ids, strict=True)]
+        rows, ids = [tokens], None if ids is None else [cast(Sequence[int], ids)]
+    of_rows: Sequence[Any] = [None] * len(rows) if ids is None else ids
+    cards = [tokens_card(row, of_row) for row, of_row in zip(rows, of_rows, strict=True)]
     style = page_files("text_weights_page.css", "tokens.css")
     return web_page(title, "\n".join(cards), style, _POLICY)
 

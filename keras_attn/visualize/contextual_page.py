@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_attn.visualize.attention_view import AttentionView
 from keras_attn.visualize.viewer_page import page_with_viewer
@@ -18,12 +18,12 @@ _WIDTH, _HEIGHT, _MARGIN = 300, 220, 14
 def contextual_page(
     word: str,
     sentences: Sequence[str],
-    vectors: Any,
+    vectors: npt.ArrayLike,
     views: Sequence[AttentionView],
     places: Sequence[int],
     *,
     senses: Sequence[str] | None = None,
-    accuracies: Any = None,
+    accuracies: npt.ArrayLike | None = None,
     chance: float | None = None,
     neighbours: Sequence[tuple[str, float]] = (),
     title: str = "",
@@ -104,7 +104,7 @@ def contextual_page(
     )
 
 
-def main_directions(vectors: Any) -> np.ndarray:
+def main_directions(vectors: npt.ArrayLike) -> np.ndarray:
     """Projects vectors of length 1 onto the two directions in which they differ most (PCA).
 
     Args:

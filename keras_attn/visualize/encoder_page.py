@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_attn.visualize.attention_view import AttentionView
 from keras_attn.visualize.coloured_tokens import tokens_card
@@ -22,14 +23,19 @@ class LookAt(Protocol):
     'it'
     """
 
-    query: str
-    note: str
+    @property
+    def query(self) -> str:
+        """The word to look from."""
+
+    @property
+    def note(self) -> str:
+        """What to look at."""
 
 
 def encoder_page(
     views: AttentionView | Sequence[AttentionView],
     roles: RolesOfHeads | None = None,
-    divergence: Any = None,
+    divergence: npt.ArrayLike | None = None,
     *,
     ids: Sequence[Sequence[int]] | None = None,
     notes: Sequence[LookAt | None] | None = None,
@@ -65,24 +71,24 @@ def encoder_page(
     >>> 'data-view="0" data-query="1">Show “it”</button>' in page
     True
     """
-    views = [views] if hasattr(views, "parts") else list(views)
-    ids = [None] * len(views) if ids is None else list(ids)
+    views = [views] if isinstance(views, AttentionView) else list(views)
+    rows: list[Sequence[int] | None] = [None] * len(views) if ids is None else list(ids)
     notes = [None] * len(views) if notes is None else list(notes)
-    if not len(views) == len(ids) == len(notes):
+    if not len(views) == len(rows) == len(notes):
         raise ValueError(
-            f"Expected ids and a note for each of the {len(views)} views. Received: {len(ids)} "
+            f"Expected ids and a note for each of the {len(views)} views. Received: {len(rows)} "
             f"rows of ids, {len(notes)} notes."
         )
     if divergence is not None and roles is None:
         raise ValueError("`divergence` needs `roles`, with as many heads. Received: None.")
     cards = [
         tokens_card(view.parts[0].queries, row, _note(view, i, note))
-        for i, (view, row, note) in enumerate(zip(views, ids, notes, strict=True))
+        for i, (view, row, note) in enumerate(zip(views, rows, notes, strict=True))
     ]
     below = ""
     if roles is not None:
         below += roles_card(roles)
-    if divergence is not None:
+    if divergence is not None and roles is not None:
         below += pairs_card(divergence, *np.shape(roles.values)[:2])
     return page_with_viewer(
         views,

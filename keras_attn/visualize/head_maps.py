@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_attn.visualize.checks import checked_layers
 from keras_attn.visualize.display import displayed_tokens
@@ -17,7 +18,7 @@ _LEAST_HEAD = 0.7
 
 
 def plot_attention_heads(
-    weights: Any,
+    weights: Sequence[npt.ArrayLike],
     source_tokens: Sequence[str],
     target_tokens: Sequence[str],
     path: str | os.PathLike | None = None,
@@ -81,16 +82,16 @@ def plot_attention_heads(
     )
     image = axes.imshow(np.ma.masked_invalid(page), cmap="Blues", norm=PowerNorm(0.5, 0, 1))
     axes.set(xticks=[], yticks=[])
-    places = {"fontsize": 9, "annotation_clip": False, "textcoords": "offset points"}
-    across = 72 * (left - 0.2)
+    style: dict[str, Any] = {"fontsize": 9, "annotation_clip": False, "textcoords": "offset points"}
+    inwards = 72 * (left - 0.2)
     for i, top in enumerate(tops):
         place = (-0.5, top + rows / 2 - 0.5)
-        axes.annotate(f"layer {i}", place, (-across, 0), rotation=90, ha="center", va="center",
-                      **places)  # fmt: skip
+        axes.annotate(f"layer {i}", place, (-inwards, 0), rotation=90, ha="center", va="center",
+                      **style)  # fmt: skip
     upwards = 72 * (0.06 + named * _room(source_tokens, token))
     for j, start in enumerate(starts):
         place = (start + keys / 2 - 0.5, -0.5)
-        axes.annotate(f"head {j}", place, (0, upwards), ha="center", va="bottom", **places)
+        axes.annotate(f"head {j}", place, (0, upwards), ha="center", va="bottom", **style)
     across, down = np.array([0, 1, 1, 0, 0]) * keys - 0.5, np.array([0, 0, 1, 1, 0]) * rows - 0.5
     for top, layer in zip(tops, layers, strict=True):
         for start in starts[: len(layer)]:

@@ -1,9 +1,10 @@
 """The roles of attention heads, and how far heads differ, as coloured tables of HTML."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_attn.visualize.web_page import escaped, page_files, web_page
 
@@ -31,18 +32,34 @@ class RolesOfHeads(Protocol):
     True
     """
 
-    measures: Sequence[str]
-    values: np.ndarray
-    other: np.ndarray
-    tokens: int
-    texts: int
+    @property
+    def measures(self) -> Sequence[str]:
+        """Names of the measures."""
+
+    @property
+    def values(self) -> np.ndarray:
+        """The measures of each head, `(layers, heads, measures)`."""
+
+    @property
+    def other(self) -> np.ndarray:
+        """The share of other words, `(layers, heads)`."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+
+    @property
+    def texts(self) -> int:
+        """Number of texts."""
 
     def role_of(self, layer: int, head: int) -> str:
         """Returns the name of the head's role."""
 
 
 def head_roles_html(
-    roles: RolesOfHeads, divergence: Any = None, title: str = "What the heads look at"
+    roles: RolesOfHeads,
+    divergence: npt.ArrayLike | None = None,
+    title: str = "What the heads look at",
 ) -> str:
     """Writes a page with the role of each head, and how far the heads differ.
 
@@ -128,13 +145,13 @@ def roles_card(roles: RolesOfHeads) -> str:
             )
     tables = [_table(cells, layers, heads)]
     for name, table in {**measures, "other": roles.other}.items():
-        numbers = [
+        values = [
             f'<td class="{escaped(name)} v{_level(value)}">{value:.2f}</td>'
             for value in np.ravel(table)
         ]
         tables.append(
             f"<details><summary>{escaped(name)} <small>{escaped(_MEANINGS.get(name, ''))}</small>"
-            f"</summary>{_table(numbers, layers, heads)}</details>"
+            f"</summary>{_table(values, layers, heads)}</details>"
         )
     return (
         '<div class="kh" dir="ltr"><h2>Roles of the heads</h2><p class="soft">Rows are layers, '
@@ -143,7 +160,7 @@ def roles_card(roles: RolesOfHeads) -> str:
     )
 
 
-def pairs_card(divergence: Any, layers: int, heads: int) -> str:
+def pairs_card(divergence: npt.ArrayLike, layers: int, heads: int) -> str:
     """Writes the map of all pairs of heads, without `levels.css` and `heads.css`.
 
     Args:

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_attn.visualize.checks import checked_weights
 from keras_attn.visualize.figures import figure_class, label
 
 
 def plot_attention(
-    weights: Any,
+    weights: npt.ArrayLike,
     source_tokens: Sequence[str],
     target_tokens: Sequence[str],
     path: str | os.PathLike | None = None,

@@ -1,7 +1,8 @@
 """Attention weights as a table of HTML."""
 
 from collections.abc import Sequence
-from typing import Any
+
+import numpy.typing as npt
 
 from keras_attn.visualize.checks import checked_weights
 from keras_attn.visualize.web_page import escaped
@@ -12,7 +13,9 @@ _UPWARDS = _LABEL + "writing-mode:vertical-rl;transform:rotate(180deg);text-alig
 _CELL = "min-width:18px;height:18px;padding:0;border:1px solid rgba(128,128,128,.2)"
 
 
-def attention_html(weights: Any, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> str:
+def attention_html(
+    weights: npt.ArrayLike, source_tokens: Sequence[str], target_tokens: Sequence[str]
+) -> str:
     """Writes attention weights as a heat map of HTML, for notebooks and web pages.
 
     Rows are queries (target tokens), columns are keys (source tokens). The darkest colour is 1. A

@@ -3,17 +3,21 @@
 import base64
 import io
 import os
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from keras_attn.images import load_image
+
+Picture: TypeAlias = str | os.PathLike[str] | bytes | npt.ArrayLike
+"""A path, the bytes of a file, or an array `(H, W, 3)` of 0 to 255."""
 
 _LONGEST = 640
 _SMALL = 160
 
 
-def as_image(image: Any) -> np.ndarray:
+def as_image(image: Picture) -> np.ndarray:
     """Reads a picture.
 
     Args:

@@ -25,13 +25,33 @@ class TextWeights(Protocol):
     0.5
     """
 
-    text: str
-    tokens: Sequence[str]
-    offsets: Sequence[tuple[int, int]]
-    weights: np.ndarray
-    label: str | None
-    probabilities: Mapping[str, float]
-    method: str
+    @property
+    def text(self) -> str:
+        """The text."""
+
+    @property
+    def tokens(self) -> Sequence[str]:
+        """Its readable tokens."""
+
+    @property
+    def offsets(self) -> Sequence[tuple[int, int]]:
+        """The characters of each token."""
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weight of each token."""
+
+    @property
+    def label(self) -> str | None:
+        """The class that the weights explain."""
+
+    @property
+    def probabilities(self) -> Mapping[str, float]:
+        """The probability of each class."""
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
 
 
 def explained_pieces(
@@ -61,8 +81,9 @@ def explained_pieces(
     found = []
     for number, text in enumerate(texts):
         own = [i for i, segment in enumerate(segments) if segment == number]
-        columns = (explanation.tokens, explanation.offsets, explanation.weights)
-        tokens, offsets, weights = ([column[i] for i in own] for column in columns)
+        tokens = [explanation.tokens[i] for i in own]
+        offsets = [explanation.offsets[i] for i in own]
+        weights = [explanation.weights[i] for i in own]
         found.append(text_segments(prepare(text), tokens, offsets, weights))
     return found
 

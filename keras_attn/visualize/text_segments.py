@@ -25,7 +25,7 @@ class TextSegment(NamedTuple):
 
 
 def text_segments(
-    text: str, tokens: Sequence[str], offsets: Sequence[tuple[int, int]], weights: Any
+    text: str, tokens: Sequence[str], offsets: Sequence[tuple[int, int]], weights: Iterable[float]
 ) -> list[TextSegment]:
     """Cuts a text at the borders of its tokens.
 

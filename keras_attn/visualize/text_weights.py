@@ -1,6 +1,7 @@
 """The weights of a text's tokens as a page of HTML."""
 
 from collections.abc import Iterable
+from typing import cast
 
 from keras_attn.visualize.display import percent
 from keras_attn.visualize.shaded_text import ShadedText, TextWeights
@@ -40,9 +41,9 @@ def text_weights_html(
     >>> "&lt;b&gt;" in page, "<b>" in page
     (True, False)
     """
-    if hasattr(explanations, "offsets"):
-        explanations = [explanations]
-    cards = "".join(f"{_card(explanation)}\n" for explanation in explanations)
+    one = hasattr(explanations, "offsets")
+    every = [cast(TextWeights, explanations)] if one else cast(Iterable[TextWeights], explanations)
+    cards = "".join(f"{_card(explanation)}\n" for explanation in every)
     style = page_files("text_weights_page.css", "text_weights_card.css")
     return web_page(title, cards, style, _POLICY)
 

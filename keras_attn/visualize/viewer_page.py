@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.visualize.attention_view import AttentionView
 from keras_attn.visualize.display import displayed_tokens, drawable
 from keras_attn.visualize.pictures import image_address
 from keras_attn.visualize.web_page import page_files, web_page
 
 
-def attention_viewer(views: Any, title: str = "Where it looked") -> str:
+def attention_viewer(
+    views: AttentionView | Sequence[AttentionView], title: str = "Where it looked"
+) -> str:
     """Writes a page in which attention can be explored. It is one file and fetches nothing.
 
     A word under the pointer shows where it looked, and so does a word that was clicked, tapped or
@@ -48,7 +51,7 @@ def attention_viewer(views: Any, title: str = "Where it looked") -> str:
 
 
 def page_with_viewer(
-    views: Any,
+    views: AttentionView | Sequence[AttentionView],
     title: str,
     *,
     above: str = "",
@@ -79,7 +82,7 @@ def page_with_viewer(
     >>> "<p>Point at a word.</p>" in page_with_viewer(view, "", above="<p>Point at a word.</p>")
     True
     """
-    views = [views] if hasattr(views, "parts") else list(views)
+    views = [views] if isinstance(views, AttentionView) else list(views)
     if not views:
         raise ValueError("Expected at least one `AttentionView`. Received: none.")
     style = page_files("viewer.css", *styles)
@@ -125,14 +128,14 @@ def encode_weights(layers: Iterable[np.ndarray]) -> dict[str, Any]:
     }
 
 
-def _json(views: list[Any]) -> str:
+def _json(views: list[AttentionView]) -> str:
     data = {"views": [_view(view) for view in views]}
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     # Nothing in it may end the script element, or begin a comment.
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _view(view: Any) -> dict[str, Any]:
+def _view(view: AttentionView) -> dict[str, Any]:
     return {
         "title": drawable(view.title),
         "image": None if view.image is None else image_address(view.image),

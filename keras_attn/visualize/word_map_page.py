@@ -6,10 +6,11 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from keras_attn.metrics import WordSpace
 from keras_attn.visualize.display import drawable
 from keras_attn.visualize.web_page import page_files, web_page
 
@@ -23,7 +24,7 @@ role="img" aria-label="Map of words"></svg></div><div class="card">
 """
 
 
-def word_places(vectors: Any, seed: int = 0) -> np.ndarray:
+def word_places(vectors: npt.ArrayLike, seed: int = 0) -> np.ndarray:
     """Computes a place on a map for each vector (t-SNE of scikit-learn).
 
     References:
@@ -62,11 +63,11 @@ def word_places(vectors: Any, seed: int = 0) -> np.ndarray:
 
 
 def word_map_page(
-    space: Any,
+    space: WordSpace,
     words: int | Sequence[str] = 1000,
     *,
     top_k: int = 10,
-    places: Any = None,
+    places: npt.ArrayLike | None = None,
     title: str = "Words",
     seed: int = 0,
 ) -> str:
@@ -97,11 +98,11 @@ def word_map_page(
     if isinstance(words, int):
         shown = list(range(min(words, len(space))))
     else:
-        shown = [space.place(word) for word in words]
-        missing = [w for w, place in zip(words, shown, strict=True) if place is None]
+        found = [space.place(word) for word in words]
+        missing = [w for w, place in zip(words, found, strict=True) if place is None]
         if missing:
             raise ValueError(f"Expected words with vectors. Received: {missing[:8]}, without any.")
-        shown = list(dict.fromkeys(shown))
+        shown = list(dict.fromkeys(place for place in found if place is not None))
     if places is None:
         places = word_places(space.units[shown], seed)
     places = np.asarray(places, "float64")
