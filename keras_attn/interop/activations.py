@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -27,7 +25,7 @@ ACTIVATIONS = {
 """Our name of each."""
 
 
-def checked_activation(name: Any, where: str) -> str:
+def checked_activation(name: object, where: str) -> str:
     """Returns our name of an activation.
 
     Args:

@@ -159,7 +159,7 @@ def bert_config_file(
     if kind == "distilbert":  # the dropout of its heads
         values |= {"seq_classif_dropout": config.dropout, "qa_dropout": 0.0}
     pad = 0
-    if kind == "roberta":
+    if kind == "roberta" and config.first_position is not None:
         pad = config.first_position - 1
         values["max_position_embeddings"] = config.first_position + config.sequence_length
     if labels is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from keras_attn.interop.weights import Weight
 from keras_attn.models import BertConfig
@@ -136,7 +136,7 @@ def encoder_weights(config: BertConfig, kind: str) -> Iterator[Weight]:
     """
     names, dim = NAMES[kind], config.dim
     yield Weight(TOKENS, ("embeddings.word_embeddings.weight",), (config.vocabulary_size, dim))
-    if kind in _WITH_SEGMENTS:
+    if kind in _WITH_SEGMENTS and config.num_segments is not None:
         theirs = ("embeddings.token_type_embeddings.weight",)
         yield Weight("embedding/segments/embeddings", theirs, (config.num_segments, dim))
     theirs = ("embeddings.position_embeddings.weight",)
@@ -151,8 +151,8 @@ def encoder_weights(config: BertConfig, kind: str) -> Iterator[Weight]:
         start = names.block.format(number)
         ours = f"encoder/block_{number}"
         for part, layers in names.dense.items():
-            theirs = tuple(f"{start}{layer}" for layer in layers)
-            yield from _dense(f"{ours}/{part}", theirs, *widths.get(part, (dim, dim)))
+            several = tuple(f"{start}{layer}" for layer in layers)
+            yield from _dense(f"{ours}/{part}", several, *widths.get(part, (dim, dim)))
         for part, layer in names.norms.items():
             yield from _norm(f"{ours}/{part}", f"{start}{layer}", dim)
 
@@ -176,8 +176,11 @@ def part_weights(
     """
     names, dim = NAMES[kind], config.dim
     ours, theirs = part.removesuffix(" of classes"), (names.parts[part],)
-    units = {"pooler": dim, "masked_words": dim, "next_sentence": 2, "spans": 2}
-    found = list(_dense(ours, theirs, units.get(ours, num_classes), dim))
+    units = {
+        "pooler": dim, "masked_words": dim, "next_sentence": 2, "spans": 2,
+        "classes": num_classes or 0, "tags": num_classes or 0,
+    }  # fmt: skip
+    found = list(_dense(ours, theirs, units[ours], dim))
     if part == "masked_words":
         found += _norm("masked_words_norm", names.parts["masked_words_norm"], dim)
         found.append(Weight(OUTPUT_BIAS, (names.bias,), (config.vocabulary_size,)))
@@ -202,7 +205,7 @@ def pooler_part(kind: str, classes: bool) -> str:
     return own if classes and own in NAMES[kind].parts else "pooler"
 
 
-def _dense(ours: str, theirs: tuple[str, ...], units: Any, inputs: int) -> Iterator[Weight]:
+def _dense(ours: str, theirs: tuple[str, ...], units: int, inputs: int) -> Iterator[Weight]:
     weights = tuple(f"{name}.weight" for name in theirs)
     yield Weight(f"{ours}/kernel", weights, (units, inputs), turned=True)
     yield Weight(f"{ours}/bias", tuple(f"{name}.bias" for name in theirs), (units,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from keras_attn.interop.json_files import read_object
 from keras_attn.text import BytePairTokenizer
@@ -130,7 +130,8 @@ def write_byte_pairs(
     special = dict.fromkeys(tokenizer.special_tokens)
     engine.add_special_tokens([AddedToken(token, normalized=False) for token in special])
     pad, start, end = tokenizer.special_tokens[:3]
-    roberta, more = kind == "roberta", {}
+    roberta = kind == "roberta"
+    more: dict[str, str | None] = {}
     if roberta:
         around = ((end, ids_of[end]), (start, ids_of[start]))
         engine.post_processor = processors.RobertaProcessing(*around, True, False)
@@ -179,7 +180,7 @@ def _read_merges(path: Path) -> list[list[str]]:
 def _read_fast(path: Path) -> dict[str, Any]:
     """The vocabulary, merges, pattern and special tokens of a `tokenizer.json`."""
     content = read_object(path)
-    model = content.get("model")
+    model = cast(dict[str, Any], content.get("model"))
     _check(model, _MODEL, "model", path)
     if content.get("normalizer") is not None:
         raise ValueError(f"{path}: a `normalizer` is not supported. {_LEAVE_OUT}")
@@ -208,7 +209,7 @@ def _read_fast(path: Path) -> dict[str, Any]:
     }
 
 
-def _pattern(cut: Any, path: Path) -> str:
+def _pattern(cut: object, path: Path) -> str:
     """The name of the pattern by which a `tokenizer.json` cuts texts."""
     parts = cut.get("pretokenizers") if isinstance(cut, dict) else None
     if parts is None:
@@ -223,6 +224,7 @@ def _pattern(cut: Any, path: Path) -> str:
             f"{path}: `pre_tokenizer` must be that of GPT-2, or cut texts by the pattern of Llama 3"
             f". Received: {str(received or cut)[:200]!r}. {_LEAVE_OUT}"
         )
+    split = cast(dict[str, Any], split)  # it has a pattern
     split = {**split, "behavior": str(split.get("behavior")).lower()}
     _check(split, {"behavior": ("isolated",), "invert": (False, None)}, "pre_tokenizer", path)
     only = {"type": ("ByteLevel",), "add_prefix_space": (False,), "use_regex": (False,)}
@@ -230,7 +232,7 @@ def _pattern(cut: Any, path: Path) -> str:
     return names[received]
 
 
-def _check(part: Any, supported: dict[str, tuple[Any, ...]], name: str, path: Path) -> None:
+def _check(part: object, supported: dict[str, tuple[Any, ...]], name: str, path: Path) -> None:
     for key, values in supported.items():
         value = part.get(key) if isinstance(part, dict) else part
         if not isinstance(part, dict) or value not in values:
@@ -268,12 +270,12 @@ def _end_ids(folder: Path, settings: Mapping[str, Any]) -> Any:
     return own.get("eos_token_id", settings.get("eos_token_id"))
 
 
-def _numbered(ids: Any, tokens: list[str]) -> list[str]:
+def _numbered(ids: object, tokens: list[str]) -> list[str]:
     """Special tokens by their id in a `config.json`, which may be a list of several."""
     ids = ids if isinstance(ids, list) else [ids]
     return [tokens[i] for i in ids if type(i) is int and 0 <= i < len(tokens)]
 
 
-def _write_json(path: Path, content: Any, indent: int | None = 2) -> None:
+def _write_json(path: Path, content: object, indent: int | None = 2) -> None:
     text = json.dumps(content, indent=indent, ensure_ascii=False) + "\n"
     path.write_text(text, encoding="utf-8")

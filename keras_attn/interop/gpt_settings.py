@@ -51,7 +51,7 @@ _FIXED = {
     },
 }  # fmt: skip
 # Settings that change what a model computes, with the values that are computed here.
-_ONLY = {
+_ONLY: dict[str, dict[str, tuple[Any, ...]]] = {
     "gpt2": {
         "scale_attn_weights": (True, None),
         "scale_attn_by_inverse_layer_idx": (False, None),
@@ -59,7 +59,7 @@ _ONLY = {
     },
     "llama": {"sliding_window": (None,), "partial_rotary_factor": (1.0, None)},
 }
-_ALWAYS = {"is_encoder_decoder": (False, None), "pruned_heads": ({}, None),
+_ALWAYS: dict[str, tuple[Any, ...]] = {"is_encoder_decoder": (False, None), "pruned_heads": ({}, None),
            "quantization_config": (None,)}  # fmt: skip
 _LLAMA3 = {  # their names of what scales rotary positions, and ours
     "low_freq_factor": "low_freq_factor",
@@ -98,7 +98,7 @@ def read_gpt_config(settings: dict[str, Any], where: str) -> tuple[str, GptConfi
                 f"{where}: `{name}` must be {supported[0]!r}. Received: {settings[name]!r}. Such "
                 "models cannot be loaded."
             )
-    found = {
+    found: dict[str, Any] = {
         ours: settings.get(theirs, default) for ours, (theirs, default) in _SETTINGS[kind].items()
     }
     name = _SETTINGS[kind]["activation"][0]

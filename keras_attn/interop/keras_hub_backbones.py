@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 Config = BertConfig | GptConfig
 # What KerasHub's BertBackbone computes, whatever its settings.
-_FIXED = {
+_FIXED: dict[str, Any] = {
     "activation": "gelu_tanh",
     "layer_norm_epsilon": 1e-12,
     "pooler_activation": "tanh",
 }
 # And its GPT2Backbone.
-_GPT2_FIXED = {
+_GPT2_FIXED: dict[str, Any] = {
     "activation": "gelu_tanh",
     "layer_norm_epsilon": 1e-5,
     "positions": "learned",
@@ -74,7 +74,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
     ]
     if isinstance(config, RobertaConfig):
         wrong.append("a RobertaConfig, whose positions are made of the mask")
-    if not decoder and config.num_segments is None:
+    if isinstance(config, BertConfig) and config.num_segments is None:
         wrong.append("num_segments=None, not a number")
     if config.attention_dropout != config.dropout:
         wrong.append(f"attention_dropout={config.attention_dropout}, not {config.dropout}")
@@ -82,7 +82,10 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
         raise ValueError(
             f"KerasHub's {name} cannot express this model. Received: {'; '.join(wrong)}."
         )
-    tensors = (decoder_tensors if decoder else encoder_tensors)(model, config)
+    if isinstance(config, GptConfig):
+        tensors = decoder_tensors(model, config)
+    else:
+        tensors = encoder_tensors(model, config)
     if not decoder and "pooler/kernel" not in tensors:
         raise ValueError(
             "KerasHub's BertBackbone has a pooler. Received: a model without the layer `pooler`, "
@@ -96,7 +99,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
         intermediate_dim=config.intermediate_dim,
         dropout=config.dropout,
         max_sequence_length=config.sequence_length,
-        **({} if decoder else {"num_segments": config.num_segments}),
+        **({"num_segments": config.num_segments} if isinstance(config, BertConfig) else {}),
     )
     variables = _variables(backbone)
     for ours, theirs in _pairs(config):
@@ -106,7 +109,7 @@ def to_keras_hub(model: keras.Model, config: Config) -> BertBackbone | GPT2Backb
     return backbone
 
 
-def read_backbone(backbone: Any) -> tuple[Config, dict[str, np.ndarray]]:
+def read_backbone(backbone: object) -> tuple[Config, dict[str, np.ndarray]]:
     """Reads the settings and weights of a `BertBackbone` or `GPT2Backbone` of KerasHub.
 
     Args:
@@ -128,7 +131,7 @@ def read_backbone(backbone: Any) -> tuple[Config, dict[str, np.ndarray]]:
     models = _keras_hub().models
     if not isinstance(backbone, models.BertBackbone | models.GPT2Backbone):
         raise TypeError(f"{expected}a {type(backbone).__name__}.")
-    settings = {
+    settings: dict[str, Any] = {
         "dim": backbone.hidden_dim,
         "num_layers": backbone.num_layers,
         "num_heads": backbone.num_heads,
@@ -254,7 +257,7 @@ def _flat(path: str, array: np.ndarray, dim: int) -> np.ndarray:
     return array.reshape(-1) if path.endswith("/bias") else array
 
 
-def _variables(backbone: Any) -> dict[str, Any]:
+def _variables(backbone: keras.Model) -> dict[str, Any]:
     return {variable.path: variable for variable in backbone.weights}
 
 

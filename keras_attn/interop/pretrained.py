@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any
 
 import keras
 
@@ -17,7 +16,7 @@ from keras_attn.interop.json_files import read_object
 from keras_attn.interop.keras_hub_backbones import read_backbone, read_preset
 from keras_attn.interop.places import find_folder
 from keras_attn.interop.pretrained_model import Pretrained
-from keras_attn.models import GptConfig, with_heads
+from keras_attn.models import BertConfig, GptConfig, with_heads
 from keras_attn.models.tensors import LoadReport, load_tensors
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
@@ -26,7 +25,7 @@ KERAS_HUB = "keras_hub:"
 """What the name of a preset of KerasHub begins with."""
 
 
-def read_pretrained(place: Any) -> Pretrained:
+def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:
     """Reads a pretrained encoder or decoder: settings, tokenizer and weights.
 
     The files are data: JSON and safetensors, nothing in them is run. Names, shapes, dtypes and
@@ -84,7 +83,7 @@ def read_pretrained(place: Any) -> Pretrained:
 
 
 def load_pretrained(
-    place: Any,
+    place: str | os.PathLike[str] | keras.Model,
     heads: tuple[str, ...] = (),
     num_classes: int | None = None,
     dtype: DType = None,
@@ -132,7 +131,8 @@ def load_pretrained(
             f"{place}: a decoder has no heads but that of the next token. Received: "
             f"heads={list(heads)}, num_classes={num_classes}. Leave them out."
         )
-    if {"classes", "next_sentence"} & set(heads) and config.pooler_activation is None:
+    pooled = {"classes", "next_sentence"} & set(heads)
+    if pooled and isinstance(config, BertConfig) and config.pooler_activation is None:
         pooler = POOLERS[bert_settings.encoder_kind(config)]
         config = dataclasses.replace(config, pooler_activation=pooler)
     if num_classes is None:
@@ -147,6 +147,9 @@ def load_pretrained(
                 f"{place}: the head for masked words must be tied to the embeddings of the tokens. "
                 "Received: one with a matrix of its own. Load the model without this head."
             )
-    model = with_heads(config, heads, num_classes, dtype=dtype) if heads else config.build(dtype)
+    if heads and isinstance(config, BertConfig):
+        model = with_heads(config, heads, num_classes, dtype=dtype)
+    else:
+        model = config.build(dtype)
     loaded, new, left_over = load_tensors(model, found.tensors, strict=False)
     return model, found.tokenizer, LoadReport(loaded, new, [*left_over, *found.unused])

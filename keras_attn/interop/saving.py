@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
@@ -23,6 +23,7 @@ from keras_attn.interop.weights import check_shapes
 from keras_attn.models import HEADS, BertConfig, GptConfig
 from keras_attn.models.tensors import to_bytes
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
+from keras_attn.text.tokenizer import Tokenizer
 
 _ENDS = {
     (): "Model",
@@ -78,8 +79,10 @@ def save_pretrained(
     >>> sorted(file.name for file in folder.iterdir()), read_pretrained(folder).labels
     (['config.json', 'model.safetensors'], ['bad', 'good'])
     """
-    written = _decoder if isinstance(config, GptConfig) else _encoder
-    settings, tensors = written(model, config, tokenizer, labels)
+    if isinstance(config, GptConfig):
+        settings, tensors = _decoder(model, config, tokenizer, labels)
+    else:
+        settings, tensors = _encoder(model, config, tokenizer, labels)
     with atomic_folder(folder) as partial:
         text = json.dumps(settings, indent=2) + "\n"
         (partial / "config.json").write_text(text, encoding="utf-8")
@@ -109,7 +112,8 @@ def _encoder(
     labels = _checked_labels(labels, num_classes)
     _check_tokenizer(tokenizer, config, _TOKENIZERS.get(kind, WordPieceTokenizer))
     if (
-        kind == "roberta"
+        config.first_position is not None
+        and kind == "roberta"
         and tokenizer is not None
         and tokenizer.pad_id != config.first_position - 1
     ):
@@ -138,7 +142,7 @@ def _encoder(
 def _decoder(
     model: keras.Model,
     config: GptConfig,
-    tokenizer: BytePairTokenizer | None,
+    tokenizer: WordPieceTokenizer | BytePairTokenizer | None,
     labels: Sequence[str] | None,
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Returns the `config.json` of a decoder and its tensors."""
@@ -147,8 +151,8 @@ def _decoder(
     if labels is not None:
         raise ValueError("`labels` belong to the heads 'classes' and 'tags'. A decoder has none.")
     _check_tokenizer(tokenizer, config, BytePairTokenizer)
-    ids = ()
-    if tokenizer is not None:
+    ids: tuple[Any, ...] = ()
+    if isinstance(tokenizer, BytePairTokenizer):
         end, *others = tokenizer.end_ids
         ids = tokenizer.start_id, [end, *others] if others else end
     settings = gpt_config_file(config, *ids)
@@ -213,15 +217,16 @@ def _checked_labels(labels: Sequence[str] | None, num_classes: int | None) -> li
     return found
 
 
-def _check_tokenizer(tokenizer: Any, config: BertConfig | GptConfig, kind: type) -> None:
+def _check_tokenizer(tokenizer: object, config: BertConfig | GptConfig, kind: type) -> None:
     if tokenizer is None:
         return
     if not isinstance(tokenizer, kind):
         raise TypeError(
             f"`tokenizer` must be a {kind.__name__}. Received: {type(tokenizer).__name__}."
         )
-    if tokenizer.vocabulary_size > config.vocabulary_size:
+    size = cast(Tokenizer, tokenizer).vocabulary_size
+    if size > config.vocabulary_size:
         raise ValueError(
             f"The tokenizer must not have more tokens than the model. Received: "
-            f"{tokenizer.vocabulary_size} and {config.vocabulary_size}."
+            f"{size} and {config.vocabulary_size}."
         )

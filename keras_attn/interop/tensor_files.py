@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -161,10 +161,10 @@ def _read_header(path: Path) -> dict[str, StoredTensor]:
     return found
 
 
-def _entry(path: Path, name: str, entry: Any) -> tuple[str, tuple[int, ...], list[int]]:
+def _entry(path: Path, name: str, entry: object) -> tuple[str, tuple[int, ...], list[int]]:
     """Returns dtype, shape and offsets of an entry of a header."""
 
-    def sizes(value: Any) -> bool:
+    def sizes(value: object) -> bool:
         return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
 
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
@@ -182,7 +182,7 @@ def _entry(path: Path, name: str, entry: Any) -> tuple[str, tuple[int, ...], lis
     return dtype, tuple(shape), offsets
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """Writes a value of a file for a message."""
     try:
         text = repr(value)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from keras_attn.interop.json_files import read_object
 from keras_attn.text import WordPieceTokenizer
@@ -25,7 +26,7 @@ _CLASSES = (
     "PreTrainedTokenizerFast", "TokenizersBackend",
 )  # fmt: skip
 # Settings of `tokenizer_config.json` that change ids, with the values that are supported.
-_ONLY = {
+_ONLY: dict[str, tuple[Any, ...]] = {
     "tokenizer_class": (*_CLASSES, None),
     "tokenize_chinese_chars": (True, None),
     "do_basic_tokenize": (True, None),
@@ -85,6 +86,7 @@ def read_tokenizer(folder: Path) -> WordPieceTokenizer | None:
             )
         tokens = list(lines)
     try:
+        tokens = tokens or []
         return WordPieceTokenizer(tokens, **found, mask_in_text="[MASK]" in tokens)
     except ValueError as error:
         raise ValueError(f"{folder}: {error}") from error
@@ -161,7 +163,7 @@ def _check_added(tokens: list[Any], path: Path) -> None:
         )
 
 
-def _objects(values: Any) -> list[dict[str, Any]]:
+def _objects(values: Iterable[object]) -> list[dict[str, Any]]:
     return [value if isinstance(value, dict) else {} for value in values]
 
 
@@ -178,7 +180,7 @@ def _read_fast(path: Path) -> tuple[list[str], dict[str, Any]]:
                     f"{path}: `{name}` of `{part}` must be {values[0]!r}. Received: "
                     f"{str(value)[:80]!r}. {_LEAVE_OUT}"
                 )
-        return found
+        return cast(dict[str, Any], found)
 
     model = check(
         "model",

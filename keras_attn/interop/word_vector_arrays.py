@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -151,7 +150,7 @@ def _parquet(path: Path) -> list[str]:
     return ["" if word is None else word for word in found]
 
 
-def _checked(vectors: Any, path: Path) -> np.ndarray:
+def _checked(vectors: np.ndarray, path: Path) -> np.ndarray:
     if vectors.ndim != 2 or vectors.dtype.kind != "f" or not vectors.shape[1]:
         raise ValueError(
             f"{path}: expected vectors, floats of shape (words, width). Received: {vectors.dtype} "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gzip
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, cast
 
 import numpy as np
 
@@ -51,10 +52,12 @@ class WordVectors:
             )
         object.__setattr__(self, "words", list(self.words))
         object.__setattr__(self, "vectors", vectors)
-        places = {word: i for i, word in enumerate(self.words)}
-        if len(places) < len(self.words):
+        if len(self._places) < len(self.words):
             raise ValueError("Expected words that are all different. Received: some of them twice.")
-        object.__setattr__(self, "_places", places)
+
+    @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
 
     @property
     def dim(self) -> int:
@@ -133,7 +136,10 @@ def read_word_vectors(
             every, array = read_npz(path)
         else:
             array = read_vector_array(path)
-            every = list(words) if _is_list(words) else words_beside(path, words)
+            if words is None or isinstance(words, str | os.PathLike):
+                every = words_beside(path, words)
+            else:
+                every = list(words)
         if len(every) != len(array):
             raise ValueError(
                 f"{path}: expected a vector for each word. Received: {len(array):,} vectors, "
@@ -247,7 +253,7 @@ class _Keep:
         self.path = path
         self.wanted = None if wanted is None and not first else frozenset(wanted or ())
         self.bytes = (
-            None if self.wanted is None else {w.encode("utf-8", "replace") for w in self.wanted}
+            set() if self.wanted is None else {w.encode("utf-8", "replace") for w in self.wanted}
         )
         self.first = first
         self.words: list[str] = []
@@ -259,8 +265,8 @@ class _Keep:
         """Whether the next word of the file is kept."""
         self.passed += 1
         if self.wanted is not None and self.passed > self.first:
-            among = self.bytes if isinstance(word, bytes) else self.wanted
-            if word not in among:
+            wanted: Container[str | bytes] = self.wanted if isinstance(word, str) else self.bytes
+            if word not in wanted:
                 return False
         if isinstance(word, bytes):
             word = word.decode("utf-8", "replace")
@@ -299,14 +305,10 @@ def _check_format(format: str) -> None:
         )
 
 
-def _is_list(words: Any) -> bool:
-    return words is not None and not isinstance(words, str | os.PathLike)
-
-
 def _opened(path: Path) -> IO[bytes]:
     with open(path, "rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if zipped else open(path, "rb")
+    return cast(IO[bytes], gzip.open(path, "rb")) if zipped else open(path, "rb")
 
 
 def _sizes(path: Path, line: bytes) -> tuple[int, int]:
@@ -368,7 +370,8 @@ def _single_spaces(path: Path, line: bytes, width: int, number: int) -> bytes:
 
 def _text(file: IO[bytes], keep: _Keep, kind: str) -> int:
     """Reads lines of words and numbers; returns the width."""
-    path, count, width = keep.path, None, None
+    path, count = keep.path, None
+    width = -1
     lines = _lines(file, path)
     if kind == "word2vec":
         count, width = _sizes(path, next(lines, (1, b""))[1])
@@ -387,7 +390,7 @@ def _text(file: IO[bytes], keep: _Keep, kind: str) -> int:
         if keep.takes(word):
             numbers = _numbers(path, line[len(word) + 1 :].split(b" "), line, number)
             keep.add(word, numbers, f"in line {number:,}")
-    if width is None:
+    if width < 0:
         raise ValueError(f"{path}: expected word vectors. Received: an empty file.")
     if count is not None and number - 1 != count:
         raise ValueError(

@@ -4,19 +4,36 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from keras_attn.visualize.attention_view import AttentionView
 from keras_attn.visualize.display import displayed_tokens, drawable
 from keras_attn.visualize.pictures import image_address
 from keras_attn.visualize.web_page import page_files, web_page
 
 
-def attention_viewer(
-    views: AttentionView | Sequence[AttentionView], title: str = "Where it looked"
-) -> str:
+class View(Protocol):
+    """An `AttentionView`, or an object with the same fields."""
+
+    @property
+    def title(self) -> str:
+        """Name of the view."""
+
+    @property
+    def image(self) -> Any:
+        """The picture, uint8 `(H, W, 3)`; None if there is none."""
+
+    @property
+    def grid(self) -> tuple[int, int] | None:
+        """Rows and columns of its regions."""
+
+    @property
+    def parts(self) -> Sequence[Any]:
+        """The `AttentionPart`s."""
+
+
+def attention_viewer(views: View | Sequence[View], title: str = "Where it looked") -> str:
     """Writes a page in which attention can be explored. It is one file and fetches nothing.
 
     A word under the pointer shows where it looked, and so does a word that was clicked, tapped or
@@ -51,7 +68,7 @@ def attention_viewer(
 
 
 def page_with_viewer(
-    views: AttentionView | Sequence[AttentionView],
+    views: View | Sequence[View],
     title: str,
     *,
     above: str = "",
@@ -82,8 +99,9 @@ def page_with_viewer(
     >>> "<p>Point at a word.</p>" in page_with_viewer(view, "", above="<p>Point at a word.</p>")
     True
     """
-    views = [views] if isinstance(views, AttentionView) else list(views)
-    if not views:
+    one = hasattr(views, "parts")
+    every = [cast(View, views)] if one else list(cast(Sequence[View], views))
+    if not every:
         raise ValueError("Expected at least one `AttentionView`. Received: none.")
     style = page_files("viewer.css", *styles)
     code = page_files("viewer_showing.js", "viewer_choosing.js", *scripts)
@@ -93,7 +111,7 @@ def page_with_viewer(
         above + page_files("viewer.html")[1:] + below,
         style,
         f"img-src data:; style-src {_hash(style)}; script-src {_hash(script)}",
-        f'\n<script type="application/json" id="data">{_json(views)}</script>\n'
+        f'\n<script type="application/json" id="data">{_json(every)}</script>\n'
         f"<script>{script}</script>",
     )
 
@@ -128,14 +146,14 @@ def encode_weights(layers: Iterable[np.ndarray]) -> dict[str, Any]:
     }
 
 
-def _json(views: list[AttentionView]) -> str:
+def _json(views: list[View]) -> str:
     data = {"views": [_view(view) for view in views]}
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     # Nothing in it may end the script element, or begin a comment.
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _view(view: AttentionView) -> dict[str, Any]:
+def _view(view: View) -> dict[str, Any]:
     return {
         "title": drawable(view.title),
         "image": None if view.image is None else image_address(view.image),
