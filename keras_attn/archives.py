@@ -103,19 +103,6 @@ def open_archive(
 ) -> Iterator[Archive]:
     """Opens a zip archive.
 
-    Args:
-        path: The file.
-        expected: What it should be, for messages: `"a checkpoint"`.
-        largest: Largest number of bytes that a compressed member may take. Members that are not
-            compressed may be as large as the file.
-
-    Yields:
-        An `Archive`.
-
-    Raises:
-        FileNotFoundError: If there is no file.
-        ValueError: If the file is no archive, or is cut off or damaged.
-
     Example:
 
     >>> with open_archive("nowhere.npz", "a checkpoint"):
@@ -136,9 +123,6 @@ def open_archive(
 def is_archive(path: str | os.PathLike[str]) -> bool:
     """Whether a regular file begins or ends as a zip archive does.
 
-    Args:
-        path: The file, which must exist.
-
     Example:
 
     >>> is_archive(__file__)
@@ -150,17 +134,6 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
 
 def parse_array(data: bytes, path: Path, expected: str) -> np.ndarray:
     """Decodes an array of NumPy.
-
-    Args:
-        data: What `numpy.save` wrote.
-        path: The file that has it, for messages.
-        expected: What it should be.
-
-    Returns:
-        The array.
-
-    Raises:
-        ValueError: If the bytes are damaged, or more or fewer than their header says.
 
     Example:
 
@@ -180,27 +153,7 @@ def parse_array(data: bytes, path: Path, expected: str) -> np.ndarray:
 
 
 def map_array(path: str | os.PathLike[str], expected: str) -> np.ndarray:
-    """Maps the array of a `.npy` file into memory; it is read where it is used.
-
-    Args:
-        path: The file.
-        expected: What it should be, for messages.
-
-    Returns:
-        The array, read-only.
-
-    Raises:
-        FileNotFoundError: If there is no file.
-        ValueError: If it is damaged, longer or shorter than its header says, or of Python objects.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "numbers.npy"
-    >>> np.save(path, np.arange(3))
-    >>> map_array(path, "numbers").tolist()
-    [0, 1, 2]
-    """
+    """Maps the array of a `.npy` file into memory; it is read where it is used."""
     path = input_file(path, expected)
     with undamaged(path, expected):
         with open(path, "rb") as file:
@@ -214,16 +167,6 @@ def map_array(path: str | os.PathLike[str], expected: str) -> np.ndarray:
 
 def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
     """Reads the header of an array of NumPy.
-
-    Args:
-        file: The file, at the start of the array; afterwards at its numbers.
-
-    Returns:
-        Its shape and dtype.
-
-    Raises:
-        ValueError: If it is no such header, or that of an array of Python objects. NumPy raises
-            other errors about damaged ones.
 
     Example:
 

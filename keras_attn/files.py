@@ -69,14 +69,6 @@ def remove_partial_files(path: str | os.PathLike) -> None:
     """Removes partial files and folders that killed processes left for a path.
 
     Those that another process is writing stay, except on Windows.
-
-    Args:
-        path: The path.
-
-    Example:
-
-    >>> import tempfile
-    >>> remove_partial_files(Path(tempfile.mkdtemp()) / "numbers.txt")
     """
     path = Path(path)
     digits = "[0-9a-f]" * 8  # not all that follows: another path may go on behind a hyphen
@@ -116,26 +108,7 @@ def _held(folder: Path) -> Iterator[bool]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
-    """Yields an empty folder to fill, which becomes `path` if the block succeeds.
-
-    Args:
-        path: The folder; it must not exist, or be empty.
-
-    Yields:
-        A folder next to it. After an error it is removed.
-
-    Raises:
-        FileExistsError: If the path exists and is not an empty folder.
-
-    Example:
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp()) / "numbers"
-    >>> with atomic_folder(folder) as partial:
-    ...     _ = (partial / "one.txt").write_text("1")
-    >>> [file.name for file in folder.iterdir()]
-    ['one.txt']
-    """
+    """Yields an empty folder to fill, which becomes `path` if the block succeeds."""
     path = Path(path).expanduser().absolute()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FileExistsError(f"{path} exists already. Give another folder, or remove it first.")
@@ -154,12 +127,6 @@ def folder_beside(path: Path) -> Iterator[Path]:
     """Yields an empty folder next to a path, for work whose result gets the name of the path.
 
     What killed processes left for this path is removed before.
-
-    Args:
-        path: The path; its parent must exist.
-
-    Yields:
-        The folder. It is removed at the end, unless it was renamed.
 
     Example:
 
@@ -180,22 +147,7 @@ def folder_beside(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def only_one(path: str | os.PathLike, doing: str) -> Iterator[None]:
-    """Lets one process at a time into a block; others get an error. On Windows it does nothing.
-
-    Args:
-        path: The lock file. It stays in place, empty.
-        doing: What the process does inside, such as "trains", for the error message.
-
-    Raises:
-        BlockingIOError: If another process is inside.
-
-    Example:
-
-    >>> import tempfile
-    >>> with only_one(Path(tempfile.mkdtemp()) / ".lock", "trains"):
-    ...     print("inside")
-    inside
-    """
+    """Lets one process at a time into a block; others get an error. On Windows it does nothing."""
     if fcntl is None:
         yield
         return
@@ -210,20 +162,7 @@ def only_one(path: str | os.PathLike, doing: str) -> Iterator[None]:
 
 
 def reserve(path: str | os.PathLike, size: int) -> None:
-    """Checks that the disk has enough room, for libraries that crash on a full disk.
-
-    Args:
-        path: A path on that disk at which there is no file.
-        size: Number of bytes.
-
-    Raises:
-        OSError: If there is not enough room.
-
-    Example:
-
-    >>> import tempfile
-    >>> reserve(Path(tempfile.mkdtemp()) / "large", 1000)
-    """
+    """Checks that the disk has enough room, for libraries that crash on a full disk."""
     path = Path(path)
     try:
         with _naming(path), open(path, "wb") as file:
@@ -236,25 +175,7 @@ def reserve(path: str | os.PathLike, size: int) -> None:
 
 
 def check_writable(folder: str | os.PathLike) -> Path:
-    """Creates a folder if needed, and checks that files can be written there.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The path of the folder.
-
-    Raises:
-        PermissionError: If the folder cannot be created or written to.
-        OSError: If it is on a read-only file system.
-        NotADirectoryError: If it is a file.
-
-    Example:
-
-    >>> import tempfile
-    >>> check_writable(tempfile.mkdtemp()).is_dir()
-    True
-    """
+    """Creates a folder if needed, and checks that files can be written there."""
     folder = Path(folder).expanduser()
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"Expected a folder. Received: {folder}, a file.")
@@ -298,15 +219,6 @@ def whole(path: str | os.PathLike) -> Iterator[None]:
 
 def check_format(path: str | os.PathLike, header: Mapping[str, Any], newest: int) -> None:
     """Refuses a file with a newer format than this version of keras_attn knows.
-
-    Args:
-        path: The file, for the error message.
-        header: Header of the file, with `format_version`, and with the version of keras_attn that
-            wrote it in `keras_attn`.
-        newest: The newest known format version.
-
-    Raises:
-        ValueError: If the format of the file is newer, or is not in the header.
 
     Example:
 

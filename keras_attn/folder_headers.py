@@ -16,34 +16,13 @@ _OWN, _FILES = "sha256", "files"
 
 
 def checksum(path: str | os.PathLike[str]) -> str:
-    """Returns the SHA-256 of a file, in hexadecimal digits.
-
-    Args:
-        path: The file.
-
-    Example:
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "numbers.txt"
-    >>> _ = file.write_text("1 2 3")
-    >>> checksum(file)[:8]
-    '7c8f5059'
-    """
+    """Returns the SHA-256 of a file, in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_sum(path: Path, wanted: object, expected: str) -> None:
     """Refuses a file that is not as it was written.
-
-    Args:
-        path: The file.
-        wanted: What `checksum` was when it was written.
-        expected: What it should be, for messages.
-
-    Raises:
-        FileNotFoundError: If there is no file.
-        ValueError: If it has changed.
 
     Example:
 
@@ -59,23 +38,7 @@ def check_sum(path: Path, wanted: object, expected: str) -> None:
 def write_header(
     path: str | os.PathLike[str], version: int, files: bool = False, **entries: Any
 ) -> None:
-    """Writes the header of a folder, with its own checksum.
-
-    Args:
-        path: The file; it is replaced atomically.
-        version: Format version of the folder.
-        files: Whether the header has the checksums of all other files in its folder, which must be
-            complete.
-        **entries: JSON-safe values.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "data.json"
-    >>> write_header(path, 1, size=3)
-    >>> read_header(path, 1, "a folder of data", "Make it again.")["size"]
-    3
-    """
+    """Writes the header of a folder, with its own checksum."""
     path = Path(path)
     header = {"format_version": version, "keras_attn": __version__, **entries}
     if files:
@@ -94,20 +57,6 @@ def read_header(
     path: str | os.PathLike[str], newest: int, expected: str, advice: str
 ) -> dict[str, Any]:
     """Reads a header that `write_header` wrote, and compares all checksums that it has.
-
-    Args:
-        path: The file.
-        newest: The format version that is known.
-        expected: What the folder should be, for messages: `"a folder of prepared data"`.
-        advice: What to do about an older folder: `"Prepare the data again."`
-
-    Returns:
-        The header.
-
-    Raises:
-        FileNotFoundError: If there is no header, or a file of the folder is missing.
-        ValueError: If the header is another file, is of another format version, or a file of the
-            folder is damaged.
 
     Example:
 

@@ -26,7 +26,7 @@ _KINDS = {
 _OF_CONTENT = (None, errno.EINVAL)  # what a damaged place in a file leads to, not the disk
 
 
-DAMAGE: tuple[type[Exception], ...] = (
+DAMAGE = (
     EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile,
     NotImplementedError, UnicodeDecodeError,
 )  # fmt: skip
@@ -57,24 +57,6 @@ def input_file(path: str | os.PathLike[str], expected: str = "a file") -> Path:
 
     Named pipes and devices are refused: a reader waits for them, perhaps forever, and input files
     are read more than once.
-
-    Args:
-        path: The file; a `~` at its start is the home folder.
-        expected: What it should be, for the message.
-
-    Returns:
-        The path.
-
-    Raises:
-        FileNotFoundError: If there is nothing, or a folder.
-        ValueError: If there is a named pipe, a device or a socket.
-
-    Example:
-
-    >>> input_file("nowhere.npz", "a checkpoint")
-    Traceback (most recent call last):
-        ...
-    FileNotFoundError: Expected a checkpoint at nowhere.npz. There is nothing.
     """
     path = Path(path).expanduser()
     kind = kind_of(path)
@@ -91,17 +73,6 @@ def input_file(path: str | os.PathLike[str], expected: str = "a file") -> Path:
 def read_input(path: str | os.PathLike[str], expected: str = "a file") -> bytes:
     """Reads an input file whole; see `input_file`.
 
-    Args:
-        path: The file.
-        expected: What it should be, for the message.
-
-    Returns:
-        Its bytes.
-
-    Raises:
-        FileNotFoundError: If there is nothing, or a folder.
-        ValueError: If there is a named pipe, a device or a socket.
-
     Example:
 
     >>> import tempfile
@@ -117,14 +88,6 @@ def refuse_damaged(
     path: str | os.PathLike[str], found: object, expected: str = "a whole file"
 ) -> NoReturn:
     """Raises the error about a file that is cut off or damaged.
-
-    Args:
-        path: The file, or a part of it in words.
-        found: What is wrong: an error, or text.
-        expected: What it should be.
-
-    Raises:
-        ValueError: Always.
 
     Example:
 
@@ -150,14 +113,6 @@ def undamaged(path: str | os.PathLike[str], expected: str = "a whole file") -> I
     damaged bytes: RuntimeError ("is encrypted"), NotImplementedError, LZMAError, TokenError, ...
     So the block should have the call of a decoder only.
 
-    Args:
-        path: The file that is decoded in the block.
-        expected: What it should be.
-
-    Raises:
-        ValueError: If the block raises an error. Errors of the disk and a lack of memory stay as
-            they are.
-
     Example:
 
     >>> with undamaged("numbers.json"):
@@ -179,17 +134,6 @@ def undamaged(path: str | os.PathLike[str], expected: str = "a whole file") -> I
 def parse_json(raw: bytes, path: str | os.PathLike[str], expected: str = "a whole file") -> Any:
     """Decodes JSON in UTF-8.
 
-    Args:
-        raw: The JSON.
-        path: The file that has it, for the message.
-        expected: What it should be.
-
-    Returns:
-        The value.
-
-    Raises:
-        ValueError: If it is no JSON, is nested too deeply, or has NaN or an infinity.
-
     Example:
 
     >>> parse_json(b'{"a": NaN}', "settings.json")
@@ -209,17 +153,6 @@ def parse_object(
     raw: bytes, path: str | os.PathLike[str], expected: str = "a whole file"
 ) -> dict[str, Any]:
     """Decodes a JSON object in UTF-8; see `parse_json`.
-
-    Args:
-        raw: The JSON.
-        path: The file that has it, for the message.
-        expected: What it should be.
-
-    Returns:
-        The object.
-
-    Raises:
-        ValueError: If it is no JSON object.
 
     Example:
 

@@ -14,21 +14,7 @@ _RETURNS = re.compile(r"\r+\n?")
 
 
 def cut_lines(file: IO[bytes], longest: int = -1) -> Iterator[bytes]:
-    r"""Cuts a file into lines, while it is read.
-
-    Args:
-        file: A file that is open for reading bytes.
-        longest: Largest number of bytes that are kept of a line; a longer one comes in several
-            pieces of this length. Default: any.
-
-    Yields:
-        The lines, without their ends.
-
-    Example:
-
-    >>> list(cut_lines(io.BytesIO(b"one\ntwo\r\nthree\r\rfive\xe2\x80\xa8still five")))
-    [b'one', b'two', b'three', b'', b'five\xe2\x80\xa8still five']
-    """
+    """Cuts a file into lines, while it is read."""
     # In Latin-1 each byte is one character, and Python cuts at these ends.
     text = io.TextIOWrapper(file, "latin-1", newline="")
     returned = False  # whether the end before was "\r"
@@ -50,19 +36,7 @@ def cut_lines(file: IO[bytes], longest: int = -1) -> Iterator[bytes]:
 
 
 def with_newlines(text: str) -> str:
-    r"""Writes all line ends of a text as "\n".
-
-    Args:
-        text: A string.
-
-    Returns:
-        The string, whose lines are `with_newlines(text).split("\n")`.
-
-    Example:
-
-    >>> with_newlines("one\ntwo\r\nthree\r\rfive\u2028still five")
-    'one\ntwo\nthree\n\nfive\u2028still five'
-    """
+    r"""Writes all line ends of a text as "\n"."""
     if "\r" not in text:
         return text
     return _RETURNS.sub(lambda ends: "\n" if ends[0][-1] == "\n" else "\n" * len(ends[0]), text)

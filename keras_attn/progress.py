@@ -31,16 +31,6 @@ def progress_lines(say: Callable[[str], Any], seconds: float = 10.0) -> Iterator
 
     Predictions and scores of a task say how many inputs are done, and an export names its steps.
     Without this context they say nothing.
-
-    Args:
-        say: Called with a line.
-        seconds: Least time between two lines that count inputs.
-
-    Example:
-
-    >>> with progress_lines(print, seconds=0):
-    ...     report(64, 1000, "texts")
-      64 of 1,000 texts
     """
     token = _lines.set(_Lines(say, seconds))
     try:
@@ -50,12 +40,7 @@ def progress_lines(say: Callable[[str], Any], seconds: float = 10.0) -> Iterator
 
 
 def listen(say: Callable[[str], Any], seconds: float = 10.0) -> None:
-    """As `progress_lines`, to the end of the process: for scripts.
-
-    Args:
-        say: Called with a line.
-        seconds: Least time between two lines that count inputs.
-    """
+    """As `progress_lines`, to the end of the process: for scripts."""
     _lines.set(_Lines(say, seconds))
 
 
@@ -79,17 +64,7 @@ def report(done: int, total: int, what: str) -> None:
 
 
 def tell(step: str) -> None:
-    """Names the next step of a long computation.
-
-    Args:
-        step: The line.
-
-    Example:
-
-    >>> with progress_lines(print):
-    ...     tell("tracing the graph")
-      tracing the graph
-    """
+    """Names the next step of a long computation."""
     lines = _lines.get()
     if lines is not None:
         lines.tell(f"  {step}")

@@ -14,38 +14,12 @@ _BLANKS = (
 
 
 def normalize_white_space(text: str) -> str:
-    """Strips a text and makes each run of white space in it (newlines too) one space.
-
-    Args:
-        text: A string.
-
-    Returns:
-        The string.
-
-    Example:
-
-    >>> normalize_white_space("  one\\u00a0 two\\n")
-    'one two'
-    """
+    """Strips a text and makes each run of white space in it (newlines too) one space."""
     return " ".join(text.split())
 
 
 def normalize_white_space_in_graph(tf: ModuleType, text: "tf.Tensor") -> "tf.Tensor":
-    """Does the same with TensorFlow ops.
-
-    Args:
-        tf: The module `tensorflow`.
-        text: Strings of any shape; bytes that are not UTF-8 become U+FFFD.
-
-    Returns:
-        Strings of the same shape.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> normalize_white_space_in_graph(tf, tf.constant("  one \\t two\\n")).numpy()
-    b'one two'
-    """
+    """Does the same with TensorFlow ops."""
     text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
     text = tf.strings.regex_replace(text, f"[{_BLANKS}]+", " ")
     return tf.strings.strip(text)

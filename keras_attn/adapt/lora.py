@@ -156,16 +156,7 @@ def _model(model: keras.layers.Layer) -> keras.Model:
 
 
 def with_lora(model: keras.Model) -> dict[str, keras.layers.Dense]:
-    """Returns the layers of a model that have LoRA, by their paths.
-
-    Args:
-        model: The model.
-
-    Example:
-
-    >>> with_lora(keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]))
-    {}
-    """
+    """Returns the layers of a model that have LoRA, by their paths."""
     return {
         path: layer
         for path, layer in sublayers(model)

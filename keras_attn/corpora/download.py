@@ -157,10 +157,6 @@ machine with network by `pip download --no-deps toy==1`.
 def cache_folder(cache_dir: str | os.PathLike[str] | None = None) -> Path:
     """The folder that keeps what is fetched or computed once.
 
-    Args:
-        cache_dir: The folder. Defaults to the environment variable `KERAS_ATTN_CACHE`, then to
-            `~/.cache/keras_attn`.
-
     Example:
 
     >>> cache_folder("here").name

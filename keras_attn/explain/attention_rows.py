@@ -42,19 +42,6 @@ def attention_of_texts(
 ) -> Iterator[TextAttention]:
     """Cuts the maps of a batch into those of its texts.
 
-    Args:
-        maps: What `attention_maps(model, inputs)` returns, of which self-attention is used, or for
-            each layer an array `(B, N, T, T)`.
-        padding_mask: `(B, T)`, True for tokens. If None, there is no padding.
-        special_mask: `(B, T)`, True for special tokens such as `[CLS]` and `[SEP]`. If None, there
-            are none.
-
-    Yields:
-        A `TextAttention` for each row of the batch, without its padding.
-
-    Raises:
-        ValueError: If the maps or masks do not fit each other, or tokens look at padding.
-
     Example:
 
     >>> maps = [np.full((1, 2, 3, 3), [0.5, 0.5, 0.0])]
@@ -108,12 +95,6 @@ def _without_padding(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 def row_entropy(weights: np.ndarray) -> np.ndarray:
     """Computes the entropy of each row, `-sum_k w[k] log w[k]`, in nats.
-
-    Args:
-        weights: `(..., S)`, not below 0.
-
-    Returns:
-        `(...)`.
 
     Example:
 

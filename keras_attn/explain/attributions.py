@@ -13,33 +13,13 @@ from keras_attn.models.text_classifier import embedding_and_rest, known_kind
 
 
 def has_attention(model: keras.Model) -> bool:
-    """Checks whether a text classifier weights its tokens.
-
-    Args:
-        model: The classifier.
-
-    Returns:
-        True if its pooling is attention, or if it is a bag with token weights. False for an
-        architecture that this package does not have.
-
-    Example:
-
-    >>> from keras_attn.models import BagClassifierConfig
-    >>> has_attention(BagClassifierConfig(50, num_classes=2, token_weights="none").build())
-    False
-    """
+    """Checks whether a text classifier weights its tokens."""
     kinds = (AttentionPooling, TokenWeighting)
     return known_kind(model) is not None and any(isinstance(layer, kinds) for layer in model.layers)
 
 
 def has_self_attention(model: keras.Model) -> bool:
     """Checks whether the tokens of a text classifier look at each other.
-
-    Args:
-        model: The classifier.
-
-    Returns:
-        True if its encoder is a Transformer.
 
     Example:
 
@@ -56,25 +36,6 @@ def attention_function(model: keras.Model) -> Callable[[Tensor], tuple[Tensor, T
     With attention pooling the weights are those of the pooling. In a bag, a token's weight is its
     share of the sum of the learned weights. If the bag has pairs, it is the mean of that share and
     of the pairs' shares, of which each of the two tokens gets a half.
-
-    Args:
-        model: A text classifier, new or reloaded.
-
-    Returns:
-        `function(ids (B, S)) -> (logits (B, C), weights (B, S))`, for inference, eager or in a
-        graph of any backend. Weights are not below 0. They sum to 1 over the tokens of a row, or
-        are 0 in a row without tokens.
-
-    Raises:
-        ValueError: If the model does not weight its tokens.
-
-    Example:
-
-    >>> from keras_attn.models import RecurrentClassifierConfig
-    >>> config = RecurrentClassifierConfig(50, num_classes=3, dim=8, units=16)
-    >>> logits, weights = attention_function(config.build())(ops.array([[5, 6, 0]]))
-    >>> tuple(logits.shape), [round(float(w), 3) for w in ops.sum(weights, axis=1)]
-    ((1, 3), [1.0])
     """
     if not has_attention(model):
         raise ValueError(
@@ -108,19 +69,7 @@ def _shares(weights: Tensor) -> Tensor:
 
 
 def split_pairs_evenly(values: Tensor) -> Tensor:
-    """Gives each token half of the value of each pair that it belongs to.
-
-    Args:
-        values: `(B, S)`. Position s is the pair of the tokens s and s + 1, and the last is 0.
-
-    Returns:
-        `(B, S)` with the same sum.
-
-    Example:
-
-    >>> ops.convert_to_numpy(split_pairs_evenly(ops.array([[2.0, 4.0, 0.0]]))).tolist()
-    [[1.0, 3.0, 2.0]]
-    """
+    """Gives each token half of the value of each pair that it belongs to."""
     before = ops.concatenate([ops.zeros_like(values[:, :1]), values[:, :-1]], axis=1)
     return 0.5 * (values + before)
 
@@ -141,26 +90,6 @@ def gradient_function(
     model is linear in its embeddings, as a bag without a hidden layer is, the weights and the
     difference of the biases sum to the log-odds. The weight of a pair of tokens is split evenly
     between the two.
-
-    Args:
-        model: A text classifier, new or reloaded.
-        multi_label: Whether a text may have several labels. The log-odds of a class are then its
-            logit.
-
-    Returns:
-        `function(ids (B, S), classes (B,)) -> (logits (B, C), weights (B, S))`, for inference. A
-        class below 0 stands for the one with the greatest logit.
-
-    Raises:
-        TypeError: If the model is not a text classifier.
-
-    Example:
-
-    >>> from keras_attn.models import BagClassifierConfig
-    >>> model = BagClassifierConfig(50, num_classes=2, pair_buckets=0).build()
-    >>> logits, weights = gradient_function(model)(ops.array([[5, 6, 0]]), ops.array([1]))
-    >>> bool(abs(float(ops.sum(weights)) - float(logits[0, 1] - logits[0, 0])) < 1e-6)
-    True
     """
     embed, rest = embedding_and_rest(model)
 
@@ -186,14 +115,6 @@ def gradient_function(
 def log_odds(logits: Tensor, classes: Tensor, multi_label: bool = False) -> Tensor:
     """Computes the log-odds of a class of each row, `log(p / (1 - p))`.
 
-    Args:
-        logits: `(B, C)`.
-        classes: int `(B,)`.
-        multi_label: Whether the logits are log-odds already.
-
-    Returns:
-        `(B,)`.
-
     Example:
 
     >>> [round(float(x), 4) for x in log_odds(ops.log([[0.2, 0.8]]), ops.array([1]))]
@@ -216,29 +137,6 @@ def encoder_gradient_function(
     and its position, after the norm:
 
         weights[t] = e[t] . d pick(logits) / d e[t]
-
-    Args:
-        model: A model of `keras_attn.models.with_heads`, or a reloaded one.
-        pick: `pick(logits, index) -> (B,)`, what is explained of each row: a number made of the
-            float32 logits of the heads and of integers `(B, ...)`. It must not mix rows.
-
-    Returns:
-        `function(inputs, index) -> (logits, weights (B, T))`, for inference on every backend.
-
-    Raises:
-        ValueError: If the model has no layer `embedding`.
-
-    Example:
-
-    >>> from keras_attn.models import BertConfig, with_heads
-    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
-    >>> model = with_heads(config, ("tags",), num_classes=3)
-    >>> ask = encoder_gradient_function(model, lambda logits, index: logits["tags"][:, 1, 0])
-    >>> ids = ops.array([[2, 9, 3]])
-    >>> inputs = {"token_ids": ids, "segment_ids": ids * 0, "padding_mask": ids != 0}
-    >>> logits, weights = ask(inputs)
-    >>> tuple(weights.shape)
-    (1, 3)
     """
     layers = {layer.name: layer for layer in model.layers}
     if "embedding" not in layers:
@@ -282,17 +180,6 @@ def pair_gradient_function(
     """Makes a function that classifies pairs and returns what each word of both texts added.
 
     It computes gradient times input of the log-odds of a class, as `gradient_function` does.
-
-    Args:
-        model: A model of `PAIR_CLASSIFIERS`, which embeds two texts by one layer, `embedding`.
-
-    Returns:
-        `function(ids, classes (B,)) -> (logits (B, C), weights)`, for inference on every backend.
-        The ids are `{"premise_ids": (B, S), "hypothesis_ids": (B, T)}`; the weights have the same
-        names and shapes. A class below 0 stands for the one with the greatest logit.
-
-    Raises:
-        ValueError: If the model has no layer `embedding`.
 
     Example:
 

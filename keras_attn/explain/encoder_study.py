@@ -143,17 +143,6 @@ def study_maps(
 ) -> EncoderStudy:
     """Makes a study of what a model's heads looked at.
 
-    Args:
-        maps: What `attention_maps` returned.
-        ids: The ids of each text without padding.
-        tokens: Their readable tokens.
-        padding_mask: `(B, T)`, True for tokens.
-        special_mask: As in `study_encoder`.
-        titles: Names of the texts.
-
-    Returns:
-        An `EncoderStudy`.
-
     Example:
 
     >>> model = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32).build()

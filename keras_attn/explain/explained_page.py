@@ -10,13 +10,6 @@ from keras_attn.visualize import text_weights_html
 def explained_page(found: EncoderStudy | Sequence[Explanation], title: str) -> str:
     """Writes a page of HTML: the study of an encoder, or texts with the weights of their words.
 
-    Args:
-        found: An `EncoderStudy`, or a list of `Explanation`s.
-        title: Heading of the page.
-
-    Returns:
-        The page as a string of HTML, to be written as UTF-8.
-
     Example:
 
     >>> page = explained_page([Explanation("good", ["good"], [(0, 4)], [0.5])], "Why?")

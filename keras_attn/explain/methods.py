@@ -13,24 +13,7 @@ METHODS = ("attention", "gradient")
 
 
 def checked_method(model: keras.Model, method: str | None = None) -> str:
-    """Chooses the method that weights the tokens of a text classifier.
-
-    Args:
-        model: The classifier.
-        method: Name of the method. If None, attention if the model has it, or else the gradient.
-
-    Returns:
-        `"attention"` or `"gradient"`.
-
-    Raises:
-        ValueError: If the name is unknown, or the model does not weight its tokens.
-
-    Example:
-
-    >>> from keras_attn.models import BagClassifierConfig
-    >>> checked_method(BagClassifierConfig(50, num_classes=2, token_weights="none").build())
-    'gradient'
-    """
+    """Chooses the method that weights the tokens of a text classifier."""
     known = METHODS if has_attention(model) else METHODS[1:]
     if method is None:
         return known[0]
@@ -41,19 +24,7 @@ def checked_method(model: keras.Model, method: str | None = None) -> str:
 
 
 def check_label(label: str | None, method: str) -> None:
-    """Refuses a class where it makes no difference.
-
-    Args:
-        label: Name of the class that is to be explained, or None.
-        method: `"attention"` or `"gradient"`.
-
-    Raises:
-        ValueError: If there is a label for attention.
-
-    Example:
-
-    >>> check_label("good", "gradient")
-    """
+    """Refuses a class where it makes no difference."""
     if label is not None and method == "attention":
         raise ValueError(
             "`label` goes with method='gradient': attention is the same for all classes. "
@@ -64,25 +35,7 @@ def check_label(label: str | None, method: str) -> None:
 def compiled_method(
     model: keras.Model, method: str, multi_label: bool = False
 ) -> Callable[[np.ndarray, int], Any]:
-    """Compiles a method for batches of any size.
-
-    Args:
-        model: The classifier.
-        method: `"attention"` or `"gradient"`.
-        multi_label: Whether a text may have several labels.
-
-    Returns:
-        `function(ids (B, S), class) -> (logits (B, C), weights (B, S))`. A class below 0 stands
-        for the one with the greatest logit. Attention is the same for all classes.
-
-    Example:
-
-    >>> from keras_attn.models import BagClassifierConfig
-    >>> model = BagClassifierConfig(50, num_classes=2, pair_buckets=0).build()
-    >>> logits, weights = compiled_method(model, "gradient")(np.array([[5, 6, 0]]), -1)
-    >>> logits.shape, weights.shape
-    ((1, 2), (1, 3))
-    """
+    """Compiles a method for batches of any size."""
     if method == "attention":
         look = attention_function(model)
         compiled = CompiledFunction(lambda ids, length: look(ids), model)

@@ -25,15 +25,6 @@ def weighted_words(
 ) -> list[WeightedWord]:
     """Adds the weights of the pieces of each word.
 
-    Args:
-        text: A text.
-        places: Where the pieces that were read begin and end in it, in their order.
-        weights: A weight for each of them; there may be more.
-        marked: A range of the text; the parts of a word inside and outside of it stay apart.
-
-    Returns:
-        The words that have pieces.
-
     Example:
 
     >>> weighted_words("unseen sea", [(0, 2), (2, 6), (7, 10)], [0.25, 0.5, -1.0])[0]

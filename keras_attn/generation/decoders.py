@@ -170,10 +170,6 @@ def _index(ids: Tensor) -> Tensor:
 def check_room(decoder: object, count: Size) -> None:
     """Raises a ValueError if a decoder has positions for fewer than `count` tokens.
 
-    Args:
-        decoder: Any decoder; those with a limit say so in `longest`.
-        count: Number of tokens; what is no integer is not checked.
-
     Example:
 
     >>> check_room(object(), 3)

@@ -14,18 +14,6 @@ def greatest(x: Tensor) -> tuple[Tensor, Tensor]:
 
     It avoids argmax under XLA, which does not vectorise it: that would take longer than the rest of
     a step of a small model. (On JAX zero is greater than negative zero.)
-
-    Args:
-        x: Floats `(..., V)`.
-
-    Returns:
-        Values `(...)` in the dtype of `x`, and int32 indices `(...)`.
-
-    Example:
-
-    >>> value, index = greatest(ops.array([[1.0, 3.0, 3.0]]))
-    >>> float(value[0]), int(index[0])
-    (3.0, 1)
     """
     if keras.backend.backend() == "torch" or compiler() == "none":
         return ops.max(x, axis=-1), _argmax(x)
@@ -51,21 +39,6 @@ def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
     The rows are cut into blocks. The k greatest entries are in the k blocks with the greatest
     maxima, so only these blocks are searched after one pass over the row.
-
-    Args:
-        x: Floats `(..., V)`.
-        k: Number of entries, 1 to V.
-
-    Returns:
-        Values `(..., k)` in the dtype of `x`, and int32 indices `(..., k)`.
-
-    Example:
-
-    >>> values, index = greatest_k(ops.array([[1.0, 3.0, 2.0, 3.0]]), 3)
-    >>> values[0].tolist() if hasattr(values, "tolist") else [float(v) for v in values[0]]
-    [3.0, 3.0, 2.0]
-    >>> [int(i) for i in index[0]]
-    [1, 3, 2]
     """
     size = x.shape[-1]
     width = _block_width(size, k)
@@ -88,13 +61,6 @@ def greatest_k(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def ordered_top_k(x: Tensor, k: int) -> tuple[Any, Any]:
     """`ops.top_k` with int32 indices, and equal entries in their order on PyTorch too.
-
-    Args:
-        x: Numbers `(..., V)`.
-        k: Number of entries, 1 to V.
-
-    Returns:
-        Values and int32 indices, `(..., k)`.
 
     Example:
 

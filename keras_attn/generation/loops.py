@@ -198,23 +198,7 @@ def decode_rows(
     choose: Callable[[Any, Tensor, Any], tuple[Tensor, Tensor, Any]],
     history: Nest = (),
 ) -> Generation:
-    """Decodes one sequence per row, in one loop that stops when all rows have ended.
-
-    Args:
-        decoder: Any object with `step`.
-        logits: Logits `(B, V)` after the prompts.
-        state: State of the decoder after the prompts.
-        lengths: int32 `(B,)`, the lengths of the prompts.
-        limits: int32 `(B,)`, the maximum number of new tokens of each row.
-        max_length: Maximum number of new tokens of all rows.
-        end_id: Id of the token that ends a sequence, or of several, or None.
-        pad_id: Id of the padding after the end.
-        choose: `(step, logits (B, V), history) -> (tokens (B,), log-probabilities (B,), history)`.
-        history: A nest of tensors, the state of `choose`.
-
-    Returns:
-        `Generation` of shapes `(B, max_length)` and `(B,)`.
-    """
+    """Decodes one sequence per row, in one loop that stops when all rows have ended."""
     slots = ops.expand_dims(ops.arange(max_length, dtype="int32"), 0)
     pad = ops.cast(pad_id, "int32")
 

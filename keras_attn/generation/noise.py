@@ -20,12 +20,6 @@ def mixed_bits(x: Tensor) -> Tensor:
     of MurmurHash3. It uses int32, which every backend has: products wrap around, and the sign bits
     of arithmetic shifts are cleared.
 
-    Args:
-        x: int32 tensor.
-
-    Returns:
-        int32 tensor of the same shape.
-
     Example:
 
     >>> [int(i) for i in mixed_bits(ops.array([0, 1, 2], "int32"))]

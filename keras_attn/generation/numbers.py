@@ -22,35 +22,12 @@ _INTEGERS = ("top_k", "min_length", "seed")
 
 
 def is_tensor(value: object) -> TypeIs[Tensor]:
-    """Returns whether a setting is a tensor or an array, and not a number of Python.
-
-    Example:
-
-    >>> is_tensor(0.7), is_tensor(ops.ones(2)), is_tensor(None)
-    (False, True, False)
-    """
+    """Returns whether a setting is a tensor or an array, and not a number of Python."""
     return isinstance(value, np.ndarray) or ops.is_tensor(value)
 
 
 def of_rows(name: str, value: float | Tensor) -> Any:
-    """Returns a setting for tensors `(B, n)`: a tensor `(B,)` becomes `(B, 1)`.
-
-    Args:
-        name: Name of the setting.
-        value: A number, which is returned as it is, or a tensor `()` or `(B,)`.
-
-    Returns:
-        A number of Python, or a tensor `()` or `(B, 1)`: int32 for `top_k`, `min_length` and
-        `seed`, else float32.
-
-    Raises:
-        ValueError: If the tensor has another rank, or floats where there must be integers.
-
-    Example:
-
-    >>> of_rows("alpha", 0.6), tuple(of_rows("alpha", ops.ones(3)).shape)
-    (0.6, (3, 1))
-    """
+    """Returns a setting for tensors `(B, n)`: a tensor `(B,)` becomes `(B, 1)`."""
     if not is_tensor(value):
         return value
     given = ops.convert_to_tensor(value)
@@ -66,13 +43,7 @@ def of_rows(name: str, value: float | Tensor) -> Any:
 
 
 def values_of(setting: object) -> list[Any]:
-    """Returns the values of a setting that are known: of a tensor in a graph none.
-
-    Example:
-
-    >>> values_of(0.7), values_of(ops.array([1, 2]))
-    ([0.7], [1, 2])
-    """
+    """Returns the values of a setting that are known: of a tensor in a graph none."""
     if not is_tensor(setting):
         return [setting]
     known = known_value(setting)
@@ -81,9 +52,6 @@ def values_of(setting: object) -> list[Any]:
 
 def rounded_count(count: int) -> int:
     """Rounds a number of greatest entries up to 64, 256, 1024, ..., for which functions are made.
-
-    Args:
-        count: A positive integer.
 
     Example:
 
@@ -99,18 +67,6 @@ def sampling_inputs(settings: Mapping[str, float | None]) -> tuple[dict[str, Any
 
     A filter that is off costs nothing: it is not among the numbers. The least k probable tokens are
     looked for among 64, 256, 1024, ... greatest logits.
-
-    Args:
-        settings: Arguments of `sample` by the names of `SAMPLING`, as numbers of Python.
-
-    Returns:
-        `(numbers, fixed)`, both arguments of `sample` by their names. `fixed` is the same for many
-        settings.
-
-    Example:
-
-    >>> sampling_inputs({"temperature": 0.7, "top_k": 5, "top_p": 1, "no_repeat_ngram_size": 3})
-    ({'temperature': 0.7, 'top_k': 5}, {'no_repeat_ngram_size': 3, 'largest_top_k': 64})
     """
     off = {"top_k": (None,), "top_p": (None, 1), "min_p": (None, 0), "repetition_penalty": (1,)}
     numbers: dict[str, Any] = {

@@ -11,22 +11,6 @@ class History:
 
     The history is a dict of tensors, for the state of a loop: `"seen"`, bool `(B, V)`, with a
     repetition penalty, and `"ids"`, int32 `(B, L)`, if n-grams are blocked.
-
-    Args:
-        prompt: Ids `(B, P)`.
-        prompt_mask: bool `(B, P)`, with padding on either side.
-        logits: `(B, V)`, of which only the shape is used.
-        repetition_penalty: The penalty, 1 for none; a number, or a tensor `()` or `(B,)`.
-        no_repeat_ngram_size: Size of the n-grams that are blocked; 0 for none.
-
-    Example:
-
-    >>> prompt = ops.array([[4, 5, 4]])
-    >>> mask = ops.ones((1, 3), "bool")
-    >>> past = History(prompt, mask, ops.zeros((1, 6)), 1.0, no_repeat_ngram_size=2)
-    >>> repeats = past.repeats(past.start(max_length=1), ops.array([3]))
-    >>> [bool(r) for r in repeats[0]]
-    [False, False, False, False, False, True]
     """
 
     def __init__(
@@ -67,12 +51,7 @@ class History:
         return ops.where(history["seen"], less, logits)
 
     def repeats(self, history: dict[str, Tensor], count: Tensor) -> Tensor | None:
-        """Returns whether tokens would repeat an n-gram, bool `(B, V)`; None if any may.
-
-        Args:
-            history: The history.
-            count: int32 `(B,)`, the number of tokens so far.
-        """
+        """Returns whether tokens would repeat an n-gram, bool `(B, V)`; None if any may."""
         if "ids" not in history:
             return None
         ids, before = history["ids"], self.n - 1

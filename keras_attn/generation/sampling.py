@@ -44,14 +44,6 @@ def check_sampling(
 
     The values of tensors are checked if they are known, which they are not in a graph.
 
-    Args:
-        temperature: At least 1e-30: float32 divides by it.
-        top_k: Integer of at least 1, or None; in tensors 0 keeps all.
-        top_p: Above 0 and at most 1, or None.
-        min_p: At least 0 and below 1, or None.
-        repetition_penalty: Above 0.
-        no_repeat_ngram_size: Integer of at least 0.
-
     Example:
 
     >>> check_sampling(temperature=0)
@@ -115,24 +107,6 @@ def filter_logits(
 
     For logits `(B, V)` each number may be a tensor, `()` or `(B,)`: then one compiled function
     serves all its values.
-
-    Args:
-        logits: `(..., V)`, -inf for forbidden tokens.
-        temperature: Number above 0; below 1 sharpens, above 1 flattens.
-        top_k: Number k of tokens, or None. In a tensor 0 keeps all.
-        top_p: Probability p, or None. 1 keeps all.
-        min_p: Share of the greatest probability, or None.
-        largest_top_k: An integer that a tensor `top_k` does not exceed; without it the whole
-            vocabulary is sorted.
-
-    Returns:
-        float32 tensor of the same shape. The greatest value is 0; removed tokens have -inf.
-
-    Example:
-
-    >>> kept = filter_logits(ops.log(ops.array([0.5, 0.3, 0.15, 0.05])), top_p=0.7)
-    >>> [round(float(p), 3) for p in ops.softmax(kept)]
-    [0.625, 0.375, 0.0, 0.0]
     """
     x = ops.cast(logits, "float32")
     x = (x - ops.max(x, axis=-1, keepdims=True)) / of_rows("temperature", temperature)
@@ -218,13 +192,6 @@ def chooser(
     filters: Mapping[str, Any],
 ) -> Callable[[Any, Tensor, Any], tuple[Tensor, Tensor, Any]]:
     """Returns the function `choose` of `decode_rows` that draws the tokens of `sample`.
-
-    Args:
-        allowed: What `token_rules` returned.
-        past: The penalties.
-        seeds: int32 `(B,)`.
-        lengths: int32 `(B,)`, the lengths of the prompts.
-        filters: Arguments of `filter_logits`.
 
     Example:
 

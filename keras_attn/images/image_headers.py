@@ -14,23 +14,7 @@ _READ = 30  # bytes: the longest header, of WebP
 
 
 def image_size_graph(tf: ModuleType, raw: tf.Tensor) -> tuple[Any, Any]:
-    """Reads the size of a picture without its pixels.
-
-    Args:
-        tf: The module `tensorflow`.
-        raw: Scalar string: a JPEG, PNG, GIF, BMP or WebP file. Of an animation it is the canvas.
-
-    Returns:
-        Rows and columns, int64 scalars: zeros for any other bytes.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> raw = tf.io.encode_png(tf.zeros([4, 7, 3], tf.uint8))
-    >>> rows, columns = image_size_graph(tf, raw)
-    >>> int(rows), int(columns)
-    (4, 7)
-    """
+    """Reads the size of a picture without its pixels."""
     head = tf.io.decode_raw(tf.strings.substr(raw, 0, _READ), tf.uint8)
     head = tf.cast(tf.pad(head, [[0, _READ - tf.size(head)]]), tf.int64)
 
@@ -75,21 +59,7 @@ def image_size_graph(tf: ModuleType, raw: tf.Tensor) -> tuple[Any, Any]:
 
 
 def first_frame_graph(tf: ModuleType, raw: tf.Tensor) -> Any:
-    """Cuts off all frames of a GIF file but the first one; TensorFlow's decoder unfolds all.
-
-    Args:
-        tf: The module `tensorflow`.
-        raw: Scalar string: a GIF file.
-
-    Returns:
-        A scalar string: the file as it is if it has no whole frame.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> first_frame_graph(tf, tf.constant(b"GIF89a")).numpy()
-    b'GIF89a'
-    """
+    """Cuts off all frames of a GIF file but the first one; TensorFlow's decoder unfolds all."""
     _, end = _first_frame(tf, raw)
     cut = tf.strings.join([tf.strings.substr(raw, 0, end), b";"])
     return tf.where(end > 0, cut, raw)

@@ -13,15 +13,7 @@ from keras_attn.records.reading import Location
 
 
 def load_json(path: Location) -> Any:
-    """Returns the JSON value of a file, plain or gzipped.
-
-    Args:
-        path: The file.
-
-    Raises:
-        OSError: If the file is not there or cannot be read.
-        ValueError: If it is not one whole JSON value in UTF-8.
-    """
+    """Returns the JSON value of a file, plain or gzipped."""
     raw = read_input(path, "a JSON file")
     try:
         if raw[:2] == b"\x1f\x8b":
@@ -34,16 +26,7 @@ def load_json(path: Location) -> Any:
 
 
 def lists_of(path: Location, data: object, *keys: str) -> list[list[Any]]:
-    """Returns the lists under keys of a JSON object.
-
-    Args:
-        path: The file it was read from, for messages.
-        data: The value.
-        *keys: The keys.
-
-    Raises:
-        ValueError: If it is another value, or one of them is not a list.
-    """
+    """Returns the lists under keys of a JSON object."""
     if not isinstance(data, dict) or not all(isinstance(data.get(key), list) for key in keys):
         what = f"a {type(data).__name__}"
         if isinstance(data, dict):

@@ -28,16 +28,6 @@ ACTIVATIONS = {
 def checked_activation(name: object, where: str) -> str:
     """Returns our name of an activation.
 
-    Args:
-        name: Theirs.
-        where: What to call the setting in messages.
-
-    Returns:
-        Ours.
-
-    Raises:
-        ValueError: If there is no such activation.
-
     Example:
 
     >>> checked_activation("gelu_new", "here")
@@ -49,22 +39,7 @@ def checked_activation(name: object, where: str) -> str:
 
 
 def theirs_of(activation: str) -> str:
-    """Returns the name of Hugging Face for an activation.
-
-    Args:
-        activation: Our name.
-
-    Returns:
-        Theirs.
-
-    Raises:
-        ValueError: If transformers has no such activation.
-
-    Example:
-
-    >>> theirs_of("gelu_tanh")
-    'gelu_new'
-    """
+    """Returns the name of Hugging Face for an activation."""
     names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     if activation not in names:
         raise ValueError(f"transformers has no activation {activation!r}. It has {sorted(names)}.")

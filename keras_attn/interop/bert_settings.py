@@ -54,24 +54,7 @@ _ONLY = {
 
 
 def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertConfig]:
-    """Reads the settings of a model from its `config.json`.
-
-    Args:
-        settings: The JSON object.
-        where: What to call the file in messages.
-
-    Returns:
-        `(kind, config)`: one of `KINDS`, and the settings of an encoder without pooler.
-
-    Raises:
-        ValueError: If it is another kind of model, or has a setting that is not supported.
-
-    Example:
-
-    >>> kind, config = read_bert_config({"model_type": "bert", "hidden_act": "gelu_new"}, "here")
-    >>> kind, config.num_layers, config.activation
-    ('bert', 12, 'gelu_tanh')
-    """
+    """Reads the settings of a model from its `config.json`."""
     kind = settings.get("model_type", "bert")
     if not isinstance(kind, str) or kind not in _SETTINGS:
         raise ValueError(
@@ -115,12 +98,6 @@ def read_bert_config(settings: dict[str, Any], where: str) -> tuple[str, BertCon
 def encoder_kind(config: BertConfig) -> str:
     """Returns the kind of encoder that has these settings.
 
-    Args:
-        config: Settings of an encoder.
-
-    Returns:
-        One of `KINDS`.
-
     Example:
 
     >>> encoder_kind(RobertaConfig(50)), encoder_kind(BertConfig(50, num_segments=None))
@@ -135,18 +112,6 @@ def bert_config_file(
     config: BertConfig, kind: str, architecture: str, labels: Sequence[str] | None
 ) -> dict[str, Any]:
     """Returns the `config.json` of a model.
-
-    Args:
-        config: Settings of the encoder.
-        kind: One of `KINDS`.
-        architecture: The class of transformers.
-        labels: Names of the classes, None without such a head.
-
-    Returns:
-        A JSON object.
-
-    Raises:
-        ValueError: If transformers has no such activation.
 
     Example:
 
@@ -178,16 +143,6 @@ def bert_config_file(
 
 def read_labels(settings: dict[str, Any], where: str) -> list[str] | None:
     """Reads the names of the classes from a `config.json`.
-
-    Args:
-        settings: The JSON object.
-        where: What to call the file in messages.
-
-    Returns:
-        The names in the order of their numbers, or None.
-
-    Raises:
-        ValueError: If they are not numbered from 0.
 
     Example:
 

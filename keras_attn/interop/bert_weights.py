@@ -13,13 +13,7 @@ OUTPUT_BIAS = "embedding/tokens/bias"
 
 
 class Names(NamedTuple):
-    """What Hugging Face calls the layers of a kind of model.
-
-    Example:
-
-    >>> NAMES["distilbert"].prefix
-    'distilbert.'
-    """
+    """What Hugging Face calls the layers of a kind of model."""
 
     prefix: str
     """What the names of the encoder begin with in a model with a head."""
@@ -105,10 +99,6 @@ IGNORED = "embeddings.position_ids"
 def plain_name(kind: str, name: str) -> str:
     """Returns a name of a file without the prefix of the encoder, and with the newer words.
 
-    Args:
-        kind: One of `NAMES`.
-        name: The name.
-
     Example:
 
     >>> plain_name("bert", "bert.embeddings.LayerNorm.gamma")
@@ -122,18 +112,7 @@ def plain_name(kind: str, name: str) -> str:
 
 
 def encoder_weights(config: BertConfig, kind: str) -> Iterator[Weight]:
-    """Yields the weights of the embeddings and blocks, one after the other.
-
-    Args:
-        config: Settings of the encoder.
-        kind: One of `NAMES`.
-
-    Example:
-
-    >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
-    >>> next(encoder_weights(config, "bert")).theirs
-    ('embeddings.word_embeddings.weight',)
-    """
+    """Yields the weights of the embeddings and blocks, one after the other."""
     names, dim = NAMES[kind], config.dim
     yield Weight(TOKENS, ("embeddings.word_embeddings.weight",), (config.vocabulary_size, dim))
     if kind in _WITH_SEGMENTS and config.num_segments is not None:
@@ -162,12 +141,6 @@ def part_weights(
 ) -> list[Weight]:
     """Returns the weights of the pooler or a head.
 
-    Args:
-        config: Settings of the encoder.
-        kind: One of `NAMES`.
-        part: `"pooler"`, `"pooler of classes"` if `pooler_part` says so, or the name of a head.
-        num_classes: Number of classes, for `"classes"` and `"tags"`.
-
     Example:
 
     >>> config = BertConfig(50, dim=16, num_layers=1, num_heads=2, intermediate_dim=32)
@@ -191,10 +164,6 @@ def pooler_part(kind: str, classes: bool) -> str:
     """Returns which part of `NAMES` the pooler is.
 
     RoBERTa's classifier of texts has a dense layer of its own over the first token.
-
-    Args:
-        kind: One of `NAMES`.
-        classes: Whether the model has the head `"classes"`.
 
     Example:
 

@@ -34,21 +34,7 @@ _CUT = {"add_prefix_space": (False,), "use_regex": (True, None)}
 
 
 def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer | None:
-    """Reads the tokenizer of a folder.
-
-    Args:
-        folder: A folder with `tokenizer.json`, or with `vocab.json` and `merges.txt`, and perhaps
-            `tokenizer_config.json` and `generation_config.json`.
-        settings: The `config.json` of the model. If its `model_type` is "roberta", the special
-            tokens are those of RoBERTa unless the files name others.
-
-    Returns:
-        A `BytePairTokenizer`, or None if the folder has no tokenizer. Special tokens in a text are
-        ordinary characters to it.
-
-    Raises:
-        ValueError: If the files contradict each other, or ask for what is not supported.
-    """
+    """Reads the tokenizer of a folder."""
     fast, vocabulary, merges = (folder / name for name in (FAST, VOCABULARY, MERGES))
     if not fast.is_file() and not vocabulary.is_file():
         if (folder / SENTENCE_PIECE).is_file():
@@ -104,17 +90,7 @@ def read_byte_pairs(folder: Path, settings: dict[str, Any]) -> BytePairTokenizer
 def write_byte_pairs(
     folder: Path, tokenizer: BytePairTokenizer, sequence_length: int, kind: str = "gpt2"
 ) -> None:
-    """Writes the tokenizer to a folder, for transformers.
-
-    Args:
-        folder: The folder.
-        tokenizer: The tokenizer.
-        sequence_length: Largest number of tokens of a text.
-        kind: The `model_type` of the model.
-
-    Raises:
-        ValueError: If transformers cannot read texts as the tokenizer does.
-    """
+    """Writes the tokenizer to a folder, for transformers."""
     if tokenizer.normalize:
         raise ValueError(
             "transformers has no normalisation as that of this tokenizer. Received: a "

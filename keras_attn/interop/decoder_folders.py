@@ -24,19 +24,7 @@ from keras_attn.interop.weights import check_stored, read_weights
 
 
 def read_decoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
-    """Reads a decoder from a folder in the form of Hugging Face.
-
-    Args:
-        folder: The folder.
-        settings: Its `config.json`.
-
-    Returns:
-        A `Pretrained`.
-
-    Raises:
-        FileNotFoundError: If it has no weights that can be read.
-        ValueError: If a file is damaged or contradicts another, or the model is not supported.
-    """
+    """Reads a decoder from a folder in the form of Hugging Face."""
     kind, config = read_gpt_config(settings, str(folder / "config.json"))
     stored: dict[str, StoredTensor] = {}
     for name, tensor in stored_tensors(folder).items():

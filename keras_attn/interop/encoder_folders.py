@@ -31,19 +31,7 @@ _CLASSIFIERS = {"ForSequenceClassification": "classes", "ForTokenClassification"
 
 
 def read_encoder(folder: Path, settings: dict[str, Any]) -> Pretrained:
-    """Reads an encoder from a folder in the form of Hugging Face.
-
-    Args:
-        folder: The folder.
-        settings: Its `config.json`.
-
-    Returns:
-        A `Pretrained`.
-
-    Raises:
-        FileNotFoundError: If it has no weights that can be read.
-        ValueError: If a file is damaged or contradicts another, or the model is not supported.
-    """
+    """Reads an encoder from a folder in the form of Hugging Face."""
     path = folder / "config.json"
     kind, config = read_bert_config(settings, str(path))
     stored: dict[str, StoredTensor] = {}

@@ -59,8 +59,11 @@ _ONLY: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "llama": {"sliding_window": (None,), "partial_rotary_factor": (1.0, None)},
 }
-_ALWAYS: dict[str, tuple[Any, ...]] = {"is_encoder_decoder": (False, None), "pruned_heads": ({}, None),
-           "quantization_config": (None,)}  # fmt: skip
+_ALWAYS: dict[str, tuple[Any, ...]] = {
+    "is_encoder_decoder": (False, None),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+}
 _LLAMA3 = {  # their names of what scales rotary positions, and ours
     "low_freq_factor": "low_freq_factor",
     "high_freq_factor": "high_freq_factor",
@@ -69,24 +72,7 @@ _LLAMA3 = {  # their names of what scales rotary positions, and ours
 
 
 def read_gpt_config(settings: dict[str, Any], where: str) -> tuple[str, GptConfig]:
-    """Reads the settings of a model from its `config.json`.
-
-    Args:
-        settings: The JSON object.
-        where: What to call the file in messages.
-
-    Returns:
-        `(kind, config)`: `"gpt2"` or `"llama"`, and the settings.
-
-    Raises:
-        ValueError: If it is another kind of model, or has a setting that is not supported.
-
-    Example:
-
-    >>> kind, config = read_gpt_config({"model_type": "gpt2", "n_layer": 6}, "here")
-    >>> kind, config.num_layers, config.intermediate_dim
-    ('gpt2', 6, 3072)
-    """
+    """Reads the settings of a model from its `config.json`."""
     kind = settings.get("model_type")
     if not isinstance(kind, str) or kind not in _SETTINGS:
         raise ValueError(
@@ -129,22 +115,7 @@ def read_gpt_config(settings: dict[str, Any], where: str) -> tuple[str, GptConfi
 
 
 def gpt_kind(config: GptConfig) -> str:
-    """Returns the kind of model that a decoder is in `transformers`.
-
-    Args:
-        config: Settings of the decoder.
-
-    Returns:
-        `"gpt2"` or `"llama"`.
-
-    Raises:
-        ValueError: If it is neither; what differs is said.
-
-    Example:
-
-    >>> gpt_kind(GptConfig(50))
-    'gpt2'
-    """
+    """Returns the kind of model that a decoder is in `transformers`."""
     kind = "llama" if config.positions == "rotary" else "gpt2"
     wrong = [
         f"{name}={getattr(config, name)!r}, not {value!r}"
@@ -165,17 +136,6 @@ def gpt_config_file(
     config: GptConfig, start_id: int | None = None, end_id: int | list[int] | None = None
 ) -> dict[str, Any]:
     """Returns the `config.json` of a model.
-
-    Args:
-        config: Settings of the decoder.
-        start_id: Id of the token that begins a text, None if there is none.
-        end_id: Id of the token that ends a text, a list of several, or None.
-
-    Returns:
-        A JSON object.
-
-    Raises:
-        ValueError: If transformers has no class for it, or no such activation.
 
     Example:
 

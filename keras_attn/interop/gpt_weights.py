@@ -23,10 +23,6 @@ _MASKS = re.compile(
 def plain_name(kind: str, name: str) -> str:
     """Returns a name of a file without the prefix of the decoder.
 
-    Args:
-        kind: `"gpt2"` or `"llama"`.
-        name: The name.
-
     Example:
 
     >>> plain_name("gpt2", "transformer.ln_f.bias")
@@ -37,9 +33,6 @@ def plain_name(kind: str, name: str) -> str:
 
 def is_ignored(name: str) -> bool:
     """Whether a tensor of a file is no weight but a constant, such as a causal mask.
-
-    Args:
-        name: Its name, without the prefix.
 
     Example:
 
@@ -52,9 +45,6 @@ def is_ignored(name: str) -> bool:
 def head_weight(config: GptConfig) -> Weight:
     """Returns the weight of the logits of a decoder whose output is not tied.
 
-    Args:
-        config: Settings of the decoder.
-
     Example:
 
     >>> head_weight(GptConfig(50, dim=16, tie_embeddings=False)).our_shape
@@ -65,10 +55,6 @@ def head_weight(config: GptConfig) -> Weight:
 
 def decoder_weights(config: GptConfig, kind: str) -> Iterator[Weight]:
     """Yields the weights of the embeddings and blocks, one after the other.
-
-    Args:
-        config: Settings of the decoder.
-        kind: `"gpt2"` or `"llama"`.
 
     Example:
 

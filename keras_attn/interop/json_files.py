@@ -12,16 +12,6 @@ from keras_attn.input_files import read_input
 def parse_object(text: bytes, where: str) -> dict[str, Any]:
     """Parses a JSON object.
 
-    Args:
-        text: The JSON, in UTF-8.
-        where: What to call it in messages.
-
-    Returns:
-        The object.
-
-    Raises:
-        ValueError: If it is not JSON, has a key twice, or is not an object.
-
     Example:
 
     >>> parse_object(b'{"vocab_size": 5}', "config.json")
@@ -46,15 +36,5 @@ def parse_object(text: bytes, where: str) -> dict[str, Any]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Reads a JSON object from a file.
-
-    Args:
-        path: The file.
-
-    Returns:
-        The object.
-
-    Raises:
-        ValueError: If it is not JSON, has a key twice, or is not an object.
-    """
+    """Reads a JSON object from a file."""
     return parse_object(read_input(path, "a JSON file"), str(path))

@@ -160,19 +160,7 @@ def read_backbone(backbone: object) -> tuple[Config, dict[str, np.ndarray]]:
 def read_preset(
     name: str,
 ) -> tuple[Config, dict[str, np.ndarray], WordPieceTokenizer | BytePairTokenizer | None]:
-    """Reads a preset of KerasHub.
-
-    Args:
-        name: The name or folder of a preset.
-
-    Returns:
-        `(config, tensors, tokenizer)`; the tokenizer is None if the preset has none.
-
-    Raises:
-        ImportError: If KerasHub is not installed.
-        OSError: If the preset cannot be fetched.
-        ValueError: If it is not a preset of BERT or GPT-2.
-    """
+    """Reads a preset of KerasHub."""
     models = _keras_hub().models
     known = (models.BertBackbone, models.GPT2Backbone)
     try:

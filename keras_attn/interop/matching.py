@@ -17,17 +17,6 @@ _FREE = {"dtype", "trainable", "seed", "output_bias", "rematerialize", "attentio
 def decoder_tensors(model: keras.Model, config: GptConfig) -> dict[str, np.ndarray]:
     """Returns the weights of a decoder as float32.
 
-    Args:
-        model: A model of `config.build`.
-        config: Its settings.
-
-    Returns:
-        Arrays by our names.
-
-    Raises:
-        TypeError: If it is not a model, or these are not settings of GPT.
-        ValueError: If a layer of the model has other settings.
-
     Example:
 
     >>> config = GptConfig(50, dim=16, num_layers=1, num_heads=2, sequence_length=8)
@@ -45,19 +34,6 @@ def decoder_tensors(model: keras.Model, config: GptConfig) -> dict[str, np.ndarr
 
 def encoder_tensors(model: keras.Model, config: BertConfig) -> dict[str, np.ndarray]:
     """Returns the weights of a model as float32, with the names of `with_heads`.
-
-    Args:
-        model: A model of `config.build`, `keras_attn.models.with_heads` or
-            `keras_attn.models.BertClassifierConfig`.
-        config: Its settings.
-
-    Returns:
-        Arrays by our names. The head of a classifier is `classes`.
-
-    Raises:
-        TypeError: If it is not a model, or these are not settings of BERT.
-        ValueError: If a layer of the model has other settings, or the pooling of a classifier is
-            not that of BERT.
 
     Example:
 

@@ -14,20 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def find_folder(place: str | os.PathLike[str]) -> Path:
-    """Returns the folder of a model, which is downloaded if `place` is a name on the hub.
-
-    Args:
-        place: A folder, or a name such as `"google/bert_uncased_L-2_H-128_A-2"`. A folder that
-            exists comes first.
-
-    Returns:
-        The folder. The files of a name are in the cache of `huggingface_hub`.
-
-    Raises:
-        FileNotFoundError: If there is no such folder, and it cannot be a name.
-        ImportError: If it is a name, and `huggingface_hub` is not installed.
-        OSError: If the files cannot be downloaded.
-    """
+    """Returns the folder of a model, which is downloaded if `place` is a name on the hub."""
     folder = Path(place).expanduser()
     if folder.is_dir():
         return folder

@@ -70,18 +70,7 @@ class StoredTensor(NamedTuple):
 
 
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
-    """Finds the tensors of a folder, in `model.safetensors` or in several files with an index.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The tensors by their names. Names, dtypes, shapes and places are checked.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If a file is cut off or says what cannot be, or the index is wrong.
-    """
+    """Finds the tensors of a folder, in `model.safetensors` or in several files with an index."""
     if (folder / WEIGHTS).is_file():
         return _read_header(folder / WEIGHTS)
     if (folder / INDEX).is_file():

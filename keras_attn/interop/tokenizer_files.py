@@ -41,18 +41,7 @@ _LEAVE_OUT = "Load the model from a folder without the files of its tokenizer, a
 
 
 def read_tokenizer(folder: Path) -> WordPieceTokenizer | None:
-    """Reads the tokenizer of a folder.
-
-    Args:
-        folder: A folder with `vocab.txt` or `tokenizer.json`, and `tokenizer_config.json`.
-
-    Returns:
-        A `WordPieceTokenizer`, or None if the folder has neither of the first two. `[MASK]` in a
-        text is a token if the vocabulary has it.
-
-    Raises:
-        ValueError: If the files contradict each other, or ask for what is not supported.
-    """
+    """Reads the tokenizer of a folder."""
     vocabulary, fast = folder / VOCABULARY, folder / FAST
     if not vocabulary.is_file() and not fast.is_file():
         return None
@@ -95,17 +84,7 @@ def read_tokenizer(folder: Path) -> WordPieceTokenizer | None:
 def write_tokenizer(
     folder: Path, tokenizer: WordPieceTokenizer, kind: str, sequence_length: int
 ) -> None:
-    """Writes the tokenizer to a folder, for transformers.
-
-    Args:
-        folder: The folder.
-        tokenizer: The tokenizer.
-        kind: `"bert"` or `"distilbert"`.
-        sequence_length: Largest number of tokens of a text.
-
-    Raises:
-        ValueError: If a token has an end of a line in it, which `vocab.txt` cannot have.
-    """
+    """Writes the tokenizer to a folder, for transformers."""
     broken = [token for token in tokenizer.vocabulary if "\n" in token or "\r" in token]
     if broken:
         raise ValueError(

@@ -57,16 +57,7 @@ class Weight(NamedTuple):
 
 
 def check_stored(weight: Weight, stored: Mapping[str, StoredTensor], folder: Path) -> None:
-    """Refuses a tensor that is missing or has another shape or dtype than the settings say.
-
-    Args:
-        weight: The weight.
-        stored: The tensors of the folder by their names, without prefixes.
-        folder: The folder.
-
-    Raises:
-        ValueError: If a tensor is missing or wrong.
-    """
+    """Refuses a tensor that is missing or has another shape or dtype than the settings say."""
     for name, shape in zip(weight.theirs, weight.shapes, strict=True):
         if name not in stored:
             raise ValueError(
@@ -83,29 +74,12 @@ def check_stored(weight: Weight, stored: Mapping[str, StoredTensor], folder: Pat
 def read_weights(
     weights: Iterable[Weight], stored: Mapping[str, StoredTensor]
 ) -> dict[str, np.ndarray]:
-    """Reads tensors that were checked.
-
-    Args:
-        weights: The weights.
-        stored: As in `check_stored`.
-
-    Returns:
-        Arrays by our names.
-    """
+    """Reads tensors that were checked."""
     return {w.ours: w.join([stored[name].read() for name in w.theirs]) for w in weights}
 
 
 def check_shapes(weights: Iterable[Weight], tensors: Mapping[str, np.ndarray], kind: str) -> None:
-    """Refuses a model whose weights are not those of its settings.
-
-    Args:
-        weights: The weights by its settings.
-        tensors: The weights of the model, by our names.
-        kind: What the model is to be, for the message.
-
-    Raises:
-        ValueError: If they differ.
-    """
+    """Refuses a model whose weights are not those of its settings."""
     expected = {weight.ours: weight.our_shape for weight in weights}
     received = {name: tuple(array.shape) for name, array in tensors.items()}
     if expected != received:

@@ -16,15 +16,6 @@ from keras_attn.line_ends import with_newlines
 def read_vector_array(path: Path) -> np.ndarray:
     """Maps the vectors of a `.npy` file into memory; rows are read when they are used.
 
-    Args:
-        path: The file.
-
-    Returns:
-        An array `(N, D)` of floats.
-
-    Raises:
-        ValueError: If the file is cut off, or holds something else.
-
     Example:
 
     >>> import tempfile
@@ -38,16 +29,6 @@ def read_vector_array(path: Path) -> np.ndarray:
 
 def read_npz(path: Path) -> tuple[list[str], np.ndarray]:
     """Reads words and vectors from a `.npz` archive.
-
-    Args:
-        path: The file, with `words` (strings, or UTF-8 bytes with a newline between two words) and
-            `vectors`.
-
-    Returns:
-        The words and an array `(N, D)` of floats.
-
-    Raises:
-        ValueError: If the file is damaged, or has not these arrays.
 
     Example:
 
@@ -81,18 +62,6 @@ def read_npz(path: Path) -> tuple[list[str], np.ndarray]:
 
 def words_beside(path: Path, words: str | os.PathLike[str] | None) -> list[str]:
     """Reads the words of an array from a file.
-
-    Args:
-        path: The file of the array.
-        words: The file of the words; if None, the one beside the array.
-
-    Returns:
-        The words.
-
-    Raises:
-        FileNotFoundError: If there is no such file, or there are several beside the array.
-        ImportError: If it is a Parquet file, and pyarrow is not installed.
-        ValueError: If the file is not one of words.
 
     Example:
 

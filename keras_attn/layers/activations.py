@@ -40,9 +40,6 @@ def gelu_of_jax() -> Callable[..., Tensor]:
     """Makes `gelu` of JAX arrays, with its derivative `Phi(x) + x phi(x)`.
 
     Integers become floats, and half precision is computed in float32.
-
-    Returns:
-        The function.
     """
     import jax
     import jax.numpy as jnp
@@ -95,17 +92,6 @@ def quick_gelu(x: Tensor) -> Tensor:
         quick_gelu(x) = x sigmoid(1.702 x)
 
     CLIP uses it.
-
-    Args:
-        x: A tensor.
-
-    Returns:
-        A tensor of the same shape.
-
-    Example:
-
-    >>> round(float(quick_gelu(ops.array(1.0))), 4)
-    0.8458
     """
     return x * keras.ops.sigmoid(1.702 * x)
 
@@ -114,18 +100,7 @@ def quick_gelu(x: Tensor) -> Tensor:
 def squared_relu(x: Tensor) -> Tensor:
     """Squared ReLU (So et al., 2021).
 
-        squared_relu(x) = max(x, 0)^2
-
-    Args:
-        x: A tensor.
-
-    Returns:
-        A tensor of the same shape.
-
-    Example:
-
-    >>> float(squared_relu(ops.array(3.0)))
-    9.0
+    squared_relu(x) = max(x, 0)^2
     """
     return keras.ops.square(keras.ops.relu(x))
 
@@ -158,12 +133,6 @@ def activation(name: Activation) -> Callable[[Tensor], Tensor]:
 
 def activation_config(function: Callable[[Tensor], Tensor]) -> Any:
     """Returns the config of an activation, which `activation` accepts.
-
-    Args:
-        function: An activation function.
-
-    Returns:
-        A name, or the Keras config of a function.
 
     Example:
 

@@ -46,14 +46,6 @@ def output_spec(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) 
 
     Keras would put three sentences before it, which say that the layer is incorrect.
 
-    Args:
-        layer: The layer.
-        args: Positional arguments.
-        kwargs: Keyword arguments.
-
-    Returns:
-        The symbolic outputs.
-
     Example:
 
     >>> output_spec(MaskedAveragePooling(), (keras.KerasTensor((2, 5, 8)),), {}).shape
@@ -73,12 +65,6 @@ def output_spec(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) 
 @functools.cache
 def by_position(function: Callable) -> tuple[str, ...]:
     """Returns the names of the arguments that a method takes by position, without `self`.
-
-    Args:
-        function: The method, as an attribute of its class.
-
-    Returns:
-        The names in order.
 
     Example:
 
@@ -131,15 +117,6 @@ def check_constructor(
 ) -> None:
     """Refuses too many positional arguments, missing ones, and names from other packages.
 
-    Args:
-        cls: A layer class.
-        args: Positional arguments.
-        kwargs: Keyword arguments.
-        hint: A sentence for users who confuse the layer with another one.
-
-    Raises:
-        TypeError: If the arguments do not fit; the message says what the layer takes.
-
     Example:
 
     >>> RotaryEmbedding(10000.0)
@@ -181,14 +158,6 @@ Received: 1 arguments by position, (10000.0,).
 
 def check_call(layer: keras.layers.Layer, args: tuple, kwargs: dict[str, Any]) -> None:
     """Refuses calls with surplus, doubled or misnamed arguments, or a list of tensors.
-
-    Args:
-        layer: The layer that is called; the error ends with its `_call_hint`.
-        args: Positional arguments.
-        kwargs: Keyword arguments.
-
-    Raises:
-        TypeError: If the arguments do not fit; the message says what the layer takes.
 
     Example:
 

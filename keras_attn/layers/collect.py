@@ -154,20 +154,7 @@ class TracedAttention(list):
 
 @contextlib.contextmanager
 def traced_attention() -> Iterator[TracedAttention]:
-    """Collects attention weights as tensors, for use in a traced function.
-
-    Yields:
-        `TracedAttention`: a list of `(layer, role, weights)`. The tensors belong to the graph or
-        trace in which the layers were called, and can be used only there.
-
-    Example:
-
-    >>> layer = MultiHeadSelfAttention(num_heads=2, name="attend")
-    >>> with traced_attention() as calls:
-    ...     y = layer(keras.ops.ones((1, 3, 8)))
-    >>> [(layer.name, role, tuple(weights.shape)) for layer, role, weights in calls]
-    [('attend', 'self', (1, 2, 3, 3))]
-    """
+    """Collects attention weights as tensors, for use in a traced function."""
     calls = TracedAttention()
     token = _collector.set(calls)
     try:

@@ -17,19 +17,6 @@ def flat(layer: Callable[..., Tensor], x: Tensor, **kwargs: Any) -> Tensor:
     needs a dozen operations for a product of higher rank whose lengths are not all known, which
     cost as much as the product itself when few tokens are decoded. XLA on a CPU is slower with
     gradients of products of higher rank, which are sums over several axes.
-
-    Args:
-        layer: A layer from `(..., D)` to `(..., E)`.
-        x: `(..., D)`, of known width.
-        **kwargs: Further arguments of the call.
-
-    Returns:
-        `(..., E)`.
-
-    Example:
-
-    >>> tuple(flat(keras.layers.Dense(3), ops.ones((2, 5, 4))).shape)
-    (2, 5, 3)
     """
     if len(x.shape) < 3 or not _matrices_are_faster():
         return layer(x, **kwargs)

@@ -105,15 +105,7 @@ class ImagePreprocessing(keras.layers.Layer):
 
 
 def as_image_size(image_size: int | Sequence[int], owner: str) -> tuple[int, int]:
-    """Returns an image size as `(rows, columns)`.
-
-    Args:
-        image_size: One number for both, or two.
-        owner: Name of the class with this setting, for the error message.
-
-    Raises:
-        ValueError: If it is neither one number nor two.
-    """
+    """Returns an image size as `(rows, columns)`."""
     size = tuple(image_size) if isinstance(image_size, Sequence) else (image_size,) * 2
     if len(size) != 2 or isinstance(image_size, str):
         raise ValueError(

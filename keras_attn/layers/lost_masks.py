@@ -26,15 +26,6 @@ def check_mask_kept(name: str, x: Tensor | None, mask_name: str, mask: Tensor | 
 
     Operators and many layers drop Keras masks silently, so that padding would count as tokens.
 
-    Args:
-        name: Name of the argument `x`.
-        x: `(B, S, D)`. Only symbolic tensors are checked.
-        mask_name: Name of the argument for the padding mask.
-        mask: The padding mask, or None. If there is one, nothing is checked.
-
-    Raises:
-        ValueError: If the mask was lost; the message names the layer that dropped it.
-
     Example:
 
     >>> ids = keras.Input((None,), dtype="int32")

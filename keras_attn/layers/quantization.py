@@ -13,25 +13,7 @@ from keras_attn.layers.arguments import check_constructor
 
 
 def sublayers(layer: keras.layers.Layer, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Iterates over all layers inside a layer or a model, at any depth, each once.
-
-    Args:
-        layer: A built layer or model.
-        prefix: Prefix of the paths.
-
-    Yields:
-        The path of names from `layer`, such as `"block_0/feed_forward/hidden"`, and the sublayer. A
-        name that Keras made up, such as `dense_7`, is replaced by the name of the class, `dense`.
-        If names in one layer are equal, the second gets the suffix `:1`, the third `:2`. Unlike
-        Keras paths these depend neither on the owner of `layer` nor on layers created before.
-
-    Example:
-
-    >>> block = TransformerEncoderBlock(num_heads=2, intermediate_dim=8)
-    >>> block.build((None, None, 4))
-    >>> [path for path, _ in sublayers(block) if path.startswith("feed_forward/")]
-    ['feed_forward/hidden', 'feed_forward/output', 'feed_forward/dropout']
-    """
+    """Iterates over all layers inside a layer or a model, at any depth, each once."""
     yield from _sublayers(layer, prefix, set())
 
 
@@ -58,23 +40,7 @@ def _structural_name(layer: keras.layers.Layer) -> str:
 
 
 def quantized_sublayers(layer: keras.layers.Layer) -> dict[str, dict[str, Any]]:
-    """Returns how the sublayers of a layer or model are quantized.
-
-    Args:
-        layer: A layer or model.
-
-    Returns:
-        A JSON-safe dict with the mode and the Keras settings for the path of each quantized
-        sublayer.
-
-    Example:
-
-    >>> embedding = TokenEmbedding(vocabulary_size=10, dim=4)
-    >>> embedding.build()
-    >>> embedding.embedding.quantize("int8")
-    >>> {path: how["mode"] for path, how in quantized_sublayers(embedding).items()}
-    {'embedding': 'int8'}
-    """
+    """Returns how the sublayers of a layer or model are quantized."""
     found = {}
     for path, sublayer in sublayers(layer):
         if _is_quantized(sublayer):
@@ -88,21 +54,6 @@ def quantize_sublayers(layer: keras.layers.Layer, how: dict[str, dict[str, Any]]
     """Quantizes the sublayers of another layer's `quantized_sublayers`.
 
     Sublayers that are already quantized stay as they are.
-
-    Args:
-        layer: A built layer or model with the same sublayers.
-        how: Result of `quantized_sublayers`.
-
-    Raises:
-        ValueError: If the layer lacks one of the sublayers.
-
-    Example:
-
-    >>> embedding = TokenEmbedding(vocabulary_size=10, dim=4)
-    >>> embedding.build()
-    >>> quantize_sublayers(embedding, {"embedding": {"mode": "int8", "config": None}})
-    >>> embedding.embedding.quantization_mode
-    'int8'
     """
     found = dict(sublayers(layer))
     missing = sorted(set(how) - set(found))
@@ -124,16 +75,6 @@ def quick_deletions() -> Iterator[None]:
 
     Keras collects garbage for each of them among all objects of the process, which takes some
     tenths of a second with TensorFlow. Inside this block only new objects are searched.
-
-    Yields:
-        Nothing.
-
-    Example:
-
-    >>> dense = keras.layers.Dense(2)
-    >>> dense.build((None, 3))
-    >>> with quick_deletions():
-    ...     dense.quantize("int8")
     """
     if gc.get_freeze_count():  # already frozen by somebody else
         yield
@@ -152,12 +93,6 @@ def _is_quantized(layer: keras.layers.Layer) -> bool:
 
 def float_policy(layer: keras.layers.Layer) -> keras.DTypePolicy:
     """Returns the dtype policy of a layer without quantization.
-
-    Args:
-        layer: A layer.
-
-    Returns:
-        A floating-point policy.
 
     Example:
 

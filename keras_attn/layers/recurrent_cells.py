@@ -102,12 +102,6 @@ def dropout_masks(
 
     Inside the loop, JAX would repeat random numbers. The masks are the same at each step anyway
     (Gal and Ghahramani, 2016).
-
-    Args:
-        cell: The cell.
-        x: Input `(B, T, D)` of the loop.
-        width: Width of the cell's input.
-        training: Whether dropout is active.
     """
     found = list(_with_masks(cell, width))
 

@@ -302,11 +302,6 @@ class RecurrentLoop(MaskedLayer):
 class StepCell:
     """A cell for `keras.layers.RNN` that lives for one call and owns no layers.
 
-    Args:
-        step: Function of `x (B, D)` and the states that returns the output and the new states.
-        widths: Width of each state.
-        compute_dtype: Dtype of the layer that loops.
-
     Example:
 
     >>> double = StepCell(lambda x, states: (2 * x, states), [1], "float32")

@@ -38,15 +38,6 @@ def rematerialized(
 
     The backward pass calls the layer again. `keras.remat` alone would draw other random numbers
     then, since the seeds have moved on (on JAX it fails); here the seeds start from the same state.
-
-    Args:
-        layer: A built layer whose only state is its seeds.
-        *inputs: Tensors that receive gradients.
-        named: Keyword arguments that receive gradients, a dict of tensors or None.
-        **kwargs: Other keyword arguments, which receive no gradients on TensorFlow.
-
-    Returns:
-        The output of the layer: a tensor, or a tuple of tensors.
     """
     weights = {id(v) for v in layer.weights}
     seeds = [v for v in layer.non_trainable_variables if id(v) not in weights]

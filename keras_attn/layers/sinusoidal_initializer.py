@@ -21,18 +21,6 @@ class SinusoidalInitializer(keras.initializers.Initializer):
     The product of two rows depends on their distance alone, so that a network learns what stands
     beside a token from all positions at once. From random rows it learns this for each position
     anew.
-
-    Args:
-        stddev: Root of the mean square of the values.
-
-    Raises:
-        ValueError: If `stddev` is not above 0.
-
-    Example:
-
-    >>> table = SinusoidalInitializer(stddev=0.02)((512, 64))
-    >>> round(float(ops.sqrt(ops.mean(table**2))), 4)
-    0.02
     """
 
     def __init__(self, stddev: float = 0.02):

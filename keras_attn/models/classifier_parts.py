@@ -33,10 +33,6 @@ class TextClassifierConfig(Settings):
 
     A subclass creates the layers. `embed` and `rest` call them in two parts, so that gradients with
     respect to the embeddings can be computed.
-
-    Args:
-        vocabulary_size: Number of tokens; id 0 is padding.
-        num_classes: Number C of classes.
     """
 
     vocabulary_size: int = size("number of tokens")

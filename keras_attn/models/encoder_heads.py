@@ -89,17 +89,7 @@ def head_layers(
     num_classes: int | None = None,
     dtype: DType = None,
 ) -> list[keras.layers.Layer]:
-    """Creates the layers of heads.
-
-    Args:
-        config: Settings of the encoder.
-        heads: Names of heads.
-        num_classes: Number of classes.
-        dtype: Dtype or policy of the layers.
-
-    Returns:
-        A list of layers.
-    """
+    """Creates the layers of heads."""
 
     def dense(
         units: int, name: str, function: Callable[[Tensor], Tensor] | None = None

@@ -111,20 +111,7 @@ def _without_names(config: object) -> object:
 def begin_encoder(
     image_size: int | Sequence[int], scaling: str, owner: str, dtype: DType = None
 ) -> tuple[Tensor, Tensor]:
-    """The pictures, and what a network is given of them.
-
-    Args:
-        image_size: Rows and columns, or one number.
-        scaling: See `ImagePreprocessing`.
-        owner: Name of the caller, for messages.
-        dtype: Dtype or policy.
-
-    Returns:
-        Symbolic `(B, H, W, 3)` and `(B, rows, columns, 3)`.
-
-    Raises:
-        ValueError: For wrong settings; if Keras is set to channels first.
-    """
+    """The pictures, and what a network is given of them."""
     if keras.config.image_data_format() != "channels_last":
         raise ValueError(
             f"{owner} needs pictures with channels last. Received: Keras set to "
@@ -139,12 +126,7 @@ def begin_encoder(
 
 
 def as_regions(features: Tensor, dtype: DType = None) -> Tensor:
-    """Regions `(B, R, D)` of a feature map `(B, rows, columns, D)`.
-
-    Args:
-        features: Symbolic, with all but the batch known.
-        dtype: Dtype or policy.
-    """
+    """Regions `(B, R, D)` of a feature map `(B, rows, columns, D)`."""
     _, rows, columns, width = features.shape
     reshape = keras.layers.Reshape((rows * columns, width), dtype=dtype, name=_REGIONS)
     return reshape(features)

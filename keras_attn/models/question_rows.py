@@ -24,28 +24,6 @@ class QuestionRows(keras.layers.Layer):
 
     Masking: masks are tensors of the words like others, and are arranged by a call of their own.
     The output has none.
-
-    Args:
-        form: One of the forms above.
-        **kwargs: Arguments of `keras.layers.Layer`, such as `name` and `dtype`.
-
-    Call arguments:
-        x: A tensor of one number for each word, or of D floats for each word or question.
-        question_ids: Ids `(B, Q, T)`, for the sizes.
-
-    Returns:
-        `x` in the form.
-
-    Raises:
-        ValueError: If the form is unknown.
-
-    Example:
-
-    >>> ids = ops.reshape(ops.arange(12), (2, 3, 2))
-    >>> tuple(QuestionRows("questions")(ids, ids).shape)
-    (6, 2)
-    >>> QuestionRows("pictures")(ids, ids)[1].numpy().tolist()
-    [6, 7, 8, 9, 10, 11]
     """
 
     def __init__(self, form: str, **kwargs):
@@ -98,26 +76,6 @@ class QuestionBlock(DecoderBlock):
     Shapes: x `(B, Q T, D)`, memory `(B, R, Dm)` to `(B, Q T, D)`.
 
     Masking: words of id 0 are not attended. The output has no mask.
-
-    Args:
-        *args: Arguments of `DecoderBlock`.
-        **kwargs: The same.
-
-    Call arguments:
-        x: Words `(B, Q T, D)`.
-        memory: Regions `(B, R, Dm)`.
-        question_ids: Ids `(B, Q, T)`; 0 is padding.
-        training: Whether dropout is active.
-
-    Returns:
-        The output `(B, Q T, D)`.
-
-    Example:
-
-    >>> block = QuestionBlock(num_heads=2, intermediate_dim=16)
-    >>> words, regions = ops.ones((1, 6, 8)), ops.ones((1, 4, 8))
-    >>> tuple(block(words, regions, ops.array([[[5, 6, 7], [8, 0, 0]]])).shape)
-    (1, 6, 8)
     """
 
     _needed_masks = ()

@@ -95,9 +95,6 @@ def paired_encoder(encoder: keras.Model, each_with_all: bool = False) -> keras.M
 def unit_length(vectors: Tensor) -> Tensor:
     """Divides vectors by their lengths, in float32.
 
-    Args:
-        vectors: `(B, D)`. A vector of zeros stays.
-
     Example:
 
     >>> [round(float(x), 3) for x in unit_length(ops.array([[3.0, 4.0]]))[0]]

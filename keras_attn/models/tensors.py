@@ -76,18 +76,6 @@ def model_tensors(model: keras.Model) -> dict[str, np.ndarray]:
 
     A name is the path of a layer and the name of its variable: `encoder/block_0/norm/gamma`.
     States of random numbers are left out.
-
-    Args:
-        model: A built model.
-
-    Returns:
-        An array for each weight.
-
-    Example:
-
-    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, name="head")])
-    >>> sorted(model_tensors(model))
-    ['head/bias', 'head/kernel']
     """
     found = {}
     for path, layer, names in _layers_with_weights(model):
@@ -169,13 +157,6 @@ def load_tensors(
 def check_finite(tensors: Mapping[str, np.ndarray], what: str) -> None:
     """Refuses weights with NaN or infinities.
 
-    Args:
-        tensors: Arrays by their names.
-        what: The beginning of the message.
-
-    Raises:
-        ValueError: If a number is not finite.
-
     Example:
 
     >>> check_finite({"head/kernel": np.array([1.0, np.nan])}, "model.task cannot be used")
@@ -194,37 +175,13 @@ def check_finite(tensors: Mapping[str, np.ndarray], what: str) -> None:
 
 
 def to_bytes(tensors: Mapping[str, np.ndarray], **notes: str) -> bytes:
-    """Writes tensors as a safetensors file.
-
-    Args:
-        tensors: Arrays by their names.
-        **notes: Strings for its metadata.
-
-    Returns:
-        The bytes of the file.
-
-    Example:
-
-    >>> from_bytes(to_bytes({"a": np.ones(2, "float32")}))["a"].tolist()
-    [1.0, 1.0]
-    """
+    """Writes tensors as a safetensors file."""
     arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     return safetensors.numpy.save(arrays, {"format": "keras", **notes})
 
 
 def from_bytes(data: bytes, where: str = "The file") -> dict[str, np.ndarray]:
-    """Reads the tensors of a safetensors file.
-
-    Args:
-        data: The bytes of the file.
-        where: What to call the file in messages.
-
-    Returns:
-        Arrays by their names.
-
-    Raises:
-        ValueError: If it is not such a file, or a damaged one.
-    """
+    """Reads the tensors of a safetensors file."""
     with undamaged(where, "a whole safetensors file"):
         entries = safetensors.deserialize(data)
     found = {}

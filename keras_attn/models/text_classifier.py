@@ -12,16 +12,7 @@ from keras_attn.models.roles import TEXT_CLASSIFIERS
 
 
 def known_kind(model: keras.Model) -> str | None:
-    """Returns the name of the kind of a classifier, or None if the package has no such kind.
-
-    Args:
-        model: A model.
-
-    Example:
-
-    >>> known_kind(keras.Sequential()) is None
-    True
-    """
+    """Returns the name of the kind of a classifier, or None if the package has no such kind."""
     layers = {layer.name: layer for layer in getattr(model, "layers", [])}
     first, encoder = layers.get("embedding"), layers.get("encoder")
     if "head" in layers:

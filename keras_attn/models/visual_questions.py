@@ -28,19 +28,7 @@ QUESTION_ENCODERS = ("transformer", "rnn")
 
 @dataclass(frozen=True)
 class QuestionConfig(Settings):
-    """Settings of the encoder of the questions, which all these models have.
-
-    Args:
-        vocabulary_size: Number of words; id 0 is padding.
-        num_classes: Number C of answers.
-        region_dim: Width Dr of a region: `region_dim` of the `ImageEncoder`.
-        grid: Rows and columns of the regions: `grid` of the `ImageEncoder`.
-        question_encoder: `"transformer"`, or `"rnn"`: an LSTM in both directions.
-        question_layers: Number of its layers.
-        dim: Width D of the words.
-        num_heads: Number of attention heads, also of the Transformer of the question.
-        dropout: Dropout of embeddings, sublayers and the output.
-    """
+    """Settings of the encoder of the questions, which all these models have."""
 
     vocabulary_size: int = size("number of words")
     num_classes: int = size("number of answers")

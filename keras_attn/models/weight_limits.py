@@ -22,14 +22,6 @@ def limited_weights(variables: int, numbers: int, keep: bool = True) -> Iterator
     In the block layers are built without memory for their weights. The first weight that goes
     beyond what a file of weights can fill is an error.
 
-    Args:
-        variables: Number of tensors in the file.
-        numbers: Number of numbers in them.
-        keep: Whether the layers are used after the block. Without, they get no weights.
-
-    Raises:
-        ValueError: If there are over four times as many, and some more.
-
     Example:
 
     >>> with limited_weights(variables=2, numbers=1000):

@@ -271,12 +271,6 @@ def perhaps_right_padding(call: Call) -> bool:
     That is so if cuDNN would be chosen without the mask, and the mask is one of keys alone. If it
     hides only the end of each row, cuDNN takes lengths; else it needs a mask for all pairs.
 
-    Args:
-        call: A checked call.
-
-    Returns:
-        Whether the choice depends on the values of the mask.
-
     Example:
 
     >>> x = ops.ones((1, 128, 2, 8))

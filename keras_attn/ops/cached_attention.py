@@ -22,38 +22,12 @@ def to_cache(projected: Tensor) -> Tensor:
 
     The products of each step read this layout directly. Otherwise every step would first copy the
     whole cache, which takes longer than the rest of the attention.
-
-    Args:
-        projected: `(B, S, K, H)`.
-
-    Returns:
-        `(B, K, S, H)`.
-
-    Example:
-
-    >>> tuple(to_cache(ops.ones((2, 7, 4, 8))).shape)
-    (2, 4, 7, 8)
     """
     return ops.transpose(projected, (0, 2, 1, 3))
 
 
 def write_cache(cache: Tensor, slot: Tensor, projected: Tensor) -> Tensor:
-    """Writes the key or value of one new position into a cache.
-
-    Args:
-        cache: `(B, K, L, H)`.
-        slot: int32 scalar from 0 to L - 1.
-        projected: `(B, 1, K, H)`.
-
-    Returns:
-        The new cache `(B, K, L, H)`.
-
-    Example:
-
-    >>> cache = write_cache(ops.zeros((1, 1, 3, 1)), ops.array(1), ops.ones((1, 1, 1, 1)))
-    >>> ops.convert_to_numpy(cache).ravel().tolist()
-    [0.0, 1.0, 0.0]
-    """
+    """Writes the key or value of one new position into a cache."""
     new = ops.reshape(projected, (-1, cache.shape[1], 1, cache.shape[3]))
     zero = ops.zeros_like(slot)
     start = ops.stack([zero, zero, slot, zero])
@@ -95,29 +69,6 @@ def cached_attention(
     repeated.
 
     Masking: a query that sees no key has zero weights and a zero context.
-
-    Args:
-        query: `(M, T, N, H)`, M a multiple of B.
-        keys: `(B, K, L, H)`, K divides N; `to_cache` makes them.
-        values: `(B, K, L, Hv)`.
-        visible: Boolean `(B, L)`; all visible if None.
-        bias: Floats `(M | 1, N, T, L)` for M = B, added to the scaled scores.
-        scale: Factor of the product; `1 / sqrt(H)` if None.
-        return_attention_scores: Whether the weights `(M, N, T, L)` are returned too.
-        shared: Whether rows of queries may share a row of the cache. False promises M = B, which
-            saves a transposition if B is unknown.
-        used: int32 scalar, the number of the first slots that may be visible: not much more than
-            these is read, unless the weights are returned; the whole cache if None.
-
-    Returns:
-        The context `(M, T, N, Hv)` in the dtype of `values`, or `(context, weights)`.
-
-    Example:
-
-    >>> query, keys = ops.ones((4, 1, 8, 4)), ops.ones((2, 8, 7, 4))
-    >>> context, weights = cached_attention(query, keys, keys, return_attention_scores=True)
-    >>> tuple(context.shape), tuple(weights.shape)
-    ((4, 1, 8, 4), (4, 8, 1, 7))
     """
     if used is not None and not return_attention_scores:
 

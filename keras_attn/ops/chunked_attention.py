@@ -49,26 +49,6 @@ def chunked_attention(
         of_scores = p (of_p - sum of_c context)
 
     Chunks of keys that a causal mask or a window hides from all queries of a chunk are skipped.
-
-    Args:
-        query: `(B, T, N, H)`, scaled.
-        key: `(B, S, K, H)`.
-        value: `(B, S, K, Hv)`.
-        mask: Booleans that broadcast to `(B, N, T, S)`.
-        bias: Floats that broadcast to `(B, N, T, S)`.
-        use_causal_mask: Whether later keys are hidden from earlier queries.
-        key_lengths: Integers `(B,)`, the number of visible keys of each row.
-        sliding_window: Keys at this distance or farther are hidden.
-
-    Returns:
-        The context `(B, T, N, Hv)` in the dtype of `value`. It has only first derivatives, in
-        reverse mode.
-
-    Example:
-
-    >>> x = ops.ones((1, 700, 2, 4))
-    >>> tuple(chunked_attention(x, x, x, use_causal_mask=True).shape)
-    (1, 700, 2, 4)
     """
     B, T, S = ops.shape(query)[0], ops.shape(query)[1], ops.shape(key)[1]
     N, K, Hv = query.shape[2], key.shape[2], value.shape[3]

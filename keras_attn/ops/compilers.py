@@ -15,18 +15,7 @@ _ONE_ROW = contextvars.ContextVar("keras_attn_one_row", default=False)
 
 @contextlib.contextmanager
 def tracing_for(xla: bool, one_row: bool = False) -> Iterator[None]:
-    """Declares what compiles the code traced inside the block, which TensorFlow does not tell.
-
-    Args:
-        xla: Whether XLA compiles it. If False, XLA can never compile it.
-        one_row: Whether it is traced for batches of one row, even if the shapes do not say so.
-
-    Example:
-
-    >>> with tracing_for(xla=True):
-    ...     compiler()
-    'xla'
-    """
+    """Declares what compiles the code traced inside the block, which TensorFlow does not tell."""
     tokens = _COMPILER.set("xla" if xla else "none"), _ONE_ROW.set(one_row)
     try:
         yield
@@ -39,11 +28,6 @@ def compiler() -> str | None:
     """Returns what compiles the traced code: "xla", "none", or None if it is unknown.
 
     It is always "xla" on JAX. Code traced for an unknown compiler must work with either.
-
-    Example:
-
-    >>> compiler() == ("xla" if keras.backend.backend() == "jax" else None)
-    True
     """
     return "xla" if keras.backend.backend() == "jax" else _COMPILER.get()
 
@@ -54,9 +38,6 @@ def untold(function: Callable) -> Callable:
     TensorFlow warns of "retracing" when several functions with the same lines of code are traced,
     such as one for each task, though each of them is traced once. It knows them by `__code__`.
 
-    Args:
-        function: A function for `tf.function` with an input signature.
-
     Example:
 
     >>> hasattr(untold(lambda x: x), "__code__")
@@ -66,24 +47,12 @@ def untold(function: Callable) -> Callable:
 
 
 def is_one_row(x: Tensor) -> bool:
-    """Returns whether a batch of the caller, not repeated or joined, is known to have one row.
-
-    Example:
-
-    >>> is_one_row(keras.ops.ones((1, 3))), is_one_row(keras.ops.ones((2, 3)))
-    (True, False)
-    """
+    """Returns whether a batch of the caller, not repeated or joined, is known to have one row."""
     return x.shape[0] == 1 or (x.shape[0] is None and _ONE_ROW.get())
 
 
 def on_cpu() -> bool:
-    """Returns whether TensorFlow sees only CPUs, or JAX uses a CPU; False on PyTorch.
-
-    Example:
-
-    >>> on_cpu() in (True, False)
-    True
-    """
+    """Returns whether TensorFlow sees only CPUs, or JAX uses a CPU; False on PyTorch."""
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf

@@ -13,18 +13,6 @@ def first_derivatives_only(x: Tensor, *sources: Tensor, error: str) -> Tensor:
     sums of a softmax. A derivative of that gradient would lack their part without any error. So the
     gradient goes through this function, with the tensors it depends on.
 
-    Args:
-        x: What a hand-written gradient reads, or the gradient itself.
-        *sources: Tensors that `x` depends on, although the backend has not recorded how.
-        error: What the error says: what has no second derivative, and what to take instead.
-
-    Returns:
-        The same tensor.
-
-    Raises:
-        NotImplementedError: When the backend differentiates the result; a LookupError on
-            TensorFlow without sources.
-
     Example:
 
     >>> x = first_derivatives_only(ops.ones((2,)), error="It has first derivatives only.")

@@ -33,19 +33,6 @@ def flash_attention(call: Call, scale: float) -> Tensor:
     The kernels keep the logarithm of the sum of the exponentials in float32. Where all scores of a
     query are large, as with a bias of -1e9, that loses the sum, and gradients are wrong. So the
     largest bias of each query is subtracted first, which changes neither weights nor gradients.
-
-    Args:
-        call: A checked call for which "flash" is available.
-        scale: Factor of the products.
-
-    Returns:
-        The context `(B, T, N, Hv)`.
-
-    Example:
-
-    >>> x = ops.ones((1, 3, 2, 4))
-    >>> if keras.backend.backend() == "torch":
-    ...     context = flash_attention(Call(x, x, x), scale=0.5)
     """
     attend = _by_cudnn if keras.backend.backend() == "jax" else _by_torch
     return attend(call, scale)
@@ -58,14 +45,6 @@ def flash_if_right_padded(call: Call, scale: float, otherwise: Callable[[Call], 
 
     The program contains both kernels and runs one of them. The other kernel is recomputed for its
     gradient; else its weights, B N T S numbers, would be kept beside what cuDNN keeps.
-
-    Args:
-        call: A checked call with a mask `(B, 1, 1, S)` or `(1, 1, 1, S)`.
-        scale: Factor of the products.
-        otherwise: Function that computes the context of the call with the other kernel.
-
-    Returns:
-        The context `(B, T, N, Hv)`.
     """
     import jax
 

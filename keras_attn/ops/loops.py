@@ -13,21 +13,6 @@ def repeated(lower: Size, upper: Size, body: Callable, start: tuple[Tensor, ...]
     """Applies `body` to the integers from `lower` to `upper - 1`.
 
     It is a `keras.ops.fori_loop`, of which TensorFlow may run ten iterations at once.
-
-    Args:
-        lower: The first integer.
-        upper: The integer after the last one.
-        body: Function of an integer and a tuple of tensors that returns such a tuple.
-        start: Tensors for the first iteration.
-
-    Returns:
-        The tensors from the last iteration; `start` if there is none.
-
-    Example:
-
-    >>> product, = repeated(1, 4, lambda i, x: (x[0] * i,), (ops.convert_to_tensor(1),))
-    >>> int(product)
-    6
     """
     if keras.backend.backend() != "tensorflow":
         return ops.fori_loop(lower, upper, body, start)
@@ -46,20 +31,6 @@ def stacked(function: Callable, number: Size, specs: Sequence[tuple]) -> tuple[T
 
     It is a `keras.ops.map`, which on TensorFlow may run ten iterations at once, and the first one
     twice.
-
-    Args:
-        function: Function of an integer that returns a tuple of tensors.
-        number: Number of calls, at least 1.
-        specs: Shape and dtype of each tensor; unknown sizes are None.
-
-    Returns:
-        A tuple of tensors with a new first axis.
-
-    Example:
-
-    >>> squares, = stacked(lambda i: (ops.cast(i, "float32") ** 2,), 3, [((), "float32")])
-    >>> ops.convert_to_numpy(squares).tolist()
-    [0.0, 1.0, 4.0]
     """
     backend = keras.backend.backend()
     if backend == "tensorflow":

@@ -133,15 +133,6 @@ def check_not_rank_2(mask: Tensor, name: str, padding_name: str, causal: bool = 
     `(B, S)` and `(T, S)` cannot be told apart if B = T, and a triangle that is read as padding
     shows the future.
 
-    Args:
-        mask: The mask.
-        name: Name of the argument, for the error message.
-        padding_name: Name of the argument for padding masks.
-        causal: Whether there is a `use_causal_mask` for a triangle.
-
-    Raises:
-        ValueError: If the mask has rank 2; the message says what to pass instead.
-
     Example:
 
     >>> check_not_rank_2(ops.ones((1, 3, 3), "bool"), "attention_mask", "mask")

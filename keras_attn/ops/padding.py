@@ -16,19 +16,6 @@ def without_nan_in_padding(x: Tensor, mask: Tensor | None) -> Tensor:
 
     A weight of zero does not hide them, because `0 * NaN` is NaN in outputs and gradients. Finite
     values stay: padded queries are computed like any other.
-
-    Args:
-        x: `(B, S, ...)`.
-        mask: Boolean `(B, S)`, True for tokens; no padding if None.
-
-    Returns:
-        A tensor of the shape and dtype of `x`.
-
-    Example:
-
-    >>> x, mask = ops.array([[[1.0], [float("nan")]]]), ops.array([[True, False]])
-    >>> ops.convert_to_numpy(without_nan_in_padding(x, mask)).tolist()
-    [[[1.0], [0.0]]]
     """
     if mask is None:
         return x
@@ -42,17 +29,6 @@ def known_value(x: Tensor) -> np.ndarray | None:
 
     A tensor in a graph, a trace or a symbolic call has no value yet. The value of a PyTorch tensor
     on a GPU is not read, because that would make every step wait.
-
-    Args:
-        x: A tensor or array.
-
-    Returns:
-        The value as an array, or None.
-
-    Example:
-
-    >>> known_value(ops.array([1, 2])).tolist(), known_value(keras.Input((2,)))
-    ([1, 2], None)
     """
     if isinstance(x, np.ndarray):
         return x
@@ -78,19 +54,7 @@ def known_value(x: Tensor) -> np.ndarray | None:
 
 
 def check_right_padding(mask: Tensor, name: str) -> None:
-    """Checks a promise of right padding if the value of the mask is known.
-
-    Args:
-        mask: Boolean `(B, S)`.
-        name: Name of the mask, for the error message.
-
-    Raises:
-        ValueError: If a row has a token after padding.
-
-    Example:
-
-    >>> check_right_padding(ops.array([[True, True, False]]), "mask")
-    """
+    """Checks a promise of right padding if the value of the mask is known."""
     value = known_value(mask)
     if value is None or value.shape[1] < 2:
         return

@@ -34,19 +34,7 @@ def token_positions(x: Tensor) -> Tensor:
 def mask_positions(mask: Tensor, first: int = 0) -> Tensor:
     """Numbers the tokens that a mask shows, wherever the padding is (Liu et al., 2019).
 
-        positions[b, t] = first - 1 + mask[b, t] sum_{u <= t} mask[b, u]
-
-    Args:
-        mask: `(B, T)`, boolean or 0/1 integers.
-        first: Position of the first token.
-
-    Returns:
-        int32 tensor `(B, T)`; `first - 1` for padding.
-
-    Example:
-
-    >>> ops.convert_to_numpy(mask_positions(ops.array([[0, 1, 1], [1, 1, 0]]), 2)).tolist()
-    [[1, 2, 3], [2, 3, 1]]
+    positions[b, t] = first - 1 + mask[b, t] sum_{u <= t} mask[b, u]
     """
     real = ops.cast(mask, "int32")
     return ops.cumsum(real, axis=1) * real + first - 1
@@ -57,16 +45,6 @@ def no_negative(index: Tensor, size: int) -> Tensor:
 
     `ops.take` would count them from the end. For indices out of range, TensorFlow and PyTorch raise
     errors on CPUs. JAX gives NaN instead, so there indices are checked here if they are known.
-
-    Args:
-        index: Integers of any shape.
-        size: Number of rows of the table.
-
-    Returns:
-        The indices, with `size` in place of negative ones.
-
-    Raises:
-        ValueError: On JAX on a CPU, if an index outside the table is known.
 
     Example:
 
@@ -125,13 +103,6 @@ def sinusoids(positions: Tensor, dim: int, max_wavelength: float = 10000.0) -> T
 
 def position_angles(positions: Tensor, rates: np.ndarray) -> Tensor:
     """Angles `positions * rates` modulo whole turns, exact to 1e-4 for positions below 2 ** 24.
-
-    Args:
-        positions: Integer or float tensor `(...)`.
-        rates: Array `(R,)` of radians per position.
-
-    Returns:
-        float32 tensor `(..., R)`.
 
     Example:
 

@@ -6,16 +6,7 @@ from keras_attn.hints import Tensor
 
 
 def replicas() -> int:
-    """Returns the number of replicas of the `tf.distribute` strategy in scope.
-
-    Returns:
-        The number; 1 without a strategy and on other backends.
-
-    Example:
-
-    >>> replicas()
-    1
-    """
+    """Returns the number of replicas of the `tf.distribute` strategy in scope."""
     if keras.backend.backend() != "tensorflow":
         return 1
     import tensorflow as tf
@@ -27,12 +18,6 @@ def sum_over_replicas(x: Tensor) -> Tensor:
     """Sums a tensor over the replicas, each of which has a part of the batch, without a gradient.
 
     On JAX there is nothing to add, because a program sees the whole batch.
-
-    Args:
-        x: A tensor.
-
-    Returns:
-        The sum on each replica; `x` itself without replicas and while a model is built.
 
     Example:
 

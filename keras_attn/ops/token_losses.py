@@ -10,13 +10,7 @@ from keras_attn.ops.masks import dtypes_are_guessed
 
 
 def check_tokens(labels: Tensor, logits: Tensor, owner: str) -> tuple[Tensor, Tensor]:
-    """Returns labels as integers and logits as floats of at least 32 bits, after checks.
-
-    Args:
-        labels: Integers (B, T).
-        logits: Floats (B, T, V).
-        owner: Name of the class, for the error message.
-    """
+    """Returns labels as integers and logits as floats of at least 32 bits, after checks."""
     labels = ops.convert_to_tensor(labels)
     logits = ops.convert_to_tensor(logits)
     of_labels, of_logits = tuple(labels.shape), tuple(logits.shape)
@@ -50,14 +44,7 @@ def check_tokens(labels: Tensor, logits: Tensor, owner: str) -> tuple[Tensor, Te
 def token_weights(
     labels: Tensor, ignore_id: int | None, sample_weight: Tensor | None, dtype: str
 ) -> Tensor:
-    """Returns `(labels != ignore_id) * sample_weight` in the shape of the labels.
-
-    Args:
-        labels: Integers (B, T).
-        ignore_id: Label that does not count; all count if None.
-        sample_weight: None, or weights of shape (B,), (B, 1) or (B, T).
-        dtype: Dtype of the result.
-    """
+    """Returns `(labels != ignore_id) * sample_weight` in the shape of the labels."""
     if ignore_id is None:
         weights = ops.ones_like(labels, dtype=dtype)
     else:
@@ -90,14 +77,6 @@ def token_cross_entropy(labels: Tensor, logits: Tensor, label_smoothing: float =
     Only z is kept for the backward pass, and the gradient is computed in one pass. In the automatic
     gradient, the gather of z_y would scatter into zeros of the size of z, which takes longer on a
     CPU than the rest of the loss.
-
-    Args:
-        labels: Integers (B, T) from 0 to V - 1.
-        logits: float32 or float64 (B, T, V).
-        label_smoothing: Smoothing e, from 0 to below 1.
-
-    Returns:
-        Losses (B, T), with NaN where a label is outside the vocabulary.
     """
     size = logits.shape[-1]
     known = ops.logical_and(labels >= 0, labels < size)

@@ -17,11 +17,6 @@ Made = TypeVar("Made")
 def write_assets(path: str | os.PathLike[str], kind: str, config: dict[str, Any]) -> None:
     """Writes the file of a tokenizer, and creates its folder if it does not exist.
 
-    Args:
-        path: The file, which is replaced atomically.
-        kind: Name of the format.
-        config: Config of the tokenizer.
-
     Example:
 
     >>> import tempfile
@@ -41,19 +36,6 @@ def read_assets(
     path: str | os.PathLike[str], kind: str, writer: str, make: Callable[[dict[str, Any]], Made]
 ) -> Made:
     """Creates a tokenizer from a file that `write_assets` wrote.
-
-    Args:
-        path: The file.
-        kind: Name of the format.
-        writer: Name of the method that writes such files, for error messages.
-        make: Function from the content of the file to the tokenizer.
-
-    Returns:
-        The result of `make`.
-
-    Raises:
-        ValueError: If the file is missing, broken, or of a newer version, or `make` raises a
-            KeyError, TypeError or ValueError.
 
     Example:
 

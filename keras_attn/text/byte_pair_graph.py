@@ -28,9 +28,6 @@ class GraphBytePair(tf.Module):
     concatenated and merged in one loop, whose rounds merge the best pair of every pre-token.
     Pre-tokens are short, so there are few rounds for texts of any length.
 
-    Args:
-        tokenizer: A `BytePairTokenizer`.
-
     Example:
 
     >>> import tempfile
@@ -130,13 +127,6 @@ class GraphBytePair(tf.Module):
         """Turns the start of strings into ids, like `encode(text)[:, :count]`.
 
         It encodes only the bytes that `count` pre-tokens can take, since each has at least one id.
-
-        Args:
-            text: Strings of shape `(B,)`.
-            count: Maximum number of ids of a string.
-
-        Returns:
-            A ragged int32 tensor of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
             text = self._read(text)

@@ -48,17 +48,6 @@ def graph_pattern(name: str) -> GraphPattern:
 
     The classes `\p{L}`, `\p{N}` and `\s` are written out as the code points that the `tokenizers`
     library takes for these, because other engines and releases follow other versions of Unicode.
-
-    Args:
-        name: One of `PATTERNS`.
-
-    Returns:
-        A `GraphPattern`.
-
-    Example:
-
-    >>> graph_pattern("gpt2").longest is None
-    True
     """
     pattern = PATTERNS[name]
     if name == "keras_attn":  # a space and the longest match of a branch
@@ -77,19 +66,7 @@ def graph_pattern(name: str) -> GraphPattern:
 
 
 def pre_tokenizer(name: str) -> Any:
-    """Returns what cuts texts in Python, of the `tokenizers` library.
-
-    Args:
-        name: One of `PATTERNS`.
-
-    Returns:
-        A `tokenizers.pre_tokenizers.PreTokenizer` that writes bytes in GPT-2's alphabet.
-
-    Example:
-
-    >>> [piece for piece, _ in pre_tokenizer("gpt2").pre_tokenize_str("it's  2 o'clock")]
-    ['it', "'s", 'Ġ', 'Ġ2', 'Ġo', "'", 'clock']
-    """
+    """Returns what cuts texts in Python, of the `tokenizers` library."""
     from tokenizers import Regex, pre_tokenizers
 
     if name == "gpt2":

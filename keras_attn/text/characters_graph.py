@@ -16,9 +16,6 @@ class GraphCharacters(tf.Module):
     table is part of the module, so a SavedModel with it needs only `import tensorflow`. It runs on
     the CPU, where strings are.
 
-    Args:
-        tokenizer: A `CharacterTokenizer`.
-
     Example:
 
     >>> import tempfile
@@ -70,13 +67,6 @@ class GraphCharacters(tf.Module):
         """Turns the start of strings into ids, like `encode(text)[:, :count]`.
 
         It reads only the bytes that `count` characters can take.
-
-        Args:
-            text: Strings of shape `(B,)`.
-            count: Maximum number of ids of a string.
-
-        Returns:
-            A ragged int32 tensor of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
             # A character has at most four bytes; one that is cut comes after the last needed one.

@@ -8,22 +8,7 @@ from keras_attn.hints import TensorLike
 
 
 def well_formed(text: object) -> str:
-    """Returns a text without lone surrogates, which UTF-8 cannot encode.
-
-    Args:
-        text: A string.
-
-    Returns:
-        The string, with three U+FFFD in place of each lone surrogate.
-
-    Raises:
-        TypeError: If it is not a string.
-
-    Example:
-
-    >>> well_formed("a\\ud800") == "a\\ufffd\\ufffd\\ufffd"
-    True
-    """
+    """Returns a text without lone surrogates, which UTF-8 cannot encode."""
     if not isinstance(text, str):
         raise TypeError(
             f"Texts must be strings. Received: {text!r} of type {type(text).__name__}. Decode "
@@ -37,19 +22,7 @@ def well_formed(text: object) -> str:
 
 
 def readable(piece: bytes) -> str:
-    """Returns a piece of a text in readable form, for the labels of a plot.
-
-    Args:
-        piece: UTF-8, or a part of it.
-
-    Returns:
-        A string with `▁` for spaces, and byte codes for unprintable or incomplete characters.
-
-    Example:
-
-    >>> readable(" tür\\n".encode()), readable("ü".encode()[:1])
-    ('▁tür<0x0A>', '<0xC3>')
-    """
+    """Returns a piece of a text in readable form, for the labels of a plot."""
     characters = []
     # Bytes that are not UTF-8 become U+DC80 to U+DCFF.
     for character in piece.decode("utf-8", "surrogateescape"):
@@ -66,17 +39,6 @@ def readable(piece: bytes) -> str:
 
 def checked_ids(ids: list[Any], vocabulary_size: int) -> list[int]:
     """Returns a row of ids as Python integers.
-
-    Args:
-        ids: Integers of any type.
-        vocabulary_size: Number of ids of the vocabulary.
-
-    Returns:
-        A list of integers.
-
-    Raises:
-        TypeError: If one of them is not an integer.
-        ValueError: If one of them is not in the vocabulary.
 
     Example:
 
@@ -98,17 +60,6 @@ a model with a larger vocabulary?
 
 def for_each_row(ids: TensorLike, function: Callable[[list[Any]], Any]) -> Any:
     """Calls a function on each innermost row of a nest of ids.
-
-    Args:
-        ids: One row, or any nest of rows: lists, NumPy arrays, tensors, ragged tensors. An empty
-            list is one empty row.
-        function: Function of a list. It must raise a TypeError if ids are not integers.
-
-    Returns:
-        The result for one row; else a nest of lists of results.
-
-    Raises:
-        TypeError: If `ids` is not a row, or its ids are not integers.
 
     Example:
 

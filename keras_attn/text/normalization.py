@@ -34,17 +34,6 @@ def normalize_text(text: str) -> str:
     mark is composed with the character before it where Unicode has a character for both, as in
     NFC: `e` and U+0301 become `é`. Unlike NFC, a mark is not composed across another mark. So NFC
     text keeps its characters, and NFD text becomes NFC except for rare sequences of marks.
-
-    Args:
-        text: A string without lone surrogates.
-
-    Returns:
-        The string.
-
-    Example:
-
-    >>> normalize_text("  two\\u00a0 cafe\\u0301s\\n")
-    'two cafés'
     """
     if _marks().search(text):
         text = "".join(character for character, _ in _composed(text))
@@ -52,20 +41,7 @@ def normalize_text(text: str) -> str:
 
 
 def normalize_with_offsets(text: str) -> tuple[str, Offsets]:
-    """Normalises a text, and says where each character of the result was.
-
-    Args:
-        text: A string without lone surrogates.
-
-    Returns:
-        `normalize_text(text)`, and for each of its characters the `(start, end)` of what it stands
-        for in the text. The space between two words stands for all white space between them.
-
-    Example:
-
-    >>> normalize_with_offsets("  a  e\\u0301")
-    ('a é', [(2, 3), (3, 5), (5, 7)])
-    """
+    """Normalises a text, and says where each character of the result was."""
     characters: list[str] = []
     offsets: Offsets = []
     start = 0
@@ -86,21 +62,7 @@ def normalize_with_offsets(text: str) -> tuple[str, Offsets]:
 
 
 def normalize_text_in_graph(tf: ModuleType, text: tf.Tensor) -> tf.Tensor:
-    """Does the same as `normalize_text` with TensorFlow ops.
-
-    Args:
-        tf: The module `tensorflow`.
-        text: Strings `(B,)`; bytes that are not UTF-8 become U+FFFD.
-
-    Returns:
-        Strings `(B,)`.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> print(normalize_text_in_graph(tf, tf.constant([" cafe\\u0301  noir"])).numpy()[0].decode())
-    café noir
-    """
+    """Does the same as `normalize_text` with TensorFlow ops."""
     text = normalize_white_space_in_graph(tf, text)
     marked = tf.strings.regex_full_match(text, f"(?s).*[{_mark_class()}].*")
     return tf.cond(tf.reduce_any(marked), lambda: _composed_in_graph(tf, text), lambda: text)
@@ -165,14 +127,6 @@ def _marks() -> re.Pattern[str]:
 
 def places_in_graph(tf: ModuleType, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Says with TensorFlow ops where the characters of normalised texts were, without the spaces.
-
-    Args:
-        tf: The module `tensorflow`.
-        text: Strings `(B,)` of valid UTF-8.
-
-    Returns:
-        Where the characters of `normalize_text` that are no spaces begin and end in the text, in
-        bytes: int32 `(N,)` each, those of all texts one after the other.
 
     Example:
 

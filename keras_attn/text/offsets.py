@@ -22,13 +22,6 @@ def ids_and_places(
 ) -> tuple[list[list[int]], list[Offsets]]:
     """Turns texts into ids, with the characters that each stands for but the blanks before them.
 
-    Args:
-        tokenizer: Has `encode_with_offsets` and perhaps `leading_blanks`.
-        texts: Strings.
-
-    Returns:
-        `(ids, offsets)`, see `encode_with_offsets`.
-
     Example:
 
     >>> tokenizer = BytePairTokenizer.train(["a rose is a rose is a rose"], 263, normalize=False)
@@ -50,14 +43,6 @@ def leading_blanks_graph(
 ) -> tf.RaggedTensor:
     """Returns how many bytes of each token are blanks before its text, as TensorFlow ops.
 
-    Args:
-        tf: The module `tensorflow`.
-        tokenizer: Has perhaps `leading_blanks`.
-        ids: Ragged integers.
-
-    Returns:
-        A ragged int32 tensor like `ids`.
-
     Example:
 
     >>> import tensorflow as tf
@@ -76,13 +61,6 @@ def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:
 
     They differ only after lone surrogates, each of which is read as three U+FFFD.
 
-    Args:
-        text: The original string.
-        offsets: Offsets `(start, end)` in `well_formed(text)`.
-
-    Returns:
-        Offsets in the string; a part of a surrogate is the whole.
-
     Example:
 
     >>> original_offsets("a\ud800b", [(0, 1), (1, 3), (4, 5)])
@@ -100,13 +78,6 @@ def original_offsets(text: str, offsets: Iterable[tuple[int, int]]) -> Offsets:
 
 def byte_offsets(text: str, lengths: Iterable[int]) -> Offsets:
     """Returns the offsets of parts of a text whose lengths in UTF-8 bytes are given.
-
-    Args:
-        text: A string that UTF-8 can encode.
-        lengths: Numbers of bytes of consecutive parts, which together are the text.
-
-    Returns:
-        The offsets `(start, end)` of each part; a part of a character is the whole character.
 
     Example:
 

@@ -13,17 +13,6 @@ class TokenReader:
 
     What all calls return is together `tokenizer.decode` of all ids. A character whose bytes are
     those of several tokens comes with the last of them.
-
-    Args:
-        tokenizer: A `BytePairTokenizer`, or one each of whose tokens is text by itself, such as a
-            `CharacterTokenizer`.
-
-    Example:
-
-    >>> tokenizer = BytePairTokenizer.train(["abc"], 259)
-    >>> reader = TokenReader(tokenizer)
-    >>> [reader.read([index]) for index in tokenizer.encode("aé")], reader.end()
-    (['a', '', 'é'], '')
     """
 
     def __init__(self, tokenizer: Tokenizer):
@@ -50,23 +39,7 @@ class TokenReader:
 
 
 def checked_stops(stops: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Returns stop strings as a tuple.
-
-    Args:
-        stops: A string, a sequence of strings, or None for none.
-
-    Returns:
-        A tuple, without duplicates.
-
-    Raises:
-        TypeError: If there is something that is not a string.
-        ValueError: If a string is empty, or is not valid text.
-
-    Example:
-
-    >>> checked_stops("END"), checked_stops(["a", "b", "a"])
-    (('END',), ('a', 'b'))
-    """
+    """Returns stop strings as a tuple."""
     if stops is not None and not isinstance(stops, Sequence):
         raise TypeError(
             "`stop` must be a string or a list of strings. Received: "
@@ -89,35 +62,13 @@ def checked_stops(stops: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def cut_at_stop(text: str, stops: Sequence[str]) -> str:
-    """Returns a text up to where the first stop string begins in it.
-
-    Args:
-        text: The text.
-        stops: What `checked_stops` returned.
-
-    Returns:
-        The text before the stop string that begins first; the whole text if there is none.
-
-    Example:
-
-    >>> cut_at_stop("to be. Or not. To be.", (". T", "not"))
-    'to be. Or '
-    """
+    """Returns a text up to where the first stop string begins in it."""
     places = [text.find(stop) for stop in stops]
     return text[: min((place for place in places if place >= 0), default=len(text))]
 
 
 def stop_pattern(stops: Sequence[str]) -> str:
-    """Returns what `tf.strings.regex_replace` takes away for `cut_at_stop`, as RE2 writes it.
-
-    Args:
-        stops: What `checked_stops` returned, at least one.
-
-    Example:
-
-    >>> stop_pattern(("a", ".\\n"))
-    '(?s)(?:\\\\x{61}|\\\\x{2e}\\\\x{a}).*'
-    """
+    """Returns what `tf.strings.regex_replace` takes away for `cut_at_stop`, as RE2 writes it."""
     codes = ("".join(f"\\x{{{ord(character):x}}}" for character in stop) for stop in stops)
     return f"(?s)(?:{'|'.join(codes)}).*"
 
@@ -127,15 +78,6 @@ class StopReader:
 
     What all calls return is together `cut_at_stop` of the whole text. The end of a piece is held
     back while it may be the beginning of a stop string.
-
-    Args:
-        stops: What `checked_stops` returned.
-
-    Example:
-
-    >>> reader = StopReader((". T",))
-    >>> [reader.read(piece) for piece in ("to be. O", "r not.", " To be")], reader.stopped
-    (['to be. O', 'r not', ''], True)
     """
 
     def __init__(self, stops: Sequence[str]):

@@ -170,23 +170,6 @@ def cut_texts_graph(
     """Cuts parts out of texts, as TensorFlow ops.
 
     The texts are not copied for each part, as `tf.strings.substr` needs them.
-
-    Args:
-        tf: The module `tensorflow`.
-        text: Strings `(B,)`.
-        rows: The number of the text of each part, int32 `(N,)`.
-        starts: Its first byte, int32 `(N,)`.
-        ends: The byte behind its last one, int32 `(N,)`.
-
-    Returns:
-        Strings `(N,)`.
-
-    Example:
-
-    >>> import tensorflow as tf
-    >>> rows, starts, ends = tf.constant([1, 0, 1]), tf.constant([0, 1, 2]), tf.constant([2, 1, 3])
-    >>> cut_texts_graph(tf, tf.constant(["ab", "cde"]), rows, starts, ends).numpy().tolist()
-    [b'cd', b'', b'e']
     """
     letters = tf.strings.bytes_split(tf.strings.reduce_join(text)[None]).flat_values
     first = tf.gather(tf.cumsum(tf.strings.length(text), exclusive=True), rows)

@@ -30,20 +30,7 @@ _USUAL = pattern_of(_NAMES)
 
 
 def written_special_tokens(examples: object, tokenizer: object = None) -> Counter[str]:
-    """Counts the special tokens that stand as words in the texts of examples.
-
-    Args:
-        examples: A string, or sequences and dicts of strings and other things, of any depth.
-        tokenizer: One with `special_tokens`, which are counted besides those of usual tokenizers.
-
-    Returns:
-        Counts by names.
-
-    Example:
-
-    >>> written_special_tokens([("A [MASK].", "x"), ["</s> </s>", 7]])
-    Counter({'</s>': 2, '[MASK]': 1})
-    """
+    """Counts the special tokens that stand as words in the texts of examples."""
     own = getattr(tokenizer, "special_tokens", ())
     pattern = pattern_of([*_NAMES, *own]) if own else _USUAL
     found: Counter[str] = Counter()
@@ -79,14 +66,6 @@ def readable_tokens(tokenizer: BytePairTokenizer | CharacterTokenizer) -> dict[s
 
     A tokenizer that came with special tokens of its own, such as GPT-2's, has these. In one that
     was trained by this package, any of `ENDS` stands for the end; padding and the start are text.
-
-    Args:
-        tokenizer: A `BytePairTokenizer` or `CharacterTokenizer`.
-
-    Example:
-
-    >>> readable_tokens(CharacterTokenizer.train(["a text"]))["</s>"]
-    2
     """
     own = getattr(tokenizer, "special_tokens", ())
     found = {name: tokenizer.vocabulary.index(name) for name in own if name not in _STARTS}

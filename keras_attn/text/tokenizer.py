@@ -7,15 +7,7 @@ from keras_attn.hints import TensorLike
 
 
 class Tokenizer(Protocol):
-    """What every tokenizer of this package has.
-
-    Example:
-
-    >>> def length(tokenizer: Tokenizer, text: str) -> int:
-    ...     return len(tokenizer.encode(text))
-    >>> length(CharacterTokenizer.train(["abc"]), "abba")
-    4
-    """
+    """What every tokenizer of this package has."""
 
     @property
     def vocabulary_size(self) -> int:

@@ -49,30 +49,12 @@ _WORD, _ENDING, _CLITIC = re.compile(WORD), re.compile(ENDING), re.compile(CLITI
 
 
 def in_graph(pattern: str) -> str:
-    r"""Returns a pattern in the syntax of TensorFlow's engine, RE2.
-
-    Args:
-        pattern: A pattern of this module.
-
-    Returns:
-        The pattern.
-
-    Example:
-
-    >>> in_graph(r"[\u2019\U0001f600]")
-    '[\\x{2019}\\x{0001f600}]'
-    """
+    """Returns a pattern in the syntax of TensorFlow's engine, RE2."""
     return re.sub(r"\\U([0-9a-f]{8})|\\u([0-9a-f]{4})", r"\\x{\1\2}", pattern)
 
 
 def cut_words(text: str) -> list[tuple[int, int]]:
     """Cuts a text into words and punctuation marks; see `WordTokenizer`.
-
-    Args:
-        text: A text as `normalize_text` returns it.
-
-    Returns:
-        The `(start, end)` of each.
 
     Example:
 

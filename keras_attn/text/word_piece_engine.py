@@ -21,16 +21,7 @@ _LONG = re.compile(f"{_WORD}{{{MAX_WORD_LENGTH + 1},}}")
 
 
 def without_long_words(text: str) -> str:
-    """Returns a text without the words that are too long for WordPiece.
-
-    Args:
-        text: A string.
-
-    Example:
-
-    >>> without_long_words("a " + "b" * 101 + " c")
-    'a   c'
-    """
+    """Returns a text without the words that are too long for WordPiece."""
     return _LONG.sub(" ", text)
 
 
@@ -40,14 +31,7 @@ def make_engine(
     strip_accents: bool | None,
     whole: Sequence[str] = (),
 ) -> Any:
-    """Makes an encoder and trainer of the `tokenizers` library, with BERT's cleaning and words.
-
-    Args:
-        ids_of: The vocabulary.
-        lowercase: Whether letters are lower-cased.
-        strip_accents: Whether accents are removed.
-        whole: Tokens that texts are split around, before anything else.
-    """
+    """Makes an encoder and trainer of the `tokenizers` library, with BERT's cleaning and words."""
     from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
     engine = Tokenizer(
@@ -72,13 +56,6 @@ def make_engine(
 @functools.lru_cache(maxsize=4)
 def removed_marks(lowercase: bool, strip_accents: bool | None) -> frozenset[str]:
     r"""Returns the combining marks of which cleaning leaves nothing.
-
-    Args:
-        lowercase: As in `make_engine`.
-        strip_accents: As in `make_engine`.
-
-    Returns:
-        Characters of Unicode's category Mn; an empty set if accents are kept.
 
     Example:
 

@@ -35,9 +35,6 @@ class GraphWordPiece(tf.Module):
     A word that is one token is looked up. All other distinct words of the batch are cut into pieces
     in one loop.
 
-    Args:
-        tokenizer: A `WordPieceTokenizer`.
-
     Example:
 
     >>> import tempfile
@@ -120,13 +117,6 @@ class GraphWordPiece(tf.Module):
         """Turns the start of strings into ids, like `encode(text)[:, :count]`.
 
         It cuts only the first `count` words into pieces, since each has at least one id.
-
-        Args:
-            text: Strings of shape `(B,)`.
-            count: Maximum number of ids of a string.
-
-        Returns:
-            A ragged int32 tensor of shape `(B, None)`.
         """
         with tf.device("CPU:0"):
             return self._ids(self._words_of(text)[0][:, :count])[0][:, :count]

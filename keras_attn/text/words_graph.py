@@ -20,9 +20,6 @@ class GraphWords(tf.Module):
     and its tables are part of the module, so a SavedModel with it needs only `import tensorflow`.
     It runs on the CPU, where strings are.
 
-    Args:
-        tokenizer: A `WordTokenizer`.
-
     Example:
 
     >>> import tempfile
@@ -105,15 +102,7 @@ class GraphWords(tf.Module):
             return self.encode(text), *map(words.with_flat_values, places)
 
     def encode_start(self, text: tf.Tensor, count: int) -> tf.RaggedTensor:
-        """Turns the start of strings into ids, like `encode(text)[:, :count]`.
-
-        Args:
-            text: Strings of shape `(B,)`.
-            count: Maximum number of ids of a string.
-
-        Returns:
-            A ragged int32 tensor of shape `(B, None)`.
-        """
+        """Turns the start of strings into ids, like `encode(text)[:, :count]`."""
         with tf.device("CPU:0"):
             return self.encode(text)[:, :count]
 

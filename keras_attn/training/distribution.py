@@ -279,17 +279,6 @@ def whole_value(variable: keras.Variable) -> np.ndarray:
     """Returns a copy of a whole variable, wherever its parts are.
 
     If parts are on devices of other processes, all processes must call it.
-
-    Args:
-        variable: A variable.
-
-    Returns:
-        A NumPy array.
-
-    Example:
-
-    >>> whole_value(keras.Variable([1.0, 2.0])).tolist()
-    [1.0, 2.0]
     """
     value = variable.value if keras.backend.backend() == "jax" else None
     if value is None or value.is_fully_addressable or value.is_fully_replicated:

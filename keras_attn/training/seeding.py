@@ -47,9 +47,6 @@ def generator_states() -> dict[str, np.ndarray]:
     Keras uses PyTorch's global generators for dropout. On the other backends all states are in
     `SeedGenerator`s, which are variables of the model.
 
-    Returns:
-        A dict of uint8 arrays by device; empty on TensorFlow and JAX.
-
     Example:
 
     >>> set_generator_states(generator_states())
@@ -66,9 +63,6 @@ def generator_states() -> dict[str, np.ndarray]:
 
 def set_generator_states(states: dict[str, np.ndarray]) -> None:
     """Restores the result of `generator_states` on the available devices.
-
-    Args:
-        states: A dict of uint8 arrays by device.
 
     Example:
 

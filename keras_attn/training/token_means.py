@@ -11,26 +11,6 @@ def token_means(model: keras.Model, batches: keras.utils.PyDataset) -> dict[str,
     `model.evaluate` weighs the loss of each batch by its rows, with those that fill it up, so its
     loss depends on the size of the batches and on the number of devices. Here each batch counts by
     the sum of its weights.
-
-    Args:
-        model: A compiled model whose loss and metrics are means over the tokens of a batch, such as
-            `MaskedCrossEntropy` and `MaskedAccuracy`.
-        batches: A `keras.utils.PyDataset` of inputs, labels and weights.
-
-    Returns:
-        The figures by their names, with `"loss"`.
-
-    Example:
-
-    >>> from keras_attn.batches import TokenBatches
-    >>> from keras_attn.models import TransformerEncoderDecoderConfig
-    >>> model = TransformerEncoderDecoderConfig(9, num_layers=1, dim=8).build()
-    >>> model.compile("adam", MaskedCrossEntropy(), jit_compile=False)
-    >>> pairs = [[5, 6, 7], [8]], [[8, 3], [4]]
-    >>> one = token_means(model, TokenBatches(*pairs, start_id=1, end_id=2, tokens_per_batch=8))
-    >>> two = token_means(model, TokenBatches(*pairs, start_id=1, end_id=2))
-    >>> round(one["loss"] - two["loss"], 5)
-    0.0
     """
     total = 0.0
     sums: dict[str, float] = {}

@@ -14,18 +14,6 @@ def inverse_document_frequency(ids: Iterable[Sequence[int]], num_ids: int) -> np
         idf[t] = log((1 + n) / (1 + n[t])) + 1
 
     for n texts, of which n[t] have token t (smoothed as in scikit-learn).
-
-    Args:
-        ids: The ids of each text.
-        num_ids: Number of ids.
-
-    Returns:
-        float64 `(num_ids,)`, at least 1.
-
-    Example:
-
-    >>> inverse_document_frequency([[1, 1, 2], [1]], num_ids=3).round(3).tolist()
-    [2.099, 1.0, 1.405]
     """
     count, found = 0, np.zeros(num_ids)
     for row in ids:
@@ -46,23 +34,6 @@ def class_association(
     where n[t, c] is the number of texts of class c with token t. Wang and Manning, 2012
     ("Baselines and Bigrams") multiply the features of a linear classifier by r. Tokens of one class
     get large weights from the start, and tokens of all classes small ones.
-
-    Args:
-        ids: The ids of each text.
-        labels: Class numbers `(n,)`, or zeros and ones `(n, C)`.
-        num_ids: Number of ids.
-        smoothing: Number s added to each count.
-
-    Returns:
-        float64 `(num_ids,)`, at least 0.01.
-
-    Raises:
-        ValueError: If the numbers of labels and texts differ.
-
-    Example:
-
-    >>> class_association([[1, 2], [1, 3]], [0, 1], num_ids=4).round(3).tolist()
-    [0.01, 0.01, 0.693, 0.693]
     """
     classes, rows = np.asarray(labels), list(ids)
     if classes.ndim == 1 and classes.size:

@@ -121,17 +121,6 @@ def coloured_tokens_text(tokens: Sequence[str], colour: bool = True) -> str:
 def tokens_card(tokens: Sequence[str], ids: Sequence[int] | None = None, more: str = "") -> str:
     """Writes the card of one text, without the style sheet `tokens.css`.
 
-    Args:
-        tokens: Readable tokens of a text.
-        ids: Their ids, or None.
-        more: HTML below the tokens.
-
-    Returns:
-        A string of HTML without inline styles.
-
-    Raises:
-        ValueError: If there is not one id for each token.
-
     Example:
 
     >>> tokens_card(["[CLS]", "so", "[SEP]"]).endswith("3 tokens, 2 special</p></div>")

@@ -11,39 +11,14 @@ _EMPTY = "∅"
 
 
 def drawable(text: str) -> str:
-    """Makes text that any file can hold and any browser shows.
-
-    Args:
-        text: Any string.
-
-    Returns:
-        Text of the same length. Lone surrogates are U+FFFD, control characters are their pictures,
-        and each kind of line end is one newline.
-
-    Example:
-
-    >>> drawable("a\\x00b\\n")
-    'a␀b\\n'
-    """
+    """Makes text that any file can hold and any browser shows."""
     text = _SURROGATE.sub("\ufffd", text).replace("\r\n", "\u200b\n").replace("\r", "\n")
     controls = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"}
     return text.translate({**controls, 0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)})
 
 
 def percent(probability: float) -> str:
-    """Writes a probability for people. It is 100 % or 0 % only if it is exactly that.
-
-    Args:
-        probability: 0 to 1.
-
-    Returns:
-        The percentage with one decimal.
-
-    Example:
-
-    >>> percent(0.5), percent(0.9999), percent(1.0)
-    ('50.0 %', '> 99.9 %', '100.0 %')
-    """
+    """Writes a probability for people. It is 100 % or 0 % only if it is exactly that."""
     if 0.9995 <= probability < 1:
         return "> 99.9 %"
     return "< 0.1 %" if 0 < probability < 0.0005 else f"{100 * probability:.1f} %"
@@ -71,19 +46,6 @@ def displayed_tokens(tokens: Sequence[str]) -> list[DisplayedToken]:
     If a token begins with `▁`, as tokens of `BytePairTokenizer` do, then `▁` is the space before a
     word, and tokens without it continue a word. If a token begins with `##`, as in WordPiece, it
     continues a word. Otherwise each token is a word.
-
-    Args:
-        tokens: Readable tokens.
-
-    Returns:
-        A `DisplayedToken` for each token. None is empty, and none breaks a line.
-
-    Example:
-
-    >>> [token.text for token in displayed_tokens(["A", "▁small", "er", "▁", "</s>"])]
-    ['A', 'small', 'er', '▁', '</s>']
-    >>> [token.joined for token in displayed_tokens(["[CLS]", "small", "##er"])]
-    [False, False, True]
     """
     spaces = any(token.startswith("▁") for token in tokens)
     pieces = any(token.startswith("##") and len(token) > 2 for token in tokens)

@@ -11,9 +11,6 @@ from keras_attn.visualize.display import drawable
 def figure_class() -> type:
     """Makes the class of the figures. Matplotlib is imported only here and in the plots.
 
-    Returns:
-        A subclass of `matplotlib.figure.Figure` that notebooks show without pyplot.
-
     Example:
 
     >>> figure_class()(figsize=(1, 1))._repr_png_()[1:4]

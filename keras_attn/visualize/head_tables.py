@@ -118,12 +118,6 @@ def head_roles_fragment(roles: RolesOfHeads) -> str:
 def roles_card(roles: RolesOfHeads) -> str:
     """Writes the tables of roles, without the style sheets `levels.css` and `heads.css`.
 
-    Args:
-        roles: A `HeadRoles`.
-
-    Returns:
-        A string of HTML without inline styles.
-
     Example:
 
     >>> from keras_attn.explain import HeadRoles
@@ -161,24 +155,7 @@ def roles_card(roles: RolesOfHeads) -> str:
 
 
 def pairs_card(divergence: npt.ArrayLike, layers: int, heads: int) -> str:
-    """Writes the map of all pairs of heads, without `levels.css` and `heads.css`.
-
-    Args:
-        divergence: `(layers * heads, layers * heads)`, from 0 to log 2.
-        layers: Number of layers.
-        heads: Number of heads of a layer.
-
-    Returns:
-        A string of HTML without inline styles.
-
-    Raises:
-        ValueError: If the divergence has another shape or is out of range.
-
-    Example:
-
-    >>> "0.0 and 0.1: 0.100" in pairs_card([[0.0, 0.1], [0.1, 0.0]], 1, 2)
-    True
-    """
+    """Writes the map of all pairs of heads, without `levels.css` and `heads.css`."""
     table = np.asarray(divergence, "float64")
     count = layers * heads
     if table.shape != (count, count) or not ((table >= 0) & (table <= np.log(2) + 1e-6)).all():

@@ -18,22 +18,7 @@ _SMALL = 160
 
 
 def as_image(image: Picture) -> np.ndarray:
-    """Reads a picture.
-
-    Args:
-        image: A path, the bytes of a file, or an array `(H, W, 3)` of 0 to 255.
-
-    Returns:
-        uint8 `(H, W, 3)`.
-
-    Raises:
-        ValueError: If the array is not such a picture, or the file cannot be read as one.
-
-    Example:
-
-    >>> as_image(np.full((2, 2, 3), 254.6))[0, 0].tolist()
-    [255, 255, 255]
-    """
+    """Reads a picture."""
     if isinstance(image, str | os.PathLike | bytes):
         return load_image(image)
     image = np.asarray(image)
@@ -53,19 +38,7 @@ def as_image(image: Picture) -> np.ndarray:
 
 
 def shrunk(image: np.ndarray) -> np.ndarray:
-    """Makes a large picture smaller, at most 640 pixels wide and high.
-
-    Args:
-        image: uint8 `(H, W, 3)`.
-
-    Returns:
-        uint8 `(h, w, 3)`. A picture that is small enough is returned as it is.
-
-    Example:
-
-    >>> shrunk(np.zeros((960, 1280, 3), "uint8")).shape
-    (480, 640, 3)
-    """
+    """Makes a large picture smaller, at most 640 pixels wide and high."""
     from PIL import Image
 
     height, width = image.shape[:2]
@@ -78,12 +51,6 @@ def shrunk(image: np.ndarray) -> np.ndarray:
 
 def image_address(image: np.ndarray) -> str:
     """Writes a picture as a `data:` address, at most 640 pixels wide and high.
-
-    Args:
-        image: uint8 `(H, W, 3)`.
-
-    Returns:
-        The address. Small pictures are PNG, larger ones JPEG.
 
     Example:
 

@@ -59,13 +59,6 @@ def explained_pieces(
 ) -> list[list[TextSegment]]:
     """Cuts the text of an explanation, or both of a pair, at the borders of the tokens.
 
-    Args:
-        explanation: An `Explanation`.
-        prepare: Called with each text; it keeps the places of the characters.
-
-    Returns:
-        The pieces of each text.
-
     Example:
 
     >>> from keras_attn.explain import Explanation
@@ -89,19 +82,7 @@ def explained_pieces(
 
 
 class ShadedText:
-    """The pieces of an explanation's text and their colours.
-
-    Args:
-        explanation: An `Explanation`.
-
-    Example:
-
-    >>> from keras_attn.explain import Explanation
-    >>> explanation = Explanation("so bad", ["so", "bad"], [(0, 2), (3, 6)], [0.25, -0.5])
-    >>> shaded = ShadedText(explanation)
-    >>> shaded.largest, shaded.signed, shaded.color(-0.5), shaded.color(0.0)
-    (0.5, True, (107, 174, 214), (255, 255, 255))
-    """
+    """The pieces of an explanation's text and their colours."""
 
     def __init__(self, explanation: TextWeights):
         self.texts = explained_pieces(explanation, drawable)
@@ -121,15 +102,7 @@ class ShadedText:
             self.title = f"{explanation.label}{number}"
 
     def color(self, weight: float) -> tuple[int, int, int]:
-        """Returns the colour of a weight.
-
-        Args:
-            weight: Weight of a piece.
-
-        Returns:
-            Red, green and blue from 0 to 255: white to orange, or white to blue if the weight is
-            below zero. Black letters are readable on every colour.
-        """
+        """Returns the colour of a weight."""
         share = min(abs(weight) / self.largest, 1) if self.largest else 0.0
         deepest = _FOR if weight > 0 else _AGAINST
         red, green, blue = (round(255 + share * (c - 255)) for c in deepest)

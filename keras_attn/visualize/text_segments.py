@@ -34,21 +34,6 @@ def text_segments(
     and its accent, two halves of a flag, or characters with a zero-width joiner between them. A
     token without a place in the text, such as `[CLS]`, is a piece of its own. It stands before the
     text or after it, as among the tokens.
-
-    Args:
-        text: The text.
-        tokens: T readable tokens. Only those without a place are read.
-        offsets: T `(start, end)` ranges of characters.
-        weights: T numbers.
-
-    Returns:
-        `TextSegment`s in the order of the text. Together they are the whole text.
-
-    Example:
-
-    >>> pieces = text_segments("so good!", ["so", " go", "od"], [(0, 2), (3, 5), (5, 7)], [1, 2, 4])
-    >>> [(piece.text, piece.weight) for piece in pieces]
-    [('so', 1.0), (' ', None), ('go', 2.0), ('od', 4.0), ('!', None)]
     """
     before: list[TextSegment] = []
     after: list[TextSegment] = []
@@ -83,12 +68,6 @@ def text_segments(
 
 def strongest_pieces(segments: Iterable[TextSegment]) -> list[tuple[str, float]]:
     """Orders the pieces that have a weight by the size of the weight, whatever its sign.
-
-    Args:
-        segments: Of a text.
-
-    Returns:
-        (piece, weight), the strongest first. White space around a piece is left out.
 
     Example:
 

@@ -78,21 +78,6 @@ def page_with_viewer(
 ) -> str:
     """Writes the viewer with something above and below it.
 
-    Args:
-        views: An `AttentionView`, or several.
-        title: Heading of the page.
-        above: HTML above the viewer. It has no inline styles and scripts: the page's policy
-            forbids them.
-        below: HTML below it.
-        styles: Names of further style sheets in the folder `page`.
-        scripts: Names of further scripts there. They share the names of the viewer's.
-
-    Returns:
-        The page as a string of HTML, to be written as UTF-8.
-
-    Raises:
-        ValueError: If there is no view.
-
     Example:
 
     >>> view = AttentionView([AttentionPart("cross", ["a"], ["ein"], [np.ones((1, 1, 1))])])
@@ -117,22 +102,7 @@ def page_with_viewer(
 
 
 def encode_weights(layers: Iterable[np.ndarray]) -> dict[str, Any]:
-    """Encodes weights as bytes.
-
-    Args:
-        layers: For each layer `(heads, T, S)`.
-
-    Returns:
-        `heads`: the number of heads of each layer. `weights`: base64 of the bytes
-        `round(255 w / greatest)`, layer by layer and head by head. `greatest`: base64 of the
-        greatest weight of each row as little-endian float32.
-
-    Example:
-
-    >>> encoded = encode_weights([np.array([[[0.1, 0.2]]])])
-    >>> list(base64.b64decode(encoded["weights"])), encoded["heads"]
-    ([128, 255], [1])
-    """
+    """Encodes weights as bytes."""
     rows, greatest, heads = [], [], []
     for layer in layers:
         most = layer.max(axis=2, keepdims=True)
