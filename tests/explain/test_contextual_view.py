@@ -125,6 +125,14 @@ def test_the_page(view):
         _ = plain.accuracies
 
 
+def test_attention_needs_a_study():
+    view = made([np.eye(2)], list("ab"))
+    assert view.study is None
+    for call in (lambda: view.attention(0), view.html):
+        with pytest.raises(ValueError, match="`study`. Received: none"):
+            call()
+
+
 def contextual_view_without_senses(view):
     return ContextualView(
         view.word, view.sentences, None, view.vectors, view.neighbours, view.places, view.study

@@ -123,3 +123,9 @@ def test_new_variables_are_compiled_anew():
 def test_wrong_settings():
     with pytest.raises(ValueError, match="temperature"):
         SampledSteps(OneTable(), end_id=None, temperature=0.0)
+
+
+def test_no_step_before_the_first_state():
+    steps = CompiledSteps(lambda ids, n: ids, lambda state: (state, state), keras.Sequential())
+    with pytest.raises(RuntimeError, match="call `begin` first"):
+        steps.go_on({})
