@@ -18,7 +18,8 @@ def known_kind(model: keras.Model) -> str | None:
     if "head" in layers:
         for name, kind in TEXT_CLASSIFIERS.items():
             own = getattr(kind, "encoder", None)  # architectures of others have none
-            if own is not None and isinstance(encoder, own) and isinstance(first, kind.first_layer):
+            starts = getattr(kind, "first_layer", TokenEmbedding)
+            if own is not None and isinstance(encoder, own) and isinstance(first, starts):
                 return name
         bag = isinstance(first, TokenEmbedding) and encoder is None
         if bag and isinstance(layers.get("pooling"), MaskedAveragePooling):
