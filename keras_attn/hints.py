@@ -55,14 +55,14 @@ TensorLike: TypeAlias = Tensor | npt.ArrayLike
 Shape: TypeAlias = tuple[Any, ...]
 """Sizes of the axes of a tensor: integers, None where unknown; exports of JAX have symbols."""
 Initializer: TypeAlias = str | Mapping[str, Any] | Callable[..., Any]
-"""What `keras.initializers.get` accepts: a name, a config, an initializer or its class."""
+"""A value for `keras.initializers.get`: a name, a config, an initializer or its class."""
 Activation: TypeAlias = str | Mapping[str, Any] | Callable[..., Any] | None
-"""What `keras.activations.get` accepts: a name, a config, a function; None is linear."""
+"""A value for `keras.activations.get`: a name, a config or a function; None is linear."""
 Nest: TypeAlias = TensorLike | Sequence["Nest"] | Mapping[str, "Nest"]
 """Inputs of a model: a tensor, or nested lists, tuples and dicts of tensors."""
 Size: TypeAlias = int | Tensor
 """A number of rows or steps: an integer where it is known, else a scalar tensor."""
 Seed: TypeAlias = Union[int, "keras.random.SeedGenerator", None]
-"""What `keras.random` accepts as a seed."""
+"""A seed for `keras.random`."""
 DType: TypeAlias = Union[str, "keras.DTypePolicy", None]
-"""What a layer of Keras accepts as its dtype; None is the global policy."""
+"""The dtype or policy of a Keras layer; None is the global policy."""

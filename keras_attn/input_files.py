@@ -30,8 +30,8 @@ DAMAGE = (
     EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, zipfile.BadZipFile,
     NotImplementedError, UnicodeDecodeError,
 )  # fmt: skip
-"""What compressed files and archives raise if they are damaged, besides RuntimeError if a zip
-archive has a password."""
+"""Errors of damaged compressed files and archives. A zip archive with a password raises a
+RuntimeError instead."""
 
 
 def kind_of(path: str | os.PathLike[str]) -> str:

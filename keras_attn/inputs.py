@@ -103,7 +103,7 @@ def read_twice(given: object, expected: str) -> Any:
 
 
 def _problem(given: object, columns: int, read: str) -> str:
-    """What is wrong, and what to do; empty if nothing is."""
+    """Describes the problem and its remedy; empty if there is no problem."""
     kind = type(given).__name__
     if isinstance(given, str | os.PathLike):
         text = os.fspath(given)

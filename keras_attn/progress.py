@@ -10,7 +10,7 @@ from typing import Any
 
 
 class _Lines:
-    """Who hears the lines, and when the last one was said."""
+    """The receiver of the lines, and the time of the last one."""
 
     def __init__(self, say: Callable[[str], Any], seconds: float):
         self.say = say

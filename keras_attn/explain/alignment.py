@@ -272,7 +272,7 @@ def _bytes(token: str) -> bytes:
 
 
 def _match(token: str, data: bytes, start: int) -> int | None:
-    """Where a readable token that begins at `start` ends, or None. The bytes tell `▁` from ` `."""
+    """Returns the end of a readable token in `data`, or None; the bytes tell `▁` from ` `."""
     for unit in _UNIT.finditer(token):
         for piece in (unit[0].encode("utf-8", "replace"), _bytes(unit[0])):
             if data.startswith(piece, start):

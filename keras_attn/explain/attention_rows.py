@@ -11,7 +11,7 @@ from keras_attn.layers.collect import AttentionMaps
 from keras_attn.ops.masks import check_padding_mask
 
 Maps: TypeAlias = AttentionMaps | Sequence[npt.ArrayLike]
-"""What `attention_maps` returns, or for each layer an array `(B, N, T, T)`."""
+"""The result of `attention_maps`, or an array `(B, N, T, T)` for each layer."""
 
 _MOST_ON_PADDING = 1e-3
 

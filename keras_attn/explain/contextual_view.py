@@ -24,7 +24,7 @@ _EQUAL = 1e-6  # cosines that differ by less are equal, except for rounding
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class ContextualView:
-    """What an encoder makes of one word in many sentences. `contextual_view` makes it.
+    """The vectors that an encoder computes for one word in many sentences, from `contextual_view`.
 
     Layer 0 is the embeddings, with their positions; layer l is the output of block l.
 
@@ -65,7 +65,7 @@ class ContextualView:
 
     @property
     def accuracies(self) -> np.ndarray:
-        """How often the nearest other sentence has the same sense, in each layer, `(L + 1,)`.
+        """The share of sentences whose nearest neighbour has their sense, by layer: `(L + 1,)`.
 
         That is the accuracy of a nearest-neighbour classifier which leaves one sentence out. If
         several sentences are equally near (their cosines differ by less than 1e-6), their share

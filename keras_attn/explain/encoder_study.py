@@ -20,7 +20,7 @@ from keras_attn.visualize.encoder_page import LookAt
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class EncoderStudy:
-    """What an encoder looked at in some texts. `study_encoder` makes it.
+    """The attention of an encoder in some texts, from `study_encoder`.
 
     Args:
         views: An `AttentionView` for each text.

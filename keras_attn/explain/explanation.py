@@ -14,7 +14,7 @@ from keras_attn.visualize.text_segments import strongest_pieces
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """How much each token of a text weighed in a classifier's answer.
+    """The weight of each token of a text in a classifier's answer.
 
     Notebooks show it as the text with its tokens shaded.
 

@@ -1,4 +1,4 @@
-"""How far attention heads differ in what they look at."""
+"""The divergence between attention heads."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What each attention head looks at: neighbours, special tokens, or all over the text."""
+"""The roles of attention heads: attention to neighbours, to special tokens or to the whole text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARES = ("previous", "next", "same", "special")
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class HeadRoles:
-    """What each head of each layer looks at. `head_roles` makes it.
+    """The role of each head of each layer, from `head_roles`.
 
     `print(roles)` writes a table. Notebooks show it as a coloured one.
 

@@ -13,7 +13,7 @@ class WeightedWord(NamedTuple):
 
     text: str
     place: tuple[int, int]
-    """Where it begins and ends, in characters."""
+    """Its first character, and the character after its last one."""
     weight: float
 
 

@@ -45,7 +45,7 @@ class EncoderInput:
     """
 
     examples = ODD_TEXTS
-    """What exports are tried with."""
+    """The inputs that exports are checked with."""
 
     def __init__(
         self,

@@ -69,7 +69,7 @@ class TextInput:
     """
 
     examples = ODD_TEXTS
-    """What exports are tried with."""
+    """The inputs that exports are checked with."""
 
     def __init__(self, tokenizer: Tokenizer, max_length: int):
         self.tokenizer = tokenizer

@@ -1,4 +1,4 @@
-"""What was made last, by its key."""
+"""A cache of the objects that were used last."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ LEAST_TEMPERATURE = 1e-30
 SAMPLING = (
     "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "no_repeat_ngram_size",
 )  # fmt: skip
-"""What `check_sampling` checks: the settings of a sample."""
+"""The settings of a sample, which `check_sampling` checks."""
 
 
 def check_sampling(

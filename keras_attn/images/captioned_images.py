@@ -83,7 +83,7 @@ class CaptionedImages(Items[CaptionedImage]):
 
     @property
     def split_counts(self) -> dict[str, int]:
-        """How many pictures each side has, in the order of the names."""
+        """The number of images on each side, in the order of the names."""
         return dict(sorted(Counter(image.split for image in self.images).items()))
 
     @property
@@ -219,7 +219,7 @@ class CaptionReading:
         return None
 
     def finish(self) -> CaptionedImages:
-        """What was read, or the error about all problems."""
+        """Returns the images; raises an error that lists all problems."""
         if self.on_error == "error":
             refuse_image_problems(self.where, "pictures with captions", self.entries, self.problems)
         if not self.images:

@@ -18,7 +18,7 @@ from keras_attn.records.problems import many
 
 @dataclass(frozen=True)
 class CacheFill:
-    """What `FeatureCache.fill` did.
+    """The result of `FeatureCache.fill`.
 
     Args:
         computed: How many pictures were encoded now.
@@ -74,7 +74,7 @@ class Filling:
         return place is not None and os.path.isfile(path) and place[2] == self._identify(path)
 
     def _identify(self, path: str) -> list[int]:
-        """What a file is known by."""
+        """Returns the size and the modification time of a file."""
         status = os.stat(path)
         return [status.st_size, status.st_mtime_ns]
 

@@ -77,7 +77,7 @@ def _first_frame(tf: ModuleType, raw: tf.Tensor) -> tuple[tuple[Any, Any, Any, A
     places = tf.range(tf.size(data))
 
     def last(steps: Tensor) -> Any:
-        """Where each place leads to after all steps; the last place leads to itself."""
+        """The place that each place leads to after all steps; the last place leads to itself."""
         steps = tf.minimum(steps, tf.size(data) - 1)
         return tf.while_loop(
             lambda x, twice: tf.reduce_any(x != twice),

@@ -1,4 +1,4 @@
-"""What can be wrong with pictures and their captions, in words."""
+"""Problems of images and their captions, described in words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN = 5
 
 
 class ImageProblem(NamedTuple):
-    """What is wrong with a picture or its captions.
+    """A problem of an image or its captions.
 
     Args:
         where: The picture's path or name; where it has none the line or the entry of the file.
@@ -45,14 +45,14 @@ class ImageProblem(NamedTuple):
 
 
 def count_image_problems(problems: Sequence[ImageProblem]) -> dict[str, int]:
-    """How many pictures or lines have a problem of each kind."""
+    """The number of images or lines with a problem of each kind."""
     return count_problems(problems, IMAGE_PROBLEMS)
 
 
 def describe_image_problems(
     problems: Sequence[ImageProblem], kinds: Mapping[str, str] = IMAGE_PROBLEMS
 ) -> str:
-    """How many there are of each kind, with the names of the first ones."""
+    """Describes the number of problems of each kind, with the names of the first images."""
     parts = []
     for kind, count in count_image_problems(problems).items():
         first: dict[str, str] = {}

@@ -219,7 +219,7 @@ def check_sizes(size: object, max_pixels: object) -> tuple[int, int] | None:
 
 
 def image_problem(path: str, max_pixels: int = MAX_PIXELS) -> ImageProblem | None:
-    """What is wrong with a picture's file, or None."""
+    """Returns the problem of an image file, or None."""
     try:
         load_image(path, max_pixels=max_pixels)
     except (OSError, ValueError) as error:
@@ -228,7 +228,7 @@ def image_problem(path: str, max_pixels: int = MAX_PIXELS) -> ImageProblem | Non
 
 
 def as_problem(path: str, error: Exception) -> ImageProblem:
-    """What `load_image` raised, as a problem."""
+    """Converts an error of `load_image` to a problem."""
     if isinstance(error, FileNotFoundError):
         kind = kind_of(path)
         what = "no such file" if kind == "nothing" else f"{kind} in its place"

@@ -80,7 +80,7 @@ class PictureQuestions(Items[PictureQuestion]):
 
     @property
     def answer_counts(self) -> dict[str, int]:
-        """How many questions have each answer, the commonest first."""
+        """The number of questions with each answer, the most common answer first."""
         return dict(Counter(question.answer for question in self.questions).most_common())
 
     def summary(self) -> str:
@@ -176,7 +176,7 @@ class QuestionReading:
         self.questions.append(PictureQuestion(path, texts[1], texts[2], tuple(answers), kind))
 
     def finish(self) -> PictureQuestions:
-        """What was read, or the error about all problems."""
+        """Returns the questions; raises an error that lists all problems."""
         if self.on_error == "error":
             expected = "questions about whole pictures, with answers"
             refuse_image_problems(

@@ -13,12 +13,12 @@ OUTPUT_BIAS = "embedding/tokens/bias"
 
 
 class Names(NamedTuple):
-    """What Hugging Face calls the layers of a kind of model."""
+    """The names that Hugging Face gives to the layers of a kind of model."""
 
     prefix: str
-    """What the names of the encoder begin with in a model with a head."""
+    """Prefix of the names of the encoder in a model with a head."""
     block: str
-    """What the names of a block begin with."""
+    """Prefix of the names of a block."""
     dense: dict[str, tuple[str, ...]]
     """The dense layers of a block."""
     norms: dict[str, str]

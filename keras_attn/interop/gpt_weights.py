@@ -10,7 +10,7 @@ from keras_attn.models import GptConfig
 
 TOKENS = "embedding/embedding/embeddings"
 PREFIXES = {"gpt2": "transformer.", "llama": "model."}
-"""What the names of the decoder begin with in a model with logits."""
+"""Prefixes of the names of the decoder in a model with logits."""
 EMBEDDINGS = {"gpt2": "wte.weight", "llama": "embed_tokens.weight"}
 """The table of the tokens."""
 HEAD = "lm_head.weight"

@@ -1,4 +1,4 @@
-"""Where a pretrained model is: a folder, or a name on Hugging Face's hub."""
+"""Locations of pretrained models: folders, and names on Hugging Face's hub."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 _REFUSED = {"xlm-roberta": "An XLM-RoBERTa reads texts by SentencePiece, which is not supported."}
 KERAS_HUB = "keras_hub:"
-"""What the name of a preset of KerasHub begins with."""
+"""Prefix of the names of KerasHub presets."""
 
 
 def read_pretrained(place: str | os.PathLike[str] | keras.Model) -> Pretrained:

@@ -40,7 +40,7 @@ class StoredTensor(NamedTuple):
     shape: tuple[int, ...]
     """Its shape."""
     start: int
-    """Where its first byte is in the file."""
+    """Position of its first byte in the file."""
 
     def check_dtype(self) -> None:
         """Raises a ValueError if the dtype is not a floating one."""

@@ -18,7 +18,7 @@ def _check_epsilon(layer: MaskedLayer) -> None:
 
 
 def _take_sizes(layer: MaskedLayer, shape: tuple[int | None, ...], axes: Sequence[int]) -> None:
-    """What the layer is called with has these sizes from now on; a size of 1 is not broadcast."""
+    """Fixes the sizes of the input; an axis of size 1 is not broadcast."""
     sizes = {axis: shape[axis] for axis in axes}
     if None in sizes.values():
         raise ValueError(

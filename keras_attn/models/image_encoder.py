@@ -1,4 +1,4 @@
-"""What every encoder of pictures is: a model from pictures to regions."""
+"""The base of image encoders: models from images to regions."""
 
 import hashlib
 import json
@@ -81,7 +81,7 @@ class ImageEncoder(keras.Model):
 
 
 def _without_names(config: object) -> object:
-    """What Keras serialises of a model, less what does not change what it computes.
+    """Removes names from the serialized config of a model, since they do not change its outputs.
 
     Layers are numbered: their names count up through a process.
     """

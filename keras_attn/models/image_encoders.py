@@ -190,7 +190,7 @@ def _cut(model: keras.Model, layer: str | None, owner: str) -> keras.Model:
 
 
 def _outputs(model: keras.Model, layer: keras.layers.Layer) -> list[Any]:
-    """What a layer gives in this model.
+    """Returns the output of a layer in this model.
 
     `layer.output` is that of its first call, and of a nested model that of its own graph.
     """

@@ -10,7 +10,7 @@ from keras_attn.layers import FirstTokenPooling, MaskedAveragePooling
 from keras_attn.models.text_encoder import TextEncoderConfig
 
 SENTENCE_POOLINGS = {"average": MaskedAveragePooling, "first": FirstTokenPooling}
-"""How the states of a text become a vector, by name."""
+"""The layers that pool the states of a text into one vector, by name."""
 
 
 def sentence_encoder(

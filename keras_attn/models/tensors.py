@@ -23,7 +23,7 @@ _FIRST = ("kernel", "embeddings")  # what a layer calls the weight that Keras sa
 
 
 class LoadReport(NamedTuple):
-    """What was loaded from a file of weights.
+    """A report on the weights that were loaded from a file.
 
     Example:
 

@@ -10,7 +10,7 @@ import keras
 from keras.src.backend.common import global_state
 
 _WAITING = "uninitialized_variables"
-"""Where Keras keeps the variables that were made in a `keras.StatelessScope`."""
+"""The attribute in which Keras keeps variables created in a `keras.StatelessScope`."""
 _TIMES = 4  # int4 weights are two in a byte, and seeds are no weights
 _MORE_VARIABLES, _MORE_NUMBERS = 64, 1 << 16
 

@@ -23,7 +23,7 @@ def static_shape(x: Tensor) -> tuple[int | None, ...]:
 
 
 def not_hidden(bias: Tensor) -> Tensor:
-    """Where a bias does not hide the key, as -inf does; NaN hides nothing, so that it is seen."""
+    """Returns whether a bias leaves its key visible: -inf hides it, NaN does not."""
     return ops.logical_not(bias <= MASKED)
 
 

@@ -1,4 +1,4 @@
-"""How byte pairs cut texts into pre-tokens, in Python and in a TensorFlow graph."""
+"""Patterns that split texts into pre-tokens for byte pairs, in Python and in TensorFlow graphs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GraphPattern(NamedTuple):
     """
 
     match: str
-    """What a pre-token matches."""
+    """The regular expression of a pre-token."""
     mark: str | None
     """Two groups between which a separator comes first, or None."""
     longest: int | None

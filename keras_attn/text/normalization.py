@@ -110,7 +110,7 @@ def _compositions() -> dict[tuple[int, int], int]:
 
 
 def _mark_class() -> str:
-    """What can be composed with a character before it, for a class of RE2."""
+    """The characters that compose with the one before them, as a character class of RE2."""
     ranges = [
         (_VOWELS, _VOWELS + _NUM_VOWELS - 1),
         (_TRAILING + 1, _TRAILING + _NUM_TRAILING - 1),
@@ -167,7 +167,7 @@ def _composed_codes(
         )
 
         def composites(x: Tensor, row: Tensor) -> Tensor:
-            """What each code point and the next one make, or -1: (N - 1,)."""
+            """The code point that each one composes to with the next one, or -1: (N - 1,)."""
             first, second = x[:-1], x[1:]
             key = first * _SHIFT + second
             place = tf.minimum(tf.searchsorted(keys, key), len(pairs) - 1)

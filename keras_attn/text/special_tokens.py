@@ -10,7 +10,7 @@ from keras_attn.text.byte_pair import BytePairTokenizer
 from keras_attn.text.characters import CharacterTokenizer
 
 ENDS = ("<end>", "</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>")
-"""What an end of a text is called by usual tokenizers."""
+"""Names that common tokenizers give to the token that ends a text."""
 _STARTS = ("<pad>", "<start>")
 _NAMES = (
     *ENDS,

@@ -7,7 +7,7 @@ from keras_attn.hints import TensorLike
 
 
 class Tokenizer(Protocol):
-    """What every tokenizer of this package has."""
+    """The interface that all tokenizers of this package share."""
 
     @property
     def vocabulary_size(self) -> int:

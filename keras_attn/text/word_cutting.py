@@ -39,11 +39,11 @@ WORD = _word_pattern()
 ENDING = rf"^([^ ]+)([nN]{_APOSTROPHE}[tT]|{_APOSTROPHE}(?:{_CLITICS}))( |$)"
 """A word with a contraction at its end, or one of which an end was cut off already."""
 CLITIC = rf"{_APOSTROPHE}(?:{_CLITICS})"
-"""What stands for a word after an apostrophe."""
+"""An ending after an apostrophe."""
 QUOTED = rf"{_APOSTROPHE}[^ ]+"
 """A word with an apostrophe before it."""
 ROUNDS = 2
-"""How many ends are cut off a word: two of "couldn't've"."""
+"""The largest number of endings that are split off a word: two for "couldn't've"."""
 
 _WORD, _ENDING, _CLITIC = re.compile(WORD), re.compile(ENDING), re.compile(CLITIC)
 

@@ -14,7 +14,7 @@ from keras_attn.text.word_piece_engine import CONTINUATION, make_engine, removed
 
 _KEPT, _REMOVED, _ALONE, _FOLDED, _MARK = range(5)
 _MASK = "\x01"
-"""What stands for `[MASK]` in a text, while it is cut into words."""
+"""The placeholder of `[MASK]` while a text is split into words."""
 _MASK_SPACED = " \x01    "  # as many bytes as [MASK] has
 
 

@@ -173,7 +173,7 @@ class WordTokenizer(SavedTokenizer):
 
     @property
     def lower_case(self) -> dict[int, str]:
-        """What each code point becomes with `lowercase`, if it is not itself."""
+        """The lower-case form of each code point that `lowercase` changes."""
         return _lower_case()
 
     def words(self, texts: str | Sequence[str]) -> Any:

@@ -15,7 +15,7 @@ from keras_attn.visualize.web_page import escaped
 
 
 class LookAt(Protocol):
-    """What to look at in a text: a `LectureSentence`, or any object with the same fields.
+    """A note on a text: a `LectureSentence`, or any object with the same fields.
 
     Example:
 
@@ -29,7 +29,7 @@ class LookAt(Protocol):
 
     @property
     def note(self) -> str:
-        """What to look at."""
+        """The point that the text shows."""
 
 
 def encoder_page(

@@ -22,7 +22,7 @@ _MEANINGS = {
 
 
 class RolesOfHeads(Protocol):
-    """What is drawn: `keras_attn.explain.HeadRoles`, or any object with the same fields.
+    """A `keras_attn.explain.HeadRoles`, or any object with the same fields.
 
     Example:
 

@@ -18,7 +18,7 @@ class LectureSentence(NamedTuple):
     query: str
     """The word whose attention to look at."""
     note: str
-    """What to look at."""
+    """The point that the sentence shows."""
 
 
 LECTURE_SENTENCES = (

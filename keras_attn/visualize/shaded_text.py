@@ -13,7 +13,7 @@ _AGAINST = (107, 174, 214)
 
 
 class TextWeights(Protocol):
-    """What is drawn: an `Explanation`, or any object with the same fields.
+    """An `Explanation`, or any object with the same fields.
 
     Of pairs of texts it has the fields `second` and `segments` too.
 
