@@ -55,7 +55,7 @@ machine with network by `pip download --no-deps toy==1`.
 
     @property
     def kind(self) -> str:
-        """"wheel" or "archive"."""
+        """Either "wheel" or "archive"."""
         return "wheel" if self.file_name.endswith(".whl") else "archive"
 
     @property
