@@ -17,70 +17,154 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-TASKS = {
-    "translation": (
-        "Translate sentences: a Transformer, or a recurrent network, trained on your pairs.",
-        ("evaluate", "export", "fit", "predict", "prepare", "quantize"),
-    ),
-    "text-generation": (
-        "Write texts: a language model, trained on a text of your own.",
-        ("evaluate", "export", "fit", "predict", "quantize"),
-    ),
-    "text-classification": (
-        "Classify texts, or pairs of texts: films by their reviews, or texts of your own.",
-        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
-    ),
-    "entailment": (
-        "Say whether a text follows from another one, and which words were compared.",
-        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
-    ),
-    "tagging": (
-        "Label the words of sentences: names of people and places, or parts of speech.",
-        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
-    ),
-    "question-answering": (
-        "Answer questions by a part of a text.",
-        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
-    ),
-    "pretraining": (
-        "Pretrain an encoder (BERT) on a text of your own: masked words, next sentences.",
-        ("evaluate", "explain", "export", "fit", "predict", "prepare", "quantize"),
-    ),
-    "embeddings": (
-        "Learn vectors of words (word2vec), and look at them: neighbours, analogies, a map.",
-        ("analogy", "evaluate", "export", "fit", "nearest", "page", "predict", "vectors"),
-    ),
-    "similarity": (
-        "Score how similar two texts are, and make vectors of texts.",
-        ("embed", "evaluate", "explain", "export", "fit", "predict", "quantize"),
-    ),
-    "answer-selection": (
-        "Find the answers to questions among many: by words, by vectors, or by both.",
-        ("evaluate", "explain", "export", "fit", "index", "pairs", "predict", "quantize"),
-    ),
-    "conversation": (
-        "Answer the turns of a conversation: a model trained on your dialogues.",
-        ("chat", "evaluate", "export", "fit", "predict", "quantize"),
-    ),
-    "captioning": (
-        "Caption pictures: emoji by their names, or any captioned pictures of your own.",
-        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
-    ),
-    "visual-questions": (
-        "Answer questions about pictures, and show where each word looked.",
-        ("evaluate", "explain", "export", "fit", "predict", "quantize"),
-    ),
-}
-"""Each task with what it does and its steps, as the commands have them."""
+# Begin of what tests/launcher_table.py writes.
+_TABLE = """\
+translation
+  Translate sentences: a Transformer, or a recurrent network, trained on your pairs.
+    prepare: Read sentence pairs, check and split them, and write ids for `fit`.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on pairs of yours.
+    predict: Translate FILES, a sentence a line, in their order; standard input if there are none.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+text-generation
+  Write texts: a language model, trained on a text of your own.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on characters of yours.
+    predict: Write texts that begin with prompts.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+text-classification
+  Classify texts, or pairs of texts: films by their reviews, or texts of your own.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on texts of yours.
+    predict: Classifies texts, or pairs of texts.
+    explain: Write a page that shows what decided.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+entailment
+  Say whether a text follows from another one, and which words were compared.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on pairs of yours.
+    predict: Says of pairs what the first text says of the second.
+    explain: Write a page that shows what decided.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+tagging
+  Label the words of sentences: names of people and places, or parts of speech.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on sentences of yours.
+    predict: Labels words.
+    explain: Write a page that shows what decided.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+question-answering
+  Answer questions by a part of a text.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on questions of yours.
+    predict: Answers questions.
+    explain: Write a page that shows what decided.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+pretraining
+  Pretrain an encoder (BERT) on a text of your own: masked words, next sentences.
+    prepare: Read texts, make a vocabulary, and write ids for `fit --prepared`.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on documents of yours.
+    predict: Guesses the words for each `[MASK]`, and whether a second text follows the first.
+    explain: Write a page that shows what decided.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+embeddings
+  Learn vectors of words (word2vec), and look at them: neighbours, analogies, a map.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on texts of yours.
+    predict: Finds the words nearest to words, or to sums and differences of them.
+    nearest: Show the words nearest to each of WORDS.
+    analogy: Answer: A is to B as C is to which word? The words nearest to B - A + C are shown.
+    vectors: Write the words and their vectors to a file that other programs read.
+    page: Write a page with a map of words: search, and the neighbours of a word on a click.
+    export: Export a SavedModel, which needs TensorFlow alone.
+similarity
+  Score how similar two texts are, and make vectors of texts.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on pairs of yours.
+    predict: Says how similar two texts are.
+    explain: Write a page that shows what decided.
+    embed: Make a vector of each text, with a model of kind bi.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+answer-selection
+  Find the answers to questions among many: by words, by vectors, or by both.
+    index: Make a model that searches the answers of a file, without training.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on questions of yours.
+    predict: Finds the best answers to questions.
+    explain: Write a page that shows what decided.
+    pairs: Write pairs of questions and answers from which a reranker learns.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+conversation
+  Answer the turns of a conversation: a model trained on your dialogues.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on answers of yours.
+    predict: Answers conversations.
+    chat: Talk with a model: each line of standard input is a turn, and is answered by a line.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+captioning
+  Caption pictures: emoji by their names, or any captioned pictures of your own.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on pictures of yours.
+    predict: Caption PICTURES, files or folders of them: writes a line of JSON for each.
+    explain: Show where the model looks in PICTURES, files or folders of them, for each word.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+visual-questions
+  Answer questions about pictures, and show where each word looked.
+    fit: Train; the same command again goes on with a run that was interrupted.
+    evaluate: Measure a model on questions of yours.
+    predict: Answers questions about pictures.
+    explain: Write a page that shows what decided.
+    quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+    export: Export a SavedModel, which needs TensorFlow alone.
+"""
 EPILOG = """\
-Exit codes: 0 done; 1 the data, the files or the machine are not as they must be; 2 wrong use;
-128 + n ended by signal n (130: Ctrl-C), with what was learnt kept. The environment variable
-KERAS_BACKEND chooses tensorflow, jax or torch."""
+Exit codes: 0 done; 1 the data, the files or the machine are not as they must be; 2 wrong use; 128 +
+n ended by signal n (130: Ctrl-C), with what was learnt kept. The environment variable KERAS_BACKEND
+chooses tensorflow, jax or torch."""
+# End of what tests/launcher_table.py writes.
 _LOG = re.compile(
     rb"^(WARNING: All log messages before absl|[IWE]\d{4} |\d{4}-\d\d-\d\d .*: [IWE] )"
 )
 _GOES_ON = b"To enable the following instructions"
+
+
+class TaskEntry(NamedTuple):
+    """A task in the launcher's table: what it does, and its steps with a line each, in order."""
+
+    about: str
+    steps: dict[str, str]
+
+
+def _tasks(table: str) -> dict[str, TaskEntry]:
+    found: dict[str, TaskEntry] = {}
+    task = ""
+    for line in table.splitlines():
+        if line.startswith("    "):
+            name, about = line.strip().split(": ", 1)
+            found[task].steps[name] = about
+        elif line.startswith("  "):
+            found[task] = TaskEntry(line.strip(), {})
+        else:
+            task = line
+    return found
+
+
+TASKS = _tasks(_TABLE)
+"""The tasks by their names."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -131,7 +215,7 @@ def quick_answer(arguments: Sequence[str]) -> str | None:
 
         return f"keras-attn, version {version('keras_attn')}"
     if not names:
-        rows = "\n".join(f"  {name:<21}{about}" for name, (about, _) in TASKS.items())
+        rows = "\n".join(f"  {name:<21}{task.about}" for name, task in TASKS.items())
         return (
             "Usage: keras-attn TASK STEP [OPTIONS]\n\n"
             "Attention for Keras 3: tasks on your own data, from raw files to a SavedModel.\n\n"
@@ -142,10 +226,11 @@ def quick_answer(arguments: Sequence[str]) -> str | None:
             f"{EPILOG}"
         )
     if len(names) == 1 and names[0] in TASKS:
-        about, steps = TASKS[names[0]]
+        task = TASKS[names[0]]
+        rows = "\n".join(f"  {name:<12}{line}" for name, line in task.steps.items())
         return (
-            f"Usage: keras-attn {names[0]} STEP [OPTIONS]\n\n{about}\n\n"
-            f"Steps: {', '.join(steps)}.\n\n"
+            f"Usage: keras-attn {names[0]} STEP [OPTIONS]\n\n{task.about}\n\n"
+            f"Steps:\n{rows}\n\n"
             f"`keras-attn {names[0]} STEP --help` shows the options of a step."
         )
     return None

@@ -8,7 +8,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from keras_attn.input_files import DAMAGE, refuse_damaged
 from keras_attn.version import __version__
@@ -190,6 +190,65 @@ def check_writable(folder: str | os.PathLike) -> Path:
         with contextlib.suppress(OSError):
             probe.unlink()
     return folder
+
+
+def check_output(path: Path | None) -> None:
+    """Checks that a file can be written, before the work that makes its content.
+
+    Args:
+        path: The file; None is standard output.
+
+    Raises:
+        IsADirectoryError: If it is a folder.
+        PermissionError: If its folder cannot be written to.
+
+    Example:
+
+    >>> check_output(Path("."))
+    Traceback (most recent call last):
+        ...
+    IsADirectoryError: Expected a file's path. Received: ., a folder.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
+    check_writable(path.absolute().parent)
+
+
+@contextlib.contextmanager
+def open_output(path: Path | None) -> Iterator[TextIO]:
+    """Opens a file that is written atomically, or standard output.
+
+    Args:
+        path: The file; a pipe or a device is written to directly; None is standard output.
+
+    Yields:
+        A file for UTF-8 text. After an error in the block, the file that was there stays.
+
+    Example:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "lines.txt"
+    >>> with open_output(path) as file:
+    ...     print("a line", file=file)
+    >>> path.read_bytes()
+    b'a line\\n'
+    """
+    with contextlib.ExitStack() as stack:
+        place: int | Path
+        if path is None:
+            place = os.dup(1)
+        elif path.exists() and not path.is_file():  # a pipe, a device
+            place = path
+        else:
+            place = stack.enter_context(atomic_write(path))
+        yield stack.enter_context(open(place, "w", encoding="utf-8", newline="\n"))
+
+
+def path_text(path: str | os.PathLike) -> str:
+    """Returns a path as text that UTF-8 can write."""
+    return os.fspath(path).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 @contextlib.contextmanager

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import click
 
+from keras_attn.cli.pictures import find_pictures
 from keras_attn.line_ends import cut_lines
 
 _CHUNK = 1024
-
-files_argument = click.argument("files", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 
 
 def check_files(files: tuple[Path, ...]) -> None:
@@ -94,21 +93,21 @@ def _chunks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 class Reader(NamedTuple):
-    """How `predict` of a command gets its inputs.
+    """How a step gets its inputs.
 
     Example:
 
-    >>> list(READERS["prompts"].chunks(prompt=("To be",), count=2))
-    [['To be', 'To be']]
+    >>> READERS["lines"].argument
+    'files'
     """
 
-    options: tuple[Callable, ...]
-    """Decorators that add its options and arguments."""
+    argument: str
+    """Name of the argument with the paths; empty if there is none."""
     help: str
-    check: Callable[..., None]
-    """Called before the work, with these options and whether bad inputs are left out (`skip`)."""
-    chunks: Callable[..., Iterable[list[Any]]]
-    """Called with these options; gives lists of inputs."""
+    check: Callable[[tuple[Path, ...], bool], None]
+    """Called before the work, with the paths and whether bad inputs are left out."""
+    chunks: Callable[[tuple[Path, ...]], Iterable[Any]]
+    """Called with the paths; returns lists of inputs."""
 
 
 def _pairs(files: tuple[Path, ...]) -> Iterator[list[Any]]:
@@ -165,88 +164,79 @@ def _turns(files: tuple[Path, ...]) -> Iterator[list[Any]]:
         yield [tuple(line.split("\t")) for line in lines]
 
 
-def _prompts(
-    prompt: tuple[str, ...], count: int, stream: bool | None = None, files: tuple[Path, ...] = ()
-) -> Iterator[list[str]]:
-    """Prompts of the command line, else lines, each so many times; without any the empty one."""
-    given: Iterable[list[str]] = [list(prompt)]
-    if not prompt:
-        piped = sys.stdin is not None and not sys.stdin.isatty()
-        given = read_chunks(files) if files or piped else ()
-    any_given = False
-    for lines in given:
-        any_given = True
-        yield [line for line in lines for _ in range(count)]
-    if not (any_given or files):
-        yield [""] * count
+def _prompts(files: tuple[Path, ...]) -> Iterator[list[str]]:
+    """Lines of the files, else of standard input if it is not a terminal."""
+    piped = sys.stdin is not None and not sys.stdin.isatty()
+    yield from read_chunks(files) if files or piped else ()
 
 
-def _check_prompts(prompt: tuple[str, ...], files: tuple[Path, ...]) -> None:
-    """Refuses two kinds of prompts, and files that are not there."""
-    if prompt and files:
-        raise click.UsageError(f"Give --prompt or FILES. Received: both, such as {files[0]}.")
+def _check_lines(files: tuple[Path, ...], skip: bool) -> None:
     check_files(files)
+
+
+def _check_pictures(files: tuple[Path, ...], skip: bool) -> None:
+    find_pictures(files)
 
 
 READERS = {
     "pairs": Reader(
-        (files_argument,),
+        "files",
         "FILES have one text on each line, or two with a tab between them; standard input is read "
         "if there are none. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
-        lambda files, skip: check_files(files),
-        lambda files: _pairs(files),
+        _check_lines,
+        _pairs,
     ),
     "only_pairs": Reader(
-        (files_argument,),
+        "files",
         "FILES have two texts on each line, with a tab between them; standard input is read if "
         "there are none. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
         lambda files, skip: _check_pairs(files),
-        lambda files: _only_pairs(files),
+        _only_pairs,
     ),
     "picture_pairs": Reader(
-        (files_argument,),
+        "files",
         "FILES have the path of a picture, a tab and a text on each line; standard input is read "
         "if there are none. Bytes that are not UTF-8 are read as U+FFFD, with a warning.",
         lambda files, skip: _check_pairs(files, pictures=not skip),
-        lambda files: _only_pairs(files),
+        _only_pairs,
     ),
     "turns": Reader(
-        (files_argument,),
+        "files",
         "FILES have the turns so far of a conversation on each line, with tabs between them; "
         "standard input is read if there are none. Bytes that are not UTF-8 are read as U+FFFD, "
         "with a warning.",
-        lambda files, skip: check_files(files),
-        lambda files: _turns(files),
+        _check_lines,
+        _turns,
     ),
     "lines": Reader(
-        (files_argument,),
+        "files",
         "FILES have one text on each line; standard input is read if there are none. A "
         "line ends at a line feed, a carriage return, or both. Bytes that are not UTF-8 are read "
         "as U+FFFD, with a warning.",
-        lambda files, skip: check_files(files),
-        lambda files: read_chunks(files),
+        _check_lines,
+        read_chunks,
     ),
     "prompts": Reader(
-        (
-            files_argument,
-            click.option("--prompt", multiple=True, help="beginning of a text; may be repeated"),
-            click.option(
-                "--count", type=click.IntRange(1), default=1, show_default=True,
-                help="number of texts for each prompt",
-            ),
-            click.option(
-                "--stream/--no-stream", default=None,
-                help="show texts while they are written, one after the other  [default: yes for "
-                "one text in a terminal]",
-            ),
-        ),
+        "files",
         "FILES have a prompt on each line. Without --prompt and FILES, standard input is read if "
         "it is a file or a pipe, and else a text is written from its beginning. A prompt of "
         "several lines is given with --prompt. Bytes that are not UTF-8 are read as U+FFFD, with "
-        "a warning.\n\n"
-        "The same command writes the same texts. Several texts are parted by a line of `-----`.",
-        lambda skip, prompt, files, **more: _check_prompts(prompt, files),
+        "a warning.",
+        _check_lines,
         _prompts,
     ),
+    "typed": Reader(
+        "",
+        "Standard input is read line by line.",
+        lambda files, skip: None,
+        lambda files: read_chunks((), size=1),
+    ),
+    "pictures": Reader(
+        "pictures",
+        "PICTURES are files or folders. Of folders, and the folders within, all files are read "
+        "whose names end as those of pictures do.",
+        _check_pictures,
+        find_pictures,
+    ),
 }  # fmt: skip
-"""What a task's `predict` can read, by the names that `Task.reads` has."""
+"""What a step can read, by the names that `Step.reads` and `Task.reads` have."""

@@ -10,26 +10,42 @@ from zipfile import BadZipFile
 
 import click
 
-from keras_attn.cli.answer_selection import answer_selection
-from keras_attn.cli.captioning import captioning
-from keras_attn.cli.conversation import conversation
-from keras_attn.cli.embeddings import embeddings
-from keras_attn.cli.pretraining import pretraining
-from keras_attn.cli.similarity import similarity
 from keras_attn.cli.task_command import task_command
-from keras_attn.cli.translation import translation
 from keras_attn.settings import WrongUse
 from keras_attn.tasks import (
+    AnswerSelector,
+    Captioner,
     EntailmentClassifier,
+    Pretrainer,
     QuestionAnswerer,
+    SimilarityScorer,
     Tagger,
+    Talker,
     TextClassifier,
     TextGenerator,
+    Translator,
     VisualQuestionAnswerer,
+    WordEmbedder,
 )
 from keras_attn.version import __version__
 
-_EPILOG = (
+TASKS = (
+    Translator,
+    TextGenerator,
+    TextClassifier,
+    EntailmentClassifier,
+    Tagger,
+    QuestionAnswerer,
+    Pretrainer,
+    WordEmbedder,
+    SimilarityScorer,
+    AnswerSelector,
+    Talker,
+    Captioner,
+    VisualQuestionAnswerer,
+)
+"""The tasks of the package, in the order in which the command lists them."""
+EPILOG = (
     "Exit codes: 0 done; 1 the data, the files or the machine are not as they must be; 2 wrong "
     "use; 128 + n ended by signal n (130: Ctrl-C), with what was learnt kept. The environment "
     "variable KERAS_BACKEND chooses tensorflow, jax or torch."
@@ -39,6 +55,9 @@ _EXPECTED = (ValueError, TypeError, OSError, ImportError, RuntimeError, BadZipFi
 
 class _Commands(click.Group):
     """The tasks of the package, and tasks of your own as `FILE.py:CLASS` or `MODULE:CLASS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         place, _, kind = name.rpartition(":")
@@ -61,7 +80,7 @@ class _Commands(click.Group):
 @click.group(
     "keras-attn",
     cls=_Commands,
-    epilog=_EPILOG,
+    epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="keras-attn")
@@ -73,18 +92,8 @@ def keras_attn_command(debug: bool) -> None:
     """
 
 
-keras_attn_command.add_command(translation)
-for task in (
-    TextGenerator, TextClassifier, Tagger, QuestionAnswerer, EntailmentClassifier,
-    VisualQuestionAnswerer,
-):  # fmt: skip
+for task in TASKS:
     keras_attn_command.add_command(task_command(task))
-keras_attn_command.add_command(captioning)
-keras_attn_command.add_command(pretraining)
-keras_attn_command.add_command(embeddings)
-keras_attn_command.add_command(similarity)
-keras_attn_command.add_command(answer_selection)
-keras_attn_command.add_command(conversation)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

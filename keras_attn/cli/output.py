@@ -1,49 +1,28 @@
-"""What commands write, and how they end."""
+"""What commands write: checks before the work, and the ends of interrupted runs."""
+
+from __future__ import annotations
 
 import contextlib
-import json
-import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import NamedTuple
 
 import click
 
-from keras_attn.files import atomic_write, check_writable
-
-
-def check_output(path: Path | None) -> None:
-    """Finds out before the work whether a file can be written.
-
-    Args:
-        path: The file; None is standard output.
-
-    Raises:
-        IsADirectoryError: If it is a folder.
-        PermissionError: If its folder cannot be written to.
-
-    Example:
-
-    >>> check_output(Path("."))
-    Traceback (most recent call last):
-        ...
-    IsADirectoryError: Expected a file's path. Received: ., a folder.
-    """
-    if path is None:
-        return
-    if path.is_dir():
-        raise IsADirectoryError(f"Expected a file's path. Received: {path}, a folder.")
-    check_writable(path.absolute().parent)
+from keras_attn.cli.options import FILE
+from keras_attn.files import check_output, open_output
+from keras_attn.tasks import Note, TrainingRun
 
 
 def check_new_model(path: Path, overwrite: bool) -> None:
-    """Finds out before the work whether a model can be written, and replaces none.
+    """Checks that a model can be written, and that it replaces none without being asked to.
 
     Args:
         path: The file.
-        overwrite: Whether one that is there may be replaced.
+        overwrite: Whether a file that is there may be replaced.
 
     Raises:
-        FileExistsError: If there is one that may not.
+        FileExistsError: If there is a file that may not be replaced.
         OSError: As `check_output`.
 
     Example:
@@ -56,60 +35,122 @@ def check_new_model(path: Path, overwrite: bool) -> None:
         raise FileExistsError(f"{path} exists already. Give another file, or --overwrite.")
 
 
-def open_output(path: Path | None, stack: contextlib.ExitStack) -> TextIO:
-    """Opens a file that appears when it is whole, or standard output; closed with the stack.
+def _check_page(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
+    if path.suffix.lower() not in ("", ".html", ".htm"):
+        raise click.BadParameter(
+            f"Expected a page, a name that ends in .html. Received: {path}.", context, parameter
+        )
+    return path
+
+
+def _check_file(path: Path | None, overwrite: bool) -> None:
+    check_output(path)
+
+
+def _check_nothing(path: Path, overwrite: bool) -> None:
+    """The step checks the place itself."""
+
+
+class Writer(NamedTuple):
+    """A kind of what a step writes: its option, and the check before the work.
+
+    Example:
+
+    >>> WRITERS["model"].name
+    'output'
+    """
+
+    name: str
+    help: str
+    required: bool = True
+    check: Callable[..., None] = _check_file
+    replaces: str = ""
+    """What `--overwrite` replaces; empty if there is no such option."""
+    option: str = "--to"
+    callback: Callable[..., Path] | None = None
+
+    def options(self, help: str) -> list[click.Parameter]:
+        """Returns the options.
+
+        Args:
+            help: Help text of the path; the kind's own if empty.
+        """
+        path = click.Option(
+            [self.option, self.name],
+            type=FILE,
+            required=self.required,
+            callback=self.callback,
+            help=help or self.help,
+        )
+        if not self.replaces:
+            return [path]
+        text = f"replace a {self.replaces} that is there"
+        return [path, click.Option(["--overwrite"], is_flag=True, help=text)]
+
+
+WRITERS = {
+    "lines": Writer("output", "file to write; standard output if none", required=False),
+    "file": Writer("output", "file to write"),
+    "report": Writer("output", "JSON file of the figures", required=False),
+    "page": Writer("output", "HTML file (*.html)", callback=_check_page),
+    "figures": Writer(
+        "output",
+        "an HTML page (*.html), a figure (*.png, *.pdf, *.svg) or a folder of figures",
+        check=_check_nothing,
+    ),
+    "model": Writer("output", "file of the model", check=check_new_model, replaces="model"),
+    "folder": Writer("folder", "folder to write", check=_check_nothing),
+    "saved_model": Writer(
+        "folder", "folder of the SavedModel", check=_check_nothing, replaces="SavedModel"
+    ),
+    "run": Writer("run_dir", "folder of the run", check=_check_nothing, option="--run-dir"),
+}
+"""What a step can write, by the names that `Step.writes` has."""
+
+
+def write_lines(lines: Iterable[Iterable[str] | Note], path: Path | None, printed: bool) -> bool:
+    """Writes what a step yields, as it comes.
 
     Args:
-        path: The file; a pipe or a device is written to directly; None is standard output.
-        stack: What closes it. Where it ends with an error, the file that was there stays.
+        lines: Lines, iterators of the pieces of a line, and `Note`s for standard error.
+        path: The file; None is standard output.
+        printed: Whether lines are messages: they are printed, and `path` is not written.
 
     Returns:
-        What to write to, as UTF-8 with newlines.
+        Whether a note said that something failed.
 
     Example:
 
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "lines.txt"
-    >>> with contextlib.ExitStack() as stack:
-    ...     print("a line", file=open_output(path, stack))
-    >>> path.read_bytes()
-    b'a line\\n'
+    >>> write_lines(["one", iter(["t", "wo"])], None, printed=False)
+    False
     """
-    place: int | Path
-    if path is None:
-        place = os.dup(1)
-    elif path.exists() and not path.is_file():  # a pipe, a device
-        place = path
-    else:
-        place = stack.enter_context(atomic_write(path))
-    return stack.enter_context(open(place, "w", encoding="utf-8", newline="\n"))
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Writes a JSON file, as a whole.
-
-    Args:
-        path: The file.
-        content: JSON-safe values.
-
-    Example:
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "figures.json"
-    >>> write_json(path, {"bits": 2.5})
-    >>> json.loads(path.read_text())
-    {'bits': 2.5}
-    """
+    failed = False
     with contextlib.ExitStack() as stack:
-        text = json.dumps(content, ensure_ascii=False, indent=1)
-        open_output(path, stack).write(text + "\n")
+        file = None if printed else stack.enter_context(open_output(path))
+        for line in lines:
+            if isinstance(line, Note):
+                click.echo(line.text, err=True)
+                failed = failed or line.failed
+                continue
+            pieces = [line] if isinstance(line, str) else line
+            if file is None:
+                click.echo("".join(pieces))
+                continue
+            for piece in pieces:
+                file.write(piece)
+                if path is None:
+                    file.flush()
+            file.write("\n")
+            if path is None:
+                file.flush()
+    return failed
 
 
-def exit_if_interrupted(run: Any) -> None:
+def exit_if_interrupted(run: TrainingRun) -> None:
     """Ends the command where a signal ended a run, with the exit code of that signal.
 
     Args:
-        run: Has `complete` and `interrupted_by`.
+        run: The run.
 
     Raises:
         click.exceptions.Exit: If the run is not complete.

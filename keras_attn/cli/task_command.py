@@ -1,37 +1,26 @@
-"""The command of a task, derived from its class."""
+"""The command of a task, derived from its class and its steps."""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
-import itertools
-import math
-import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from keras_attn.cli.lines import READERS, check_files, files_argument
-from keras_attn.cli.options import (
-    FILE,
-    config_option,
-    device_option,
-    make_option,
-    model_option,
-    page_option,
-)
-from keras_attn.cli.output import check_output, exit_if_interrupted, open_output, write_json
-from keras_attn.cli.quantizing import quantize_command
-from keras_attn.progress import progress_lines
-from keras_attn.settings import Option, read_settings
-from keras_attn.tasks.task import Task
+from keras_attn.cli.lines import READERS
+from keras_attn.cli.options import FILE, config_option, device_option, model_option, setting_option
+from keras_attn.cli.output import WRITERS, write_lines
+from keras_attn.cli.standard_steps import standard_steps
+from keras_attn.cli.step_settings import options_of
+from keras_attn.settings import Option, WrongUse, read_settings
+from keras_attn.tasks import Step, Task, steps_of
 from keras_attn.training import compute_on
 
-_EXPLAINED = ("pairs", "only_pairs", "picture_pairs")
-"""What `explain` reads as `predict` does; of other tasks it reads lines."""
+_FILES = ("model_file", "files", "pictures", "output", "folder", "run_dir", "overwrite", "config")
+_LAST = ("quantize", "export")
 
 
 def task_command(task: type[Task]) -> click.Group:
@@ -52,55 +41,89 @@ def task_command(task: type[Task]) -> click.Group:
     Example:
 
     >>> from keras_attn.tasks import TextClassifier
-    >>> sorted(task_command(TextClassifier).commands)
-    ['evaluate', 'explain', 'export', 'fit', 'predict', 'quantize']
+    >>> list(task_command(TextClassifier).commands)
+    ['fit', 'evaluate', 'predict', 'explain', 'quantize', 'export']
     """
-    group = click.Group(task.name, help=task.summary)
-    for step in task.steps:
-        group.add_command(_MAKERS[step](task))
+    group = TaskGroup(task.name, help=task.summary)
+    for step in all_steps(task).values():
+        group.add_command(_command(task, step))
     return group
 
 
-def options_of(task: type[Task], step: str) -> list[tuple[str, Option]]:
-    """Returns the options of a step.
+def all_steps(task: type[Task]) -> dict[str, Step]:
+    """Returns the steps of a task by name, in the order in which they are used.
 
     Args:
-        task: The class of the task.
-        step: Name of the step, such as `"fit"`.
-
-    Returns:
-        Pairs of the name of a section and an option.
-
-    Raises:
-        ValueError: If two sections have an option of the same name.
+        task: The class.
 
     Example:
 
-    >>> from keras_attn.tasks import TextClassifier
-    >>> [option.name for section, option in options_of(TextClassifier, "export")]
-    ['batch_size', 'method']
+    >>> from keras_attn.tasks import Translator
+    >>> list(all_steps(Translator))
+    ['prepare', 'fit', 'evaluate', 'predict', 'quantize', 'export']
     """
-    found = [
-        (name, option)
-        for name, section in task.sections().items()
-        for option in section.declared()
-        if step in (option.steps or task.section_steps[name])
-    ]
-    names = [option.name for _, option in found]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"Two sections of {task.__name__} have options of `{step}` named {twice}.")
-    return found
+    known = standard_steps(task)
+    found = {name: known[name] for name in task.steps}
+    own = steps_of(task)
+    found |= {name: step for name, step in own.items() if name in found}
+    more = {name: step for name, step in own.items() if name not in found}
+    order = [name for name in found if name not in _LAST]
+    order += [name for name in more if not more[name].before]
+    order += [name for name in found if name in _LAST]
+    for name, step in more.items():
+        if step.before:
+            order.insert(order.index(step.before), name)
+    return {name: {**found, **more}[name] for name in order}
+
+
+class TaskGroup(click.Group):
+    """The command of a task, which lists its steps in their order."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Returns the names of the steps."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes a line for each step."""
+        with formatter.section("Steps"):
+            formatter.write_dl([
+                (name, getattr(command, "line", "")) for name, command in self.commands.items()
+            ])  # fmt: skip
+
+
+class StepCommand(click.Command):
+    """The command of a step, whose help shows the options in groups."""
+
+    def __init__(self, step: Step, titles: Mapping[str, str], **more: Any):
+        super().__init__(step.name, help=step.help, **more)
+        self.line = step.line
+        self._titles = titles
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the options in groups, the required ones first."""
+        groups: dict[str, list[tuple[str, str]]] = {
+            title: [] for title in dict.fromkeys(self._titles.values())
+        }
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(self._titles.get(parameter.name or "", "Options"), []).append(
+                    record
+                )
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 def merged(
-    task: type[Task], step: str, file: Path | None, given: Mapping[str, Any]
+    task: type[Task], step: Step | str, file: Path | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Makes the settings of a step: the command line goes before the file, that before defaults.
 
     Args:
         task: The class of the task.
-        step: Name of the step.
+        step: The step, or its name.
         file: A settings file, or None.
         given: Values of the command line, None where there is none.
 
@@ -111,28 +134,34 @@ def merged(
         TypeError: If a value in the file has the wrong type.
         ValueError: If a name in the file is unknown, or a value is out of range.
     """
+    steps = all_steps(task)
+    step = steps[step] if isinstance(step, str) else step
     sections = task.sections()
+    for other in steps.values():
+        if other.settings is not None:
+            sections[other.name] = other.settings
     read = read_settings(file, sections) if file is not None else {}
     options = options_of(task, step)
     made = {}
     for name in dict.fromkeys(name for name, _ in options):
+        own = [option for section, option in options if section == name]
         line = {
             option.name: None if given[option.name] == "none" and option.kind is not str
             else given[option.name]
-            for section, option in options
-            if section == name and given.get(option.name) is not None
+            for option in own
+            if given.get(option.name) is not None
         }  # fmt: skip
         both = {**read.get(name, {}), **line}
-        for section, option in options:
-            if section == name and option.required and option.name not in both:
+        for option in own:
+            if option.required and option.name not in both:
                 raise click.UsageError(f"Missing option '{_named(option.name)}'.")
         try:
             made[name] = sections[name].made(both)
         except (TypeError, ValueError) as error:
             wrong = re.match(r"`(\w+)`", str(error))
             if wrong and wrong[1] in line:
-                own = "|".join(option.name for _, option in options)
-                raise click.UsageError(re.sub(rf"`({own})`", _as_option, str(error))) from error
+                names = "|".join(option.name for _, option in options)
+                raise click.UsageError(re.sub(rf"`({names})`", _as_option, str(error))) from error
             where = f" ({file}, [{name}], and the command line)" if file is not None else ""
             raise type(error)(f"{error}{where}") from error
     return made
@@ -146,242 +175,89 @@ def _named(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def values_of(task: type[Task], step: str, settings: Mapping[str, Any], method: Callable) -> dict:
-    """Returns the settings of a step that a method takes, by name.
-
-    Args:
-        task: The class of the task.
-        step: Name of the step.
-        settings: Settings by sections.
-        method: A method of the task.
-    """
-    taken = [*inspect.signature(method).parameters][2:]  # without `self` and the inputs
-    return {
-        option.name: getattr(settings[section], option.name)
-        for section, option in options_of(task, step)
-        if section in ("use", "test") and option.name in taken
-    }
-
-
-def step_command(
-    task: type[Task], step: str, body: Callable, help: str, *more: Callable
-) -> click.Command:
-    """Makes the command of a step, with the options of its settings.
-
-    Args:
-        task: The class of the task.
-        step: Name of the step.
-        body: Called with the settings by sections, as `settings`, and the further options.
-        help: What the command does.
-        *more: Decorators of `click` for further options.
-
-    Returns:
-        The command.
-    """
+def _command(task: type[Task], step: Step) -> StepCommand:
+    """Makes the command of a step."""
+    options = options_of(task, step)
+    reader, writer = READERS.get(step.reads), WRITERS.get(step.writes)
 
     def run(config: Path | None = None, **given: Any) -> None:
-        names = [option.name for _, option in options_of(task, step)]
+        names = [option.name for _, option in options]
         settings = merged(task, step, config, {name: given.pop(name) for name in names})
-        body(settings=settings, **given)
-
-    for _, option in options_of(task, step)[::-1]:
-        run = make_option(option, in_file=True)(run)
-    run = config_option(run)
-    for decorate in more[::-1]:
-        run = decorate(run)
-    return click.command(step, help=help)(run)
-
-
-def _about(method: Callable) -> str:
-    """The paragraphs of a docstring before its arguments."""
-    text = inspect.getdoc(method) or ""
-    return text.split("\nArgs:")[0].strip()
-
-
-def _say(line: str) -> None:
-    """Writes a progress line where it cannot get into the results."""
-    click.echo(line, err=True)
-
-
-def _fit(task: type[Task]) -> click.Command:
-    def fit(run_dir: Path, settings: dict[str, Any]) -> None:
-        examples = task.read(settings["data"])
-        if examples.data is not None:
-            settings["data"] = examples.data
-        click.echo(examples.summary)
-        what = task.examples_are
-        click.echo(
-            f"{what.capitalize()} for training: {len(examples.train):,}, "
-            f"development: {len(examples.dev or ()):,}"
-        )
-        run = task.train(examples.train, examples.dev, run_dir, **settings, log=click.echo)
-        exit_if_interrupted(run)
-        if run.best_score is not None:
-            score = run.score_name
-            note = f"; {run.note}" if run.note else ""
-            undefined = math.isnan(run.best_score)
-            value = "undefined" if undefined else f"{run.best_score:.4f}"
-            click.echo(
-                f"Best on the development {what}: {score} {value}, epoch {run.best_epoch}{note}"
-            )
-        elif run.note:
-            click.echo(run.note)
-        click.echo(str(run.best))
-
-    about = (
-        "Train; the same command again goes on with a run that was interrupted.\n\n"
-        f"{_about(task.read)}\n\n"
-        "The weights with the best score are kept in RUN_DIR/best.task. Ctrl-C ends the training "
-        "after the batch at hand."
-    )
-    run_dir = click.option("--run-dir", type=FILE, required=True, help="folder of the run")
-    return step_command(task, "fit", fit, about, run_dir)
-
-
-def _evaluate(task: type[Task]) -> click.Command:
-    def evaluate(
-        model_file: Path, output: Path | None, device: str, settings: dict[str, Any]
-    ) -> None:
-        check_output(output)
-        settings["test"].check(settings.get("data"))
-        with compute_on(device), progress_lines(_say):
-            loaded = task.load(model_file)
-            examples = loaded.read_test(settings["test"], settings.get("data"))
-            click.echo(examples.summary())
-            values = values_of(task, "evaluate", settings, task.evaluate)
-            report = loaded.evaluate(examples, **values)
-        click.echo(str(report))
-        if output is not None:
-            write_json(output, {**values, **report.to_dict()})
-
-    to = click.option("--to", "output", type=FILE, help="JSON file of the figures")
-    about = f"Measure a model on {task.examples_are} of yours."
-    return step_command(task, "evaluate", evaluate, about, model_option, to, device_option)
-
-
-def _predict(task: type[Task]) -> click.Command:
-    def predict(
-        model_file: Path,
-        output: Path | None,
-        device: str,
-        settings: dict[str, Any],
-        **given: Any,
-    ) -> None:
-        values = values_of(task, "predict", settings, task.predict)
-        skip = values.get("on_error") == "skip"
-        reader.check(skip=skip, **given)
-        check_output(output)
-        with compute_on(device), contextlib.ExitStack() as stack:
-            loaded = task.load(model_file)
-            own = READERS[loaded.reads]  # a model may want pairs where its class does not
-            if own is not reader:
-                own.check(skip=skip, **given)
-            file = open_output(output, stack)
-            between = ""
-            for inputs in own.chunks(**given):
-                stream = given.get("stream")
-                if stream is None and "stream" in given:
-                    alone = len(inputs) == 1 and values.get("beams") is None
-                    stream = alone and output is None and os.isatty(1)
-                if stream:
-                    found = loaded.streamed(inputs, **values)
-                else:
-                    results = loaded.predict(inputs, **values)
-                    found = ([task.line(*x)] for x in zip(inputs, results, strict=True))
-                for pieces in found:
-                    file.write(between)
-                    for piece in pieces:
-                        file.write(piece)
-                        if stream:
-                            file.flush()
-                    between = task.separator
-                file.flush()
-            file.write("\n" if between else "")
-
-    reader = READERS[task.reads]
-    about = f"{_about(task.predict)}\n\n{reader.help}"
-    to = click.option("--to", "output", type=FILE, help="file to write; standard output if none")
-    options = (model_option, to, device_option, *reader.options)
-    return step_command(task, "predict", predict, about, *options)
-
-
-def _explain(task: type[Task]) -> click.Command:
-    def explain(
-        model_file: Path,
-        output: Path,
-        limit: int,
-        title: str,
-        device: str,
-        files: tuple[Path, ...],
-        settings: dict[str, Any],
-    ) -> None:
-        check_files(files)
-        check_output(output)
-        with compute_on(device):
-            values = values_of(task, "explain", settings, task.explain)
-            loaded = task.load(model_file)
-            reads = loaded.reads if loaded.reads in _EXPLAINED else "lines"
-            read = itertools.chain.from_iterable(READERS[reads].chunks(files))
-            lines = list(itertools.islice(read, limit))
-            more = next(read, None) is not None
-            found = loaded.explain(lines, **values)
-        with contextlib.ExitStack() as stack:
-            open_output(output, stack).write(task.page(found, title))
-        if more:
-            click.echo(
-                f"There are more texts: the page has the first {limit}. See --limit.", err=True
-            )
-        click.echo(str(output))
-
-    reader = READERS[task.reads if task.reads in _EXPLAINED else "lines"]
-    about = (
-        f"Write a page that shows what decided.\n\n{reader.help}\n\n"
-        "No more than --limit texts are read."
-    )
-    return step_command(
-        task,
-        "explain",
-        explain,
-        about,
-        model_option,
-        page_option,
-        click.option(
-            "--limit", type=click.IntRange(1), default=50, show_default=True,
-            help="largest number of texts",
-        ),
-        click.option("--title", default="Explained texts", show_default=True, help="of the page"),
-        device_option,
-        files_argument,
-    )  # fmt: skip
-
-
-def _export(task: type[Task]) -> click.Command:
-    def export(model_file: Path, folder: Path, overwrite: bool, settings: dict[str, Any]) -> None:
+        skip = any(getattr(section, "on_error", "") == "skip" for section in settings.values())
+        files = given.get(reader.argument, ()) if reader is not None else ()
+        to = given.get(writer.name) if writer is not None else None
         values = {
-            option.name: getattr(settings[section], option.name)
-            for section, option in options_of(task, "export")
+            **settings,
+            "settings": settings,
+            "files": files,
+            "to": to,
+            "overwrite": given.get("overwrite", False),
+            "log": click.echo,
+            "skip": skip,
+            "step": step,
+            "model_file": given.get("model_file"),
         }
-        with progress_lines(_say):
-            task.load(model_file).export(folder, overwrite=overwrite, **values)
-        click.echo(f"SavedModel: {folder}")
+        if reader is not None:
+            reader.check(files, skip)
+            values["inputs"] = reader.chunks(files)
+        else:
+            values["inputs"] = [x for name in _arguments(step.reads) for x in _listed(given[name])]
+        if writer is not None:
+            writer.check(to, values["overwrite"])
+        try:
+            step.check_before(values)
+        except WrongUse as error:
+            raise click.UsageError(str(error)) from error
+        with compute_on(given["device"]) if step.device else contextlib.nullcontext():
+            lines = step.run(task.load(given["model_file"]) if step.model else task, values)
+            lines = [lines] if isinstance(lines, str) else lines
+            failed = write_lines(lines or (), to, printed="to" in step.names())
+        if failed:
+            raise click.exceptions.Exit(1)
 
-    about = "Export a SavedModel, which needs TensorFlow alone."
-    return step_command(
-        task,
-        "export",
-        export,
-        about,
-        model_option,
-        click.option("--to", "folder", type=FILE, required=True, help="folder of the SavedModel"),
-        click.option("--overwrite", is_flag=True, help="replace a SavedModel that is there"),
-    )
+    parameters = [
+        *([model_option(step.model)] if step.model else []),
+        *(writer.options(step.to) if writer is not None else []),
+        *([device_option()] if step.device else []),
+        *_inputs(step.reads),
+        config_option(),
+        *(setting_option(option) for _, option in options),
+    ]
+    titles = _titles(step, parameters, options)
+    return StepCommand(step, titles, params=parameters, callback=run)
 
 
-_MAKERS: dict[str, Callable[[type[Task]], click.Command]] = {
-    "fit": _fit,
-    "evaluate": _evaluate,
-    "predict": _predict,
-    "explain": _explain,
-    "quantize": quantize_command,
-    "export": _export,
-}
+def _arguments(reads: str) -> list[str]:
+    """Names of the arguments that a step reads: `"A WORDS..."`."""
+    return [] if reads in READERS else [word.rstrip(".").lower() for word in reads.split()]
+
+
+def _listed(value: str | Sequence[str]) -> Iterable[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _inputs(reads: str) -> list[click.Parameter]:
+    """The arguments of a step."""
+    if reads in READERS:
+        name = READERS[reads].argument
+        pictures = name == "pictures"
+        path = FILE if pictures else click.Path(path_type=Path, allow_dash=True)
+        return [click.Argument([name], nargs=-1, type=path, required=pictures)] if name else []
+    return [
+        click.Argument([word.rstrip(".").lower()], nargs=-1 if word.endswith("...") else 1,
+                       required=True)
+        for word in reads.split()
+    ]  # fmt: skip
+
+
+def _titles(
+    step: Step, parameters: Sequence[click.Parameter], options: Sequence[tuple[str, Option]]
+) -> dict[str, str]:
+    """The group of each option in the help, by its name: the groups in their order."""
+    required = [p.name for p in parameters if p.required]
+    required += [option.name for _, option in options if option.required]
+    titles = dict.fromkeys(required, "Required")
+    titles |= {name: "Files" for name in _FILES if name not in titles}
+    sections = sorted(options, key=lambda pair: pair[0] != step.name)  # its own first
+    titles |= {o.name: section.capitalize() for section, o in sections if o.name not in titles}
+    return titles

@@ -8,7 +8,7 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 from keras_attn.settings.run_defaults import RunDefault
 
@@ -180,6 +180,10 @@ class Settings:
         ...
     ValueError: `speed` must be at least 1. Received: 0.
     """
+
+    for_steps: ClassVar[tuple[str, ...]] = ()
+    """Steps of the command that have the settings which name no steps themselves. If empty, these
+    are the steps that take the section."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

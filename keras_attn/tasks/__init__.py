@@ -79,6 +79,7 @@ from keras_attn.tasks.similarity.settings import (
     SimilarityTest,
     SimilarityUse,
 )
+from keras_attn.tasks.steps import Note, Step, step, steps_of
 from keras_attn.tasks.tagging.predictions import EntityPlace, TaggedWords
 from keras_attn.tasks.tagging.settings import (
     TaggingData,
@@ -170,6 +171,7 @@ __all__ = [
     "LabelledPairs",
     "LoadReport",
     "NBestTranslations",
+    "Note",
     "Prediction",
     "PreparedTranslation",
     "Pretrainer",
@@ -189,6 +191,7 @@ __all__ = [
     "SimilarityScorer",
     "SimilarityTest",
     "SimilarityUse",
+    "Step",
     "TaggedWords",
     "Tagger",
     "TaggingData",
@@ -231,5 +234,7 @@ __all__ = [
     "deletion_curve",
     "read_backbone",
     "read_labelled_pairs",
+    "step",
+    "steps_of",
     "translation_view",
 ]

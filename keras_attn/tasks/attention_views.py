@@ -7,11 +7,9 @@ import numpy as np
 from keras_attn.batches.classification_batches import truncate
 from keras_attn.explain.attributions import has_attention, has_self_attention
 from keras_attn.fields import checked_texts
-from keras_attn.images import load_image
 from keras_attn.layers import attention_maps
 from keras_attn.models import RecurrentEncoderDecoderConfig
 from keras_attn.tasks.captioning.captioner import Captioner
-from keras_attn.tasks.captioning.data import check_picture
 from keras_attn.tasks.text_classification.classifier import TextClassifier
 from keras_attn.tasks.text_classification.predictions import Prediction
 from keras_attn.tasks.translation.decoding import readable_tokens
@@ -155,28 +153,7 @@ def caption_view(
     >>> caption_view(captioner, np.zeros((8, 8, 3), "uint8"), "dog")
     <AttentionView 'dog': cross-attention, decoder self-attention>
     """
-    check_picture(image, 0)
-    regions = captioner.regions(image, batch_size=1)
-    tokenizer = captioner.tokenizer
-    if caption is None:
-        (target,) = captioner._search.best(regions, beams, alpha, batch_size=1)
-    else:
-        (caption,) = checked_texts([caption])
-        target = tokenizer.encode(caption, add_end=True)
-    inputs = [tokenizer.start_id, *target[:-1]]
-    maps = attention_maps(
-        captioner.captioner,
-        {"regions": regions, "target_ids": np.array([inputs], "int32")},
-    )
-    return AttentionView.from_maps(
-        maps,
-        None,
-        readable_tokens(tokenizer, target),
-        input_tokens=tokenizer.tokens(inputs),
-        image=load_image(image),
-        grid=captioner.encoder.grid,
-        title=tokenizer.decode(target),
-    )
+    return captioner._view(image, caption, beams, alpha)
 
 
 def _answer(prediction: Prediction) -> str:

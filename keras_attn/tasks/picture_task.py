@@ -25,7 +25,6 @@ class PictureTask(PictureRegions, Task):
     """
 
     parts: ClassVar = {"encoder": ImageEncoderConfig}
-    section_steps: ClassVar = {**Task.section_steps, "encoder": ("fit",)}
 
     def take_models(self, encoder: ImageEncoder, reader: keras.Model, train_encoder: bool) -> None:
         """Keeps the models.

@@ -68,20 +68,13 @@ class Task(Fitted, Saved, Exported, Quantizable):
         Training: Settings of the training.
         Use: Settings of predictions, explanations and the export.
         Test: Settings of the evaluation, and the data that it reads.
-        steps: The steps of the task's command.
+        steps: Those of the standard steps that the task's command has. A method adds a step of its
+            own, or replaces one of these, by `@step`.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     steps: ClassVar[tuple[str, ...]] = ("fit", "evaluate", "predict", "quantize", "export")
-    section_steps: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "data": ("fit",),
-        "model": ("fit",),
-        "training": ("fit",),
-        "use": ("evaluate", "predict", "explain", "export"),
-        "test": ("evaluate",),
-    }
-    """Steps of the command that have the settings of a section, unless a setting names others."""
     examples_are: ClassVar[str] = "examples"
     """What the examples are, for messages: `"texts"`."""
     rows_are: ClassVar[str] = ""
@@ -89,13 +82,13 @@ class Task(Fitted, Saved, Exported, Quantizable):
     reads: str = "lines"
     """What `predict` of the command reads: `"lines"` of files; `"pairs"`, lines of one text or two
     with a tab between them; `"only_pairs"`, lines of two; `"picture_pairs"`, lines of a picture's
-    path and a text; `"turns"`, lines of any number; `"prompts"`, options or lines. An object may
-    say of itself what it reads, if not all of its class read the same."""
+    path and a text; `"turns"`, lines of any number. An object may say of itself what it reads, if
+    not all of its class read the same."""
     selects: ClassVar[tuple[str, str]] = ("", "")
     """Which figure of `score` chooses the best weights, and whether the best is its greatest or its
     least: `("accuracy", "max")`, `("mean_absolute_error", "min")`."""
-    separator: ClassVar[str] = "\n"
-    """What stands between the results of `predict` of the command."""
+    explain: ClassVar[Callable[..., Any]]
+    """What `page` shows; tasks with the step `explain` have it."""
 
     # What a task writes
 

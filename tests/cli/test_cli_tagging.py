@@ -11,7 +11,8 @@ from command_runs import assert_same_end, end_of, note_exports, run_command
 from tagging_toys import sentences
 from tracing import eagerly
 
-from keras_attn.cli.task_command import merged, options_of
+from keras_attn.cli.step_settings import options_of
+from keras_attn.cli.task_command import all_steps, merged
 from keras_attn.tasks import Tagger
 from keras_attn.training import checkpointing
 
@@ -208,7 +209,7 @@ def test_export(run, loaded, tmp_path, monkeypatch):
 
 def test_a_settings_file_may_have_what_is_required(tmp_path):
     (tmp_path / "s.toml").write_text('[data]\ntrain = "a.txt"\n')
-    given = dict.fromkeys(option.name for _, option in options_of(Tagger, "fit"))
+    given = dict.fromkeys(option.name for _, option in options_of(Tagger, all_steps(Tagger)["fit"]))
     assert merged(Tagger, "fit", tmp_path / "s.toml", given)["data"].train == "a.txt"
     line = {**given, "train": "b.txt"}
     assert merged(Tagger, "fit", tmp_path / "s.toml", line)["data"].train == "b.txt"

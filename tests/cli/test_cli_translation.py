@@ -25,7 +25,6 @@ from tracing import eagerly
 from translation_toys import PAIRS
 
 from keras_attn.cli import keras_attn_command, main
-from keras_attn.cli.translation import translation
 from keras_attn.tasks import Translator
 from keras_attn.training import read_training_notes
 
@@ -417,7 +416,7 @@ def test_bad_input_is_told_in_one_line(place, run, tmp_path):
 
 
 def test_each_option_has_a_help_text():
-    for name, sub in translation.commands.items():
+    for name, sub in keras_attn_command.commands["translation"].commands.items():
         result = CliRunner().invoke(keras_attn_command, ["translation", name, "--help"])
         assert result.exit_code == 0
         for parameter in sub.params:

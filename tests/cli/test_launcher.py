@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import click
+import launcher_table
 import pytest
 import tensorflow as tf
 from processes import run_python
@@ -38,11 +39,16 @@ def run(script, arguments, cwd=None):
 
 def test_its_lists_are_those_of_the_commands():
     assert keras_attn_command.TASKS.keys() == commands.commands.keys()
-    for name, (about, steps) in keras_attn_command.TASKS.items():
+    for name, task in keras_attn_command.TASKS.items():
         command = commands.commands[name]
-        assert about == command.help
-        assert list(steps) == sorted(command.commands)
+        assert task.about == command.help
+        lines = [(step, sub.line) for step, sub in command.commands.items()]
+        assert list(task.steps.items()) == lines
+        for step, line in task.steps.items():
+            assert len(f"  {step:<12}{line}") <= 100
     assert " ".join(keras_attn_command.EPILOG.split()) == commands.epilog
+    source = launcher_table.LAUNCHER.read_text(encoding="utf-8")
+    assert launcher_table.updated(source) == source, "run: python tests/launcher_table.py"
     context = click.Context(commands)
     for option in commands.get_params(context):
         assert option.opts[-1] in keras_attn_command.quick_answer([])
@@ -54,7 +60,7 @@ def test_its_lists_are_those_of_the_commands():
         (["--version"], f"keras-attn, version {__version__}"),
         (["--help"], "text-classification"),
         ([], "Usage: keras-attn TASK STEP"),
-        (["translation"], "Steps: evaluate, export, fit, predict, prepare, quantize."),
+        (["translation"], "Steps:\n  prepare     Read sentence pairs, check and split"),
         (["captioning", "-h"], "Caption pictures"),
     ],
 )

@@ -7,19 +7,29 @@ import pytest
 from click.testing import CliRunner
 
 from keras_attn.cli import keras_attn_command
-from keras_attn.cli.task_command import merged, options_of
+from keras_attn.cli.step_settings import options_of
+from keras_attn.cli.task_command import all_steps, merged, task_command
 from keras_attn.settings import Settings, setting
 from keras_attn.tasks import (
+    AnswerSelector,
     EntailmentClassifier,
+    Note,
     Tagger,
     TextClassifier,
     TextGenerationUse,
     TextGenerator,
+    Translator,
+    WordEmbedder,
+    step,
+    steps_of,
 )
 
 
 def given(task, step, **values):
-    return {option.name: values.get(option.name) for _, option in options_of(task, step)}
+    return {
+        option.name: values.get(option.name)
+        for _, option in options_of(task, all_steps(task)[step])
+    }
 
 
 def test_the_command_line_goes_before_the_file_and_the_file_before_defaults(tmp_path):
@@ -53,20 +63,21 @@ def test_tables_on_the_command_line(task, tmp_path):
 def test_every_setting_is_an_option_of_a_step(task):
     """With its help text and its default, and named in the help of the command."""
     found = {}
-    for step in task.steps:
-        for section, option in options_of(task, step):
-            found[section, option.name] = (step, option)
+    sections = task.sections()
+    for name, made in all_steps(task).items():
+        for section, option in options_of(task, made):
+            found[section, option.name] = (name, option)
+        if made.settings is not None:
+            sections[name] = made.settings
     declared = {
-        (name, option.name)
-        for name, section in task.sections().items()
-        for option in section.declared()
+        (name, option.name) for name, section in sections.items() for option in section.declared()
     }
     assert found.keys() == declared
-    for step in {step for step, _ in found.values()}:
-        shown = CliRunner().invoke(keras_attn_command, [task.name, step, "--help"])
+    for name in {name for name, _ in found.values()}:
+        shown = CliRunner().invoke(keras_attn_command, [task.name, name, "--help"])
         assert shown.exit_code == 0
-        for name in (o.name for s, o in found.values() if s == step):
-            assert f"--{name.replace('_', '-')}" in shown.output
+        for option in (o.name for n, o in found.values() if n == name):
+            assert f"--{option.replace('_', '-')}" in shown.output
     for _, option in found.values():
         assert len(option.help) > 8
 
@@ -83,4 +94,88 @@ def test_two_options_of_one_name_are_refused():
     with pytest.raises(
         ValueError, match=r"Twice have options of `evaluate` named \['batch_size'\]"
     ):
-        options_of(Twice, "evaluate")
+        options_of(Twice, all_steps(Twice)["evaluate"])
+
+
+def test_settings_of_a_step_in_a_file(tmp_path):
+    """Other steps read the same file, and do not mind."""
+    file = tmp_path / "settings.toml"
+    file.write_text("[use]\ntop_k = 3\n[page]\ncount = 7\ntitle = 'Map'\n")
+    found = merged(WordEmbedder, "page", file, given(WordEmbedder, "page", title="Words"))
+    assert (found["page"].count, found["page"].title, found["use"].top_k) == (7, "Words", 3)
+    assert merged(WordEmbedder, "nearest", file, given(WordEmbedder, "nearest"))["use"].top_k == 3
+    file.write_text("[page]\nnumber = 7\n")
+    with pytest.raises(ValueError, match=r"unknown setting `number` in \[page\]"):
+        merged(WordEmbedder, "page", file, given(WordEmbedder, "page"))
+    with pytest.raises(click.UsageError, match="--count must be at least 5"):
+        merged(WordEmbedder, "page", None, given(WordEmbedder, "page", count=4))
+
+
+def test_what_a_step_requires_of_shared_settings():
+    line = given(AnswerSelector, "index", backbone="encoder.task")
+    with pytest.raises(click.UsageError, match="Missing option '--answers'"):
+        merged(AnswerSelector, "index", None, line)
+
+
+def test_help_in_groups_and_steps_in_order():
+    shown = CliRunner().invoke(keras_attn_command, ["translation", "fit", "--help"]).output
+    titles = [line[:-1] for line in shown.splitlines() if line[:1].isupper() and line[-1:] == ":"]
+    assert titles == ["Required", "Files", "Model", "Training", "Options"]
+    required = shown.partition("Required:")[2].partition("Files:")[0]
+    assert "--run-dir" in required and "--data" in required and "--epochs" not in required
+    shown = (
+        CliRunner().invoke(keras_attn_command, ["translation", "--help"], terminal_width=100).output
+    )
+    listed = [line.split()[0] for line in shown.partition("Steps:")[2].splitlines() if line]
+    assert listed == list(all_steps(Translator))
+    assert listed == ["prepare", "fit", "evaluate", "predict", "quantize", "export"]
+    assert "Train; the same command again" in shown
+
+
+class Spelling(WordEmbedder):
+    """A task with steps of its own."""
+
+    @classmethod
+    @step(reads="FIRST REST...", model="", before="fit", writes="lines")
+    def spell(cls, inputs):
+        """Spell words.
+
+        Letter by letter.
+        """
+        for word in inputs:
+            yield iter(word)
+            yield Note(f"{len(word)} letters", failed=word == "bad")
+
+    @step("nearest", model="")
+    def _nothing(self):
+        """Find nothing."""
+
+
+@pytest.mark.parametrize(("words", "code"), [(["a", "bc"], 0), (["a", "bad"], 1)])
+def test_lines_notes_and_pieces(words, code, tmp_path):
+    """Pieces make a line; notes go to standard error, and may say that something failed."""
+    command = task_command(Spelling)
+    assert list(command.commands)[:3] == ["spell", "fit", "evaluate"]
+    run = CliRunner().invoke(command, ["spell", *words, "--to", str(tmp_path / "out.txt")])
+    assert run.exit_code == code, run.output
+    assert (tmp_path / "out.txt").read_text() == "".join(f"{word}\n" for word in words)
+    assert run.stderr == "".join(f"{len(word)} letters\n" for word in words)
+    assert CliRunner().invoke(command, ["spell", "a"]).exit_code == 2  # REST is missing
+
+
+def test_steps_of_subclasses():
+    assert steps_of(Spelling)["nearest"].line == "Find nothing."
+    assert steps_of(WordEmbedder)["nearest"].line == "Show the words nearest to each of WORDS."
+
+    class Louder(Spelling):
+        @classmethod
+        def spell(cls, inputs):
+            return (word.upper() for word in inputs)
+
+    found = steps_of(Louder)["spell"]
+    assert list(found.run(Louder, {"inputs": ["a"]})) == ["A"]
+    with pytest.raises(TypeError, match="Expected a docstring of `silent`"):
+
+        @step()
+        def silent(self):
+            pass

@@ -173,6 +173,6 @@ def test_a_line_without_a_tab_has_its_number(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"a\tb\rc\td\r\nno tab\r")
     with pytest.raises(ValueError, match=r"no tab in line 3 of .*a.txt, 'no tab'"):
-        READERS["only_pairs"].check((path,), skip=False)
+        READERS["only_pairs"].check((path,), False)
     with pytest.raises(ValueError, match=r"no tab in line 3 of .*a.txt, 'no tab'"):
         list(READERS["only_pairs"].chunks((path,)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import keras
@@ -12,6 +14,7 @@ import numpy as np
 
 from keras_attn.batches import ScoredPairBatches
 from keras_attn.fields import checked_texts
+from keras_attn.files import open_output
 from keras_attn.inputs import listed
 from keras_attn.models import paired_encoder, sentence_encoder
 from keras_attn.records import (
@@ -30,11 +33,13 @@ from keras_attn.tasks.answer_selection.settings import (
     AnswerSelectionData,
     AnswerSelectionTest,
     AnswerSelectionUse,
+    PairQuestions,
 )
 from keras_attn.tasks.compiling import compiled_alike
 from keras_attn.tasks.doubts import doubt_of
 from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer, EncoderTraining
 from keras_attn.tasks.fitted import made
+from keras_attn.tasks.steps import step, values_for
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.text.checks import well_formed
@@ -188,6 +193,60 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         texts = (text for part in ([x.question for x in questions], answers) for text in part)
         start = cls.start(texts, data, model)
         return cls._from_start(start, data, [*before, *answers], dtype)
+
+    @classmethod
+    @step(
+        "index",
+        takes={
+            "data": (
+                "backbone", "answers", "answer", "delimiter", "on_error", "max_length", "pooling",
+            )
+        },
+        required=("backbone", "answers"),
+        writes="model",
+        model="",
+        before="fit",
+    )  # fmt: skip
+    def _make_index(cls, to: Path, data: AnswerSelectionData) -> Iterator[str]:
+        """Make a model that searches the answers of a file, without training.
+
+        The encoder is taken as it is: one that was trained for vectors of texts, or that of a model
+        of this task, whose answers are left behind. A file of answers has one on each line, or is a
+        table with the column --answer (*.csv, *.tsv, *.jsonl).
+        """
+        answers = read_answers(data)
+        selector = cls.from_backbone(
+            data.backbone, answers, max_length=data.max_length, pooling=data.pooling
+        )
+        yield str(selector.loaded)
+        selector.save(to)
+        yield f"{to}: {len(selector.answers):,} answers"
+
+    @step(
+        "pairs",
+        takes=("use",),
+        settings=PairQuestions,
+        writes="file",
+        to="CSV file to write",
+        device=True,
+    )
+    def _write_pairs(
+        self, to: Path, data: AnswerSelectionData, use: AnswerSelectionUse, pairs: PairQuestions
+    ) -> Iterator[str]:
+        """Write pairs of questions and answers from which a reranker learns.
+
+        Right answers have the score 1; the best wrong ones that are found have 0. `keras-attn
+        similarity fit --kind cross` learns from the file, and --reranker takes the model.
+        """
+        questions = read_questions_of(pairs.data, data)
+        yield questions.summary()
+        found = self.pairs(questions, **values_for(self.pairs, use))
+        with open_output(to) as file:
+            # A carriage return alone is not quoted otherwise, and then cannot be read.
+            rows = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+            rows.writerow(["sentence1", "sentence2", "score"])
+            rows.writerows(found)
+        yield f"{to}: {len(found):,} pairs"
 
     @classmethod
     def from_backbone(

@@ -124,3 +124,10 @@ class AnswerSelectionTest(BootstrapTest):
     >>> AnswerSelectionTest(data="test.csv").num_bootstrap
     1000
     """
+
+
+@dataclass(frozen=True)
+class PairQuestions(Settings):
+    """The questions of which `pairs` makes pairs."""
+
+    data: str = setting("", "questions, as for fit", required=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from keras_attn.files import check_output, check_writable
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.families.data_settings import READ, ImageFiles, LimitedFiles
 from keras_attn.tasks.families.training_settings import (
@@ -16,6 +19,7 @@ from keras_attn.tasks.training_settings import default_epochs
 
 FORMATS = ("auto", "karpathy", "coco", "flickr8k", "csv", "ucm", "emoji")
 SCORES = ("cider", "bleu_4", "perplexity")
+_FIGURES = (".png", ".pdf", ".svg", ".jpg", ".jpeg")
 
 
 @dataclass(frozen=True)
@@ -130,3 +134,48 @@ class CaptioningTest(Settings):
         """Raises a `WrongUse` if nothing says which pictures."""
         if not self.data and getattr(data, "format", "") != "emoji":
             raise WrongUse("Missing option '--data'. Emoji are taken with --format emoji.")
+
+
+@dataclass(frozen=True)
+class CaptionedFiles(Settings):
+    """How `predict` reads pictures."""
+
+    on_error: str = setting(
+        "skip",
+        "at a broken picture: name it, go on, and end with exit code 1; or stop",
+        choices=("skip", "error"),
+    )
+
+
+@dataclass(frozen=True)
+class CaptionFigures(CaptionedFiles):
+    """What `explain` shows of pictures."""
+
+    limit: int = setting(50, "largest number of pictures", at_least=1)
+    title: str = setting("Where it looked", "title of the page")
+
+
+def check_figures(to: Path, inputs: Sequence[Path]) -> None:
+    """Raises an error if figures of the pictures cannot be written to a path."""
+    suffix = to.suffix.lower()
+    if suffix and not (is_page(to) or suffix in _FIGURES or to.is_dir()):
+        raise WrongUse(
+            f"--to is a page (*.html), a figure (*.png, *.pdf, *.svg) or a folder, which must be "
+            f"there if its name has a dot. Received: {to}."
+        )
+    if is_page(to) or suffix in _FIGURES:
+        check_output(to)
+    else:
+        check_writable(to)
+    if is_figure(to) and len(inputs) > 1:
+        raise WrongUse(f"{to} is for one picture. Give a folder, or a page (*.html).")
+
+
+def is_page(to: Path) -> bool:
+    """Whether a path is the path of a page."""
+    return to.suffix.lower() in (".html", ".htm")
+
+
+def is_figure(to: Path) -> bool:
+    """Whether a path is the path of one figure."""
+    return bool(to.suffix) and not is_page(to) and not to.is_dir()

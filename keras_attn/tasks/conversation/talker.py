@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import keras
@@ -26,6 +27,7 @@ from keras_attn.tasks.conversation.graph import graph_functions, tried_numbers
 from keras_attn.tasks.conversation.predictions import (
     ConversationPredictions,
     TestExchanges,
+    answers_to,
     checked_exchanges,
 )
 from keras_attn.tasks.conversation.settings import (
@@ -36,6 +38,7 @@ from keras_attn.tasks.conversation.settings import (
 )
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.served_numbers import own_numbers
+from keras_attn.tasks.steps import Note, step, values_for
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
@@ -87,10 +90,6 @@ class Talker(ConversationPredictions, Task):
     Training = ConversationTraining
     Use = ConversationUse
     Test = ConversationTest
-    section_steps: ClassVar = {
-        **Task.section_steps,
-        "use": ("evaluate", "predict", "chat", "export"),
-    }
     examples_are = "answers"
     main_layer = "decoder"
     reads = "turns"
@@ -315,6 +314,23 @@ class Talker(ConversationPredictions, Task):
     def readable(result: str) -> str:
         """Returns an answer as the command writes it, on one line."""
         return " ".join(result.split())
+
+    @step("chat", takes=("use",), reads="typed", device=True)
+    def _chat(self, inputs: Iterable[list[str]], use: ConversationUse) -> Iterator[str | Note]:
+        """Talk with a model: each line of standard input is a turn, and is answered by a line.
+
+        The last turns are kept, as many as the model reads. An empty line begins a new
+        conversation. Ctrl-D, or the end of the input, ends it.
+        """
+        if sys.stdin is not None and sys.stdin.isatty():
+            yield Note("An empty line begins anew; Ctrl-D ends.")
+        values = values_for(self.answer, use)
+
+        def reply(turns: tuple[str, ...]) -> str:
+            return self.readable(self.answer(turns, **values))
+
+        lines = itertools.chain.from_iterable(inputs)
+        yield from answers_to(lines, reply, self.sizes["max_turns"])
 
     # Files and export
 

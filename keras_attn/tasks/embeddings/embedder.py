@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +13,9 @@ import numpy as np
 
 from keras_attn.archives import is_archive, open_archive
 from keras_attn.batches import WordWindows, row_loads
+from keras_attn.files import open_output
 from keras_attn.interop import WordVectors, read_word_vectors, word_vector_width
+from keras_attn.metrics import Neighbour
 from keras_attn.models import WORD_MODELS
 from keras_attn.settings import Choice
 from keras_attn.tasks.compiling import checked_steps, jit_compile
@@ -28,14 +30,18 @@ from keras_attn.tasks.embeddings.settings import (
     EmbeddingsTest,
     EmbeddingsTraining,
     EmbeddingsUse,
+    VectorsFile,
+    WordPage,
 )
 from keras_attn.tasks.fitted import made
+from keras_attn.tasks.steps import step
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.text import WordTokenizer
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import NegativeSamplingLoss, scale_row_steps
 
 Texts = WordIds | Sequence[str]
+_MODEL = "the model, such as RUN/best.task; or a file of word vectors"
 
 
 class WordEmbedder(EmbeddingsPredictions, Task):
@@ -347,6 +353,47 @@ class WordEmbedder(EmbeddingsPredictions, Task):
         """Makes an untrained embedder of what `get_config` returned."""
         return cls(WordTokenizer.from_config(config["vocabulary"]), config["config"], dtype)
 
+    # The command
+
+    @step("nearest", takes=("use",), reads="WORDS...", model=_MODEL)
+    def _show_nearest(self, inputs: Sequence[str], use: EmbeddingsUse) -> Iterator[str]:
+        """Show the words nearest to each of WORDS.
+
+        In place of a word there may be a sum and difference, in quotation marks: "king - man +
+        woman".
+        """
+        for number, text in enumerate(inputs):
+            if number:
+                yield ""
+            yield text
+            yield from _shown(self.nearest(text, use.top_k))
+
+    @step("analogy", takes=("use",), reads="A B C", model=_MODEL)
+    def _show_analogy(self, inputs: Sequence[str], use: EmbeddingsUse) -> Iterator[str]:
+        """Answer: A is to B as C is to which word? The words nearest to B - A + C are shown."""
+        a, b, c = inputs
+        return _shown(self.analogy(a, b, c, use.top_k))
+
+    @step("vectors", settings=VectorsFile, writes="file", model=_MODEL)
+    def _write_vectors(self, to: Path, vectors: VectorsFile) -> str:
+        """Write the words and their vectors to a file that other programs read.
+
+        Every task with --word-vectors can start from it, and gensim reads word2vec's two forms.
+        """
+        self.save_vectors(to, vectors.format)
+        return f"{to}: {self.vectors}"
+
+    @step("page", takes=("use",), settings=WordPage, writes="page", model=_MODEL)
+    def _write_page(self, to: Path, use: EmbeddingsUse, page: WordPage) -> str:
+        """Write a page with a map of words: search, and the neighbours of a word on a click.
+
+        It is one file of HTML that fetches nothing.
+        """
+        text = self.word_page(page.count, use.top_k, page.title, page.seed)
+        with open_output(to) as file:
+            file.write(text)
+        return str(to)
+
 
 _SPECIAL = ("<pad>", "<start>", "<end>", "<unknown>")
 
@@ -356,3 +403,7 @@ def _is_task(path: Path) -> bool:
         return False
     with open_archive(path, "a saved task, or word vectors") as archive:
         return "task.json" in archive.names
+
+
+def _shown(found: Iterable[Neighbour]) -> Iterator[str]:
+    return (f"{similarity:7.4f}  {word}" for word, similarity in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from keras_attn.interop.word_vectors import FORMATS
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.families.data_settings import BadLines, RunningTexts
 from keras_attn.tasks.training_settings import RunSettings
@@ -125,3 +126,23 @@ class EmbeddingsTest(Settings):
         """Raises a ValueError if there is nothing to measure on."""
         if not self.analogies and not self.pairs:
             raise WrongUse("Give --analogies, --pairs or both (`analogies`, `pairs`).")
+
+
+@dataclass(frozen=True)
+class VectorsFile(Settings):
+    """The file that `vectors` writes."""
+
+    format: str = setting(
+        "auto", "auto goes by the end of the name: .bin is word2vec's binary form, .npy and .npz "
+        "are NumPy's, any other is GloVe's text",
+        choices=("auto", *FORMATS),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WordPage(Settings):
+    """The page that `page` writes."""
+
+    count: int = setting(1000, "number of words on the map, the commonest", at_least=5)
+    title: str = setting("Words", "title of the page")
+    seed: int = setting(0, "seed of the map")

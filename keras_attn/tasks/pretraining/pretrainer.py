@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import keras
@@ -18,7 +19,12 @@ from keras_attn.settings import Choice
 from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
-from keras_attn.tasks.pretraining.data import SentenceIds, make_tokenizer, read_sentences
+from keras_attn.tasks.pretraining.data import (
+    SentenceIds,
+    make_tokenizer,
+    prepare,
+    read_sentences,
+)
 from keras_attn.tasks.pretraining.predictions import PretrainingPredictions
 from keras_attn.tasks.pretraining.settings import (
     PretrainingData,
@@ -26,6 +32,7 @@ from keras_attn.tasks.pretraining.settings import (
     PretrainingTraining,
     PretrainingUse,
 )
+from keras_attn.tasks.steps import step
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.text import WordPieceTokenizer
@@ -79,7 +86,6 @@ class Pretrainer(PretrainingPredictions, Task):
     decide_nothing = ("loaded",)
     main_layer = "masked_words"
     reads = "pairs"
-    section_steps: ClassVar = {**Task.section_steps, "use": ("evaluate", "predict", "export")}
 
     def __init__(
         self,
@@ -141,6 +147,17 @@ class Pretrainer(PretrainingPredictions, Task):
     def read_test(self, test: PretrainingTest, data: PretrainingData) -> SentenceIds:
         """Reads held-out documents."""
         return SentenceIds.encoded(Documents(test.text, data.key, data.on_error), self.tokenizer)
+
+    @classmethod
+    @step("prepare", writes="folder", to="new folder of prepared ids", model="", before="fit")
+    def _prepare_data(cls, to: Path, data: PretrainingData, log: Callable[[str], None]) -> str:
+        """Read texts, make a vocabulary, and write ids for `fit --prepared`.
+
+        The texts may be larger than memory. `fit` maps the ids into memory and reads them in large
+        pieces.
+        """
+        prepare(data, to, log)
+        return f"Prepared data: {to}"
 
     @classmethod
     def model_of(cls, data: PretrainingData, model: Any) -> Choice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -84,10 +84,6 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
     Use = QuestionAnsweringUse
     Test = QuestionAnsweringTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
-    section_steps: ClassVar = {
-        **EncoderTask.section_steps,
-        "use": ("evaluate", "predict", "explain", "export"),
-    }
     examples_are = "questions"
     decide_nothing = (*EncoderTask.decide_nothing, "left_out")
     rows_are = "windows"

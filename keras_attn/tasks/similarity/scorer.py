@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
 
 from keras_attn.batches import EncoderBatches, ScoredPairBatches
+from keras_attn.files import atomic_write, open_output
 from keras_attn.models import paired_encoder, sentence_encoder
 from keras_attn.records import ScoredPair, ScoredPairs, read_scored_pairs, split_scored_pairs
 from keras_attn.records.columns import numbered
@@ -26,6 +29,7 @@ from keras_attn.tasks.similarity.settings import (
     SimilarityTest,
     SimilarityUse,
 )
+from keras_attn.tasks.steps import step, values_for
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import TrainingRun
 from keras_attn.training import num_data_shards
@@ -89,10 +93,6 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
     Use = SimilarityUse
     Test = SimilarityTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
-    section_steps: ClassVar = {
-        **EncoderTask.section_steps,
-        "use": ("evaluate", "predict", "explain", "embed", "export"),
-    }
     examples_are = "pairs"
     reads = "only_pairs"
     signature_inputs: ClassVar = {"embed": ("text",)}
@@ -322,6 +322,38 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
         more = [config[name] for name in ("lowest", "highest", "pooling")]
         scorer = cls(tokenizer, settings, config["kind"], max_length, *more, dtype)
         return scorer.frozen_as(config)
+
+    # The command
+
+    @step(
+        "embed",
+        takes=("use",),
+        reads="lines",
+        writes="lines",
+        to="file to write, JSON lines or .npy; standard output if none",
+        device=True,
+    )
+    def _embed_lines(
+        self, inputs: Iterable[list[str]], to: Path | None, use: SimilarityUse
+    ) -> None:
+        """Make a vector of each text, with a model of kind bi.
+
+        FILES have one text on each line; standard input is read if there are none. The vectors are
+        written as JSON lines, or as one array of float32 if the file of --to ends in .npy.
+        """
+        self.check_embeds()
+        values = values_for(self.embed, use)
+        if to is not None and to.suffix == ".npy":
+            parts = [self.embed(lines, **values) for lines in inputs]
+            with atomic_write(to) as partial, partial.open("wb") as binary:
+                np.save(binary, np.concatenate(parts or [self.embed([])]), allow_pickle=False)
+            return
+        with open_output(to) as file:
+            for lines in inputs:
+                for text, vector in zip(lines, self.embed(lines, **values), strict=True):
+                    row = {"text": text, "vector": [round(float(x), 7) for x in vector]}
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.flush()
 
 
 def _read(path: str, data: SimilarityData) -> ScoredPairs:

@@ -82,7 +82,6 @@ class Tagger(TaggingPredictions, EncoderTask):
     Use = TaggingUse
     Test = TaggingTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
-    section_steps: ClassVar = {**EncoderTask.section_steps, "use": ("evaluate", "predict")}
     examples_are = "sentences"
     rows_are = "rows"
     decide_nothing = (*EncoderTask.decide_nothing, "repaired")

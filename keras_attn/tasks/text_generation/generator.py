@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import keras
@@ -25,6 +28,7 @@ from keras_attn.tasks.served_numbers import (
     checked_numbers,
     own_numbers,
 )
+from keras_attn.tasks.steps import step, values_for
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.text_generation.reading import TextGenerationReading
@@ -33,10 +37,12 @@ from keras_attn.tasks.text_generation.settings import (
     BYTE_PAIRS,
     SEQUENCE_LENGTH,
     TOKENIZERS,
+    Prompts,
     TextGenerationData,
     TextGenerationTest,
     TextGenerationTraining,
     TextGenerationUse,
+    check_prompts,
 )
 from keras_attn.tasks.text_generation.starting import Start, read_start, windows_of
 from keras_attn.tasks.text_generation.writing import TextGenerationWriting
@@ -122,8 +128,6 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
     examples_are = "characters"
     decide_nothing = ("loaded",)
     main_layer = "decoder"
-    reads = "prompts"
-    separator = "\n-----\n"
 
     def __init__(
         self,
@@ -374,6 +378,48 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
     def readable(result: str) -> str:
         """Returns a text as the command writes it."""
         return result
+
+    @step(
+        "predict",
+        takes=("use",),
+        settings=Prompts,
+        reads="prompts",
+        writes="lines",
+        device=True,
+        check=check_prompts,
+    )
+    def _write_texts(
+        self,
+        inputs: Iterable[list[str]],
+        files: Sequence[Path],
+        to: Path | None,
+        use: TextGenerationUse,
+        predict: Prompts,
+    ) -> Iterator[str | Iterator[str]]:
+        """Write texts that begin with prompts.
+
+        FILES have a prompt on each line. Without --prompt and FILES, standard input is read if it
+        is a file or a pipe, and else a text is written from its beginning. A prompt of several
+        lines is given with --prompt. Bytes that are not UTF-8 are read as U+FFFD, with a warning.
+
+        The same command writes the same texts. Several texts are parted by a line of `-----`.
+        """
+        values = values_for(self.generate, use)
+        chunks = iter([list(predict.prompt)] if predict.prompt else inputs)
+        first = next(chunks, None if files else [""])
+        written = 0
+        for lines in itertools.chain([] if first is None else [first], chunks):
+            prompts = [line for line in lines for _ in range(predict.count)]
+            stream = predict.stream
+            if stream is None:
+                alone = len(prompts) == 1 and use.beams is None
+                stream = alone and to is None and os.isatty(1)
+            texts = self.streamed if stream else self.generate
+            for text in texts(prompts, **values):
+                if written:
+                    yield "-----"
+                written += 1
+                yield text
 
     # Files and export
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from keras_attn.generation.sampling import SAMPLING
-from keras_attn.settings import RunDefault, Settings, setting, with_defaults
+from keras_attn.settings import RunDefault, Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.backbones import BackboneStart
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.families.data_settings import READ, HeldOutShares
@@ -186,3 +187,22 @@ class TextGenerationTest(Settings):
     context: int | None = setting(
         None, "characters before each one that it is predicted from at least", kind=int, at_least=0
     )
+
+
+@dataclass(frozen=True)
+class Prompts(Settings):
+    """What `predict` of the command continues, and how it shows the texts."""
+
+    prompt: tuple[str, ...] = setting((), "beginning of a text; may be repeated", kind=tuple)
+    count: int = setting(1, "number of texts for each prompt", at_least=1)
+    stream: bool | None = setting(
+        None, "show texts while they are written, one after the other; if none, only one text in a "
+        "terminal",
+        kind=bool,
+    )  # fmt: skip
+
+
+def check_prompts(files: Sequence[Path], predict: Prompts) -> None:
+    """Refuses prompts of two kinds."""
+    if predict.prompt and files:
+        raise WrongUse(f"Give --prompt or FILES. Received: both, such as {files[0]}.")

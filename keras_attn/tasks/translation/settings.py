@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from keras_attn.files import check_output, check_writable
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
 from keras_attn.tasks.families.data_settings import BadLines, Tables
@@ -29,6 +31,7 @@ class TranslationData(Tables, BadLines):
     8000
     """
 
+    for_steps = ("prepare",)
     data: str = setting(
         "", "folder made by `prepare`", shapes_result=False, required=True, steps=("fit",)
     )
@@ -163,3 +166,21 @@ class TranslationTest(Settings):
             raise WrongUse("--pairs-target, --source, --target and --delimiter belong to --pairs.")
         if self.data and self.split not in (None, "test", "dev"):
             raise WrongUse("--split of --data is test or dev.")
+
+
+@dataclass(frozen=True)
+class TranslationFiles(Settings):
+    """Files that `predict` writes beside the translations."""
+
+    alignments: str = setting("", "file of word alignments, `i-j` from 0, a line each")
+    heat_maps: str = setting("", "folder of pictures of the alignments (matplotlib)")
+
+
+def check_translation_files(to: Path | None, predict: TranslationFiles) -> None:
+    """Raises an error if the files cannot be written."""
+    alignments = Path(predict.alignments) if predict.alignments else None
+    check_output(alignments)
+    if to is not None and alignments is not None and to.resolve() == alignments.resolve():
+        raise WrongUse("--to and --alignments are one file.")
+    if predict.heat_maps:
+        check_writable(predict.heat_maps)

@@ -1,0 +1,224 @@
+"""The steps that most tasks have: fit, evaluate, predict, explain, quantize and export."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_attn.adapt.quantization import MODES
+from keras_attn.cli.lines import READERS
+from keras_attn.cli.output import exit_if_interrupted
+from keras_attn.cli.step_settings import options_of, values_of
+from keras_attn.files import open_output
+from keras_attn.progress import progress_lines
+from keras_attn.settings import Settings, setting
+from keras_attn.tasks import Note, Step, Task
+
+_EXPLAINED = ("pairs", "only_pairs", "picture_pairs")
+"""What `explain` reads as `predict` does; of other tasks it reads lines."""
+_QUANTIZE = """\
+Write a smaller model: kernels and embeddings of 8 bits instead of 32.
+
+It takes the place of the model in `evaluate`, `predict` and `export`; evaluate it, as its
+outputs differ a little. docs/speed.md says where it is faster, and where slower."""
+
+
+@dataclass(frozen=True)
+class ExplainPage(Settings):
+    """The page that `explain` writes."""
+
+    limit: int = setting(50, "largest number of texts", at_least=1)
+    title: str = setting("Explained texts", "title of the page")
+
+
+@dataclass(frozen=True)
+class Quantization(Settings):
+    """What `quantize` makes of a model."""
+
+    mode: str = setting("int8", "what kernels and embeddings become", choices=tuple(MODES))
+
+
+def standard_steps(task: type[Task]) -> dict[str, Step]:
+    """Returns the steps that are written once for all tasks, by name.
+
+    Args:
+        task: The class, whose docstrings say what is read.
+
+    Example:
+
+    >>> from keras_attn.tasks import TextClassifier
+    >>> standard_steps(TextClassifier)["fit"].line
+    'Train; the same command again goes on with a run that was interrupted.'
+    """
+    reader = READERS[task.reads]
+    shown = READERS[_read_by_explain(task)]
+    steps = [
+        Step(
+            "fit",
+            "Train; the same command again goes on with a run that was interrupted.\n\n"
+            f"{_about(task.read)}\n\n"
+            "The weights with the best score are kept in RUN_DIR/best.task. Ctrl-C ends the "
+            "training after the batch at hand.",
+            _fit,
+            takes=("data", *task.parts, "model", "training"),
+            writes="run",
+            model="",
+        ),
+        Step(
+            "evaluate",
+            f"Measure a model on {task.examples_are} of yours.",
+            _evaluate,
+            takes=("use", "test"),
+            writes="report",
+            device=True,
+            check=_check_test,
+        ),
+        Step(
+            "predict",
+            f"{_about(task.predict)}\n\n{reader.help}",
+            _predict,
+            takes=("use",),
+            reads=task.reads,
+            writes="lines",
+            device=True,
+        ),
+        Step(
+            "explain",
+            f"Write a page that shows what decided.\n\n{shown.help}\n\n"
+            "No more than --limit texts are read.",
+            _explain,
+            takes=("use",),
+            settings=ExplainPage,
+            reads=_read_by_explain(task),
+            writes="page",
+            device=True,
+        ),
+        Step(
+            "quantize",
+            _QUANTIZE,
+            _quantize,
+            settings=Quantization,
+            writes="model",
+            to="file of the smaller model",
+        ),
+        Step(
+            "export",
+            "Export a SavedModel, which needs TensorFlow alone.",
+            _export,
+            takes=("use",),
+            writes="saved_model",
+        ),
+    ]
+    return {step.name: step for step in steps}
+
+
+def _about(method: Callable[..., object]) -> str:
+    """The paragraphs of a docstring before its arguments."""
+    text = inspect.getdoc(method) or ""
+    return text.split("\nArgs:")[0].strip()
+
+
+def _say(line: str) -> None:
+    """Writes a progress line where it cannot get into the results."""
+    click.echo(line, err=True)
+
+
+def _read_by_explain(task: type[Task] | Task) -> str:
+    return task.reads if task.reads in _EXPLAINED else "lines"
+
+
+def _fit(task: type[Task], to: Path, settings: dict[str, Any]) -> None:
+    examples = task.read(settings["data"])
+    if examples.data is not None:
+        settings["data"] = examples.data
+    click.echo(examples.summary)
+    what = task.examples_are
+    click.echo(
+        f"{what.capitalize()} for training: {len(examples.train):,}, "
+        f"development: {len(examples.dev or ()):,}"
+    )
+    run = task.train(examples.train, examples.dev, to, **settings, log=click.echo)
+    exit_if_interrupted(run)
+    if run.best_score is not None:
+        note = f"; {run.note}" if run.note else ""
+        value = "undefined" if math.isnan(run.best_score) else f"{run.best_score:.4f}"
+        click.echo(
+            f"Best on the development {what}: {run.score_name} {value}, epoch "
+            f"{run.best_epoch}{note}"
+        )
+    elif run.note:
+        click.echo(run.note)
+    click.echo(str(run.best))
+
+
+def _check_test(settings: dict[str, Any]) -> None:
+    settings["test"].check(settings.get("data"))
+
+
+def _evaluate(task: Task, to: Path | None, settings: dict[str, Any], step: Step) -> None:
+    with progress_lines(_say):
+        examples = task.read_test(settings["test"], settings.get("data"))
+        click.echo(examples.summary())
+        values = values_of(type(task), step, settings, task.evaluate)
+        report = task.evaluate(examples, **values)
+    click.echo(str(report))
+    if to is not None:
+        text = json.dumps({**values, **report.to_dict()}, ensure_ascii=False, indent=1)
+        with open_output(to) as file:
+            file.write(text + "\n")
+
+
+def _predict(
+    task: Task, files: tuple[Path, ...], skip: bool, settings: dict[str, Any], step: Step
+) -> Iterator[str]:
+    values = values_of(type(task), step, settings, task.predict)
+    reader = READERS[task.reads]  # a model may want pairs where its class does not
+    reader.check(files, skip)
+    for inputs in reader.chunks(files):
+        results = task.predict(inputs, **values)
+        yield from itertools.starmap(task.line, zip(inputs, results, strict=True))
+
+
+def _explain(
+    task: Task,
+    files: tuple[Path, ...],
+    to: Path,
+    settings: dict[str, Any],
+    step: Step,
+    explain: ExplainPage,
+) -> Iterator[str | Note]:
+    values = values_of(type(task), step, settings, task.explain)
+    read = itertools.chain.from_iterable(READERS[_read_by_explain(task)].chunks(files))
+    lines = list(itertools.islice(read, explain.limit))
+    more = next(read, None) is not None
+    page = task.page(task.explain(lines, **values), explain.title)
+    with open_output(to) as file:
+        file.write(page)
+    if more:
+        yield Note(f"There are more texts: the page has the first {explain.limit}. See --limit.")
+    yield str(to)
+
+
+def _quantize(task: Task, to: Path, model_file: Path, quantize: Quantization) -> str:
+    task.quantize(quantize.mode)
+    task.save(to)
+    sizes = [path.stat().st_size for path in (model_file, to)]
+    return f"{quantize.mode} model: {to}, {sizes[1]:,} bytes instead of {sizes[0]:,}"
+
+
+def _export(task: Task, to: Path, overwrite: bool, settings: dict[str, Any], step: Step) -> str:
+    values = {
+        option.name: getattr(settings[section], option.name)
+        for section, option in options_of(type(task), step)
+    }
+    with progress_lines(_say):
+        task.export(to, overwrite=overwrite, **values)
+    return f"SavedModel: {to}"

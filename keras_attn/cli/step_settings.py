@@ -1,0 +1,75 @@
+"""The settings of a step, as options."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from keras_attn.settings import Option, Settings
+from keras_attn.tasks import Step, Task
+
+
+def options_of(task: type[Task], step: Step) -> list[tuple[str, Option]]:
+    """Returns the options of a step.
+
+    Args:
+        task: The class of the task.
+        step: The step.
+
+    Returns:
+        Pairs of the name of a section and an option.
+
+    Raises:
+        ValueError: If two sections have an option of the same name.
+
+    Example:
+
+    >>> from keras_attn.cli.task_command import all_steps
+    >>> from keras_attn.tasks import TextClassifier
+    >>> export = all_steps(TextClassifier)["export"]
+    >>> [option.name for section, option in options_of(TextClassifier, export)]
+    ['batch_size', 'method']
+    """
+    found = [
+        (name, option._replace(required=option.required or option.name in step.required))
+        for name, section in task.sections().items()
+        for option in section.declared()
+        if _has(step, name, option, section)
+    ]
+    if step.settings is not None:
+        found += [(step.name, option) for option in step.settings.declared()]
+    names = [option.name for _, option in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"Two sections of {task.__name__} have options of `{step.name}` named {twice}."
+        )
+    return found
+
+
+def _has(step: Step, name: str, option: Option, section: Any) -> bool:
+    """Whether a step has an option of a section."""
+    if isinstance(step.takes, Mapping) and name in step.takes:
+        return option.name in step.takes[name]
+    steps = option.steps or getattr(section, "for_steps", ())
+    return step.name in steps if steps else name in step.takes
+
+
+def values_of(
+    task: type[Task], step: Step, settings: Mapping[str, Settings], method: Callable[..., object]
+) -> dict[str, Any]:
+    """Returns the settings of a step that a method of the task takes, by name.
+
+    Args:
+        task: The class of the task.
+        step: The step.
+        settings: Settings by sections.
+        method: The method.
+    """
+    taken = inspect.signature(method).parameters
+    return {
+        option.name: getattr(settings[section], option.name)
+        for section, option in options_of(task, step)
+        if section in ("use", "test") and option.name in taken
+    }

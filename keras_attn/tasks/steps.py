@@ -1,0 +1,188 @@
+"""Steps of a task's command, declared on the methods that do them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from keras_attn.settings import Settings
+
+MODEL_HELP = "the model: a file, such as RUN/best.task, or the name of one in the package"
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+class Note(NamedTuple):
+    """A line for standard error, which a step yields between its lines of output.
+
+    Example:
+
+    >>> Note("a.png: broken").failed
+    False
+    """
+
+    text: str
+    failed: bool = False
+    """Whether the command ends with exit code 1 after the step is done."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A step of a task's command: what it does, what it takes, reads and writes.
+
+    The function gets what its parameters name, after the task (`self`): `inputs`, what was read;
+    `files`, the paths; `to`, the path to write; `overwrite`; `log`, which prints a line at once;
+    the settings by their sections, such as `use`, and the step's own under the name of the step;
+    `settings`, all of them by section. If it takes `to`, it writes there itself. Else the lines it
+    yields are written. A line may be an iterator of pieces, each written when it comes; a `Note`
+    goes to standard error.
+
+    Args:
+        name: Name of the step in the command.
+        help: Help text. Its first paragraph is a line for the list of steps.
+        function: Does the step.
+        takes: Sections of settings, or their names with the names of the settings that the step
+            has. Settings that name their steps are options of these steps only.
+        settings: The settings that only this step has. In files, their section is `[name]`.
+        reads: `"lines"`, `"pairs"`, `"only_pairs"`, `"picture_pairs"`, `"turns"`, `"prompts"`,
+            `"typed"` (standard input, line by line) or `"pictures"`; or arguments in capitals,
+            such as `"A B"` and `"WORDS..."`; nothing if empty.
+        writes: `"lines"`: to `--to`, or to standard output. `"file"`, `"page"` (HTML), `"figures"`,
+            `"folder"`, `"model"` or `"saved_model"`: `--to` is required. `"report"`: JSON, to
+            `--to`. `"run"`: to `--run-dir`. If empty, lines go to standard output.
+        to: Help text of `--to`.
+        model: Help text of `--model`; if empty, the step needs no model and is a class method.
+        device: Whether there is `--device`.
+        required: Names of further settings that the step insists on.
+        before: Name of the step before which it stands in the list; after `explain` if empty.
+        check: Called before the work, with what its parameters name, as the function.
+        method: Name of the method of the task, if the step is one.
+
+    Example:
+
+    >>> steps_of(WordEmbedder)["analogy"].reads
+    'A B C'
+    """
+
+    name: str
+    help: str
+    function: Callable[..., Any]
+    takes: Mapping[str, Sequence[str]] | Sequence[str] = ()
+    settings: type[Settings] | None = None
+    reads: str = ""
+    writes: str = ""
+    to: str = ""
+    model: str = MODEL_HELP
+    device: bool = False
+    required: Sequence[str] = ()
+    before: str = ""
+    check: Callable[..., None] | None = None
+    method: str = ""
+
+    @property
+    def line(self) -> str:
+        """The first paragraph of the help text, as one line."""
+        return " ".join(self.help.partition("\n\n")[0].split())
+
+    def names(self) -> list[str]:
+        """Returns the names of the parameters of the function."""
+        return [*inspect.signature(self.function).parameters][1:]
+
+    def check_before(self, given: Mapping[str, Any]) -> None:
+        """Raises an error if the step cannot be done.
+
+        Args:
+            given: As for `run`.
+        """
+        if self.check is not None:
+            self.check(**{name: given[name] for name in inspect.signature(self.check).parameters})
+
+    def run(self, owner: Any, given: Mapping[str, Any]) -> str | Iterable[Any] | None:
+        """Does the step.
+
+        Args:
+            owner: The task that was loaded, or its class if the step needs no model.
+            given: All that the function may take, by name.
+        """
+        values = {name: given[name] for name in self.names()}
+        return (
+            getattr(owner, self.method)(**values) if self.method else self.function(owner, **values)
+        )
+
+
+def step(name: str = "", **declared: Any) -> Callable[[_F], _F]:
+    """Makes a method a step of the task's command: `keras-attn TASK NAME`.
+
+    The docstring of the method is the help text. A step without a model is a class method; put
+    `@classmethod` above `@step`. A subclass may override the method.
+
+    Args:
+        name: Name of the step; that of the method if empty.
+        **declared: What the step takes, reads and writes, see `Step`.
+
+    Returns:
+        A decorator.
+
+    Raises:
+        TypeError: If the method has no docstring.
+
+    Example:
+
+    >>> class Greeter:
+    ...     @step(reads="NAMES...")
+    ...     def greet(self, inputs):
+    ...         '''Greet people.'''
+    ...         yield from (f"Hello, {name}!" for name in inputs)
+    >>> found = steps_of(Greeter)["greet"]
+    >>> found.line, list(found.run(Greeter(), {"inputs": ["Ada"]}))
+    ('Greet people.', ['Hello, Ada!'])
+    """
+
+    def decorate(function: _F) -> _F:
+        own = getattr(function, "__name__", "")
+        text = inspect.getdoc(function)
+        if not text:
+            raise TypeError(
+                f"Expected a docstring of `{own}`: it is the help text of the step. Received: none."
+            )
+        function.__dict__["_step"] = Step(name or own, text, function, method=own, **declared)
+        return function
+
+    return decorate
+
+
+def steps_of(owner: type) -> dict[str, Step]:
+    """Returns the steps that the methods of a class declare, by name, base classes first.
+
+    Args:
+        owner: The class.
+
+    Example:
+
+    >>> list(steps_of(WordEmbedder))
+    ['nearest', 'analogy', 'vectors', 'page']
+    """
+    found: dict[str, Step] = {}
+    for kind in reversed(owner.__mro__):
+        for value in vars(kind).values():
+            declared = getattr(getattr(value, "__func__", value), "_step", None)
+            if isinstance(declared, Step):
+                found[declared.name] = declared
+    return found
+
+
+def values_for(function: Callable[..., Any], settings: Settings) -> dict[str, Any]:
+    """Returns the settings that a function takes, by name.
+
+    Args:
+        function: A function or method.
+        settings: The settings.
+
+    Example:
+
+    >>> values_for(WordEmbedder.nearest, WordEmbedder.Use(top_k=3))
+    {'top_k': 3}
+    """
+    taken = inspect.signature(function).parameters
+    return {entry.name: entry.value for entry in settings.entries() if entry.name in taken}
