@@ -34,7 +34,8 @@ def blocks(language):
 def place(tmp_path_factory):
     """The listings as files, and the data of the commands."""
     folder = tmp_path_factory.mktemp("new_task")
-    for name, listing in zip(("language.py", "architecture.py"), blocks("python"), strict=True):
+    names = ("language.py", "counting.py", "architecture.py")
+    for name, listing in zip(names, blocks("python"), strict=True):
         (folder / name).write_text(listing, encoding="utf-8")
     rng = random.Random(0)
     for name, count in (("train.csv", 80), ("test.csv", 12)):
@@ -72,8 +73,9 @@ def outputs(place, request):
 
 
 def test_the_listings_are_short():
-    task, architecture = (listing.strip().splitlines() for listing in blocks("python"))
+    task, steps, architecture = (listing.strip().splitlines() for listing in blocks("python"))
     assert len(task) <= 80
+    assert len(steps) <= 30
     assert len(architecture) <= 60
 
 
@@ -93,6 +95,28 @@ def test_its_commands(outputs, place):
     assert "other settings: train is 'train.csv' there, 'other.csv' here" in err
     code, _, err = run_command("language.py:Nothing", "fit")
     assert (code, "has no class Nothing" in err) == (2, True)
+
+
+def test_its_own_step(outputs, place, tmp_path):
+    """In the list of steps, with its settings on the command line and in a file."""
+    fit, count = (
+        shlex.split(line)[1:] for line in blocks("bash")[1].replace("\\\n", " ").splitlines()
+    )
+    code, _, err = run_command(*fit)
+    assert code == 0, err
+    (place / "more.txt").write_text("das haus\n" + (place / "lines.txt").read_text())
+    count[-1] = "more.txt"
+    code, _, err = run_command(*count, "--to", tmp_path / "out.txt")
+    assert code == 0, err
+    assert (tmp_path / "out.txt").read_text() == "2 de\n"
+    (tmp_path / "settings.toml").write_text("[count]\nleast = 1\n")
+    line = [*count[:4], "--config", tmp_path / "settings.toml", "more.txt"]
+    assert run_command(*line, "--to", tmp_path / "out.txt")[0] == 0
+    assert (tmp_path / "out.txt").read_text() == "2 de\n1 en\n"
+    _, shown, _ = run_command(count[0], "--help")
+    assert "count     Count the lines of FILES in each language." in shown
+    code, _, err = run_command(*count[:4], "--least", 0)
+    assert (code, "--least must be at least 1" in err) == (2, True)
 
 
 def test_its_saved_model(outputs, place):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from keras_attn.settings import setting, with_defaults
+from keras_attn.settings import Settings, setting, with_defaults
 from keras_attn.tasks.encoder_task import EncoderData
 from keras_attn.tasks.families.data_settings import (
     COLUMN_OR_NUMBER,
