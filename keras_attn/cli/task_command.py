@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -194,6 +195,7 @@ def _command(task: type[Task], step: Step) -> StepCommand:
             "overwrite": given.get("overwrite", False),
             "log": click.echo,
             "skip": skip,
+            "terminal": to is None and os.isatty(1),
             "step": step,
             "model_file": given.get("model_file"),
         }

@@ -33,6 +33,7 @@ class Step:
 
     The function gets what its parameters name, after the task (`self`): `inputs`, what was read;
     `files`, the paths; `to`, the path to write; `overwrite`; `log`, which prints a line at once;
+    `terminal`, whether the lines go to a terminal;
     the settings by their sections, such as `use`, and the step's own under the name of the step;
     `settings`, all of them by section. If it takes `to`, it writes there itself. Else the lines it
     yields are written. A line may be an iterator of pieces, each written when it comes; a `Note`

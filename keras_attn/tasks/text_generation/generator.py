@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -392,7 +391,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
         self,
         inputs: Iterable[list[str]],
         files: Sequence[Path],
-        to: Path | None,
+        terminal: bool,
         use: TextGenerationUse,
         predict: Prompts,
     ) -> Iterator[str | Iterator[str]]:
@@ -413,7 +412,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
             stream = predict.stream
             if stream is None:
                 alone = len(prompts) == 1 and use.beams is None
-                stream = alone and to is None and os.isatty(1)
+                stream = alone and terminal
             texts = self.streamed if stream else self.generate
             for text in texts(prompts, **values):
                 if written:
