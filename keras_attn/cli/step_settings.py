@@ -65,9 +65,9 @@ def values_of(
         task: The class of the task.
         step: The step.
         settings: Settings by sections.
-        method: The method.
+        method: The method of a task that was made; its first parameter is the input.
     """
-    taken = inspect.signature(method).parameters
+    taken = [*inspect.signature(method).parameters][1:]
     return {
         option.name: getattr(settings[section], option.name)
         for section, option in options_of(task, step)

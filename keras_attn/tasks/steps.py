@@ -173,17 +173,18 @@ def steps_of(owner: type) -> dict[str, Step]:
     return found
 
 
-def values_for(function: Callable[..., Any], settings: Settings) -> dict[str, Any]:
-    """Returns the settings that a function takes, by name.
+def values_for(method: Callable[..., Any], settings: Settings) -> dict[str, Any]:
+    """Returns the settings that a method takes, by name.
 
     Args:
-        function: A function or method.
+        method: The method of a task that was made; its first parameter is the input.
         settings: The settings.
 
     Example:
 
-    >>> values_for(WordEmbedder.nearest, WordEmbedder.Use(top_k=3))
+    >>> embedder = WordEmbedder.create(["a b", "b a"], {"min_frequency": 2}, {"dim": 8})
+    >>> values_for(embedder.nearest, WordEmbedder.Use(top_k=3))
     {'top_k': 3}
     """
-    taken = inspect.signature(function).parameters
+    taken = [*inspect.signature(method).parameters][1:]
     return {entry.name: entry.value for entry in settings.entries() if entry.name in taken}
