@@ -342,6 +342,7 @@ def with_defaults(
             name: field
             for base in reversed(subclass.__mro__[1:])
             for name, field in getattr(base, "__dataclass_fields__", {}).items()
+            if field.metadata  # a class variable is no setting
         }
         for name in {name for names in (defaults, *metadata.values()) for name in names}:
             if name not in fields:

@@ -24,7 +24,7 @@ from keras_attn.metrics import Perplexity, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.metrics.captions import check_references
 from keras_attn.models import CAPTIONERS, ImageEncoder, ImageEncoderConfig, image_captioner
-from keras_attn.records.parallel import many
+from keras_attn.records.problems import many
 from keras_attn.tasks.captioning.data import (
     Captioned,
     CaptionedPictures,
