@@ -177,7 +177,7 @@ def captions():
     )
     positions = {"region_positions": "sinusoidal", "grid": (2, 3)}
     over_regions = models.TransformerCaptionerConfig(
-        11, 5, 1, dim=D, num_heads=N, intermediate_dim=F, dropout=0.0, **positions
+        11, 5, num_layers=1, dim=D, num_heads=N, intermediate_dim=F, dropout=0.0, **positions
     )
     given = {"regions": regions, "target_ids": target}
     logits = [config.build()(given) for config in (soft, over_regions)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import keras
 
@@ -10,15 +10,17 @@ from keras_attn.hints import DType, Tensor
 from keras_attn.layers import InputEmbedding, TransformerEncoder
 from keras_attn.layers.sinusoidal_initializer import SinusoidalInitializer
 from keras_attn.models.roles import ENCODERS
+from keras_attn.models.stack_settings import BlockSettings
 from keras_attn.models.text_encoder import TextEncoderConfig
-from keras_attn.settings import setting, size
+from keras_attn.settings import setting, size, with_defaults
 
 Layers = dict[str, keras.layers.Layer]
 
 
 @ENCODERS.register("bert")
 @dataclass(frozen=True)
-class BertConfig(TextEncoderConfig):
+@with_defaults(attention_dropout=0.1)
+class BertConfig(BlockSettings, TextEncoderConfig):
     """Settings of BERT, an encoder of texts (Devlin et al., 2019).
 
         x        = dropout(norm(E[ids] + S[segments] + P[positions]))         (B, T, D)
@@ -57,29 +59,13 @@ class BertConfig(TextEncoderConfig):
     """
 
     vocabulary_size: int = size("number of tokens")
-    dim: int = setting(256, "width of the model", at_least=1)
-    num_layers: int = setting(4, "number of layers", at_least=1)
-    num_heads: int = setting(4, "number of attention heads", at_least=1)
-    intermediate_dim: int = setting(1024, "hidden width of the feed-forward networks", at_least=1)
-    activation: str = setting("gelu", "activation of the feed-forward networks")
-    dropout: float = setting(
-        0.1, "dropout of embeddings, between layers and of the output", at_least=0, below=1
-    )
-    attention_dropout: float = setting(0.1, "dropout of the attention weights", at_least=0, below=1)
+    _: KW_ONLY
     layer_norm_epsilon: float = setting(1e-12, "epsilon of the norms", above=0)
     sequence_length: int = size("largest number of tokens of a text", default=512)
     num_segments: int | None = size("number of segments", default=2, optional=True)
     pooler_activation: str | None = size(
         "activation of the pooler", default="tanh", kind=str, optional=True
     )
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.dim % self.num_heads:
-            raise ValueError(
-                "`dim` must be divisible by `num_heads`. "
-                f"Received: dim={self.dim}, num_heads={self.num_heads}."
-            )
 
     @property
     def head_activation(self) -> str:
@@ -120,12 +106,7 @@ class BertConfig(TextEncoderConfig):
             ),
             TransformerEncoder(
                 self.num_layers,
-                self.num_heads,
-                intermediate_dim=self.intermediate_dim,
-                dropout=self.dropout,
-                attention_dropout=self.attention_dropout,
-                activation=self.activation,
-                layer_norm_epsilon=self.layer_norm_epsilon,
+                **self.block(),
                 kernel_initializer=initializer,
                 dtype=dtype,
                 name="encoder",

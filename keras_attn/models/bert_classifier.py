@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 import keras
 
@@ -57,6 +57,7 @@ class BertClassifierConfig(BertConfig, TextClassifierConfig):
     (1, 3)
     """
 
+    _: KW_ONLY
     # None gets a number of its own in `layers`.
     sequence_length: int | None = size(  # type: ignore[assignment]  # see above
         "largest number of tokens of a text", default=None

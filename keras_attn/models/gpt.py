@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import keras
@@ -14,16 +14,17 @@ from keras_attn.layers import (
     TokenEmbedding,
     TransformerDecoder,
 )
-from keras_attn.layers.block import NORMALIZATIONS
 from keras_attn.layers.masked_layer import check_rotary_scaling
 from keras_attn.models.roles import CONVERSATION_MODELS, LANGUAGE_MODELS
-from keras_attn.settings import Settings, setting, size
+from keras_attn.models.stack_settings import BlockSettings, LlamaSettings
+from keras_attn.settings import setting, size, with_defaults
 
 
 @CONVERSATION_MODELS.register("gpt")
 @LANGUAGE_MODELS.register("gpt")
 @dataclass(frozen=True)
-class GptConfig(Settings):
+@with_defaults(activation="gelu_tanh", attention_dropout=0.1)
+class GptConfig(LlamaSettings, BlockSettings):
     """Settings of a Transformer that predicts the next token (GPT-2: Radford et al., 2019).
 
         x      = dropout(E[ids] + P[positions])                               (B, T, D)
@@ -73,10 +74,7 @@ class GptConfig(Settings):
     """
 
     vocabulary_size: int = size("number of tokens")
-    dim: int = setting(256, "width of the model", at_least=1)
-    num_layers: int = setting(4, "number of layers", at_least=1)
-    num_heads: int = setting(4, "number of attention heads", at_least=1)
-    intermediate_dim: int = setting(1024, "hidden width of the feed-forward networks", at_least=1)
+    _: KW_ONLY
     num_kv_heads: int | None = setting(
         None, "number of key and value heads; as many as heads if not given", kind=int, at_least=1
     )
@@ -84,18 +82,10 @@ class GptConfig(Settings):
         None, "width of a head; the width of the model divided by the heads if not given",
         kind=int, at_least=1,
     )  # fmt: skip
-    activation: str = setting("gelu_tanh", "activation of the feed-forward networks")
-    gated: bool = setting(False, "give the feed-forward networks a gate")
-    normalization: str = setting("layer_norm", "kind of norm", choices=tuple(NORMALIZATIONS))
     layer_norm_epsilon: float = setting(1e-5, "epsilon of the norms", above=0)
     positions: str = setting("learned", "kind of positions", choices=("learned", "rotary"))
     rotary_base: float = setting(10000.0, "base of the wavelengths of rotary positions", above=0)
-    use_bias: bool = setting(True, "use biases in the layers")
     tie_embeddings: bool = setting(True, "tie the output to the embedding")
-    dropout: float = setting(
-        0.1, "dropout of embeddings, between layers and of the output", at_least=0, below=1
-    )
-    attention_dropout: float = setting(0.1, "dropout of the attention weights", at_least=0, below=1)
     sequence_length: int = size("largest number of tokens of a text", default=1024)
     rotary_scaling: dict[str, Any] | None = size(  # noqa: RUF009 - it makes a field
         "scaling of rotary positions", default=None, kind=dict
@@ -103,11 +93,6 @@ class GptConfig(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.key_dim is None and self.dim % self.num_heads:
-            raise ValueError(
-                "`dim` must be divisible by `num_heads`, or `key_dim` be given. "
-                f"Received: dim={self.dim}, num_heads={self.num_heads}."
-            )
         if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
             raise ValueError(
                 "`num_heads` must be divisible by `num_kv_heads`. "
@@ -125,6 +110,14 @@ class GptConfig(Settings):
                     f'`{name}` belongs to positions="rotary". Received: '
                     f"{name}={getattr(self, name)!r}, positions={self.positions!r}."
                 )
+
+    def check_heads(self) -> None:
+        """Raises a ValueError if the heads have no width."""
+        if self.key_dim is None and self.dim % self.num_heads:
+            raise ValueError(
+                "`dim` must be divisible by `num_heads`, or `key_dim` be given. "
+                f"Received: dim={self.dim}, num_heads={self.num_heads}."
+            )
 
     @property
     def head_width(self) -> int:
@@ -172,21 +165,9 @@ class GptConfig(Settings):
         layers.append(
             TransformerDecoder(
                 self.num_layers,
-                self.num_heads,
-                intermediate_dim=self.intermediate_dim,
-                num_kv_heads=self.num_kv_heads,
-                key_dim=self.key_dim,
-                dropout=self.dropout,
-                attention_dropout=self.attention_dropout,
-                activation=self.activation,
-                gated=self.gated,
-                use_bias=self.use_bias,
+                **self.block(),
                 normalize_first=True,
-                normalization=self.normalization,
-                layer_norm_epsilon=self.layer_norm_epsilon,
                 positions="rotary" if self.positions == "rotary" else None,
-                rotary_base=self.rotary_base,
-                rotary_scaling=self.rotary_scaling,
                 kernel_initializer=initializer(),
                 dtype=dtype,
                 name="decoder",

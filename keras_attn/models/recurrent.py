@@ -1,6 +1,6 @@
 """Recurrent encoder-decoder with and without attention."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import keras
@@ -19,7 +19,8 @@ from keras_attn.layers.attention_decoder import ORDERS
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.layers.sequence_attention import WINDOWS
 from keras_attn.models.roles import CONVERSATION_MODELS, ENCODER_DECODERS
-from keras_attn.settings import Settings, setting, size
+from keras_attn.models.stack_settings import RecurrentSettings
+from keras_attn.settings import setting, size, with_defaults
 
 ATTENTIONS = (
     "none",
@@ -35,7 +36,13 @@ ATTENTIONS = (
 @CONVERSATION_MODELS.register("rnn")
 @ENCODER_DECODERS.register("rnn")
 @dataclass(frozen=True)
-class RecurrentEncoderDecoderConfig(Settings):
+@with_defaults(
+    cell="gru",
+    dim=256,
+    dropout=0.1,
+    help={"num_layers": "layers of the encoder, and of the decoder"},
+)
+class RecurrentEncoderDecoderConfig(RecurrentSettings):
     """Settings of the recurrent encoder-decoder.
 
         memory = encoder(embed(source_ids))                                (B, S, units)
@@ -82,17 +89,11 @@ class RecurrentEncoderDecoderConfig(Settings):
 
     source_vocabulary_size: int = size("number of source tokens")
     target_vocabulary_size: int | None = size("number of target tokens", default=None)
+    _: KW_ONLY
     attention: str = setting(
         "additive", "kind of attention; none is a fixed context", choices=ATTENTIONS
     )
-    cell: str = setting("gru", "kind of cell", choices=tuple(CELLS))
-    num_layers: int = setting(1, "layers of the encoder, and of the decoder", at_least=1)
-    dim: int = setting(256, "width of the embeddings", at_least=1)
     units: int = setting(512, "width of the states, an even number", at_least=2)
-    dropout: float = setting(
-        0.1, "dropout of embeddings, between layers and of the output", at_least=0, below=1
-    )
-    recurrent_dropout: float = setting(0.0, "dropout of the states", at_least=0, below=1)
     order: str | None = setting(
         None,
         "attend from the previous state (bahdanau) or the present one (luong); if none, as the "

@@ -1,12 +1,11 @@
 """Recurrent text classifier with attention."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import keras
 
 from keras_attn.hints import DType, Tensor
 from keras_attn.layers import RecurrentEncoder
-from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models.classifier_parts import (
     TextClassifierConfig,
     check_belongs,
@@ -18,6 +17,7 @@ from keras_attn.models.classifier_parts import (
     make_word_dropout,
 )
 from keras_attn.models.roles import TEXT_CLASSIFIERS
+from keras_attn.models.stack_settings import RecurrentSettings
 from keras_attn.settings import setting
 
 Layers = dict[str, keras.layers.Layer]
@@ -25,7 +25,7 @@ Layers = dict[str, keras.layers.Layer]
 
 @TEXT_CLASSIFIERS.register("rnn")
 @dataclass(frozen=True)
-class RecurrentClassifierConfig(TextClassifierConfig):
+class RecurrentClassifierConfig(RecurrentSettings, TextClassifierConfig):
     """Settings of a bidirectional recurrent classifier with attention over its states.
 
         x      = encoder(dropout(embed(ids)))           (B, S, U)
@@ -59,16 +59,10 @@ class RecurrentClassifierConfig(TextClassifierConfig):
     (1, 3)
     """
 
-    dim: int = setting(64, "width of the embeddings", at_least=1)
-    dropout: float = setting(
-        0.2, "dropout of embeddings, between layers and of the output", at_least=0, below=1
-    )
+    _: KW_ONLY
     word_dropout: float = setting(
         0.2, "share of the tokens that are left out in training", at_least=0, below=1
     )
-    recurrent_dropout: float = setting(0.0, "dropout of the states", at_least=0, below=1)
-    cell: str = setting("lstm", "kind of cell", choices=tuple(CELLS))
-    num_layers: int = setting(1, "number of layers", at_least=1)
     units: int = setting(128, "width of the states of both directions", at_least=2)
     pooling: str = setting(
         "attention", "how the states are pooled", choices=("attention", "average", "max", "last")

@@ -1,6 +1,6 @@
 """Recurrent language model."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 import keras
@@ -9,12 +9,13 @@ from keras_attn.hints import DType
 from keras_attn.layers import AttentionDecoder, Dropout, TokenEmbedding
 from keras_attn.layers.recurrent_cells import CELLS
 from keras_attn.models.roles import LANGUAGE_MODELS
-from keras_attn.settings import Settings, setting, size
+from keras_attn.models.stack_settings import RecurrentSettings
+from keras_attn.settings import setting, size
 
 
 @LANGUAGE_MODELS.register("rnn")
 @dataclass(frozen=True)
-class RecurrentLanguageModelConfig(Settings):
+class RecurrentLanguageModelConfig(RecurrentSettings):
     """Settings of a recurrent language model (Mikolov et al., 2010).
 
         x      = embed(ids)                                  (B, T, D)
@@ -48,14 +49,8 @@ class RecurrentLanguageModelConfig(Settings):
     """
 
     vocabulary_size: int = size("number of tokens")
-    cell: str = setting("lstm", "kind of cell", choices=tuple(CELLS))
-    num_layers: int = setting(1, "number of recurrent layers", at_least=1)
-    dim: int = setting(64, "width of the embeddings", at_least=1)
+    _: KW_ONLY
     units: int = setting(512, "width of the states", at_least=1)
-    dropout: float = setting(
-        0.2, "dropout of embeddings, between layers and of the output", at_least=0, below=1
-    )
-    recurrent_dropout: float = setting(0.0, "dropout of the states", at_least=0, below=1)
     tie_embeddings: bool = setting(False, "tie the output to the embedding")
 
     recurrent: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from keras_attn.models.bert import BertConfig
 from keras_attn.models.bert_classifier import BertClassifierConfig
@@ -46,6 +46,7 @@ class RobertaConfig(BertConfig):
     {'sequence': (1, 4, 16), 'pooled': (1, 16)}
     """
 
+    _: KW_ONLY
     layer_norm_epsilon: float = setting(1e-5, "epsilon of the norms", above=0)
     num_segments: int | None = size("number of segments", default=1, optional=True)
     first_position: int = size("position of the first token", default=2)

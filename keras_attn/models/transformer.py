@@ -1,6 +1,6 @@
 """Encoder-decoder Transformer."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import keras
@@ -13,10 +13,10 @@ from keras_attn.layers import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from keras_attn.layers.block import NORMALIZATIONS
 from keras_attn.models.roles import CONVERSATION_MODELS, ENCODER_DECODERS
+from keras_attn.models.stack_settings import BlockSettings, LlamaSettings, NormSettings
 from keras_attn.ops.attention_kernels import KERNELS
-from keras_attn.settings import Settings, setting, size
+from keras_attn.settings import setting, size, with_defaults
 
 TRANSFORMER_POSITIONS = ("sinusoidal", "rotary", "alibi")
 
@@ -24,7 +24,15 @@ TRANSFORMER_POSITIONS = ("sinusoidal", "rotary", "alibi")
 @CONVERSATION_MODELS.register("transformer")
 @ENCODER_DECODERS.register("transformer")
 @dataclass(frozen=True)
-class TransformerEncoderDecoderConfig(Settings):
+@with_defaults(
+    num_layers=3,
+    activation="relu",
+    help={
+        "num_layers": "blocks of the encoder, and of the decoder",
+        "dropout": "dropout of embeddings and sublayers",
+    },
+)
+class TransformerEncoderDecoderConfig(LlamaSettings, NormSettings, BlockSettings):
     """Settings of the encoder-decoder Transformer (Vaswani et al., 2017).
 
         memory = encoder(positions(embed(source_ids)))          (B, S, D)
@@ -74,22 +82,10 @@ class TransformerEncoderDecoderConfig(Settings):
 
     source_vocabulary_size: int = size("number of source tokens")
     target_vocabulary_size: int | None = size("number of target tokens", default=None)
-    num_layers: int = setting(3, "blocks of the encoder, and of the decoder", at_least=1)
-    dim: int = setting(256, "width of the model", at_least=1)
-    num_heads: int = setting(4, "number of attention heads", at_least=1)
-    intermediate_dim: int = setting(1024, "hidden width of the feed-forward networks", at_least=1)
-    dropout: float = setting(0.1, "dropout of embeddings and sublayers", at_least=0, below=1)
-    attention_dropout: float = setting(0.0, "dropout of the attention weights", at_least=0, below=1)
-    activation: str = setting("relu", "activation of the feed-forward networks")
-    normalize_first: bool = setting(True, "normalise before each sublayer, not after it")
+    _: KW_ONLY
     num_decoder_layers: int | None = setting(
         None, "blocks of the decoder, if not as many as of the encoder", kind=int, at_least=1
     )
-    normalization: str = setting(
-        "layer_norm", "kind of normalisation", choices=tuple(NORMALIZATIONS)
-    )
-    gated: bool = setting(False, "gate the feed-forward networks")
-    use_bias: bool = setting(True, "give the projections biases")
     positions: str = setting("sinusoidal", "positions of the tokens", choices=TRANSFORMER_POSITIONS)
     rematerialize: bool = setting(
         False, "compute blocks again for gradients, to save memory", shapes_result=False
@@ -126,21 +122,7 @@ class TransformerEncoderDecoderConfig(Settings):
                 self.target_vocabulary_size, self.dim, dtype=dtype, name="target_embedding"
             )
         )
-        block: dict[str, Any] = {
-            "num_heads": self.num_heads,
-            "intermediate_dim": self.intermediate_dim,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "activation": self.activation,
-            "normalize_first": self.normalize_first,
-            "normalization": self.normalization,
-            "gated": self.gated,
-            "use_bias": self.use_bias,
-            "rematerialize": self.rematerialize,
-            "attention_kernel": self.attention_kernel,
-            "right_padding": self.right_padding,
-            "dtype": dtype,
-        }
+        block: dict[str, Any] = {**self.block(), "dtype": dtype}
         if self.positions == "sinusoidal":
             positions = PositionalEncoding(dtype=dtype, name="positions")
         else:

@@ -1,6 +1,6 @@
 """Captions by a Transformer decoder."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import keras
 
@@ -15,14 +15,18 @@ from keras_attn.layers import (
     TransformerDecoder,
 )
 from keras_attn.models.roles import CAPTIONERS
-from keras_attn.settings import Settings, setting, size
+from keras_attn.models.stack_settings import BlockSettings, NormSettings
+from keras_attn.settings import setting, size, with_defaults
 
 REGION_POSITIONS = ("none", "sinusoidal", "learned")
 
 
 @CAPTIONERS.register("transformer")
 @dataclass(frozen=True)
-class TransformerCaptionerConfig(Settings):
+@with_defaults(
+    num_layers=2, dropout=0.3, activation="relu", help={"dropout": "dropout of the decoder"}
+)
+class TransformerCaptionerConfig(NormSettings, BlockSettings):
     """A captioner with the decoder of Vaswani et al., 2017.
 
         memory = norm(regions Wr + br + positions of the regions)        (B, R, D)
@@ -61,14 +65,7 @@ class TransformerCaptionerConfig(Settings):
 
     vocabulary_size: int = size("number of tokens")
     region_dim: int = size("width of a region")
-    num_layers: int = setting(2, "number of blocks", at_least=1)
-    dim: int = setting(256, "width of the model", at_least=1)
-    num_heads: int = setting(4, "number of attention heads", at_least=1)
-    intermediate_dim: int = setting(1024, "hidden width of the feed-forward networks", at_least=1)
-    dropout: float = setting(0.3, "dropout of the decoder", at_least=0, below=1)
-    attention_dropout: float = setting(0.0, "dropout of the attention weights", at_least=0, below=1)
-    activation: str = setting("relu", "activation of the feed-forward networks")
-    normalize_first: bool = setting(True, "normalise before each sublayer, not after it")
+    _: KW_ONLY
     region_positions: str = setting(
         "sinusoidal", "what tells the decoder where a region is", choices=REGION_POSITIONS
     )
@@ -78,11 +75,6 @@ class TransformerCaptionerConfig(Settings):
         if isinstance(self.grid, list):  # as JSON has it
             object.__setattr__(self, "grid", tuple(self.grid))
         super().__post_init__()
-        if self.dim % self.num_heads:
-            raise ValueError(
-                "`dim` of TransformerCaptionerConfig must be divisible by `num_heads`. Received: "
-                f"dim={self.dim}, num_heads={self.num_heads}."
-            )
         if self.region_positions == "sinusoidal" and self.dim % 2:
             raise ValueError(
                 "`dim` must be even for sinusoidal positions of rows and columns. Received: "
@@ -121,17 +113,7 @@ class TransformerCaptionerConfig(Settings):
         target_ids = keras.Input((None,), dtype="int32", name="target_ids")
         embedding = TokenEmbedding(self.vocabulary_size, self.dim, dtype=dtype, name="embedding")
         dropout = Dropout(self.dropout, dtype=dtype, name="embedding_dropout")
-        decoder = TransformerDecoder(
-            self.num_layers,
-            num_heads=self.num_heads,
-            intermediate_dim=self.intermediate_dim,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            activation=self.activation,
-            normalize_first=self.normalize_first,
-            dtype=dtype,
-            name="decoder",
-        )
+        decoder = TransformerDecoder(self.num_layers, **self.block(), dtype=dtype, name="decoder")
         memory = keras.layers.Dense(self.dim, dtype=dtype, name="region_projection")(regions)
         if grid is not None and self.region_positions == "sinusoidal":
             positions = GridPositionalEncoding(grid[1], dtype=dtype, name="region_positions")

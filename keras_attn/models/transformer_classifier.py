@@ -1,6 +1,6 @@
 """Text classifier with a Transformer encoder."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import keras
 
@@ -22,7 +22,8 @@ from keras_attn.models.classifier_parts import (
     make_word_dropout,
 )
 from keras_attn.models.roles import TEXT_CLASSIFIERS
-from keras_attn.settings import setting, size
+from keras_attn.models.stack_settings import BlockSettings, NormSettings
+from keras_attn.settings import setting, size, with_defaults
 
 Layers = dict[str, keras.layers.Layer]
 
@@ -31,7 +32,8 @@ _SEQUENCE_LENGTH = 512  # of BERT
 
 @TEXT_CLASSIFIERS.register("transformer")
 @dataclass(frozen=True)
-class TransformerClassifierConfig(TextClassifierConfig):
+@with_defaults(dim=64, num_layers=1, intermediate_dim=256, dropout=0.2)
+class TransformerClassifierConfig(NormSettings, BlockSettings, TextClassifierConfig):
     """Settings of a classifier with a Transformer encoder (Vaswani et al., 2017).
 
         x      = encoder(dropout(positions(embed(ids))))        (B, S, D)
@@ -68,19 +70,10 @@ class TransformerClassifierConfig(TextClassifierConfig):
     (1, 3)
     """
 
-    dim: int = setting(64, "width of the model", at_least=1)
-    dropout: float = setting(
-        0.2, "dropout of embeddings, between layers and of the output", at_least=0, below=1
-    )
+    _: KW_ONLY
     word_dropout: float = setting(
         0.2, "share of the tokens that are left out in training", at_least=0, below=1
     )
-    attention_dropout: float = setting(0.0, "dropout of the attention weights", at_least=0, below=1)
-    num_layers: int = setting(1, "number of layers", at_least=1)
-    num_heads: int = setting(4, "number of attention heads", at_least=1)
-    intermediate_dim: int = setting(256, "hidden width of the feed-forward networks", at_least=1)
-    activation: str = setting("gelu", "activation of the feed-forward networks")
-    normalize_first: bool = setting(True, "normalise before each sublayer, not after it")
     positions: str = setting(
         "sinusoidal", "positions of the tokens", choices=("sinusoidal", "learned")
     )
@@ -101,11 +94,6 @@ class TransformerClassifierConfig(TextClassifierConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.dim % self.num_heads:
-            raise ValueError(
-                "`dim` must be divisible by `num_heads`. "
-                f"Received: dim={self.dim}, num_heads={self.num_heads}."
-            )
         check_belongs(self, "sequence_length", "positions", "learned")
         check_belongs(self, "attention_units", "pooling", "attention")
 
@@ -121,17 +109,7 @@ class TransformerClassifierConfig(TextClassifierConfig):
             *make_word_dropout(self.word_dropout, dtype),
             positions,
             Dropout(self.dropout, dtype=dtype, name="embedding_dropout"),
-            TransformerEncoder(
-                self.num_layers,
-                self.num_heads,
-                intermediate_dim=self.intermediate_dim,
-                dropout=self.dropout,
-                attention_dropout=self.attention_dropout,
-                activation=self.activation,
-                normalize_first=self.normalize_first,
-                dtype=dtype,
-                name="encoder",
-            ),
+            TransformerEncoder(self.num_layers, **self.block(), dtype=dtype, name="encoder"),
             make_pooling(self.pooling, self.attention_units, dtype),
             *make_head(self.num_classes, self.dropout, dtype),
         ]

@@ -339,10 +339,10 @@ def with_defaults(
 
     def decorate(subclass: type[S]) -> type[S]:
         fields = {
-            name: field
+            field.name: field
             for base in reversed(subclass.__mro__[1:])
-            for name, field in getattr(base, "__dataclass_fields__", {}).items()
-            if field.metadata  # a class variable is no setting
+            if dataclasses.is_dataclass(base)
+            for field in dataclasses.fields(base)
         }
         for name in {name for names in (defaults, *metadata.values()) for name in names}:
             if name not in fields:
@@ -354,12 +354,13 @@ def with_defaults(
                 text = text.replace(f"{{{word}}}", said)
             changes = {**field.metadata, **changed, "help": text}
             if name in defaults:
-                setattr(subclass, name, _field(defaults[name], changes))
+                again = _field(defaults[name], changes)
             elif changes != field.metadata:
                 again = dataclasses.field(default=field.default, metadata=changes)
-                setattr(subclass, name, again)
             else:
                 continue
+            again.kw_only = field.kw_only
+            setattr(subclass, name, again)
             subclass.__annotations__ = {**subclass.__annotations__, name: field.type}
         return subclass
 

@@ -504,7 +504,7 @@ TOYS = {
         7, 7, dim=12, units=24, dropout=0.0, doubly_stochastic=0.2
     ),
     "blocks": TransformerCaptionerConfig(
-        7, 7, 1, dim=16, num_heads=1, intermediate_dim=24, region_positions="none"
+        7, 7, num_layers=1, dim=16, num_heads=1, intermediate_dim=24, region_positions="none"
     ),
 }
 

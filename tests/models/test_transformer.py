@@ -179,7 +179,7 @@ def test_config_round_trip():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"dim": 9}, "divisible by `num_heads`.*Received: width 9, num_heads=2"),
+        ({"dim": 9}, "divisible by `num_heads`.*Received: dim=9, num_heads=2"),
         ({"dim": 0}, "`dim` must be at least 1. Received: 0"),
         ({"num_heads": 0}, "`num_heads` .* Received: 0"),
         ({"num_layers": 0}, "`num_layers` .* Received: 0"),

@@ -1,0 +1,77 @@
+"""Settings of stacks of Transformer blocks and of recurrent layers, which architectures share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from keras_attn.layers.block import NORMALIZATIONS
+from keras_attn.layers.recurrent_cells import CELLS
+from keras_attn.settings import Settings, setting
+
+_OF_BLOCKS = (
+    "num_heads", "intermediate_dim", "num_kv_heads", "key_dim", "dropout", "attention_dropout",
+    "activation", "gated", "use_bias", "normalize_first", "normalization", "layer_norm_epsilon",
+    "rotary_base", "rotary_scaling", "rematerialize", "attention_kernel", "right_padding",
+)  # fmt: skip
+"""The settings that `TransformerEncoder` and `TransformerDecoder` take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockSettings(Settings):
+    """Settings of a stack of Transformer blocks."""
+
+    dim: int = setting(256, "width of the model", at_least=1)
+    num_layers: int = setting(4, "number of layers", at_least=1)
+    num_heads: int = setting(4, "number of attention heads", at_least=1)
+    intermediate_dim: int = setting(1024, "hidden width of the feed-forward networks", at_least=1)
+    activation: str = setting("gelu", "activation of the feed-forward networks")
+    dropout: float = setting(
+        0.1, "dropout of embeddings, between layers and of the output", at_least=0, below=1
+    )
+    attention_dropout: float = setting(0.0, "dropout of the attention weights", at_least=0, below=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_heads()
+
+    def check_heads(self) -> None:
+        """Raises a ValueError if the heads do not divide the width."""
+        if self.dim % self.num_heads:
+            raise ValueError(
+                "`dim` must be divisible by `num_heads`. "
+                f"Received: dim={self.dim}, num_heads={self.num_heads}."
+            )
+
+    def block(self) -> dict[str, Any]:
+        """Returns the settings of a stack of blocks, of those that the architecture has."""
+        return {name: getattr(self, name) for name in _OF_BLOCKS if hasattr(self, name)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormSettings(Settings):
+    """Where the blocks normalise."""
+
+    normalize_first: bool = setting(True, "normalise before each sublayer, not after it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlamaSettings(Settings):
+    """What models of Llama's kind change in a block (Touvron et al., 2023)."""
+
+    gated: bool = setting(False, "give the feed-forward networks a gate")
+    normalization: str = setting("layer_norm", "kind of norm", choices=tuple(NORMALIZATIONS))
+    use_bias: bool = setting(True, "use biases in the layers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentSettings(Settings):
+    """Settings of a stack of recurrent layers."""
+
+    cell: str = setting("lstm", "kind of cell", choices=tuple(CELLS))
+    num_layers: int = setting(1, "number of layers", at_least=1)
+    dim: int = setting(64, "width of the embeddings", at_least=1)
+    dropout: float = setting(
+        0.2, "dropout of embeddings, between layers and of the output", at_least=0, below=1
+    )
+    recurrent_dropout: float = setting(0.0, "dropout of the states", at_least=0, below=1)

@@ -1,0 +1,67 @@
+"""The settings of blocks reach the blocks, and only sizes are given by position."""
+
+import dataclasses
+
+import pytest
+
+from keras_attn.models import (
+    BertClassifierConfig,
+    BertConfig,
+    GptConfig,
+    RecurrentClassifierConfig,
+    RecurrentEncoderDecoderConfig,
+    RecurrentLanguageModelConfig,
+    RobertaConfig,
+    TransformerCaptionerConfig,
+    TransformerClassifierConfig,
+    TransformerEncoderDecoderConfig,
+)
+
+SMALL = {"dim": 8, "num_layers": 2, "num_heads": 2, "intermediate_dim": 12, "activation": "silu"}
+DROPOUTS = {"dropout": 0.3, "attention_dropout": 0.4}
+LLAMA = {"gated": True, "normalization": "rms_norm", "use_bias": False}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        BertConfig(11, **SMALL, **DROPOUTS, layer_norm_epsilon=0.1),
+        GptConfig(
+            11, **SMALL, **DROPOUTS, **LLAMA, num_kv_heads=1, key_dim=6, positions="rotary",
+            rotary_base=50.0, layer_norm_epsilon=0.1,
+        ),
+        TransformerEncoderDecoderConfig(
+            11, **SMALL, **DROPOUTS, **LLAMA, normalize_first=False, rematerialize=True,
+            attention_kernel="plain", right_padding=True,
+        ),
+        TransformerCaptionerConfig(
+            11, 6, **SMALL, **DROPOUTS, normalize_first=False, region_positions="none"
+        ),
+        TransformerClassifierConfig(11, 3, **SMALL, **DROPOUTS, normalize_first=False),
+    ],
+    ids=lambda config: type(config).__name__,
+)  # fmt: skip
+def test_settings_reach_the_blocks(config):
+    layers = {layer.name: layer for layer in config.build().layers}
+    stacks = [layers[name] for name in ("encoder", "decoder") if name in layers]
+    assert stacks
+    for stack in stacks:
+        built = {**stack.get_config(), "num_layers": len(stack.blocks)}
+        given = {**config.block(), "num_layers": config.num_layers}
+        assert {name: built[name] for name in given} == given
+    of_blocks = {field.name for field in dataclasses.fields(config)} & built.keys()
+    assert of_blocks - {"num_layers", "positions"} == config.block().keys()
+
+
+def test_only_sizes_are_given_by_position():
+    assert TransformerClassifierConfig(11, 3).num_classes == 3
+    assert TransformerEncoderDecoderConfig(11, 9).target_vocabulary_size == 9
+    for kind, sizes in (
+        (BertConfig, 1), (BertClassifierConfig, 2), (GptConfig, 1), (RobertaConfig, 1),
+        (TransformerEncoderDecoderConfig, 2), (TransformerCaptionerConfig, 2),
+        (TransformerClassifierConfig, 2), (RecurrentLanguageModelConfig, 1),
+        (RecurrentClassifierConfig, 2), (RecurrentEncoderDecoderConfig, 2),
+    ):  # fmt: skip
+        kind(*[12] * sizes)
+        with pytest.raises(TypeError, match="positional argument"):
+            kind(*[12] * sizes, 16)
