@@ -20,8 +20,8 @@ class AnswerBatches(BucketedBatches):
         labels         (B, T) int32     0, ..., 0, y_1, ..., y_n, end, then padding
         sample_weight  (B, T) float32   1 on the n + 1 labels of the answer, 0 elsewhere
 
-    so that y_1 is predicted at the last token of the prompt, p_m. Buckets and epochs are those of
-    `BucketedBatches`. **Give `shuffle=False` to `fit`.**
+    so that y_1 is predicted at the last token of the prompt, p_m. See `BucketedBatches` for
+    buckets and epochs. **Give `shuffle=False` to `fit`.**
 
     Args:
         prompts: Ids of the prompts, at least one each.

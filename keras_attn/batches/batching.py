@@ -22,7 +22,7 @@ class TokenBatches(BucketedBatches):
         labels         (B, T) int32     y_1, ..., y_n, end,             then padding
         sample_weight  (B, T) float32   1 on the labels that count, 0 on padding
 
-    Buckets and epochs are those of `BucketedBatches`. A batch has as many pairs as fit into
+    See `BucketedBatches` for buckets and epochs. A batch has as many pairs as fit into
     `tokens_per_batch` positions of the longer side, `pairs * max(S, T) <= tokens_per_batch`. Rows
     that are repeated have weight 0 and padding for labels: they count in no loss or metric that
     respects the weights (all of `keras_attn.training`). **Give `shuffle=False` to `fit`**, and no
@@ -33,7 +33,7 @@ class TokenBatches(BucketedBatches):
     add up: `keras_attn.metrics.Perplexity` and `MaskedAccuracy`.
 
     Args:
-        sources: Token ids of the source sentences, with whatever special tokens they need.
+        sources: Token ids of the source sentences, with the special tokens that they need.
         targets: Token ids of the target sentences, *without* start and end.
         start_id: Id put before the decoder's input.
         end_id: Id put after the labels.
@@ -46,8 +46,8 @@ class TokenBatches(BucketedBatches):
             `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: Lists of different or no length, ids that are not integers >= 0, an empty
-            source, `pad_id` in the data, no pair that is short enough, invalid settings.
+        ValueError: If lists differ in length or are empty, ids are not integers >= 0, a source is
+            empty, `pad_id` is in the data, no pair is short enough, or a setting is invalid.
 
     Example:
 
@@ -96,7 +96,7 @@ class EpochOrder(keras.callbacks.Callback):
     """Binds the order of `TokenBatches` or `TextWindows` to the epoch that `fit` counts.
 
     With it `fit(..., initial_epoch=n)` sees the batches in the order that an uninterrupted run
-    has in its epoch n, whatever was done with the batches before.
+    has in its epoch n, regardless of earlier uses of the batches.
 
     Args:
         batches: What is given to `fit`.

@@ -34,7 +34,7 @@ def ceil(number: int, divisor: int) -> int:
 
 
 def check_ids(pad_id: int, start_id: int | None, end_id: int | None) -> None:
-    """Refuse an id of padding that has another meaning too."""
+    """Refuses an id of padding that has another meaning too."""
     if pad_id in (start_id, end_id):
         raise ValueError(
             "`pad_id` must differ from `start_id` and `end_id`. "
@@ -125,7 +125,7 @@ def teacher_forcing(
     [[[1, 8, 0], [1, 7, 9]], [[8, 2, 0], [0, 0, 0]], [[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]]
     """
     labels = targets[:, 1:].copy()
-    # Without the end token, which stands inside the shorter rows.
+    # Without the end token, which is inside the shorter rows.
     inputs = np.where(labels != pad_id, targets[:, :-1], pad_id)
     labels[real:] = pad_id
     return inputs, labels, (labels != pad_id).astype("float32")
@@ -134,9 +134,9 @@ def teacher_forcing(
 def join_small(
     groups: Sequence[tuple[tuple[int, ...], np.ndarray]], least: int
 ) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """Join groups of `merge_buckets`, of one side, that have fewer than `least` examples.
+    """Joins groups of `merge_buckets`, of one side, that have fewer than `least` examples.
 
-    They go to the next longer ones; the longest takes of the one before it.
+    Each joins the next longer group; the longest one joins the group before it.
 
     >>> groups = [((8,), np.array([1])), ((16,), np.array([0, 4])), ((32,), np.array([2]))]
     >>> [(widths, members.tolist()) for widths, members in join_small(groups, 2)]
@@ -156,7 +156,7 @@ def join_small(
 def merge_buckets(
     widths: np.ndarray, kept: np.ndarray, max_shapes: int, most_cells: int = 256
 ) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """Group the `kept` examples by their padded widths (N, sides), in `max_shapes` at most.
+    """Groups the `kept` examples by their padded widths (N, sides), in `max_shapes` at most.
 
     Returns the widths and the indices of the examples of each group. Two groups are merged to the
     larger of both widths, first those for which that adds the fewest padding tokens.

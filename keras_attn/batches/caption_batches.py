@@ -1,4 +1,4 @@
-"""Batches of captioned pictures for teacher forcing, for `fit` on any backend."""
+"""Batches of captioned images for teacher forcing, for `fit` on any backend."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from keras_attn.records.reading import is_integer
 
 
 class Pictures(Protocol):
-    """What `CaptionBatches` reads pictures from: `CachedRegions`, `PictureFiles`, or your own."""
+    """A source of images for `CaptionBatches`: `CachedRegions`, `PictureFiles`, or your own."""
 
     shape: tuple[int, ...]
-    """Of one picture."""
+    """The shape of one image."""
 
     def __len__(self) -> int: ...
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """The pictures of these numbers, (B, *shape)."""
+        """The images of these numbers, (B, *shape)."""
         ...
 
 
 class CachedRegions:
-    """The regions of pictures, out of a `FeatureCache` on the disk.
+    """The regions of images, from a `FeatureCache` on disk.
 
-    They are read when they are asked for: the features need not fit into memory, and those that do
-    stay there by the file cache of the system.
+    They are read when they are needed, so the features need not fit into memory; the system's file
+    cache keeps the ones that do.
 
     Args:
-        cache: A cache that has been filled with all of the pictures.
-        paths: The pictures' files, in the order of their numbers.
+        cache: A cache with the features of all images.
+        paths: The image files, in the order of their numbers.
 
     Raises:
-        ValueError: No paths, or pictures whose features are not in the cache.
+        ValueError: If there are no paths, or the features of an image are not in the cache.
 
     Example:
 
@@ -74,7 +74,7 @@ class CachedRegions:
         return len(self.paths)
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """The regions of some pictures.
+        """Reads the regions of some images.
 
         Args:
             numbers: B numbers, from 0 to `len(self) - 1`.
@@ -83,7 +83,7 @@ class CachedRegions:
             A NumPy array (B, R, D) of float32.
 
         Raises:
-            IndexError: There is no picture of a number.
+            IndexError: If there is no image of a number.
         """
         numbers = _checked_numbers(numbers, len(self))
         regions = np.empty((len(numbers), *self.shape), "float32")
@@ -93,19 +93,19 @@ class CachedRegions:
 
 
 class PictureFiles:
-    """Pictures out of their files, of one size; kept in memory where all of them fit.
+    """Images of one size, read from files and kept in memory if all of them fit.
 
     Args:
-        paths: The pictures' files, in the order of their numbers. They are opened when they are
-            asked for first: `check_images` finds the broken ones before.
-        image_size: (H, W) to which they are resized, or one number for both, as in `load_image`.
-        keep_bytes: If all pictures, resized, take no more than this, each file is read once and
-            the picture kept; else files are read each time.
+        paths: The image files, in the order of their numbers. They are opened when they are first
+            needed; `check_images` finds broken ones before.
+        image_size: Size (H, W) after resizing, or one number for both, as in `load_image`.
+        keep_bytes: If all resized images take at most this much memory, each file is read once and
+            its image is kept; else files are read each time.
         max_pixels: As in `load_image`.
 
     Raises:
-        FileNotFoundError: Files that are not there.
-        ValueError: No paths; settings out of range.
+        FileNotFoundError: If a file does not exist.
+        ValueError: If there are no paths, or a setting is out of range.
 
     Example:
 
@@ -151,7 +151,7 @@ class PictureFiles:
         return len(self.paths)
 
     def read(self, numbers: Iterable[int]) -> np.ndarray:
-        """Some pictures.
+        """Reads some images.
 
         Args:
             numbers: B numbers, from 0 to `len(self) - 1`.
@@ -160,9 +160,9 @@ class PictureFiles:
             A NumPy array (B, H, W, 3) of uint8.
 
         Raises:
-            IndexError: There is no picture of a number.
-            OSError: A file cannot be read.
-            ValueError: A picture is broken; the message names it.
+            IndexError: If there is no image of a number.
+            OSError: If a file cannot be read.
+            ValueError: If an image is broken; the message names it.
         """
         numbers = _checked_numbers(numbers, len(self))
         if self._kept is None:
@@ -182,7 +182,7 @@ class PictureFiles:
 
 
 class CaptionBatches(BucketedBatches):
-    """Batches of pictures with their tokenised captions for teacher forcing, bucketed by length.
+    """Batches of images with their tokenized captions for teacher forcing, bucketed by length.
 
     Each batch is `({"regions", "target_ids"}, labels, sample_weight)`, NumPy arrays
 
@@ -191,31 +191,31 @@ class CaptionBatches(BucketedBatches):
         labels         (B, T) int32        y_1, ..., y_n, end,             then padding
         sample_weight  (B, T) float32      1 on the labels that count, 0 on padding
 
-    A picture with five captions is five examples; an epoch holds each caption exactly once. A
-    batch reads the pictures it needs when it is made, so they need not be in memory.
+    An image with five captions is five examples, and an epoch has each caption once. A batch reads
+    its images when it is made, so they need not be in memory.
 
-    Buckets and epochs are those of `BucketedBatches`; repeated rows have weight 0 and padding for
+    See `BucketedBatches` for buckets and epochs; repeated rows have weight 0 and padding for
     tokens and labels. **Give `shuffle=False` to `fit`.**
 
     Args:
         pictures: `CachedRegions`, `PictureFiles`, or anything else with `len()`, the `shape` of
             one and `read(numbers) -> (B, *shape)`.
-        numbers: Of each caption, the number of its picture in `pictures`.
+        numbers: The number of the image of each caption, in `pictures`.
         ids: Token ids of the captions, *without* start and end.
         start_id: Id put before the decoder's input.
         end_id: Id put after the labels.
         pad_id: Id of padding; it must not occur in the data.
-        name: What the model calls the input of the pictures.
-        batch_size: Most captions of a batch.
-        max_length: Most tokens of a caption that is kept, its end token included. Longer ones are
-            left out and counted in `dropped`. None: everything is kept.
+        name: Name of the model input of the images.
+        batch_size: Largest number of captions of a batch.
+        max_length: Largest number of tokens of a caption, its end token included. Longer captions
+            are left out and counted in `dropped`. None: any.
         **layout: `multiple` (default 4), `max_shapes` (4), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: No captions, not as many numbers as captions, numbers without a picture, ids
-            that are not integers >= 0, `pad_id` in the data, no caption that is short enough,
-            settings out of range.
+        ValueError: If there are no captions, numbers and captions differ in number, there is no
+            image of a number, ids are not integers >= 0, `pad_id` is in the data, no caption is
+            short enough, or a setting is out of range.
 
     Example:
 
@@ -298,7 +298,7 @@ def _at_least_one(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def _checked_numbers(numbers: Iterable[int], count: int) -> np.ndarray:
-    """Numbers of pictures, as int64 (B,)."""
+    """Numbers of images, as int64 (B,)."""
     given = np.asarray(numbers if isinstance(numbers, np.ndarray) else list(numbers))
     if given.ndim == 1 and not given.size:
         return given.astype("int64")

@@ -42,7 +42,7 @@ def truncate(
         A list or a vector of at most `max_length` ids, in their order.
 
     Raises:
-        ValueError: Another strategy, or a `max_length` below 1.
+        ValueError: If the strategy is unknown, or `max_length` is below 1.
 
     Example:
 
@@ -66,20 +66,20 @@ def truncate(
 
 
 def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.ndarray:
-    """The weight of each class with which all classes count the same: n / (classes * its texts).
+    """Computes weights with which all classes count the same: n / (classes * texts of the class).
 
-    Over all texts the mean weight is 1, if each class has one at least.
+    The mean weight over all texts is 1 if each class has a text.
 
     Args:
         labels: The class of each text, from 0.
         num_classes: Number of classes.
 
     Returns:
-        float32 `(num_classes,)`; 0 for a class without a text. `class_weights(...)[labels]` are the
-        weights of the texts.
+        float32 `(num_classes,)`; 0 for a class without a text. The weights of the texts are
+        `class_weights(...)[labels]`.
 
     Raises:
-        ValueError: Labels that are no integers from 0 to `num_classes - 1`.
+        ValueError: If labels are not integers from 0 to `num_classes - 1`.
 
     Example:
 
@@ -100,16 +100,16 @@ def class_weights(labels: Sequence[int] | np.ndarray, num_classes: int) -> np.nd
 
 
 class TextBatches(BucketedBatches):
-    """Batches of tokenised texts with their labels, bucketed by length.
+    """Batches of tokenized texts with their labels, bucketed by length.
 
     Each batch is `(ids, labels, sample_weight)`, or `(ids,)` where there are no labels:
 
         ids            (B, S) int32        start, the ids of a text, end, then padding
         labels         (B,) int32          its class; or (B, C) float32, 0 or 1 for each class; or
                                            its number or numbers, (B,) or (B, n) float32
-        sample_weight  (B,) float32        its weight; 0 in rows that only fill a batch
+        sample_weight  (B,) float32        its weight; 0 in repeated rows
 
-    Buckets and epochs are those of `BucketedBatches`. If `rows_multiple_of` adds rows, the weights
+    See `BucketedBatches` for buckets and epochs. If `rows_multiple_of` adds rows, the weights
     of the others grow by `rows / rows without it`: Keras' losses are means over all rows, and stay
     the same. A text without a token is a row of padding (and start and end), because each text
     needs a prediction. **Give `shuffle=False` to `fit`.**
@@ -131,15 +131,15 @@ class TextBatches(BucketedBatches):
         truncation: How they are shortened: `"head"`, `"tail"` or `"head_tail"`, as in `truncate`.
         given_lengths: Number of ids of each text before it was shortened elsewhere, for `truncated`
             and `lost_share`. None: it was not.
-        start_id: Id put before each text, such as that of BERT's `[CLS]`. None: nothing.
+        start_id: Id put before each text, such as the id of BERT's `[CLS]`. None: nothing.
         end_id: Id put after it. None: nothing.
         pad_id: Id of padding; it must not occur in the data.
         **layout: `multiple` (default 16), `max_shapes` (12), `rows_multiple_of`, `shuffle`, `seed`,
             `workers` and `max_queue_size`, as in `BucketedBatches`.
 
     Raises:
-        ValueError: Numbers of texts, labels and weights that differ, or are 0; ids, labels or
-            weights of another kind; `pad_id` in the data; settings out of range.
+        ValueError: If there are no texts, the numbers of texts, labels and weights differ, their
+            values are of another kind, `pad_id` is in the data, or a setting is out of range.
 
     Example:
 
@@ -226,7 +226,7 @@ class TextBatches(BucketedBatches):
             An array with a row for each text.
 
         Raises:
-            ValueError: Another number of rows, or shuffled batches.
+            ValueError: If the number of rows differs, or the batches are shuffled.
 
         Example:
 

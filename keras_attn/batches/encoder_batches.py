@@ -1,4 +1,4 @@
-"""Batches of one text or two as an encoder reads them, with targets of any kind."""
+"""Batches of one text or two for encoders, with targets of any kind."""
 
 from __future__ import annotations
 
@@ -25,15 +25,14 @@ class EncoderBatches(BucketedBatches):
 
         inputs         {"token_ids", "segment_ids", "padding_mask"}, each (B, T)
         labels         {head: (B, ...)}, or (B, T) for labels of each token
-        sample_weight  {head: (B,)}, or (B, T); 0 in rows that only fill a batch, and for tokens
-                       without a label
+        sample_weight  {head: (B,)}, or (B, T); 0 in repeated rows, and for tokens without a label
 
-    Buckets and epochs are those of `BucketedBatches`. **Give `shuffle=False` to `fit`.**
+    See `BucketedBatches` for buckets and epochs. **Give `shuffle=False` to `fit`.**
 
     Args:
         rows: The ids of each row, with their special tokens, and where its second segment begins.
         labels: For each head an array with an entry for each row; or, for labels of tokens, a list
-            with a sequence for each row that is as long as its ids, where -1 stands for no label.
+            with a sequence for each row that is as long as its ids; -1 means no label.
         weights: Weight of each row, at least 0; 1 if None.
         token_labels: Names of the heads whose labels are of tokens.
         label_weights: For such heads the weight of each label, if not all are 1.
@@ -146,7 +145,7 @@ class EncoderBatches(BucketedBatches):
         return inputs, labels, of_heads
 
     def guessing_loss(self) -> float | None:
-        """Returns the cross-entropy of the best guess that is the same for all rows.
+        """Computes the cross-entropy of the best constant guess.
 
             -sum_c share_c log share_c      added up over the heads
 

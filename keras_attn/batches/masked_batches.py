@@ -31,7 +31,7 @@ class MaskedBatches(BucketedBatches):
         inputs   token_ids, segment_ids  (B, T) int32     [CLS] first [SEP] second [SEP], padding
                  padding_mask            (B, T) bool
                  masked_positions        (B, M) int32     0 where there are fewer
-        labels   masked_words            (B, M) int32     what stood there
+        labels   masked_words            (B, M) int32     the original tokens
                  next_sentence           (B,) int32       0: the second part follows the first
         weights  of both, in their shapes, float32        0 in padding and in repeated rows
 
@@ -44,7 +44,7 @@ class MaskedBatches(BucketedBatches):
     Cuts, exchanges and masks are drawn again in each epoch, from `seed`, the epoch and the number
     of the batch alone, so that runs are resumed exactly. The order of an epoch is drawn by blocks:
     neighboring chunks of the files are shuffled among about 65,000, so that files that are larger
-    than memory are read in large pieces. Buckets and epochs are those of `BucketedBatches`. **Give
+    than memory are read in large pieces. See `BucketedBatches` for buckets and epochs. **Give
     `shuffle=False` to `fit`.**
 
     References:
@@ -253,10 +253,9 @@ class MaskedBatches(BucketedBatches):
         return rows, source != np.arange(len(picked))
 
     def _end_of(self, shard: int, place: int, size: int, room: int) -> _Span | None:
-        """The end of a chunk, whole sentences, whose size is nearest to the one that is wanted.
+        """The whole sentences at the end of a chunk that are nearest to `size`; None if none fits.
 
-        Parts that follow are ends of chunks too, so that their lengths tell nothing. None if no
-        sentence fits.
+        Parts that follow the first part are ends of chunks too, so their lengths say nothing.
         """
         chunks = self._chunks[shard]
         start, end = int(chunks.starts[place]), int(chunks.ends[place])
@@ -289,23 +288,9 @@ class MaskedBatches(BucketedBatches):
 
 
 def by_blocks(count: int, rng: np.random.Generator, block: int = BLOCK) -> np.ndarray:
-    """Draws an order in which close numbers stay within a few blocks.
+    """Draws an order of numbers in which close numbers stay within a few blocks.
 
     Blocks of consecutive numbers are shuffled, then the numbers of each four blocks.
-
-    Args:
-        count: How many numbers, from 0.
-        rng: The random numbers.
-        block: Numbers of a block.
-
-    Returns:
-        A permutation.
-
-    Example:
-
-    >>> order = by_blocks(40, np.random.default_rng(0), block=5)
-    >>> sorted(order.tolist()) == list(range(40)), len(set(order[:20] // 5))
-    (True, 4)
     """
     blocks = rng.permutation(ceil(count, block))
     order = []

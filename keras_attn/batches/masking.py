@@ -11,13 +11,7 @@ MASKED, REPLACED = 0.8, 0.1
 
 
 class Masks(NamedTuple):
-    """Rows with masked words.
-
-    Example:
-
-    >>> Masks(np.array([[2, 4, 3]]), np.array([[1]]), np.array([[9]]), np.ones((1, 1))).labels
-    array([[9]])
-    """
+    """Rows with masked words."""
 
     ids: np.ndarray
     """`(B, T)`: what the model reads."""
@@ -46,25 +40,13 @@ def draw_masks(
     Args:
         ids: `(B, T)`.
         maskable: `(B, T)` bool: tokens that may be drawn.
-        draws: Numbers `(2, B, T + 1)`, uniform in [0, 1): by the first the tokens are drawn, by the
-            second what is read in their place.
+        draws: Uniform numbers `(2, B, T + 1)`: the first draw the tokens, the second what is read
+            in their place.
         replacements: Random tokens `(B, T)`.
         mask_id: Id of `[MASK]`.
         share: Share of the tokens to guess.
-        continues: For each id whether it continues a word. Then words are drawn whole: as many as
-            fit into the number above, or one that fits into M.
-
-    Returns:
-        `Masks` with `M = ceil(share T)`.
-
-    Example:
-
-    >>> draws = np.zeros((2, 1, 5))
-    >>> draws[0, 0, :4] = [0.9, 0.2, 0.1, 0.8]
-    >>> masks = draw_masks(np.array([[5, 6, 7, 8]]), np.array([[1, 1, 0, 1]], bool), draws,
-    ...     np.array([[9, 9, 9, 9]]), mask_id=4)
-    >>> masks.ids.tolist(), masks.positions.tolist(), masks.labels.tolist()
-    ([[5, 4, 7, 8]], [[1]], [[6]])
+        continues: Whether each id continues a word. If given, words are drawn whole: as many as fit
+            into the number above, or one that fits into `M = ceil(share T)`.
     """
     width = ids.shape[1]
     most = int(np.ceil(share * width))

@@ -35,12 +35,12 @@ class PackedBatches(BucketedBatches):
     expensive. In the attention each token still costs products over its whole row, so rows should
     not be much longer than the longest sentence. docs/speed.md has figures.
 
-    Epochs are those of `BucketedBatches`, with an order of the rows. **Give `shuffle=False` to
+    Epochs, as in `BucketedBatches`, have an order of the rows. **Give `shuffle=False` to
     `fit`.**
 
     Args:
-        sources: Token ids of the sources, with whatever special tokens they need; None: there are
-            none.
+        sources: Token ids of the sources, with the special tokens that they need. None: there are
+            no sources.
         targets: Token ids of the targets, *without* start and end.
         start_id: Id put before the decoder's input.
         end_id: Id put after the labels.
@@ -156,16 +156,11 @@ def first_fit(lengths: np.ndarray, room: int, most_open: int = 1024) -> np.ndarr
 
     Args:
         lengths: `(N, sides)`, each from 1 to `room`.
-        room: Tokens of a row, on each side.
-        most_open: Rows that are looked at; where there are more, the fullest is closed.
+        room: Number of tokens of a row, on each side.
+        most_open: Number of rows that are compared; if there are more, the fullest one is closed.
 
     Returns:
-        `(N,)`: the number of the row of each, from 0, without gaps.
-
-    Example:
-
-    >>> first_fit(np.array([[3], [4], [1], [2]]), room=5).tolist()
-    [1, 0, 0, 1]
+        `(N,)`: the number of the row of each sequence, from 0, without gaps.
     """
     sides = [np.zeros(most_open, "int64") for _ in range(lengths.shape[1])]  # what is free
     number = np.zeros(most_open, "int64")

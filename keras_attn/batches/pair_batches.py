@@ -22,9 +22,9 @@ class PairBatches(TextBatches):
     `({"premise_ids", "hypothesis_ids"},)` without labels:
 
         premise_ids     (B, S) int32      the ids of the first text, then padding
-        hypothesis_ids  (B, T) int32      those of the second one
+        hypothesis_ids  (B, T) int32      the ids of the second text
         labels          (B,) int32        the class of the pair
-        sample_weight   (B,) float32      its weight; 0 in rows that only fill a batch
+        sample_weight   (B,) float32      its weight; 0 in repeated rows
 
     Everything else is as in `TextBatches`, with `restore` for predictions.
 

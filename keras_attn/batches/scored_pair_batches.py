@@ -19,10 +19,10 @@ class ScoredPairBatches(BucketedBatches):
 
         inputs         {"token_ids", "segment_ids", "padding_mask"}, each (B, 2, T): both texts
         labels         {name: (B,)} float32, or (B, R)
-        sample_weight  {name: (B,)}; 0 in rows that only fill a batch
+        sample_weight  {name: (B,)}; 0 in repeated rows
 
-    The longer text of a pair decides its bucket. Buckets and epochs are those of
-    `BucketedBatches`. **Give `shuffle=False` to `fit`.**
+    The longer text of a pair decides its bucket. See `BucketedBatches` for
+    buckets and epochs. **Give `shuffle=False` to `fit`.**
 
     Args:
         firsts: The ids of the first texts, with their special tokens.

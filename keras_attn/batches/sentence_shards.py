@@ -165,24 +165,7 @@ class ShardWriter:
 def check_ids(
     ids: np.ndarray, vocabulary_size: int, path: str | os.PathLike, expected: str
 ) -> None:
-    """Refuses ids of a file that are not of a vocabulary.
-
-    Args:
-        ids: The ids. They are read a part at a time.
-        vocabulary_size: Number of ids of the vocabulary.
-        path: The file, for the message.
-        expected: What the file should be.
-
-    Raises:
-        ValueError: If an id is negative, or is not below the vocabulary's size.
-
-    Example:
-
-    >>> check_ids(np.array([5, 12]), 10, "train.npz", "an archive of ids")
-    Traceback (most recent call last):
-        ...
-    ValueError: ... (the id 12 at place 1, for a vocabulary of 10)...
-    """
+    """Refuses ids of a file, read a part at a time, that are not below the vocabulary size."""
     for start in range(0, len(ids), _AT_A_TIME):
         part = ids[start : start + _AT_A_TIME]
         wrong = np.flatnonzero((part < 0) | (part >= vocabulary_size))

@@ -10,14 +10,7 @@ from keras_attn.batches.sentence_shards import Shard
 
 
 class Chunks(NamedTuple):
-    """Consecutive sentences of one document that fit into a row.
-
-    Example:
-
-    >>> shard = make_shard([[[5, 6], [7], [8, 9]]])
-    >>> chunk_sentences(shard, room=3, least=1).ends.tolist()
-    [2, 3]
-    """
+    """Consecutive sentences of one document that fit into a row."""
 
     units: np.ndarray
     """Where each unit begins in the ids: a sentence, or a piece of a long one."""
@@ -37,26 +30,11 @@ class Chunks(NamedTuple):
 
 
 def chunk_sentences(shard: Shard, room: int, least: int) -> Chunks:
-    """Cuts documents into chunks of as many whole sentences as fit.
+    """Cuts documents into chunks of at most `room` ids, with as many whole sentences as fit.
 
     A sentence of more than `room // least` ids is cut into pieces of that length, so that `least`
-    of them fit. If the last chunk of a document would have fewer units than `least`, it takes some
-    from the chunk before it, if that can spare them and they fit.
-
-    Args:
-        shard: The ids.
-        room: Largest number of ids of a chunk.
-        least: Smallest number of units of a chunk, 1 or 2; a chunk of fewer is left out.
-
-    Returns:
-        The `Chunks`.
-
-    Example:
-
-    >>> shard = make_shard([[[5, 6], [7], [8], [9]], [[5]]])
-    >>> chunks = chunk_sentences(shard, room=4, least=2)
-    >>> chunks.starts.tolist(), chunks.ends.tolist(), chunks.left_out
-    ([0, 2], [2, 4], 1)
+    units (1 or 2) fit. If the last chunk of a document would have fewer units, it takes some from
+    the chunk before it, if that has more than it needs and they fit; else it is left out.
     """
     units, first = _units(shard, room // least)
     # All documents at once: in each round the next chunk of those that are not at their end.

@@ -14,7 +14,7 @@ Batch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class TextWindows(EpochBatches):
-    """A stream of ids cut into windows: each token is predicted from those before it.
+    """A stream of ids cut into windows, in which each token is predicted from earlier ones.
 
     Each batch is `(ids, labels, sample_weight)`, NumPy arrays of one shape
 

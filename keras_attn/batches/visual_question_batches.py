@@ -27,8 +27,8 @@ class VisualQuestionBatches(BucketedBatches):
                                            in rows that only fill a batch
 
     The questions of a picture are in one row, or spread evenly over as few rows as
-    `questions_per_row` allows. Rows of like numbers and lengths form buckets. Buckets and epochs
-    are those of `BucketedBatches`. **Give `shuffle=False` to `fit`.**
+    `questions_per_row` allows. Rows of like numbers and lengths form buckets. See `BucketedBatches`
+    for buckets and epochs. **Give `shuffle=False` to `fit`.**
 
     Args:
         pictures: `CachedRegions`, `PictureFiles`, or anything else with `len()`, the `shape` of
@@ -150,16 +150,7 @@ class VisualQuestionBatches(BucketedBatches):
 
 
 def question_rows(numbers: np.ndarray, most: int) -> list[np.ndarray]:
-    """Puts the questions of each picture into rows of at most so many, as equal as possible.
-
-    Args:
-        numbers: Of each question, the number of its picture.
-        most: Largest number of questions of a row.
-
-    Returns:
-        The places of the questions of each row, pictures in the order of their numbers.
-
-    Example:
+    """Puts the questions of each picture into rows of at most `most`, as equal as possible.
 
     >>> [row.tolist() for row in question_rows(np.array([4, 0, 4, 4]), 2)]
     [[1], [0, 2], [3]]

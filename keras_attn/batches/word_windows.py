@@ -1,4 +1,4 @@
-"""Words with those around them, and noise words: batches for word2vec, on any backend."""
+"""Batches of words, their context and noise words for word2vec, on any backend."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from keras_attn.batches.bucketing import ceil
 from keras_attn.batches.epochs import EpochBatches, check_least
 
 SPAN = 16
-"""Number P of words that stand side by side in a row, and share their noise words."""
+"""Number P of neighboring words that are one row and share their noise words."""
 
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
@@ -41,20 +41,7 @@ def kept_shares(counts: ArrayLike, subsample: float) -> np.ndarray:
 
 
 def noise_shares(counts: ArrayLike, noise_power: float = 0.75) -> np.ndarray:
-    """Computes how often each word is drawn as noise: count^power / sum(count^power).
-
-    Args:
-        counts: Occurrences of each word, `(V,)`.
-        noise_power: The power.
-
-    Returns:
-        float64 `(V,)`; 0 for words that do not occur.
-
-    Example:
-
-    >>> noise_shares([0, 1, 16], 0.5).tolist()
-    [0.0, 0.2, 0.8]
-    """
+    """How often each word is drawn as noise: count^power / sum(count^power)."""
     counts = np.asarray(counts, "float64")
     noise = np.where(counts > 0, counts**noise_power, 0.0)
     return noise / noise.sum()
@@ -85,7 +72,7 @@ def row_loads(
         cbow: See `WordWindows`.
 
     Returns:
-        float64 `(V,)` each: for the vectors of words, and for those of words around others.
+        float64 `(V,)` each: for the vectors of words, and for the vectors of context words.
 
     Example:
 
@@ -101,11 +88,11 @@ def row_loads(
 
 
 class WordWindows(EpochBatches):
-    """Words of texts with the words around them, for skip-gram and CBOW with negative sampling.
+    """Batches of words and their context, for skip-gram and CBOW with negative sampling.
 
-    A row is a span of P = 16 words that stand side by side, so that the vectors of its words, of
-    those around it and of its noise words are fetched once for all. With W = `window`, C = P + 2W
-    and N = `noise_words`, a batch of skip-gram is
+    A row is a span of P = 16 neighboring words, so that the vectors of its words, of the words
+    around it and of its noise words are fetched only once. With W = `window`, C = P + 2W and
+    N = `noise_words`, a batch of skip-gram is
 
         word_ids     (G, P)      int32   the words of each span
         context_ids  (G, C + N)  int32   those from W before to W behind it, then noise words
@@ -140,7 +127,7 @@ class WordWindows(EpochBatches):
         subsample: Threshold of subsampling; 0 keeps every word.
         noise_power: The exponent of the noise distribution.
         batch_size: Words of a batch; it is rounded up to whole spans.
-        cbow: Whether the batches are those of CBOW.
+        cbow: Whether the batches are for CBOW.
         shuffle: False: the spans in their order, and the same draws in each epoch.
         seed: Any integer >= 0.
 

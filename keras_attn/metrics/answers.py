@@ -1,4 +1,4 @@
-"""How well questions about texts are answered: exact matches and the F1 of words."""
+"""Scores of answers to questions about texts: exact matches and the F1 of words."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AnswerReport(Report):
     without: int = 0
     """Number of questions that their texts do not answer."""
     without_right: float | None = None
-    """Share of these that get no answer; None if there are none."""
+    """Share of the questions without an answer that get none; None if there are none."""
     interval: Interval | None = None
     """95 % interval of F1, by resampling questions."""
     exact_interval: Interval | None = None
@@ -50,7 +50,7 @@ class AnswerReport(Report):
     best_f1: float | None = None
     """F1 with `best_threshold`; None if no margins were given."""
     best_threshold: float | None = None
-    """The threshold of the greatest F1 of these very questions."""
+    """The threshold with the greatest F1 of these questions."""
 
     def __str__(self) -> str:
         low = "" if self.interval is None else " ({:.1%} to {:.1%})".format(*self.interval)
@@ -95,7 +95,7 @@ def answer_f1(found: str, right: str) -> float:
 
     Args:
         found: An answer.
-        right: The right one. Where one of the two has no words, they must be equal.
+        right: The right answer. If one of the two has no words, they must be equal.
 
     Example:
 
@@ -127,8 +127,8 @@ def score_answers(
         right: The right answers of each question; none if its text does not answer it.
         num_bootstrap: Samples of questions for the interval; 0 computes none.
         seed: Seed of these samples.
-        best: The best answer to each question, had one to be given; for `margins`.
-        margins: By how much the score of no answer is above that of the best answer.
+        best: The best answer to each question if no answer were impossible; for `margins`.
+        margins: The score of no answer minus the score of the best answer.
 
     Returns:
         An `AnswerReport`.
@@ -197,9 +197,9 @@ def _best_threshold(
 ) -> tuple[float, float]:
     """The greatest F1 over all thresholds, and its threshold.
 
-    Questions are answered in the order of their margins, as `find_best_thresh` of the official
-    script does; those of one margin together. An answer to a question without one costs what
-    saying nothing was worth.
+    Questions are answered in the order of their margins, as in `find_best_thresh` of the official
+    script; questions with equal margins are answered together. An answer to a question without one
+    loses the point that no answer would have.
     """
     margins = np.asarray(margins, "float64")
     order = np.argsort(margins, kind="stable")
@@ -215,12 +215,12 @@ def _best_threshold(
 
 
 def common_words_answer(question: str, text: str, length: int = 8) -> str:
-    """Answers by counting: the window of a text with most words of the question around it.
+    """Answers by counting: finds the window of a text with most words of the question around it.
 
     A baseline without learning. The words of the text that are in the question are counted for each
     window of `length` words, twice, and for the `length` words on both sides of it, once; words
-    that are rarer in the text count for more. Of the best window, the first words in a row that the
-    question has not are the answer.
+    that are rarer in the text count for more. Of the best window, the first words in a row that are
+    not in the question are the answer.
 
     Args:
         question: The question.
@@ -249,7 +249,7 @@ def common_words_answer(question: str, text: str, length: int = 8) -> str:
     window = range(best, min(best + length, len(words)))
     new = [i for i in window if lower[i] not in asked] or list(window)
     run = [new[0]]
-    for i in new[1:]:  # the first words in a row that the question has not
+    for i in new[1:]:  # the first words in a row that are not in the question
         if i != run[-1] + 1:
             break
         run.append(i)

@@ -24,7 +24,7 @@ Name = Hashable
 
 
 class ImageScores(NamedTuple):
-    """Scores of the caption of one picture, in `CaptionScores.per_image`.
+    """Scores of the caption of one image, in `CaptionScores.per_image`.
 
     Example:
 
@@ -45,22 +45,22 @@ class CaptionScores(Report):
     """The result of `caption_scores`, multiplied by 100 as in papers. `print` shows it in lines.
 
     Args:
-        bleu_1: BLEU of words (Papineni et al., 2002), over all pictures together.
+        bleu_1: BLEU of words (Papineni et al., 2002), over all images together.
         bleu_2: BLEU of words and pairs of words.
         bleu_3: BLEU of runs of up to three words.
         bleu_4: BLEU of runs of up to four words.
-        rouge_l: Longest common subsequence (Lin, 2004), beta 1.2, the mean over the pictures.
-        cider: CIDEr-D (Vedantam et al., 2015), the mean over the pictures, 0 to 1,000. NaN for
-            one picture, because words are weighted by the number of pictures that have them.
+        rouge_l: Longest common subsequence (Lin, 2004), beta 1.2, the mean over the images.
+        cider: CIDEr-D (Vedantam et al., 2015), the mean over the images, 0 to 1,000. NaN for
+            one image, because words are weighted by the number of images that have them.
         meteor: METEOR 1.5 (Denkowski and Lavie, 2014); None if it was not requested.
-        num_images: Number of pictures.
-        num_references: Number of references of all pictures.
+        num_images: Number of images.
+        num_references: Number of references of all images.
         mean_length: Mean number of words of a caption.
         distinct: Number of different captions.
         copied: Share (0 to 1) of captions that are word for word in the training captions; None
             without training captions.
         tokenization: How words were found. Scores of different tokenizations do not compare.
-        per_image: An `ImageScores` for each picture.
+        per_image: An `ImageScores` for each image.
 
     Example:
 
@@ -125,9 +125,9 @@ def caption_scores(
     | `"auto"` | `"ptb"` if there is Java, else `"plain"` |
 
     Args:
-        candidates: A caption for each picture, by the picture's id or path; or a list. Empty
+        candidates: A caption for each image, by the image's id or path; or a list. Empty
             captions are scored too.
-        references: The references of each picture, one or more, with the same ids; or a list.
+        references: The references of each image, one or more, with the same ids; or a list.
         train_captions: The captions of the training, to count copies without regard to white
             space, case and punctuation.
         tokenization: `"auto"`, `"ptb"` or `"plain"`.
@@ -139,7 +139,7 @@ def caption_scores(
     Raises:
         ImportError: If `pycocoevalcap` is not installed (`pip install "keras_attn[captioning]"`).
         RuntimeError: If `"ptb"` or `meteor` need Java and there is none.
-        ValueError: If candidates and references have different pictures, or there are no
+        ValueError: If candidates and references have different images, or there are no
             references.
 
     Example:
@@ -191,7 +191,7 @@ _Scores = tuple[list[float], list[float], float, list[float], float, list[float]
 
 
 def _score(found: dict[Name, list[str]], wanted: dict[Name, list[str]]) -> _Scores:
-    """BLEU, ROUGE-L and CIDEr times 100, each for all pictures and for each picture."""
+    """BLEU, ROUGE-L and CIDEr times 100, each for all images and for each image."""
     from pycocoevalcap.bleu.bleu import Bleu
     from pycocoevalcap.cider.cider import Cider
     from pycocoevalcap.rouge.rouge import Rouge
@@ -241,18 +241,7 @@ def _copied(candidates: Iterable[str], train_captions: Iterable[str]) -> float:
 
 
 def check_references(references: Mapping[Name, Sequence[str]]) -> None:
-    """Refuses references of which `caption_scores` would find no words.
-
-    Args:
-        references: Captions of each picture.
-
-    Raises:
-        ValueError: If one has no words; its picture is named.
-
-    Example:
-
-    >>> check_references({"a.png": ["A dog runs!"]})
-    """
+    """Refuses references without words, which `caption_scores` could not use."""
     words = iter(tokenize_captions([t for texts in references.values() for t in texts], "plain"))
     found = {name: [" ".join(next(words)) for _ in texts] for name, texts in references.items()}
     _check_words(found, references)
@@ -275,7 +264,7 @@ def _aligned(
     candidates: Mapping[Name, str] | Sequence[str],
     references: Mapping[Name, Sequence[str]] | Sequence[Sequence[str]],
 ) -> tuple[dict[Name, str], dict[Name, list[str]]]:
-    """Candidates and references by picture in the same order, after checks."""
+    """Candidates and references by image in the same order, after checks."""
     if isinstance(candidates, Mapping) != isinstance(references, Mapping):
         raise ValueError(
             "Expected two dictionaries or two lists. Received: "

@@ -53,8 +53,8 @@ class ClassificationReport(Report):
         accuracy: Share of the examples whose most probable class is right. With several labels per
             example, the share of examples whose decisions are all right.
         macro_f1: Unweighted mean of the F1 of the classes that occur in the labels or predictions.
-        matthews: Matthews correlation coefficient, from -1 to 1, of all classes together; 0 if one
-            class alone is true or predicted, NaN with several labels per example.
+        matthews: Matthews correlation coefficient, from -1 to 1, of all classes together; 0 if only
+            one class is true or predicted, NaN with several labels per example.
         auc: Area under the ROC curve, the probability that an example of the class gets a higher
             probability of it than an example of another class. It is the mean over the classes (one
             against the rest) that have examples of both kinds.

@@ -1,4 +1,4 @@
-"""Scores of answers that one dull answer to everything cannot raise."""
+"""Scores of answers in a conversation, which one generic answer cannot raise."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def distinct(texts: Sequence[str], n: int) -> float:
         distinct-n = number of different n-grams / number of all n-grams
 
     over the words of `answer_words`, in all texts together. It falls with the number of texts, so
-    compare equally many of them.
+    compare equal numbers of texts.
 
     References:
         - [Li et al., 2016](https://arxiv.org/abs/1510.03055): distinct-1 and distinct-2.
@@ -78,7 +78,7 @@ def distinct(texts: Sequence[str], n: int) -> float:
 def commonest_share(texts: Sequence[str]) -> float:
     """Returns the share of the commonest text among all: 1 if all texts are the same.
 
-    Texts of the same words, as `answer_words` has them, are the same.
+    Texts with the same `answer_words` are the same.
 
     Args:
         texts: The texts, at least one.
@@ -97,7 +97,7 @@ def embedding_average(answers: Sequence[str], references: Sequence[str], vectors
         v(text) = mean of the vectors of its words
         score   = mean over pairs of cos(v(answer), v(reference))
 
-    Words without a vector are passed over; a pair with a side without any counts as 0.
+    Words without a vector are skipped; if a side has no vector, the pair counts as 0.
 
     References:
         - [Liu et al., 2016](https://arxiv.org/abs/1603.08023): how not to evaluate a dialogue
@@ -105,7 +105,7 @@ def embedding_average(answers: Sequence[str], references: Sequence[str], vectors
 
     Args:
         answers: The answers, at least one.
-        references: The right ones.
+        references: The right answers.
         vectors: Vectors by words, with `in` and `[]`, such as `keras_attn.interop.WordVectors`.
 
     Example:
@@ -176,13 +176,13 @@ def nearest_answers(
 ) -> list[str]:
     """Returns for each context the answer of the nearest training context.
 
-    The nearest is that with the greatest cosine of TF-IDF vectors (of scikit-learn, over the words
-    of `answer_words`), the first of equal ones.
+    The nearest context has the greatest cosine of TF-IDF vectors (of scikit-learn, over the words
+    of `answer_words`); of equal ones, it is the first.
 
     Args:
-        contexts: The turns so far, each as one text.
-        train_contexts: Those of the training, at least one.
-        train_answers: The answer to each of these.
+        contexts: The previous turns of each answer, as one text.
+        train_contexts: The contexts of the training, at least one.
+        train_answers: The answer to each training context.
 
     Example:
 
@@ -204,7 +204,7 @@ def nearest_answers(
 
 
 def random_answers(train_answers: Sequence[str], count: int, seed: int = 0) -> list[str]:
-    """Draws answers of the training, whatever they are to answer.
+    """Draws answers of the training, regardless of the question.
 
     Args:
         train_answers: The answers of the training.

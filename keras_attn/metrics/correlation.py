@@ -1,4 +1,4 @@
-"""Correlation of scores with those that people gave, with intervals."""
+"""Correlation of scores with true scores, such as ratings by people, with intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keras_attn.metrics.reports import Estimate, Report, interval_of
 
 @dataclass(frozen=True)
 class CorrelationReport(Report):
-    """How well scores agree with true ones. `print` shows it as a table.
+    """The agreement of scores with true scores. `print` shows it as a table.
 
     Example:
 
@@ -89,7 +89,7 @@ def spearman(true: ArrayLike, found: ArrayLike) -> float:
 
 
 def average_ranks(values: ArrayLike) -> np.ndarray:
-    """Ranks numbers from 1, equal ones by the mean of their ranks.
+    """Ranks numbers from 1; equal numbers have the mean of their ranks.
 
     Args:
         values: Numbers `(n,)`.
@@ -110,10 +110,10 @@ def average_ranks(values: ArrayLike) -> np.ndarray:
 def evaluate_scores(
     true: ArrayLike, found: ArrayLike, num_bootstrap: int = 1000, seed: int = 0
 ) -> CorrelationReport:
-    """Measures how well scores agree with true ones.
+    """Measures the agreement of scores with true scores.
 
     Args:
-        true: Numbers `(n,)`, such as those that people gave.
+        true: Numbers `(n,)`, such as ratings by people.
         found: Numbers `(n,)`.
         num_bootstrap: Samples of the examples for the 95 % intervals; 0 computes none.
         seed: Seed of these samples.

@@ -1,4 +1,4 @@
-"""Entities of words with BIO labels, and how well they are found."""
+"""Entities of words with BIO labels, and their scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_attn.metrics.reports import Interval, Report, draw_samples, interval_
 
 
 class Entity(NamedTuple):
-    """Consecutive words that are one thing.
+    """An entity: consecutive words with one meaning.
 
     Example:
 
@@ -26,7 +26,7 @@ class Entity(NamedTuple):
     first: int
     """Number of its first word, from 0."""
     behind: int
-    """Number behind its last word."""
+    """Number of its last word, plus 1."""
 
 
 def is_bio(labels: Sequence[str]) -> bool:
@@ -45,16 +45,16 @@ def is_bio(labels: Sequence[str]) -> bool:
 
 
 def repair_bio(labels: Sequence[str]) -> tuple[list[str], int]:
-    """Makes labels a valid BIO sequence: an `I-X` that does not go on an entity becomes `B-X`.
+    """Makes labels a valid BIO sequence: an `I-X` that does not continue an entity becomes `B-X`.
 
-    So the older scheme, in which `B-X` marks only an entity right behind another one of its type,
-    becomes BIO too.
+    This also converts the older scheme, in which `B-X` marks only an entity directly after another
+    one of its type.
 
     Args:
         labels: The labels of a sentence.
 
     Returns:
-        The labels, and how many were changed.
+        The labels, and the number of changed labels.
 
     Example:
 
@@ -93,7 +93,7 @@ def entities_of(labels: Sequence[str]) -> list[Entity]:
 
 @dataclass(frozen=True)
 class TaggingReport(Report):
-    """How well words are labelled.
+    """Scores of the labels of words.
 
     Example:
 
@@ -141,15 +141,15 @@ def score_tags(
 ) -> TaggingReport:
     """Compares labels: accuracy, and precision, recall and F1 of entities by `seqeval`.
 
-    An entity is right if its type, its first and its last word are right. Both sides are repaired
-    by `repair_bio` before, which changes nothing in what `seqeval` counts.
+    An entity is right if its type, its first and its last word are right. Both sides are first
+    repaired by `repair_bio`, which does not change the counts of `seqeval`.
 
     Args:
         truth: The right labels of each sentence.
         found: The labels to measure.
         num_bootstrap: Samples of sentences for the interval; 0 computes none.
         seed: Seed of these samples.
-        entities: Whether the labels mark entities. Other labels than `B-X` and `I-X` are then in no
+        entities: Whether the labels mark entities. Labels other than `B-X` and `I-X` are then in no
             entity. If None, `is_bio` of the labels of both sides decides.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Baselines that pretrained encoders are compared with: guesses by counting, without a network."""
+"""Baselines for pretrained encoders: guesses by counting, without a network."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 from keras_attn.batches import MaskedBatches
 
 COMMON = 100
-"""Number of commonest tokens that are not counted as words that two texts share."""
+"""Number of the commonest tokens, which do not count as words that two texts share."""
 SMOOTHING = 0.01
-"""What is added to each count; less than 1 suits large vocabularies."""
+"""Added to each count; less than 1 suits large vocabularies."""
 _MOST_PAIRS = 1 << 22
 
 
 class _Rows(NamedTuple):
-    """The rows of a batch, without those that fill it up."""
+    """The rows of a batch, without repeated ones."""
 
     ids: np.ndarray
-    """`(B, T)`: what a model reads."""
+    """`(B, T)`: the input of a model."""
     real: np.ndarray
-    """`(B, T)` bool: what is no padding."""
+    """`(B, T)` bool: False for padding."""
     positions: np.ndarray
     """`(B, M)`: places of the masked words."""
     labels: np.ndarray
-    """`(B, M)`: what stood there."""
+    """`(B, M)`: the original tokens."""
     there: np.ndarray
     """`(B, M)` bool: which of these are words to guess."""
     apart: np.ndarray
@@ -72,25 +72,24 @@ def bigram_accuracy(
     both_sides: bool = True,
     smoothing: float = SMOOTHING,
 ) -> float:
-    """Measures how often a masked word is guessed from its neighbours alone.
+    """Measures how often a masked word is guessed from only its neighbors.
 
-    With `count(x, y)` the number of times that y stands next after x in the training texts, before
-    any word is masked, the guess between the tokens a and b is the most probable word of a Markov
+    With `count(x, y)` the number of times that y follows x in the training texts, before any word
+    is masked, the guess between the tokens a and b is the most probable word of a Markov
     chain:
 
         argmax_w p(w | a) p(b | w)
         p(y | x) = (count(x, y) + s) / (count(x) + s V)
 
     with the smoothing s and the V tokens of the vocabulary. With `both_sides=False` it is
-    `argmax_w count(a, w)`, the word that most often follows the one before.
+    `argmax_w count(a, w)`, the word that follows the previous one most often.
 
-    a and b are what a model reads. If a is masked too, `p(w)` takes the place of `p(w | a)`; if b
-    is, `p(b | w)` is left out. A neighbour that was replaced misleads. `[CLS]` and `[SEP]` are
-    neighbours, but never guessed. Of equal guesses the commoner word is taken.
+    a and b are the inputs of a model. If a is masked too, `p(w)` replaces `p(w | a)`; if b is
+    masked, `p(b | w)` is left out. A neighbor that was replaced misleads. `[CLS]` and `[SEP]` are
+    neighbors, but never guessed. Of equal guesses the commoner word is taken.
 
     Args:
-        train: Batches of the texts that are counted. The table has an entry for each pair that
-            occurs.
+        train: Batches of the texts that are counted.
         held_out: Batches of the texts to measure with.
         both_sides: Whether the word after is read too.
         smoothing: What is added to each count.
@@ -146,12 +145,12 @@ def bigram_accuracy(
 def common_words_accuracy(
     train: MaskedBatches, held_out: MaskedBatches, common: int = COMMON
 ) -> float:
-    """Measures how often next sentences are told by the number of words that both parts share.
+    """Measures how often next sentences are recognized by the number of shared words.
 
-    The second part is taken to follow the first if both share at least t words. t is the number
-    that is right most often for the training pairs. Words are what a model reads, in all their
-    pieces, without those of which a piece is masked or unknown. The commonest tokens, which any two
-    texts share, are left out.
+    The guess is that the second part follows the first if both share at least t words, with the t
+    that is right most often for the training pairs. Words are read as a model reads them, without
+    words that have a masked or unknown piece. The commonest tokens, which any two texts share, are
+    left out.
 
     Args:
         train: Batches of pairs that t is fitted to.
@@ -159,10 +158,10 @@ def common_words_accuracy(
         common: Number of commonest tokens that are left out.
 
     Returns:
-        The share of the pairs of `held_out` that are taken for what they are.
+        The share of the pairs of `held_out` that are guessed.
 
     Raises:
-        ValueError: If the rows are no pairs.
+        ValueError: If the rows are not pairs.
 
     Example:
 
@@ -209,7 +208,7 @@ def _share(right: Iterable[np.ndarray]) -> float:
 
 
 def _by_frequency(batches: MaskedBatches) -> np.ndarray:
-    """All ids but those of special tokens, the commonest first."""
+    """All ids except special tokens, the commonest first."""
     tokenizer = batches.tokenizer
     counts = np.zeros(len(tokenizer.vocabulary), "int64")
     for rows in _rows(batches):

@@ -1,4 +1,4 @@
-"""How well candidates are ranked: reciprocal rank, average precision and recall."""
+"""Scores of rankings: reciprocal rank, average precision and recall."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from keras_attn.metrics.reports import Interval, Report, mean_interval
 
 @dataclass(frozen=True)
 class RankingReport(Report):
-    """How well the right candidates are ranked, as means over questions.
+    """Scores of the ranks of right candidates, as means over questions.
 
     Example:
 
@@ -51,12 +51,12 @@ class RankingReport(Report):
 def ranks_of(scores: ArrayLike, relevant: Sequence[int]) -> np.ndarray:
     """Returns the ranks of the right candidates of a question, from 1.
 
-    Equal scores have the ranks that they get in the mean of all orders, so that no order of the
-    candidates helps: with a candidates above, and g right and w wrong ones of one score, the i-th
-    right one of them has the rank `a + i (g + w + 1) / (g + 1)`.
+    Equal scores have their mean ranks over all orders, so that no order of the candidates helps:
+    with a candidates above, and g right and w wrong ones of one score, the i-th right one of them
+    has the rank `a + i (g + w + 1) / (g + 1)`.
 
     Args:
-        scores: A score for each candidate; the greater is the better.
+        scores: A score for each candidate; greater is better.
         relevant: Numbers of the right candidates.
 
     Returns:
@@ -137,7 +137,7 @@ def score_ranks(
     """Measures rankings by the ranks of the right candidates, as `score_ranking` does.
 
     Args:
-        ranks: For each question what `ranks_of` returned.
+        ranks: The result of `ranks_of` for each question.
         at: The k of the recalls.
         num_bootstrap: Samples of questions for the interval; 0 computes none.
         seed: Seed of these samples.

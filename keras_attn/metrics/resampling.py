@@ -12,18 +12,12 @@ _EPSILON = np.finfo("float64").eps
 class ResampledMetrics:
     """Metrics of samples, given how often each example was drawn.
 
-    What does not depend on the sample is computed once. With all counts 1 the metrics are those of
-    scikit-learn.
+    Everything that does not depend on the sample is computed once. With all counts 1 the metrics
+    are those of scikit-learn.
 
     Args:
         labels: Integers `(n,)`, or booleans `(n, C)`.
         probabilities: float64 `(n, C)`.
-
-    Example:
-
-    >>> metrics = ResampledMetrics(np.array([0, 1]), np.array([[0.8, 0.2], [0.7, 0.3]]))
-    >>> metrics(np.array([1, 1]))["accuracy"], metrics(np.array([3, 1]))["accuracy"]
-    (0.5, 0.75)
     """
 
     def __init__(self, labels: np.ndarray, probabilities: np.ndarray):
@@ -62,14 +56,7 @@ class ResampledMetrics:
             self.curves.append((ties, members[:, c]))
 
     def __call__(self, counts: np.ndarray) -> dict[str, float]:
-        """Returns the metrics of a sample.
-
-        Args:
-            counts: `(n,)`, the number of copies of each example in the sample.
-
-        Returns:
-            A value for each of `METRICS`.
-        """
+        """A value for each of `METRICS`, given the number of copies of each example, `(n,)`."""
         counts = counts.astype("float64")
         total = counts.sum()
         areas = [area for curve in self.curves if not math.isnan(area := _area(*curve, counts))]

@@ -1,4 +1,4 @@
-"""Scores of answers to questions about pictures."""
+"""Scores of answers to questions about images."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _AGREE = 3  # people who must agree with an answer that is wholly right
 
 
 def agreement(answer: str, answers: Sequence[str]) -> float:
-    """Scores an answer by those of several people, as VQA does (Antol et al., 2015).
+    """Scores an answer by the answers of several people, as VQA does (Antol et al., 2015).
 
         score = mean over the people i of  min(1, number of others than i who say so / 3)
 
     The official evaluation also removes articles and punctuation, and writes numbers as digits;
-    here answers are compared as they are, but for case.
+    here answers are compared unchanged, except for case.
 
     Args:
         answer: The answer.
-        answers: Those of people, at least one.
+        answers: The answers of people, at least one.
 
     Returns:
         0 to 1.
@@ -51,9 +51,9 @@ def visual_question_scores(
 
     Args:
         said: An answer to each question.
-        expected: The right ones.
-        answers: Those of several people to each question, if the data have them.
-        kinds: What kind of question each is, or `""`.
+        expected: The right answers.
+        answers: The answers of several people to each question, if the data have them.
+        kinds: The kind of each question, or `""`.
 
     Returns:
         `accuracy`: share of the answers that are right; `vqa_accuracy`: mean of `agreement`, if
@@ -89,10 +89,10 @@ def visual_question_scores(
 def majority_answers(
     train: Sequence[tuple[str, str]], questions: Sequence[str]
 ) -> list[str]:  # fmt: skip
-    """Answers questions without their pictures, by the commonest answer to each in training.
+    """Answers questions without their images, by the commonest answer to each in training.
 
-    A question that is not there gets the commonest answer of all; of equally common ones, the
-    first by its letters.
+    An unknown question gets the commonest answer of all. Of equally common answers, the first in
+    alphabetical order is taken.
 
     Args:
         train: (question, answer) pairs.
@@ -124,20 +124,20 @@ def majority_answers(
 def attention_share(
     weights: np.ndarray, box: tuple[int, int, int, int], image_size: tuple[int, int]
 ) -> tuple[float, float]:
-    """Returns the share of a map's attention that is on an object, and that of uniform attention.
+    """Returns the share of a map's attention on an object, and the share of uniform attention.
 
         share = sum of the weights of the regions that the object's box touches / sum of all
 
     Args:
-        weights: Map `(rows, columns)`, of regions that cover the picture.
-        box: First row and column of the object, and those behind its last ones, in pixels.
-        image_size: Rows and columns of the picture.
+        weights: Map `(rows, columns)`, of regions that cover the image.
+        box: First row and column of the object, and last row and column plus 1, in pixels.
+        image_size: Rows and columns of the image.
 
     Returns:
         Two numbers from 0 to 1.
 
     Raises:
-        ValueError: If the box is empty or the map is no table.
+        ValueError: If the box is empty or the map does not have two dimensions.
 
     Example:
 

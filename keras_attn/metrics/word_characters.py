@@ -9,17 +9,11 @@ import unicodedata
 
 @functools.cache
 def word_characters() -> str:
-    r"""Returns what stands within brackets for a character of a word.
+    r"""The content of brackets, in a regular expression, for a character of a word.
 
-    Python's `\w`, and the marks that combine with letters (Unicode's categories Mn and Mc), which
-    `\w` leaves out: the vowels of Hindi and Tamil, the points of Hebrew and Arabic, and accents
-    that Unicode does not compose.
-
-    Example:
-
-    >>> import re
-    >>> re.findall(f"[{word_characters()}]+", "हिन्दी, भाषा")
-    ['हिन्दी', 'भाषा']
+    It is Python's `\w`, and the marks that combine with letters (Unicode's categories Mn and Mc),
+    which `\w` leaves out: the vowels of Hindi and Tamil, the points of Hebrew and Arabic, and
+    accents that Unicode does not compose.
     """
     every = map(chr, range(sys.maxunicode + 1))
     return r"\w" + "".join(c for c in every if unicodedata.category(c) in ("Mn", "Mc"))

@@ -1,4 +1,4 @@
-"""Words as vectors: neighbours, sums and differences, analogies, and agreement with people."""
+"""Words as vectors: neighbors, sums and differences, analogies, and agreement with people."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Neighbour(NamedTuple):
 
 @dataclass(frozen=True)
 class AnalogyReport(Report):
-    """How many questions "a is to b as c is to ...?" were answered. `print` shows it as a table.
+    """The answers to questions "a is to b as c is to ...?". `print` shows it as a table.
 
     Example:
 
@@ -45,9 +45,9 @@ class AnalogyReport(Report):
     """
 
     sections: dict[str, tuple[float, int]]
-    """Of each section, the number of right answers and of questions."""
+    """The numbers of right answers and of questions of each section."""
     left_out: int
-    """Number of questions of which a word has no vector."""
+    """Number of questions with a word that has no vector."""
 
     @property
     def questions(self) -> int:
@@ -98,7 +98,7 @@ class AnalogyReport(Report):
 
 @dataclass(frozen=True)
 class WordPairReport(Report):
-    """How well similarities of words agree with those that people gave.
+    """The agreement of similarities of words with ratings by people.
 
     Example:
 
@@ -111,7 +111,7 @@ class WordPairReport(Report):
     pairs: int
     """Number of pairs that were compared."""
     left_out: int
-    """Number of pairs of which a word has no vector."""
+    """Number of pairs with a word that has no vector."""
 
     def __str__(self) -> str:
         return (
@@ -121,9 +121,9 @@ class WordPairReport(Report):
 
 
 class WordSpace:
-    """Words with a vector for each, to be compared by the cosine.
+    """Words with vectors, which are compared by the cosine.
 
-    A word that is not there as it is written is looked up in lower case.
+    A word that has no vector is looked up in lower case.
 
     Args:
         words: The words, all different, the commonest first.
@@ -165,7 +165,7 @@ class WordSpace:
         return self._places.get(word.lower()) if found is None else found
 
     def first(self, count: int) -> WordSpace:
-        """Returns the space of the first words alone.
+        """Returns the space of only the first words.
 
         Args:
             count: Their number; 0: all.
@@ -186,11 +186,11 @@ class WordSpace:
 
         Args:
             plus: A word, or several.
-            minus: Words that are taken away.
+            minus: Words that are subtracted.
             top_k: Largest number of words.
 
         Returns:
-            `Neighbour`s without the words that were given, the nearest first.
+            `Neighbour`s without the given words, the nearest first.
 
         Raises:
             ValueError: If a word has no vector, or no word is given.
@@ -257,8 +257,8 @@ class WordSpace:
         Args:
             questions: Tuples (a, b, c, d) by sections, as
                 `keras_attn.records.read_analogies` reads them.
-            first: Number of words at the start, the commonest, that are asked for and may be
-                answers; 0: all.
+            first: Number of the first, commonest words that may be in questions and answers; 0:
+                all.
 
         Returns:
             An `AnalogyReport`.
@@ -289,7 +289,7 @@ class WordSpace:
         return AnalogyReport(sections, left_out)
 
     def word_pairs(self, pairs: Sequence[tuple[str, str, float]]) -> WordPairReport:
-        """Compares the cosines of pairs of words with what people said (Spearman).
+        """Compares the cosines of pairs of words with ratings by people (Spearman).
 
         Args:
             pairs: Two words and a score, as `keras_attn.records.read_word_pairs` reads them.

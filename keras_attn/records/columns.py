@@ -16,16 +16,7 @@ COLUMN_SUFFIXES = {
 
 
 def numbered(*columns: str) -> list[Column]:
-    """Columns as the command gets them: numbers if all are digits, else names.
-
-    Args:
-        *columns: Strings.
-
-    Example:
-
-    >>> numbered("5", "6"), numbered("5", "text")
-    ([5, 6], ['5', 'text'])
-    """
+    """Columns as the command gets them: numbers if all are digits, else names."""
     digits = all(column.isdecimal() and column.isascii() for column in columns)
     return [int(column) if digits else column for column in columns]
 
@@ -46,8 +37,8 @@ def read_columns(
 
     Args:
         path: The file, plain or gzipped.
-        columns: What is wanted, each with the name or the number (from 0) of its column.
-        reading: Counts the lines, and is told what is wrong.
+        columns: The name or the number (from 0) of each wanted column.
+        reading: Counts the lines and collects problems.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
         delimiter: The one character between cells. Default: a comma in `"csv"`, a tab in `"tsv"`.
         header: Whether the first row of a table names the columns.
@@ -57,18 +48,6 @@ def read_columns(
     Yields:
         The number of a line and its values by name, None if they are a problem: cells of a table,
         and what the reading's `json_value` makes of JSON.
-
-    Raises:
-        ValueError: If the format, the columns, the delimiter or the header are wrong.
-
-    Example:
-
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "some.csv")
-    >>> with open(path, "w", encoding="utf-8") as file:
-    ...     _ = file.write("word,count\na dog,2\n")
-    >>> list(read_columns(path, {"text": "word"}, LineReading(path)))
-    [(2, {'text': 'a dog'})]
     """
     if format == "auto":
         format = format_of(path, COLUMN_SUFFIXES, COLUMN_FORMATS, "a file")

@@ -1,4 +1,4 @@
-"""Dialogues, from JSON lines, DailyDialog's files or chitchat-dataset, and splits of whole ones."""
+"""Dialogues from JSON lines, DailyDialog or chitchat-dataset, and splits of whole dialogues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _END_OF_TURN = "__eou__"
 
 
 class Turn(NamedTuple):
-    """What one speaker says before another does.
+    """The text of one speaker until another one speaks.
 
     Example:
 
@@ -52,8 +52,8 @@ class Exchange(NamedTuple):
     """
 
     turns: tuple[str, ...]
-    """The turns before the answer. The last one is not by whoever answers, the one before it is,
-    and so on."""
+    """The turns before the answer, alternately by the speaker of the answer and by others; the last
+    one is by others."""
     answer: str
 
 
@@ -101,7 +101,7 @@ class _Reading(LineReading):
         self.blank = 0
 
     def add(self, number: int, messages: Iterable[tuple[object, object]], name: str = "") -> None:
-        """Takes the messages of a dialogue, (text, speaker), or notes what is wrong with them."""
+        """Adds a dialogue of messages (text, speaker), or notes a problem."""
         of = f" in dialogue {name}" * bool(name)
         spoken, blank = [], 0
         for place, (text, speaker) in enumerate(messages, start=1):
@@ -142,8 +142,8 @@ def read_dialogues(
     | `"dailydialog"` | `*.txt` | a dialogue on each line; each turn ends in `__eou__`, and two speakers take turns |
     | `"chitchat"` | `*.json` | `dataset.json` of the package chitchat-dataset |
 
-    Neighbouring messages of one speaker are one turn, with a space between them. Messages without
-    a word are left out. Runs of white space become one space.
+    Neighboring messages of one speaker are joined by a space. Messages without a word are left
+    out. Runs of white space become one space.
 
     Args:
         path: The file, in UTF-8, plain or gzipped (`*.gz`).
@@ -157,8 +157,8 @@ def read_dialogues(
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a line is not of the format; if a dialogue has no turn, one speaker alone, or
-            a turn that is too long; or if no dialogue is left.
+        ValueError: If a line is not of the format, a dialogue has no turn, only one speaker or a
+            turn that is too long, or no dialogue is left.
 
     Example:
 
@@ -237,20 +237,19 @@ def exchanges(
 ) -> list[Exchange]:
     """Makes an exchange of each turn that answers another.
 
-    Neighbouring turns of one speaker are one turn, with a space between them, and before an answer
-    so are those of others than whoever answers. So among any number of speakers whoever answers and
-    the others take turns.
+    Neighboring turns of one speaker are joined by a space. Before an answer, neighboring turns of
+    all other speakers are joined too, so that the speaker of the answer and the others alternate.
 
     Args:
         dialogues: Dialogues.
-        speaker: Whose turns are answers; those of all if empty.
+        speaker: The speaker whose turns are answers; all speakers if empty.
         max_turns: Largest number of turns before an answer, the last ones; all if None.
 
     Returns:
         The exchanges, in the order of the answers.
 
     Raises:
-        ValueError: If the speaker answers nothing.
+        ValueError: If there is no answer of the speaker.
 
     Example:
 
@@ -267,7 +266,7 @@ def exchanges(
         ]
         for place, (answer, own) in enumerate(spoken):
             if place and speaker in ("", own):
-                # (whether the turn is by whoever answers, turn)
+                # (whether the turn is by the speaker of the answer, turn)
                 before = [(turn.speaker == own, turn) for turn in spoken[:place]]
                 runs = groupby(before, key=itemgetter(0))
                 turns = [_joined(turn for _, turn in run) for _, run in runs]
@@ -305,7 +304,7 @@ def split_dialogues(
     test: int | float = 0.1,
     seed: int = 0,
 ) -> DialogueSplits:
-    """Parts dialogues into three sides. Dialogues of equal words, but for case, are on one side.
+    """Splits dialogues in three sides. Dialogues with equal words, except for case, stay together.
 
     Args:
         dialogues: The dialogues.
@@ -364,11 +363,11 @@ def split_dialogues(
 def without(
     dialogues: Iterable[tuple[Turn, ...]], others: Iterable[tuple[Turn, ...]]
 ) -> list[tuple[Turn, ...]]:
-    """Returns the dialogues that no other one equals in words, but for case.
+    """Removes dialogues whose words equal another dialogue, except for case.
 
     Args:
         dialogues: The dialogues.
-        others: Those that must not be among them.
+        others: The dialogues to remove, such as those of a test set.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Documents of sentences from files, read one by one."""
+"""Documents of sentences, read from files one by one."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _KINDS = {
 class Documents:
     """Documents of one or several files, each a list of sentences.
 
-    Going through the documents reads the files again, so a corpus may be larger than memory.
+    Each iteration reads the files again, so a corpus may be larger than memory.
 
     | file | documents |
     |---|---|
     | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line; the text under `key` is a whole document, which `split_sentences` cuts |
-    | any other | a sentence on each line; blank lines part the documents |
+    | any other | a sentence on each line; blank lines separate the documents |
 
     Files are UTF-8, plain or gzipped (`*.gz`).
 
@@ -39,7 +39,7 @@ class Documents:
         path: A file, a folder, or a pattern such as `"texts/*.txt"`. Of a folder, all files are
             read that end in `.txt` or as JSON lines do. Several of these may be joined by
             `os.pathsep` (`:`).
-        key: Key of the JSON objects.
+        key: Key of the text in JSON objects.
         on_error: `"error"`: bad lines are errors; `"skip"`: they are left out and counted.
 
     Raises:
@@ -62,7 +62,7 @@ class Documents:
         self.key = key
         self.on_error = on_error
         self.skipped = 0
-        """Bad lines that the last reading left out."""
+        """Number of bad lines that the last iteration left out."""
 
     def __iter__(self) -> Iterator[Document]:
         self.skipped = 0

@@ -10,27 +10,11 @@ _FEW = 10
 
 
 def check_label_counts(counts: Mapping[str, int], things: str, setting: str = "label") -> None:
-    """Refuses a column whose values hardly ever come twice, which no classifier can learn.
+    """Refuses a column whose values hardly ever occur twice, which no classifier can learn.
 
-    Args:
-        counts: How many texts have each label.
-        things: What the labels are of: `"texts"`.
-        setting: The setting that names the column.
-
-    Raises:
-        ValueError: If more than half of the labels have one text each.
-
-    Warns:
-        UserWarning: If there are two texts for a label, or fewer, in the mean.
-
-    Example:
-
-    >>> check_label_counts({str(i): 1 for i in range(200)}, "texts")
-    Traceback (most recent call last):
-        ...
-    ValueError: Expected labels that several texts share. Received: each of the 200 classes has \
-one of the texts, such as '0', '1', '2'. Is this the column of the labels? Name another one by \
-`label` (--label).
+    If more than half of the labels have one text each, that is an error; if there are two texts for
+    a label or fewer on average, a warning. `things` says what the labels are of, such as "texts",
+    and `setting` is the setting that names the column.
     """
     total, single = sum(counts.values()), [name for name, n in counts.items() if n == 1]
     option = f"--{setting.replace('_', '-')}"

@@ -1,6 +1,6 @@
 """Readers of labelled texts from files: CSV, tab-separated, JSON lines, and two known corpora.
 
-All of them check line by line, and tell all that is wrong with a file at once.
+All of them check line by line, and report everything that is wrong with a file at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_labelled(
     delimiter: str | None = None,
     **checks: Unpack[LabelledChecks],
 ) -> LabelledTexts:
-    r"""Read texts with their labels; the format is guessed from the path.
+    r"""Reads texts with their labels; the format is guessed from the path.
 
     | path | format | what it is |
     |---|---|---|
@@ -45,13 +45,13 @@ def read_labelled(
     | `*.tsv`, `*.tab` | `"tsv"` | cells between tabs; quotation marks are characters like others |
     | `*.jsonl`, `*.ndjson`, `*.json` | `"json_lines"` | a JSON object on each line |
 
-    A CSV cell with commas, line breaks or quotation marks (doubled then) stands in such marks.
-    Files may be gzipped (`*.gz` at the end of these names). Texts are UTF-8; a byte order mark at
-    the start is accepted; lines end at "\n", "\r\n" or "\r", and a line break within quotation
-    marks is read as "\n". Blank lines are passed over, lines are counted from 1, and a row of
-    several lines goes by the first of them. A row of more or fewer cells than the first one is
-    wrong: most often it has a comma that is not within quotation marks. White space at the ends of
-    texts and labels is stripped; texts stay as they are otherwise, of any length.
+    A CSV cell with commas, line breaks or (doubled) quotation marks is in quotation marks. Files
+    may be gzipped (`*.gz` at the end of these names). Texts are UTF-8; a byte order mark at the
+    start is accepted. Lines end at "\n", "\r\n" or "\r", and a line break within quotation marks is
+    read as "\n". Blank lines are skipped. Lines are counted from 1, and a row of several lines has
+    the number of its first line. A row of more or fewer cells than the first one is wrong: usually
+    it has a comma that is not within quotation marks. White space at the ends of texts and labels
+    is stripped; otherwise texts are unchanged.
 
     Labels are names. Numbers and booleans of JSON become the names "1", "true".
 
@@ -67,11 +67,10 @@ def read_labelled(
             its name.
         delimiter: The one character between cells. Default: a comma in `"csv"` (`";"` is usual
             where commas are for decimals), a tab in `"tsv"`.
-        **checks: What all readers of labelled texts have.
-            `on_error`: `"error"` (default): lines that give no labelled text are a ValueError, one
-            for all of them. `"skip"`: they are left out, and listed in the `problems` of what is
-            returned.
-            `label_separator`: What stands between the labels of a text that may have several, or
+        **checks: Settings of all readers of labelled texts.
+            `on_error`: `"error"` (default): bad lines are a ValueError, one for all of them.
+            `"skip"`: they are left out, and listed in `problems` of the result.
+            `label_separator`: The separator between the labels of a text that may have several, or
             none: every label is then a tuple of names. JSON may have lists of names as well.
             Default None: each text has one label.
             `label_names`: A dictionary from the labels that may occur to their names, such as
@@ -84,13 +83,12 @@ def read_labelled(
         `summary()`.
 
     Raises:
-        OSError: The file is not there or cannot be read.
-        ValueError: A line gives no labelled text, with its number: broken UTF-8, an empty text
-            (also one of invisible characters only) or label, another number of cells, JSON that
-            is broken or has not these values. Nor any text at all, no such column (the message
-            has those that are there), settings that do not belong to the format. And, whatever
-            `on_error` says: a quotation mark that is never closed, a compressed file that is cut
-            off or damaged, UTF-16.
+        OSError: If the file does not exist or cannot be read.
+        ValueError: If a line is bad (the message has its number): broken UTF-8, an empty text (also
+            one with invisible characters only) or label, another number of cells, or JSON that is
+            broken or lacks these values. If there is no text or no such column (the message lists
+            the columns), or a setting does not belong to the format. With any `on_error`: if a
+            quotation mark is never closed, a compressed file is damaged, or the file is UTF-16.
 
     Example:
 
@@ -117,9 +115,9 @@ def read_labelled(
 def read_imdb(
     folder: Location, split: str = "train", on_error: str = "error", unique: bool = False
 ) -> LabelledTexts:
-    r"""Read a side of the IMDB reviews: 25,000 for training, 25,000 for the test.
+    r"""Reads a side of the IMDB reviews: 25,000 for training, 25,000 for the test.
 
-    The folder is that of the official archive (`aclImdb`, with `train/pos/0_9.txt` ...) or has JSON
+    The folder is the official archive (`aclImdb`, with `train/pos/0_9.txt` ...) or has JSON
     lines `imdb_train.jsonl` or `train.jsonl` with "text" and "label" (0 or 1), plain or gzipped.
     The labels are "negative" and "positive". With the official folder's `urls_pos.txt`,
     `urls_neg.txt` the film is the `group` of its reviews. Texts stay as they are, with their
@@ -134,14 +132,14 @@ def read_imdb(
         split: `"train"` or `"test"`.
         on_error: As in `read_labelled`; a "line" is a file in the official folder.
         unique: As in `read_labelled`: 96 reviews of the training side are repeated, 199 of the
-            test; 123 texts stand on both sides (`remove_labelled_overlap`).
+            test; 123 texts are on both sides (`remove_labelled_overlap`).
 
     Returns:
         A `LabelledTexts`; of the official folder first the negative ones, each in the order of
         the files' numbers.
 
     Raises:
-        OSError: There is no such folder or file.
+        OSError: If there is no such folder or file.
         ValueError: As in `read_labelled`.
 
     Example:
@@ -178,19 +176,19 @@ def read_imdb(
 def read_sst2(
     folder: Location, split: str = "train", on_error: str = "error", unique: bool = False
 ) -> LabelledTexts:
-    r"""Read a side of SST-2 as GLUE has it: phrases and sentences about films.
+    r"""Reads a side of SST-2 in GLUE's form: phrases and sentences about films.
 
     `train.tsv` has 67,349 phrases, parts of sentences too, `dev.tsv` 872 sentences. (The labels of
     GLUE's test are not public; models are compared on `dev.tsv`.) The labels are "negative" and
-    "positive". The sentences are those of Rotten Tomatoes' reviews: who trains on
-    `load_movie_reviews` as well removes them there (`remove_labelled_overlap`).
+    "positive". The sentences come from Rotten Tomatoes' reviews: if you also train on
+    `load_movie_reviews`, remove them there (`remove_labelled_overlap`).
 
     References:
         - [Socher et al., 2013](https://aclanthology.org/D13-1170/): the treebank.
         - [Wang et al., 2019](https://arxiv.org/abs/1804.07461): GLUE.
 
     Args:
-        folder: The folder with the two files, or that with its folder `SST-2`.
+        folder: The folder with the two files, or with a folder `SST-2` that has them.
         split: `"train"` or `"dev"`.
         on_error: As in `read_labelled`.
         unique: As in `read_labelled`.
@@ -199,7 +197,7 @@ def read_sst2(
         A `LabelledTexts`, in the file's order.
 
     Raises:
-        OSError: There is no such folder or file.
+        OSError: If there is no such folder or file.
         ValueError: As in `read_labelled`.
 
     Example:

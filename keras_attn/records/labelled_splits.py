@@ -1,4 +1,4 @@
-"""Splits of labelled texts in which nothing of a test set, nor its like, is trained on."""
+"""Splits of labelled texts without leaks: no text, or nearly the same text, is on two sides."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LabelledSplits(Sides):
         train: Texts to train on.
         dev: Texts for choosing settings and for early stopping.
         test: Texts to measure on, at the end.
-        components: Number of components: sets of texts that had to stay together.
+        components: Number of components, sets of texts that stay together.
         largest_component: Number of texts in the largest of them.
 
     Example:
@@ -49,7 +49,7 @@ class LabelledSplits(Sides):
     largest_component: int = 0
 
     def label_counts(self) -> dict[str, dict[str, int]]:
-        """How many texts of each side have each label."""
+        """Returns the number of texts with each label, for each side."""
         sides = {"train": self.train, "dev": self.dev, "test": self.test}
         return {name: count_labels(side) for name, side in sides.items()}
 
@@ -64,7 +64,7 @@ def split_labelled(
     keep_groups: bool = False,
     apart: bool = True,
 ) -> LabelledSplits:
-    """Split texts at random so that no text of one side, nor one nearly the same, is on another.
+    """Splits texts at random so that no text, or nearly the same text, is on two sides.
 
     Texts that are the same but for case, punctuation, white space and numbers, or that share at
     least the share `shared` of their runs of 8 words (`duplicate_groups`), make a *component*,
@@ -88,16 +88,16 @@ def split_labelled(
         seed: Any integer.
         shared: As in `duplicate_groups`; above 1, long texts that share much may be on two sides.
         keep_groups: True: texts of one `group` (a film, an author) are a component too.
-        apart: False: every text is a component of its own, and texts that are nearly the same may
-            be on two sides, with a warning. What is measured there is too good; for texts made of a
+        apart: False: every text is a separate component, and texts that are nearly the same may be
+            on two sides, with a warning. Figures measured there are too good; for texts made of a
             few templates there may be no other way.
 
     Returns:
         `LabelledSplits`, each side in random order.
 
     Raises:
-        ValueError: Sizes out of range, too little data for them, something else than labelled
-            texts.
+        ValueError: If a size is out of range, there are too few texts for the sizes, or an example
+            is not a labelled text.
 
     Example:
 
@@ -167,19 +167,19 @@ def remove_labelled_overlap(
     *more_held_out: Iterable[LabelledText | tuple[Any, ...]],
     shared: float = 0.5,
 ) -> tuple[list[LabelledText], int]:
-    """Leave out the training texts that are, or nearly are, among held-out ones.
+    """Removes training texts that are the same, or nearly the same, as held-out texts.
 
     Args:
         train: `LabelledText`s, or tuples (text, label) or (text, label, group).
-        held_out: Those of a test or dev set; the labels do not matter.
-        *more_held_out: Those of further ones.
+        held_out: The texts of a test or dev set; the labels do not matter.
+        *more_held_out: The texts of further sets.
         shared: As in `duplicate_groups`.
 
     Returns:
-        The training texts that are kept, in their order, and the number of those left out.
+        The training texts that are kept, in their order, and the number of removed texts.
 
     Raises:
-        ValueError: Something else than labelled texts.
+        ValueError: If an example is not a labelled text.
 
     Example:
 
@@ -197,9 +197,9 @@ def remove_labelled_overlap(
 
 
 def _alike(examples: Sequence[LabelledText], shared: float) -> list[tuple[int, ...]]:
-    """What examples that are nearly the same have in common: the group of each text, sorted.
+    """The sorted groups of the texts of each example, equal for examples that are nearly the same.
 
-    A pair of texts and the same pair turned around are the same.
+    The order of a pair of texts does not matter.
     """
     firsts = [example.text for example in examples]
     seconds = [example.second for example in examples if example.second is not None]
@@ -224,7 +224,7 @@ def _components(
 
 
 def _strata(components: Sequence[Component]) -> dict[str, list[Component]]:
-    """Components by the label that they count for, the rarest label first."""
+    """Components by their label in the draw, the rarest label first."""
     counts = Counter(name for part in components for x in part for name in label_names(x.label))
 
     def rarest(example: LabelledText) -> str:
@@ -238,7 +238,7 @@ def _strata(components: Sequence[Component]) -> dict[str, list[Component]]:
 
 
 def _draw(strata: dict[str, list[Component]], size: int, limit: int, name: str) -> list[Component]:
-    """Take components out of the strata until `size` texts are had, of each label its share."""
+    """Takes components from the strata until there are `size` texts, of each label its share."""
     sizes = {label: sum(map(len, parts)) for label, parts in strata.items()}
     quotas = _shares(sizes, size)
     drawn: list[Component] = []

@@ -1,4 +1,4 @@
-"""Texts with labels, and what came of reading a file of them."""
+"""Texts with labels, and the result of reading a file of them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LABELLED_PROBLEMS = {
 
 
 class LabelledText(NamedTuple):
-    """A text, or a pair of texts, and what it is to be classified as.
+    """A text, or a pair of texts, with its label.
 
     Args:
         text: The text, or the first of two.
         label: Name of its class; for texts with several labels a tuple of names, sorted, which
             may be empty.
-        group: Where it is from (a film, an author, a source); empty where the data do not say.
+        group: Its origin (a film, an author, a source); empty if it is not known.
         second: The second text of a pair; None if there is one text.
 
     Example:
@@ -46,7 +46,7 @@ class LabelledText(NamedTuple):
 
     @property
     def input(self) -> Input:
-        """What is classified: the text, or both texts of a pair."""
+        """The text, or both texts of a pair."""
         return self.text if self.second is None else (self.text, self.second)
 
 
@@ -93,11 +93,11 @@ class LabelledTexts(Records[LabelledText]):
         examples: The texts with their labels.
         where: The file or files, for messages.
         lines: Number of lines (or files) that were read.
-        passed_over: How many of the lines are blank, a header, or further lines of a quoted cell.
-        repeated: How many texts have the text and the label of an earlier one.
-        contradicting: How many different texts occur with more than one label.
-        unique: Whether repeated texts were left out. Else they are among the examples.
-        problems: What is wrong with the lines that were left out; a line can have several.
+        passed_over: Number of lines that are blank, a header, or further lines of a quoted cell.
+        repeated: Number of texts that equal an earlier one with the same label.
+        contradicting: Number of different texts with more than one label.
+        unique: Whether repeated texts were left out.
+        problems: The problems of the lines that were left out; a line can have several.
 
     Example:
 
@@ -131,12 +131,12 @@ class LabelledTexts(Records[LabelledText]):
 
     @property
     def label_counts(self) -> dict[str, int]:
-        """How many texts have each label, in the order of the names."""
+        """The number of texts with each label, in the order of the names."""
         return count_labels(self.examples)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of lines, texts, lines passed over, repeated texts, bad lines, and by kind.
+        """Numbers of lines, texts, skipped lines, repeated texts, bad lines, and bad lines by kind.
 
         A line with problems of two kinds is counted under both.
         """
@@ -150,7 +150,7 @@ class LabelledTexts(Records[LabelledText]):
         }
 
     def summary(self) -> str:
-        """The counts in words, with the numbers of the first bad lines."""
+        """Returns the counts in words, with the numbers of the first bad lines."""
         labels = ", ".join(f"{name} {count:,}" for name, count in self.label_counts.items())
         what = "pair" if any(example.second is not None for example in self.examples) else "text"
         text = f"{self.where}: {many(len(self.examples), what)} of {many(self.lines, 'line')}."

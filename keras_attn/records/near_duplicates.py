@@ -1,4 +1,4 @@
-"""Which texts are the same, or nearly."""
+"""Groups of texts that are the same, or nearly."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def duplicate_groups(texts: Sequence[str], shared: float = 0.5) -> np.ndarray:
     Two texts are linked if they have the same `template` (nothing differs but case, punctuation,
     symbols, white space and the values of numbers), or if at least the share `shared` of the runs
     of 8 words of the one that has fewer occur in the other one: a longer edition of a review, a
-    paragraph that is quoted. What is linked through others is one group too. A text without
-    letters and digits, such as ":)", has itself for its template.
+    paragraph that is quoted. Texts that are linked through others are one group too. A text without
+    letters and digits, such as ":)", is its own template.
 
-    It takes seconds for tens of thousands of reviews, and time and memory in proportion to the
-    number of words.
+    Time and memory are proportional to the number of words; tens of thousands of reviews take
+    seconds.
 
     Args:
         texts: The texts.
-        shared: Least share of the runs of words, above 0; above 1: templates alone count.
+        shared: Smallest share of the runs of words, above 0; above 1: only templates count.
 
     Returns:
         int64 `(len(texts),)`: the same number for the texts of a group, from 0 in the order of
         the first texts.
 
     Raises:
-        ValueError: `shared` is not above 0.
+        ValueError: If `shared` is not above 0.
 
     Example:
 
@@ -61,7 +61,7 @@ def duplicate_groups(texts: Sequence[str], shared: float = 0.5) -> np.ndarray:
 
 
 def _folded(text: str) -> str:
-    """What a text without letters and digits is known by; no template begins with a space."""
+    """The template of a text without letters and digits; no other one begins with a space."""
     return " " + unicodedata.normalize("NFKC", text).strip()
 
 

@@ -1,4 +1,4 @@
-"""Sentence pairs, and what came of reading a file of them."""
+"""Sentence pairs, and the result of reading a file of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from keras_attn.records.problems import LineProblem, many
 
 
 class TranslationPair(NamedTuple):
-    """A sentence, its translation, and where the pair occurs.
+    """A sentence with its translation, and the documents of the pair.
 
     Args:
         source: The sentence to translate.
         target: Its translation.
         groups: Names of the documents, domains or programs in which the pair occurs, sorted;
-            empty where the data have no such thing. `split_pairs` can hold out whole groups.
+            empty if the data have none. `split_pairs` can hold out whole groups.
 
     Example:
 
@@ -49,10 +49,10 @@ class ParallelText(Records[TranslationPair]):
         pairs: The pairs.
         where: The file or files, for messages.
         lines: Number of lines of the file.
-        passed_over: How many of them are blank or a header.
-        repeated: How many pairs have the source and the target of an earlier one.
-        unique: Whether those were left out. Else they are among the pairs.
-        problems: What is wrong with the lines that were left out; a line can have several.
+        passed_over: Number of lines that are blank or a header.
+        repeated: Number of pairs with the source and the target of an earlier one.
+        unique: Whether repeated pairs were left out.
+        problems: The problems of the lines that were left out; a line can have several.
 
     Example:
 
@@ -74,7 +74,7 @@ class ParallelText(Records[TranslationPair]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of lines, pairs, lines passed over, repeated pairs, bad lines, and by kind.
+        """Numbers of lines, pairs, skipped lines, repeated pairs, bad lines, and bad lines by kind.
 
         `lines` is `pairs + passed_over + bad_lines`, and with `unique=True` `+ repeated`. A line
         with problems of two kinds is counted under both.
@@ -88,7 +88,7 @@ class ParallelText(Records[TranslationPair]):
         }
 
     def summary(self) -> str:
-        """The counts in words, with the numbers of the first bad lines."""
+        """Returns the counts in words, with the numbers of the first bad lines."""
         text = f"{self.where}: {many(len(self.pairs), 'pair')} of {many(self.lines, 'line')}"
         text += f"{self._left_out()}."
         if self.passed_over:

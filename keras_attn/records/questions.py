@@ -42,7 +42,7 @@ class AnsweredQuestion(NamedTuple):
     text: str
     """The text that answers it."""
     answers: tuple[TextAnswer, ...]
-    """Answers that are right; none if the text does not answer the question."""
+    """The right answers; empty if the text does not answer the question."""
     title: str = ""
     """Title of the article that the text is from."""
     name: str = ""
@@ -55,7 +55,7 @@ _Row = tuple[int, Any, Any, str, str]
 
 @dataclass(frozen=True)
 class AnsweredQuestions(Records[AnsweredQuestion]):
-    """Questions with answers, and what was read of the file.
+    """Questions with answers, and an account of what was left out.
 
     Example:
 
@@ -77,11 +77,11 @@ class AnsweredQuestions(Records[AnsweredQuestion]):
     where: str = "given"
     """Where they are from."""
     moved: int = 0
-    """Answers that did not stand where the file said, but somewhere else in the text."""
+    """Number of answers that were elsewhere in their text than the file said."""
     skipped: int = 0
-    """Questions that were left out."""
+    """Number of questions that were left out."""
     problems: list[LineProblem] = field(default_factory=list, repr=False)
-    """What was wrong with them."""
+    """Their problems."""
 
     def summary(self) -> str:
         """Returns what was read, in words."""
@@ -154,8 +154,8 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
     | `*.jsonl`, `*.ndjson` | a JSON object on each line: `question`, `text` (or `context`), and `answers`, a list of objects with `text` and `start` (or `answer_start`), or of strings; an empty list if there is none; perhaps `title`, the article, which is the text itself if there is none |
     | `*.json` | SQuAD 1.1 or 2.0: `data`, `paragraphs`, `qas` |
 
-    An answer that does not stand where the file says is looked for in the text; the nearest place
-    is taken, and `moved` counts them. A place outside of the text is an error.
+    If an answer is not at the place that the file says, the nearest place in the text is taken, and
+    counted in `moved`. A place outside of the text is an error.
 
     Args:
         path: The file, in UTF-8, plain or gzipped (`*.gz`).
@@ -166,8 +166,8 @@ def read_questions(path: Location, on_error: str = "error") -> AnsweredQuestions
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file has no question, or is not as it should be; a question or an answer
-            is empty; an answer is not in its text, or is said to start outside of it.
+        ValueError: If the file has no question or another form, a question or an answer is empty, or
+            an answer is not in its text or starts outside of it.
 
     Example:
 
@@ -229,24 +229,9 @@ def _nearest(text: str, words: str, wanted: int) -> int | None:
 
 
 def checked_questions(examples: Iterable[object]) -> list[AnsweredQuestion]:
-    """Checks examples of question answering.
+    """Checks `AnsweredQuestion`s, or tuples (question, text, answers), of question answering.
 
-    Args:
-        examples: `AnsweredQuestion`s, or tuples (question, text, answers), whose answers are
-            strings or (string, start) pairs.
-
-    Returns:
-        A list of `AnsweredQuestion`s.
-
-    Raises:
-        TypeError: If an example is of another kind.
-        ValueError: If a question or an answer is empty, or an answer is not in its text, or starts
-            outside of it.
-
-    Example:
-
-    >>> checked_questions([("Where?", "In Oslo.", ["Oslo"])])[0].answers
-    (TextAnswer(text='Oslo', start=3),)
+    The answers of a tuple are strings or (string, start) pairs.
     """
     questions = []
     reading = _Reading("given")
@@ -294,8 +279,8 @@ def split_questions(
         Both sides, in the order of the questions.
 
     Raises:
-        ValueError: If the share is not between 0 and 1, or the number not between 0 and that of
-            the articles.
+        ValueError: If the share is not between 0 and 1, or the number is not between 0 and the
+            number of articles.
 
     Example:
 

@@ -38,7 +38,7 @@ def read_pairs(
     delimiter: str | None = None,
     **checks: Unpack[Checks],
 ) -> ParallelText:
-    r"""Read sentence pairs; the format is guessed from the path.
+    r"""Reads sentence pairs; the format is guessed from the path.
 
     | path | format | read by |
     |---|---|---|
@@ -59,29 +59,30 @@ def read_pairs(
         source: Where the sentence to translate is: name or number (from 0) of the column, key of
             the JSON object, or language of the folder's files. Default: as in the reader.
         target: Where its translation is, in the same way.
-        split: Which of the folder's files, `"train"` unless told; for `"multi30k"` only.
+        split: First part of the names of the folder's files, by default `"train"`; for `"multi30k"`
+            only.
         header: Whether the first row names the columns; for `"tsv"` and `"csv"` only.
         delimiter: The one character between columns; for `"tsv"` and `"csv"` only.
-        **checks: What all readers have.
-            `on_error`: `"error"` (default): lines that give no pair are a ValueError, one for all
-            of them. `"skip"`: they are left out, and listed in the `problems` of what is returned.
-            `max_characters`: longest side that is taken for a sentence (default None: any).
+        **checks: Settings of all readers.
+            `on_error`: `"error"` (default): bad lines are a ValueError, one for all of them.
+            `"skip"`: they are left out, and listed in `problems` of the result.
+            `max_characters`: Largest number of characters of a side (default None: any).
             `normalize_spaces`: True (default): white space at the ends is stripped, and runs of
-            it, no-break spaces and Unicode's line ends too, become one space. False: texts stay
-            as they are.
+            white space, no-break spaces and Unicode's line ends too, become one space. False: texts
+            are unchanged.
             `unique`: True: repeated pairs are kept once (default False: they are counted in
-            `repeated` and kept, so that a test set stays whole).
+            `repeated` and kept, so that a test set stays complete).
 
     Returns:
         A `ParallelText`: a sequence of `TranslationPair` with `problems`, `counts`, `summary()`.
 
     Raises:
-        OSError: A file is not there or cannot be read.
-        ValueError: A line gives no pair, with its number: broken UTF-8, an empty side (also one
-            of invisible characters only), a side that is too long, too few columns, JSON that is
-            broken or has not these strings. Nor any pair at all, settings that do not belong to
-            the format. And, whatever `on_error` says: two files of unequal numbers of lines, a
-            compressed file that is cut off or damaged, UTF-16.
+        OSError: If a file does not exist or cannot be read.
+        ValueError: If a line is bad (the message has its number): broken UTF-8, an empty side (also
+            one with invisible characters only), a side that is too long, too few columns, or JSON
+            that is broken or lacks these strings. If there is no pair, or a setting does not belong
+            to the format. With any `on_error`: if two files have unequal numbers of lines, a
+            compressed file is damaged, or a file is UTF-16.
 
     Example:
 
@@ -127,19 +128,19 @@ def read_tsv(
     delimiter: str = "\t",
     **checks: Unpack[Checks],
 ) -> ParallelText:
-    r"""Read columns between tabs or another character, plain or gzipped.
+    r"""Reads columns between tabs or another character, plain or gzipped.
 
-    Blank lines are passed over. Between tabs, quotation marks are characters like others, and
-    whatever is in other columns is ignored. With another `delimiter` a cell may stand in quotation
-    marks, and a row of more or fewer cells than the first one is wrong: most often it has a
-    delimiter that is not within such marks.
+    Blank lines are skipped. Between tabs, quotation marks are characters like others, and other
+    columns are ignored. With another `delimiter` a cell may be in quotation marks, and a row of
+    more or fewer cells than the first one is wrong: usually it has a delimiter that is not within
+    quotation marks.
 
     Args:
         path: The file.
         source: Name of the source's column, or its number, from 0.
         target: Name or number of the target's column.
-        header: Whether the first row names the columns; it is passed over then. Default: True
-            where a column is given by its name.
+        header: Whether the first row names the columns. Default: True if a column is given by its
+            name.
         delimiter: The one character between columns, such as `","` or `";"`.
         **checks: `on_error`, `max_characters`, `normalize_spaces`, `unique`, as in `read_pairs`.
 
@@ -147,7 +148,7 @@ def read_tsv(
         A `ParallelText`, in the file's order.
 
     Raises:
-        OSError: The file cannot be read.
+        OSError: If the file cannot be read.
         ValueError: As in `read_pairs`.
 
     Example:
@@ -170,10 +171,10 @@ def read_tsv(
 def read_parallel(
     source_path: Location, target_path: Location, **checks: Unpack[Checks]
 ) -> ParallelText:
-    r"""Read two files, plain or gzipped: line i of one is the translation of line i of the other.
+    r"""Reads two files, plain or gzipped: line i of one is the translation of line i of the other.
 
-    Files of unequal numbers of lines are refused, with `on_error="skip"` too: somewhere a line is
-    missing, and from there on all pairs are wrong, which no check of single lines can see.
+    Files of unequal numbers of lines are refused, with `on_error="skip"` too: a line is missing
+    somewhere, and all later pairs are wrong, which no check of single lines can find.
 
     Args:
         source_path: The sentences to translate, one a line.
@@ -184,8 +185,8 @@ def read_parallel(
         A `ParallelText`, in the files' order.
 
     Raises:
-        OSError: A file cannot be read.
-        ValueError: As in `read_pairs`, or one file was given twice.
+        OSError: If a file cannot be read.
+        ValueError: As in `read_pairs`, or if one file was given twice.
 
     Example:
 
@@ -223,12 +224,12 @@ def read_parallel(
 def read_json_lines(
     path: Location, source: str = "source", target: str = "target", **checks: Unpack[Checks]
 ) -> ParallelText:
-    r"""Read a JSON object from each line, plain or gzipped.
+    r"""Reads a JSON object from each line, plain or gzipped.
 
-    A key may lead through nested objects with dots, `"text.en"`. Keys that an object has not
-    itself are looked for in its `"translation"`, so that `source="en", target="de"` reads both
+    A key may lead through nested objects with dots, `"text.en"`. Keys that an object lacks
+    are looked up in its `"translation"`, so that `source="en", target="de"` reads both
     `{"en": "No.", "de": "Nein."}` and `{"translation": {"en": "No.", "de": "Nein."}}`.
-    Blank lines are passed over.
+    Blank lines are skipped.
 
     Args:
         path: The file.
@@ -240,7 +241,7 @@ def read_json_lines(
         A `ParallelText`, in the file's order.
 
     Raises:
-        OSError: The file cannot be read.
+        OSError: If the file cannot be read.
         ValueError: As in `read_pairs`.
 
     Example:
@@ -268,7 +269,7 @@ def read_multi30k(
     split: str = "train",
     **checks: Unpack[Checks],
 ) -> ParallelText:
-    r"""Read a folder of files `SPLIT.LANGUAGE` or `SPLIT.LANGUAGE.gz`, such as Multi30k's.
+    r"""Reads a folder of files `SPLIT.LANGUAGE` or `SPLIT.LANGUAGE.gz`, such as Multi30k's.
 
     Multi30k has `train`, `val` and `test_2016_flickr` of `en`, `de` and `fr`. Any other folder
     with such names is read as well.
@@ -284,7 +285,7 @@ def read_multi30k(
         A `ParallelText`, in the files' order.
 
     Raises:
-        OSError: There is no such folder or file.
+        OSError: If there is no such folder or file.
         ValueError: As in `read_pairs`.
 
     Example:
@@ -307,15 +308,15 @@ def read_multi30k(
 def read_tatoeba(
     path: Location, source: int = 0, target: int = 1, **checks: Unpack[Checks]
 ) -> ParallelText:
-    r"""Read a file of Tatoeba's sentence pairs: a zip archive, or what is in it.
+    r"""Reads Tatoeba's sentence pairs: a zip archive, or the file in it.
 
     The archives of manythings.org/anki hold one text file: English, the other language and, in
     later ones, the authors, tab-separated. `source=1, target=0` translates into English.
     Tatoeba's own exports have a number before each sentence: `source=1, target=3`. The sentences
-    are under CC-BY 2.0: who publishes them names their authors.
+    are under CC-BY 2.0: name their authors if you publish them.
 
-    Pairs of one sentence with several translations stand next to each other. `split_pairs` keeps
-    them on one side.
+    Pairs of one sentence with several translations are next to each other. `split_pairs` keeps them
+    on one side.
 
     Args:
         path: The zip archive, or its file, plain or gzipped.
@@ -327,8 +328,8 @@ def read_tatoeba(
         A `ParallelText`, in the file's order.
 
     Raises:
-        OSError: The file cannot be read.
-        ValueError: As in `read_pairs`, or the archive has not one text file.
+        OSError: If the file cannot be read.
+        ValueError: As in `read_pairs`, or if the archive does not have exactly one text file.
 
     Example:
 

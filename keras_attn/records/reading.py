@@ -29,7 +29,7 @@ class LineReading:
     Args:
         where: The file, for messages.
         on_error: `"error"` or `"skip"`.
-        kinds: The kinds of problems, with the words for them; those of the class if None.
+        kinds: The kinds of problems, with the words for them; by default the kinds of the class.
     """
 
     kinds: Mapping[str, str] = PROBLEMS

@@ -1,4 +1,4 @@
-"""Pairs of texts with a number, such as how similar they are: readers, checks and splits."""
+"""Pairs of texts with a number, such as their similarity: readers, checks and splits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ScoredPair(NamedTuple):
     first: str
     second: str
     score: float
-    """Such as how similar they are."""
+    """For example their similarity."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ScoredPairs(Records[ScoredPair]):
     problems: list[LineProblem] = field(default_factory=list)
 
     def summary(self) -> str:
-        """The number of pairs and the range of their scores, with the first bad lines."""
+        """Returns the number of pairs and the range of their scores, with the first bad lines."""
         scores = [example.score for example in self.examples]
         text = f"{self.where}: {many(len(scores), 'pair')}"
         if scores:
@@ -93,9 +93,9 @@ def read_scored_pairs(
     delimiter: str | None = None,
     on_error: str = "error",
 ) -> ScoredPairs:
-    r"""Read pairs of texts with a number.
+    r"""Reads pairs of texts with a number.
 
-    The formats are those of `read_labelled`, guessed from the end of the file's name. If all
+    The formats are as in `read_labelled`, guessed from the end of the file's name. If all
     columns are numbers, the file has no header, and its rows may have further cells: the files of
     the STS Benchmark, which are tab-separated though they are named `*.csv`, are
     `read_scored_pairs("sts-train.csv", 5, 6, 4, format="tsv")`.
@@ -108,16 +108,15 @@ def read_scored_pairs(
         score: The same of the numbers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
         delimiter: The one character between cells. Default: a comma in `"csv"`, a tab in `"tsv"`.
-        on_error: `"error"`: lines that give no pair are a ValueError, one for all of them.
-            `"skip"`: they are left out, and listed in `problems`.
+        on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
+            left out, and listed in `problems`.
 
     Returns:
         A `ScoredPairs`.
 
     Raises:
-        OSError: The file is not there or cannot be read.
-        ValueError: A line gives no pair: an empty text, something else than a finite number, or as
-            in `read_labelled`.
+        OSError: If the file does not exist or cannot be read.
+        ValueError: If a text is empty, a score is not a finite number, or as in `read_labelled`.
 
     Example:
 
@@ -137,22 +136,7 @@ def read_scored_pairs(
 
 
 def checked_scored_pairs(examples: Iterable[object]) -> list[ScoredPair]:
-    """Checks pairs with a number.
-
-    Args:
-        examples: `ScoredPair`s, or tuples ((first, second), score) or (first, second, score).
-
-    Returns:
-        A list of `ScoredPair`s.
-
-    Raises:
-        ValueError: If an example is something else, or there is none.
-
-    Example:
-
-    >>> checked_scored_pairs([(("a", "b"), 2)])
-    [ScoredPair(first='a', second='b', score=2.0)]
-    """
+    """Checks `ScoredPair`s, or tuples ((first, second), score) or (first, second, score)."""
     pairs = []
     read = "keras_attn.records.read_scored_pairs(path)"
     for i, example in enumerate(listed(examples, "pairs of texts with a number", 3, read)):

@@ -22,7 +22,7 @@ _EXPECTED = (
 
 
 class SelectionQuestion(NamedTuple):
-    """A question with its right answers, which are to be found among candidates.
+    """A question with its right answers, which a model finds among candidates.
 
     Example:
 
@@ -35,7 +35,7 @@ class SelectionQuestion(NamedTuple):
     answers: tuple[str, ...]
     """All answers that are right."""
     candidates: tuple[str, ...] = ()
-    """Candidates of this question alone; if empty, those of all questions."""
+    """Candidates of only this question; if empty, the candidates of all questions."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class SelectionQuestions(Records[SelectionQuestion]):
     where: str = "given"
     problems: list[LineProblem] = field(default_factory=list)
     answers: tuple[str, ...] = ()
-    """All different answers to choose from, in the order in which they are first there; those of
-    the questions if none are given."""
+    """All different answers to choose from, in the order of their first occurrence; by default the
+    answers of the questions."""
 
     def __post_init__(self) -> None:
         if not self.answers:
@@ -67,7 +67,7 @@ class SelectionQuestions(Records[SelectionQuestion]):
             object.__setattr__(self, "answers", tuple(own))
 
     def summary(self) -> str:
-        """The numbers of questions and answers, with the first bad lines."""
+        """Returns the numbers of questions and answers, with the first bad lines."""
         answers = len({answer for x in self.questions for answer in x.answers})
         text = f"{self.where}: {many(len(self.questions), 'question')}, "
         return f"{text}{many(answers, 'different answer')}{self._left_out()}."
@@ -96,17 +96,16 @@ def read_selection_questions(
         answer: The same of the answers.
         format: `"auto"`, `"csv"`, `"tsv"` or `"json_lines"`.
         delimiter: The one character between cells. Default: a comma in `"csv"`, a tab in `"tsv"`.
-        on_error: `"error"`: lines that give no pair are a ValueError, one for all of them.
-            `"skip"`: they are left out, and listed in `problems`.
-        answers: The answers that may occur, which are those to choose from; a line with another one
-            is bad. None: any.
+        on_error: `"error"`: bad lines are a ValueError, one for all of them. `"skip"`: they are
+            left out, and listed in `problems`.
+        answers: The answers to choose from; a line with another answer is bad. None: any.
 
     Returns:
-        `SelectionQuestions`, in the order in which they are first there.
+        `SelectionQuestions`, in the order of their first occurrence.
 
     Raises:
-        OSError: If the file is not there or cannot be read.
-        ValueError: If a line gives no pair, with its number.
+        OSError: If the file does not exist or cannot be read.
+        ValueError: If a line is bad; the message has its number.
 
     Example:
 
@@ -148,8 +147,8 @@ def read_candidates(
 ) -> list[str]:
     r"""Reads answers to choose from.
 
-    A file whose name ends as that of a table or of JSON lines is read as such, any other has an
-    answer on each line; blank lines are passed over.
+    Tables and JSON lines are recognized by the end of the file's name. Any other file has an answer
+    on each line; blank lines are skipped.
 
     Args:
         path: The file, plain or gzipped.
@@ -159,11 +158,11 @@ def read_candidates(
         on_error: As in `read_selection_questions`.
 
     Returns:
-        The different answers, in the order in which they are first there.
+        The different answers, in the order of their first occurrence.
 
     Raises:
-        OSError: If the file is not there or cannot be read.
-        ValueError: If there is no answer, or a line gives none.
+        OSError: If the file does not exist or cannot be read.
+        ValueError: If there is no answer, or a line is bad.
 
     Example:
 
@@ -192,23 +191,9 @@ def read_candidates(
 
 
 def checked_selection_questions(examples: Iterable[object]) -> list[SelectionQuestion]:
-    """Checks questions with right answers.
+    """Checks `SelectionQuestion`s, or tuples of a question, its answer or answers, and candidates.
 
-    Args:
-        examples: `SelectionQuestion`s, or tuples of a question, an answer or a list of answers, and
-            perhaps a list of candidates.
-
-    Returns:
-        A list of `SelectionQuestion`s.
-
-    Raises:
-        ValueError: If an example is something else or has no answer, a text is empty, a right
-            answer is not among its candidates, or there is no example.
-
-    Example:
-
-    >>> checked_selection_questions([("Where?", "Here.")])
-    [SelectionQuestion(question='Where?', answers=('Here.',), candidates=())]
+    The candidates may be left out. Right answers must be among them.
     """
     questions = []
     read = "keras_attn.records.read_selection_questions(path)"

@@ -1,4 +1,4 @@
-"""Splits of sentence pairs in which nothing of a test set, nor its like, is trained on."""
+"""Splits of sentence pairs without leaks: no sentence, or a similar one, is on two sides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPTIONS = {"test_size": " (--test-size)", "validation_size": " (--dev-size)"}
 
 
 def template(text: str) -> str:
-    """What is left of a text without case, punctuation, symbols and the values of its numbers.
+    """Reduces a text to its words, without case, punctuation, symbols and the values of numbers.
 
     Unicode NFKC and casefold; punctuation, symbols and invisible characters removed; each run of
     digits becomes one `0`; white space collapsed. Two texts with one template differ, if at all,
@@ -63,7 +63,7 @@ class TranslationSplits(Sides):
         holdout: Pairs that occur in `holdout_groups` only: another test, of unknown domains.
         holdout_groups: Names of the groups that were held out.
         surplus: Number of pairs of held-out groups that are on no side.
-        components: Number of components: sets of pairs that had to stay together.
+        components: Number of components, sets of pairs that stay together.
         largest_component: Number of pairs in the largest of them.
     """
 
@@ -84,20 +84,20 @@ def split_pairs(
     holdout_groups_size: int = 0,
     seed: int = 0,
 ) -> TranslationSplits:
-    """Split pairs so that no test sentence, nor one like it, stands in the training set.
+    """Splits pairs so that no test sentence, or a similar one, is in the training set.
 
     Pairs that share the `template` of their source or of their target are linked, and pairs that
-    are linked through others too: such a *component* goes to one side whole. So no source and no
-    target sentence of one side stands on another one, not even with other digits, case or
-    punctuation. Test and validation sets are made of components drawn at random; components of
-    more than 1 % of all pairs are never drawn, they stay in the training set.
+    are linked through others too: such a *component* goes to one side whole. So no source or target
+    sentence of one side is on another one, not even with other digits, case or punctuation. Test
+    and validation sets are made of components drawn at random; components of more than 1 % of all
+    pairs are never drawn and stay in the training set.
 
     With `holdout_groups_size`, whole groups (integrations, documents) are held out first, drawn
-    at random but those with more than a tenth of the wanted pairs last, until that many pairs are
-    had. A pair is in `holdout` only if its component occurs in held-out groups and nowhere else.
-    Pairs of held-out groups whose component reaches other groups stay in the rest: they occur
-    there anyway. No group gives more than a tenth of `holdout` (rounded up), and what is left
-    over of the held-out groups, the `surplus`, is on no side, so that these groups stay unseen.
+    at random (groups with more than a tenth of the wanted pairs come last), until there are enough
+    pairs. A pair is in `holdout` only if its component occurs only in held-out groups. Pairs of
+    held-out groups whose component reaches other groups stay in the rest, where they occur anyway.
+    No group gives more than a tenth of `holdout` (rounded up). The other pairs of the held-out
+    groups, the `surplus`, are on no side, so that these groups stay unseen.
 
     The result depends on the set of pairs and on `seed`, not on the order of the pairs.
 
@@ -112,7 +112,7 @@ def split_pairs(
         `TranslationSplits`, each side in random order.
 
     Raises:
-        ValueError: A negative size, or too little data for the sizes.
+        ValueError: If a size is negative, or there are too few pairs for the sizes.
 
     Example:
 
@@ -168,23 +168,23 @@ def remove_overlap(
     held_out: Iterable[TranslationPair | tuple[Any, ...]],
     *more_held_out: Iterable[TranslationPair | tuple[Any, ...]],
 ) -> tuple[list[TranslationPair], int]:
-    """Leave out training pairs whose source or target is like one of given test pairs.
+    """Removes training pairs whose source or target is similar to a held-out one.
 
-    For test sets that come as files of their own. Alike are texts of one `template`: a source
-    that differs from a held-out source in case, punctuation or digits only, a target likewise
-    from a held-out target. So no test sentence, and no reference, was seen in training; between
-    several held-out sets nothing is compared.
+    It is for test sets in separate files. Texts are similar if they have the same `template`: they
+    differ only in case, punctuation or digits. Sources are compared with held-out sources, targets
+    with held-out targets, so no test sentence and no reference is seen in training. Held-out sets
+    are not compared with each other.
 
     Args:
         train: `TranslationPair`s, or tuples (source, target) or (source, target, groups).
         held_out: Pairs of a test or validation set.
-        *more_held_out: Pairs of further ones.
+        *more_held_out: Pairs of further sets.
 
     Returns:
-        The training pairs that are kept, in their order, and the number of those left out.
+        The training pairs that are kept, in their order, and the number of removed pairs.
 
     Raises:
-        ValueError: Something else than pairs of strings.
+        ValueError: If an example is not a pair of strings.
 
     Example:
 
@@ -228,7 +228,7 @@ def _templates(pair: TranslationPair) -> list[tuple[str, str]]:
 def _draw(
     components: list[Component], size: int, limit: int, name: str
 ) -> tuple[list[Component], list[Component]]:
-    """Components in their (random) order until `size` pairs are had, and the others."""
+    """Components in their (random) order until there are `size` pairs, and the others."""
     drawn, rest, missing = draw(components, size, limit)
     if missing >= limit and missing:
         raise ValueError(
@@ -241,7 +241,7 @@ def _draw(
 def _hold_out(
     components: list[Component], size: int, limit: int, rng: random.Random
 ) -> tuple[list[Component], set[str], int, list[Component]]:
-    """Hold out groups until `size` pairs occur in held-out groups only.
+    """Holds out groups until `size` pairs occur in held-out groups only.
 
     Returns the chosen components, the groups, the surplus and the components of other groups.
     """

@@ -25,13 +25,13 @@ class Sides:
 
 
 class Links:
-    """Union-find: which of `count` things are linked, through others too."""
+    """Union-find: links between `count` things, through others too."""
 
     def __init__(self, count: int):
         self._parents = list(range(count))
 
     def root(self, node: int) -> int:
-        """The first of all that are linked with one."""
+        """The first of all things that are linked with one."""
         parents = self._parents
         while parents[node] != node:
             parents[node] = parents[parents[node]]
@@ -39,7 +39,7 @@ class Links:
         return node
 
     def add(self, one: int, other: int) -> None:
-        """Link two."""
+        """Links two things."""
         one, other = self.root(one), self.root(other)
         self._parents[max(one, other)] = min(one, other)
 
@@ -64,7 +64,7 @@ def together(things: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> li
 def draw(
     groups: Sequence[list[T]], size: int, limit: int, keep_one: bool = False
 ) -> tuple[list[list[T]], list[list[T]], int]:
-    """Take whole groups, in their order, until `size` things are had.
+    """Takes whole groups, in their order, until there are `size` things.
 
     A group of more than `limit` is not taken; with `keep_one` one group at least is left.
 
@@ -119,7 +119,7 @@ def drawn_by_hash(names: Iterable[str], share: float | int, seed: int) -> set[st
 
 
 def check_size(name: str, size: object) -> None:
-    """Refuse the size of a side that is not a number of things."""
+    """Refuses the size of a side that is not a number of things."""
     if not is_integer(size, 0):
         raise ValueError(f"Expected `{name}` to be an integer >= 0. Received: {size!r}.")
 

@@ -51,18 +51,14 @@ def check_delimiter(delimiter: str | None) -> None:
 
 @dataclass(frozen=True)
 class Table:
-    """What a table looks like, and which of its columns are wanted.
+    """The form of a table, and which of its columns are wanted.
 
     Args:
-        columns: What is wanted, each with the name or the number (from 0) of its column.
+        columns: The name or the number (from 0) of each wanted column.
         delimiter: The one character between cells.
-        quotes: Whether cells may stand in quotation marks.
-        header: Whether the first row names the columns. None: where a column is given by its name.
+        quotes: Whether cells may be in quotation marks.
+        header: Whether the first row names the columns. None: if a column is given by its name.
         exact: Whether a row of more or fewer cells than the first one is wrong.
-
-    Raises:
-        ValueError: Columns that are none, a delimiter of several characters, names without a
-            header.
 
     Example:
 
@@ -96,7 +92,7 @@ class Table:
     ) -> Iterator[tuple[int, dict[str, str | None]]]:
         """The wanted cells of each row that has them, with the number of its first line.
 
-        Cells that are not UTF-8 are None. `reading` counts the lines, and is told what is wrong.
+        Cells that are not UTF-8 are None. `reading` counts the lines and collects problems.
         """
         width = None
         # Without a header all columns are numbers.

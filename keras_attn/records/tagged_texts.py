@@ -34,7 +34,7 @@ class TaggedText(NamedTuple):
 
 @dataclass(frozen=True)
 class TaggedTexts(Records[TaggedText]):
-    """Sentences with labels, and what was read of the file.
+    """Sentences with labels, and an account of what was left out.
 
     Example:
 
@@ -51,11 +51,11 @@ class TaggedTexts(Records[TaggedText]):
     texts: list[TaggedText]
     """The sentences."""
     where: str = "given"
-    """Where they are from."""
+    """The file, for messages."""
     skipped: int = 0
-    """Bad lines that were left out."""
+    """Number of bad lines that were left out."""
     problems: list[LineProblem] = field(default_factory=list, repr=False)
-    """What was wrong with them."""
+    """Their problems."""
 
     def summary(self) -> str:
         """Returns what was read, in words."""
@@ -78,7 +78,7 @@ def read_tagged(
     | file | sentences |
     |---|---|
     | `*.jsonl`, `*.ndjson`, `*.json` | a JSON object on each line, with lists under `words` and `labels` |
-    | any other | CoNLL columns: a word and its label on each line, parted by spaces or a tab, with the same number of columns on every line; blank lines part the sentences, as do lines that begin with `-DOCSTART-`; lines before a sentence that begin with `# ` are passed over |
+    | any other | CoNLL columns: a word and its label on each line, separated by spaces or a tab, with the same number of columns on every line; blank lines, and lines that begin with `-DOCSTART-`, separate the sentences; lines before a sentence that begin with `# ` are skipped |
 
     Files are UTF-8, plain or gzipped (`*.gz`).
 
@@ -150,7 +150,7 @@ def _of_columns(
             bad = True
             continue
         width = width or len(cells)
-        if len(cells) != width:  # a word of two parted by a space, which would lose one of them
+        if len(cells) != width:  # a space within a word, which would lose a part of it
             what = f"{len(cells)} columns in {line[:60]!r}, {width} before it"
             reading.problem(number, "columns", what)
             bad = True
@@ -186,25 +186,7 @@ def _are_strings(value: object) -> bool:
 
 
 def checked_tagged(examples: Iterable[object]) -> list[TaggedText]:
-    """Checks examples of tagging.
-
-    Args:
-        examples: `TaggedText`s, or pairs of words and labels.
-
-    Returns:
-        A list of `TaggedText`s.
-
-    Raises:
-        TypeError: If an example is not a pair of lists of strings.
-        ValueError: If there are not as many labels as words.
-
-    Example:
-
-    >>> checked_tagged([(["Ada"], ["B-PER", "O"])])
-    Traceback (most recent call last):
-        ...
-    ValueError: Expected a label for each word. Received: 2 labels for 1 words in example 0.
-    """
+    """Checks `TaggedText`s, or pairs of words and labels, of tagging."""
     texts = []
     given = listed(examples, "words with labels", 2, "keras_attn.records.read_tagged(path)")
     for i, example in enumerate(given):

@@ -18,8 +18,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
         The text.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is not UTF-8, or empty, or no regular file.
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is not UTF-8, is empty, or is not a regular file.
 
     Example:
 
@@ -47,8 +47,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
 def split_text(text: str, dev_share: float, test_share: float) -> tuple[str, str, str]:
     """Cuts a text in three, in its order: training, development and test.
 
-    The cuts are after `int(share * len(text))` characters, as is usual for this kind of data: the
-    test is the end of the text, what stands before it the development part.
+    The cuts are after `int(share * len(text))` characters, as usual for this kind of data. The test
+    part is the end of the text, and the development part is before it.
 
     Args:
         text: The text.
@@ -59,7 +59,7 @@ def split_text(text: str, dev_share: float, test_share: float) -> tuple[str, str
         Three strings that together are the text.
 
     Raises:
-        ValueError: For shares out of range.
+        ValueError: If a share is out of range.
 
     Example:
 

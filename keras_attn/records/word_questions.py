@@ -1,4 +1,4 @@
-"""Questions about words: analogies, and pairs of words with the similarity that people see."""
+"""Questions about words: analogies, and pairs of words with similarities rated by people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Analogy]]:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a line has not four words, or there is no question.
+        ValueError: If a line does not have four words, or there is no question.
 
     Example:
 
@@ -62,10 +62,10 @@ def read_analogies(path: str | os.PathLike[str]) -> dict[str, list[Analogy]]:
 def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
     """Reads pairs of words with scores, such as WordSim353 and SimLex999.
 
-    Columns are parted by tabs, else by commas. A first line whose third field is not a number has
-    the names of the columns: the scores are in the one named `SimLex999`, `Human (mean)`, `score`
-    or `similarity`, else in the third; the words are in the first two. Lines that begin with `#`
-    are left out.
+    Columns are separated by tabs, else by commas. If the third field of the first line is not a
+    number, the line has the names of the columns. The scores are in the column `SimLex999`,
+    `Human (mean)`, `score` or `similarity`, else in the third; the words are in the first two.
+    Lines that begin with `#` are skipped.
 
     Args:
         path: The file.
@@ -75,7 +75,7 @@ def read_word_pairs(path: str | os.PathLike[str]) -> list[WordPair]:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If a line has not two words and a number, or there is no pair.
+        ValueError: If a line lacks two words and a number, or there is no pair.
 
     Example:
 
