@@ -88,7 +88,7 @@ class TaskGroup(click.Group):
         """Writes a line for each step."""
         with formatter.section("Steps"):
             formatter.write_dl([
-                (name, getattr(command, "line", "")) for name, command in self.commands.items()
+                (name, getattr(self.commands[name], "line", "")) for name in self.list_commands(ctx)
             ])  # fmt: skip
 
 
