@@ -24,112 +24,112 @@ _TABLE = """\
 translation
   Translate sentences: a Transformer, or a recurrent network, trained on your pairs.
     prepare: Read sentence pairs, check and split them, and write ids for `fit`.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on pairs of yours.
     predict: Translate FILES, a sentence a line, in their order; standard input if there are none.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 text-generation
   Write texts: a language model, trained on a text of your own.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on characters of yours.
     predict: Write texts that begin with prompts.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 text-classification
   Classify texts, or pairs of texts: films by their reviews, or texts of your own.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on texts of yours.
     predict: Classifies texts, or pairs of texts.
     explain: Write a page that shows what decided.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 entailment
   Say whether a text follows from another one, and which words were compared.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on pairs of yours.
     predict: Says of pairs what the first text says of the second.
     explain: Write a page that shows what decided.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 tagging
   Label the words of sentences: names of people and places, or parts of speech.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on sentences of yours.
     predict: Labels words.
     explain: Write a page that shows what decided.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 question-answering
   Answer questions by a part of a text.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on questions of yours.
     predict: Answers questions.
     explain: Write a page that shows what decided.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 pretraining
   Pretrain an encoder (BERT) on a text of your own: masked words, next sentences.
     prepare: Read texts, make a vocabulary, and write ids for `fit --prepared`.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on documents of yours.
     predict: Guesses the words for each `[MASK]`, and whether a second text follows the first.
     explain: Write a page that shows what decided.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 embeddings
   Learn vectors of words (word2vec), and look at them: neighbours, analogies, a map.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on texts of yours.
     predict: Finds the words nearest to words, or to sums and differences of them.
     nearest: Show the words nearest to each of WORDS.
     analogy: Answer: A is to B as C is to which word? The words nearest to B - A + C are shown.
     vectors: Write the words and their vectors to a file that other programs read.
     page: Write a page with a map of words: search, and the neighbours of a word on a click.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 similarity
   Score how similar two texts are, and make vectors of texts.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on pairs of yours.
     predict: Says how similar two texts are.
     explain: Write a page that shows what decided.
     embed: Make a vector of each text, with a model of kind bi.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 answer-selection
   Find the answers to questions among many: by words, by vectors, or by both.
     index: Make a model that searches the answers of a file, without training.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on questions of yours.
     predict: Finds the best answers to questions.
     explain: Write a page that shows what decided.
     pairs: Write pairs of questions and answers from which a reranker learns.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 conversation
   Answer the turns of a conversation: a model trained on your dialogues.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on answers of yours.
     predict: Answers conversations.
     chat: Talk with a model: each line of standard input is a turn, and is answered by a line.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 captioning
   Caption pictures: emoji by their names, or any captioned pictures of your own.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on pictures of yours.
     predict: Caption PICTURES, files or folders of them: writes a line of JSON for each.
     explain: Show where the model looks in PICTURES, files or folders of them, for each word.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 visual-questions
   Answer questions about pictures, and show where each word looked.
-    fit: Train; the same command again goes on with a run that was interrupted.
+    fit: Train; the same command again resumes a run that was interrupted.
     evaluate: Measure a model on questions of yours.
     predict: Answers questions about pictures.
     explain: Write a page that shows what decided.
     quantize: Write a smaller model: kernels and embeddings of 8 bits instead of 32.
-    export: Export a SavedModel, which needs TensorFlow alone.
+    export: Export a SavedModel, which only needs TensorFlow.
 """
 EPILOG = """\
 Exit codes: 0 done; 1 the data, the files or the machine are not as they must be; 2 wrong use; 128 +

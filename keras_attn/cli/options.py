@@ -18,7 +18,7 @@ def _found(context: click.Context, parameter: click.Parameter, path: Path | None
 
 def config_option() -> click.Option:
     """Returns the option `--config`."""
-    text = "settings file (TOML); options given here go before it"
+    text = "settings file (TOML); options given here override it"
     return click.Option(["--config"], type=FILE, help=text)
 
 

@@ -56,14 +56,14 @@ def standard_steps(task: type[Task]) -> dict[str, Step]:
 
     >>> from keras_attn.tasks import TextClassifier
     >>> standard_steps(TextClassifier)["fit"].line
-    'Train; the same command again goes on with a run that was interrupted.'
+    'Train; the same command again resumes a run that was interrupted.'
     """
     reader = READERS[task.reads]
     shown = READERS[_read_by_explain(task)]
     steps = [
         Step(
             "fit",
-            "Train; the same command again goes on with a run that was interrupted.\n\n"
+            "Train; the same command again resumes a run that was interrupted.\n\n"
             f"{_about(task.read)}\n\n"
             "The weights with the best score are kept in RUN_DIR/best.task. Ctrl-C ends the "
             "training after the batch at hand.",
@@ -111,7 +111,7 @@ def standard_steps(task: type[Task]) -> dict[str, Step]:
         ),
         Step(
             "export",
-            "Export a SavedModel, which needs TensorFlow alone.",
+            "Export a SavedModel, which only needs TensorFlow.",
             _export,
             takes=("use",),
             writes="saved_model",

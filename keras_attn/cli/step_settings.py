@@ -38,6 +38,11 @@ def options_of(task: type[Task], step: Step) -> list[tuple[str, Option]]:
         if _has(step, name, option, section)
     ]
     if step.settings is not None:
+        if step.name in task.sections():
+            raise ValueError(
+                f"{task.__name__} has settings named {step.name!r} already. Give the step that has "
+                "settings of its own another name."
+            )
         found += [(step.name, option) for option in step.settings.declared()]
     names = [option.name for _, option in found]
     twice = sorted({name for name in names if names.count(name) > 1})

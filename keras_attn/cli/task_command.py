@@ -22,6 +22,11 @@ from keras_attn.training import compute_on
 
 _FILES = ("model_file", "files", "pictures", "output", "folder", "run_dir", "overwrite", "config")
 _LAST = ("quantize", "export")
+_GIVEN = (
+    "inputs", "files", "to", "overwrite", "log", "skip", "terminal", "model_file", "step",
+    "settings",
+)  # fmt: skip
+"""What the function of a step may take, besides sections of settings."""
 
 
 def task_command(task: type[Task]) -> click.Group:
@@ -37,6 +42,7 @@ def task_command(task: type[Task]) -> click.Group:
         The group, `keras-attn TASK`.
 
     Raises:
+        TypeError: If the function of a step has a parameter that the command does not know.
         ValueError: If two sections of settings have an option of the same name in one step.
 
     Example:
@@ -120,7 +126,7 @@ class StepCommand(click.Command):
 def merged(
     task: type[Task], step: Step | str, file: Path | None, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Makes the settings of a step: the command line goes before the file, that before defaults.
+    """Makes the settings of a step: the command line overrides the file, the file the defaults.
 
     Args:
         task: The class of the task.
@@ -179,6 +185,13 @@ def _named(name: str) -> str:
 def _command(task: type[Task], step: Step) -> StepCommand:
     """Makes the command of a step."""
     options = options_of(task, step)
+    known = [*_GIVEN, *dict.fromkeys(section for section, _ in options)]
+    unknown = [name for name in step.names() if name not in known]
+    if unknown:
+        raise TypeError(
+            f"Expected parameters of the step `{step.name}` of {task.__name__} to be among {known}."
+            f" Received: {unknown}."
+        )
     reader, writer = READERS.get(step.reads), WRITERS.get(step.writes)
 
     def run(config: Path | None = None, **given: Any) -> None:

@@ -31,13 +31,17 @@ class Note(NamedTuple):
 class Step:
     """A step of a task's command: what it does, what it takes, reads and writes.
 
-    The function gets what its parameters name, after the task (`self`): `inputs`, what was read;
-    `files`, the paths; `to`, the path to write; `overwrite`; `log`, which prints a line at once;
-    `terminal`, whether the lines go to a terminal;
-    the settings by their sections, such as `use`, and the step's own under the name of the step;
-    `settings`, all of them by section. If it takes `to`, it writes there itself. Else the lines it
-    yields are written. A line may be an iterator of pieces, each written when it comes; a `Note`
-    goes to standard error.
+    The function gets the values that its parameters name, after the task (`self`):
+
+    - `inputs`, what was read; `files`, the paths; `skip`, whether `on_error` leaves out bad inputs;
+    - `to`, the path to write; `overwrite`; `terminal`, whether lines go to a terminal;
+    - `log`, which prints a line at once; `model_file`; `step`, this object;
+    - settings by their sections, such as `use`, and the step's own under the name of the step;
+      `settings`, all of them by section.
+
+    A function that takes `to` writes there itself. Otherwise the lines that it yields are written
+    there. A line may be an iterator of pieces, each written as it comes; a `Note` goes to standard
+    error.
 
     Args:
         name: Name of the step in the command.

@@ -163,6 +163,24 @@ def test_lines_notes_and_pieces(words, code, tmp_path):
     assert CliRunner().invoke(command, ["spell", "a"]).exit_code == 2  # REST is missing
 
 
+def test_steps_that_cannot_be_made():
+    class Wrong(WordEmbedder):
+        @step(reads="lines")
+        def count(self, lines):
+            """Count lines."""
+
+    with pytest.raises(TypeError, match=r"step `count` of Wrong to be among .*: \['lines'\]"):
+        task_command(Wrong)
+
+    class Twice(WordEmbedder):
+        @step(settings=WordEmbedder.Use)
+        def data(self):
+            """Show the data."""
+
+    with pytest.raises(ValueError, match="Twice has settings named 'data' already"):
+        task_command(Twice)
+
+
 def test_steps_of_subclasses():
     assert steps_of(Spelling)["nearest"].line == "Find nothing."
     assert steps_of(WordEmbedder)["nearest"].line == "Show the words nearest to each of WORDS."
