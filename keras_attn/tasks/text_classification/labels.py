@@ -3,7 +3,6 @@
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -177,25 +176,6 @@ def warn_of_imbalance(examples: Iterable[Labelled], class_names: Sequence[str]) 
             f"look at macro F1{more}.",
             stacklevel=5,  # who called `fit`
         )
-
-
-def describe_labels(examples: Sequence[Any]) -> str:
-    """Counts labels, for a line of a log.
-
-    Args:
-        examples: Labelled texts.
-
-    Returns:
-        Such as `"neg 10, pos 12"`.
-
-    Example:
-
-    >>> describe_labels([("Good.", "pos"), ("Bad.", "neg"), ("Fine.", "pos")])
-    'neg 1, pos 2'
-    """
-    _, labels = checked_examples(examples)
-    counts = Counter(name for label in labels for name in label_names(label))
-    return ", ".join(f"{name} {count:,}" for name, count in sorted(counts.items()))
 
 
 def example_weights(
