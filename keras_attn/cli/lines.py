@@ -16,13 +16,13 @@ _CHUNK = 1024
 
 
 def check_files(files: tuple[Path, ...]) -> None:
-    """Finds out before the work whether there are files to read; `-` is standard input.
+    """Checks before the work that files exist; `-` is standard input.
 
     Args:
         files: Their paths.
 
     Raises:
-        FileNotFoundError: If one is not there.
+        FileNotFoundError: If a file does not exist.
 
     Example:
 
@@ -36,17 +36,14 @@ def check_files(files: tuple[Path, ...]) -> None:
             raise FileNotFoundError(f"Expected a file. Received: {path}, which is none.")
 
 
-def read_chunks(
-    files: tuple[Path, ...], clean: Callable[[str], str] = str, size: int = 0
-) -> Iterator[list[str]]:
+def read_chunks(files: tuple[Path, ...], size: int = 0) -> Iterator[list[str]]:
     r"""Reads the lines of files, some at a time.
 
-    Lines end at "\n", "\r\n" or "\r". Bytes that are no UTF-8 are read as U+FFFD, with a warning
+    Lines end at "\n", "\r\n" or "\r". Bytes that are not UTF-8 are read as U+FFFD, with a warning
     at the end.
 
     Args:
         files: Their paths; `-` or none: standard input, from a terminal line by line.
-        clean: Called with each line.
         size: Largest number of lines of a list; if 0, many, and one from a terminal.
 
     Yields:
@@ -62,7 +59,7 @@ def read_chunks(
     """
     standard = sys.stdin is not None and (not files or Path("-") in files)
     one = standard and sys.stdin.isatty()  # who types wants an answer
-    yield from _chunks((clean(line) for line in _lines(files)), size or (1 if one else _CHUNK))
+    yield from _chunks(_lines(files), size or (1 if one else _CHUNK))
 
 
 def _lines(files: tuple[Path, ...]) -> Iterator[str]:

@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     SystemExit: 1
     """
     if threading.current_thread() is threading.main_thread():
-        # So that what is half written is cleaned up.
+        # An exit, unlike the signal's default, removes partial files.
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         code = keras_attn_command.main(arguments, "keras-attn", standalone_mode=False)
