@@ -140,24 +140,8 @@ class BackboneData(WordVectorData, BackboneStart):
             )
 
 
-def refuse_new_tokenizer(data: Any, *names: str) -> None:
-    """Refuses settings of a new tokenizer beside a backbone, which has one.
-
-    Args:
-        data: Settings with `backbone`.
-        *names: Those of a new tokenizer.
-
-    Raises:
-        ValueError: If one of them is not at its default.
-
-    Example:
-
-    >>> @dataclasses.dataclass
-    ... class Data:
-    ...     backbone: str
-    ...     vocabulary_size: int = 8000
-    >>> refuse_new_tokenizer(Data("run/best.task"), "vocabulary_size")
-    """
+def refuse_new_tokenizer(data: BackboneStart, *names: str) -> None:
+    """Raises a ValueError if a new tokenizer has settings beside a backbone."""
     for name in names:
         if data.backbone and getattr(data, name) != getattr(type(data), name):
             raise ValueError(

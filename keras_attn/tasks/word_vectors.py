@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -66,7 +67,7 @@ class WordVectorData(Settings):
                 )
 
 
-def train_words(texts: Any, vocabulary_size: int, data: Any) -> WordTokenizer:
+def train_words(texts: Iterable[str], vocabulary_size: int, data: Any) -> WordTokenizer:
     """Makes a tokenizer of words for a task.
 
     A word that occurs once gets an id only if there are vectors: else `<unknown>` would be in no
@@ -119,7 +120,7 @@ def sized_by_vectors(kinds: Kinds, chosen: Choice, place: str) -> Choice:
         ) from error
 
 
-def _takes_vectors(kind: Any) -> bool:
+def _takes_vectors(kind: type[Settings]) -> bool:
     """Whether the embedding of an architecture is as wide as it likes, and of words."""
     names = {field.name for field in declared_fields(kind)}
     return "dim" in names and getattr(kind, "reads_words", True)

@@ -6,6 +6,7 @@ Help texts have words in braces, which a task replaces; see `keras_attn.settings
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from keras_attn.explain.methods import METHODS
 from keras_attn.generation.sampling import SAMPLING, check_sampling
@@ -110,7 +111,7 @@ class SamplingUse(BatchUse):
         super().__post_init__()
         check_sampling(**self.sampling())
 
-    def sampling(self) -> dict[str, float | None]:
+    def sampling(self) -> dict[str, Any]:
         """Returns the arguments of `keras_attn.generation.sample`."""
         return {name: getattr(self, name) for name in SAMPLING}
 
