@@ -1,4 +1,4 @@
-"""The array modules, and the functions of them that this room may call."""
+"""The array modules, and the functions of them that shared code may call."""
 
 from types import ModuleType
 from typing import TypeAlias
@@ -15,6 +15,7 @@ operators and slices."""
 FUNCTIONS = frozenset(
     {
         "arange",  # with dtype="int32"
+        "argmax",  # of equal values the first; int64 in NumPy
         "argmin",  # of equal values the first; int64 in NumPy
         "argsort",  # not stable in NumPy: only `order` calls it
         "array",  # with a dtype: it converts
@@ -32,6 +33,7 @@ FUNCTIONS = frozenset(
         "searchsorted",  # int64 in NumPy and in a graph
         "shape",
         "sort",  # of integers
+        "stack",
         "sum",  # of floats and over an axis
         "take",  # places within the array; with an axis
         "take_along_axis",
@@ -39,7 +41,7 @@ FUNCTIONS = frozenset(
         "zeros_like",
     }
 )
-"""The functions of an array module that this room may call.
+"""The functions of an array module that code may call which runs with both.
 
 They do the same in NumPy and in `keras.ops`, except for what stands beside their names.
 """

@@ -110,7 +110,7 @@ def best_spans(
     scores = xp.take_along_axis(scores, xp.expand_dims(heads, 2), axis=1)  # (R, n, L)
     scores = xp.reshape(scores, (rows, xp.shape(heads)[1] * longest))
     scores = xp.pad(scores, [[0, 0], [0, n_best]], constant_values=_LOWEST)
-    best = order(xp, -scores)[:, :n_best]  # (R, n)
+    best = xp.reshape(order(xp, -scores)[:, :n_best], (rows, n_best))  # a known n in a graph
     heads = xp.pad(heads, [[0, 0], [0, n_best]])
     first = xp.take_along_axis(heads, best // longest, axis=1)
     scores = xp.take_along_axis(scores, best, axis=1)
@@ -138,7 +138,7 @@ def spans_of_texts(xp: ArrayModule, spans: BestSpans, none: Array, windows: Wind
     >>> spans_of_texts(np, best, np.array([0.5], "float32"), parts).best.first.tolist()
     [[1, 0, 0]]
     """
-    n = xp.shape(spans.scores)[1]
+    n = spans.scores.shape[1]
     scores, first, last = (xp.reshape(x, (-1,)) for x in spans[:3])  # (R * n,)
     owner = xp.reshape(xp.expand_dims(windows.owner, 1) + xp.zeros_like(spans.first), (-1,))
     best = order(xp, -scores)

@@ -2,16 +2,37 @@
 
 from keras_attn.fields.encoder_input import EncoderInput
 from keras_attn.fields.outputs import Label, Numbers
+from keras_attn.fields.question_rows import QuestionRows
+from keras_attn.fields.ragged_outputs import (
+    NameRows,
+    NumberRows,
+    PartRows,
+    PlaceRows,
+    StringRows,
+)
+from keras_attn.fields.signature import Signature, Together
 from keras_attn.fields.text import ODD_TEXTS, TextInput, checked_texts
+from keras_attn.fields.word_rows import TextWords, WordLists, WordRows
 from keras_attn.fields.word_sums import WordList, WordSum
 
 __all__ = [
     "ODD_TEXTS",
     "EncoderInput",
     "Label",
+    "NameRows",
+    "NumberRows",
     "Numbers",
+    "PartRows",
+    "PlaceRows",
+    "QuestionRows",
+    "Signature",
+    "StringRows",
     "TextInput",
+    "TextWords",
+    "Together",
     "WordList",
+    "WordLists",
+    "WordRows",
     "WordSum",
     "checked_texts",
 ]

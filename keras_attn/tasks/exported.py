@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any, ClassVar
 
 import keras
 import numpy as np
+from keras import ops
 
+from keras_attn.arrays import ArrayModule
 from keras_attn.export import (
     check_batch_first,
     check_place,
@@ -17,6 +20,7 @@ from keras_attn.export import (
     in_parts,
     with_a_row,
 )
+from keras_attn.fields import Signature, Together
 from keras_attn.generation import CompiledFunction, Keeper
 from keras_attn.inputs import listed
 from keras_attn.layers.quantization import quantized_sublayers
@@ -48,17 +52,29 @@ class Exported(Keeper):
     limits: ClassVar[tuple[str, ...]] = ()
     """Settings `Use` of an export that limit what a request may ask for."""
 
-    # Inputs and outputs, for tasks that predict by one call of their model
+    # Inputs and outputs, for tasks that declare them
 
     inputs: Mapping[str, Any]
     """Fields of the inputs by their names, such as `{"text": TextInput(...)}`."""
     outputs: Mapping[str, Any]
     """Fields of the outputs by their names, such as `{"label": Label(...)}`."""
 
-    def run(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
-        """Computes what the outputs are made of, on every backend and in the SavedModel.
+    def signatures(self, use: Any) -> Mapping[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
 
         Args:
+            use: Settings `Use`.
+        """
+        return {
+            "serving_default": Signature(tuple(self.inputs), Together(self.inputs), self.outputs)
+        }
+
+    def run(self, xp: ArrayModule, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
+        """Computes what the outputs are made of, in Python and in the SavedModel.
+
+        Args:
+            xp: The array module of the tensors: `keras.ops`, or `numpy` if the task overrides
+                `computed`.
             tensors: Encoded inputs by their names, the batch as their first axis.
             use: Settings `Use`.
 
@@ -66,6 +82,38 @@ class Exported(Keeper):
             Tensors by their names, for the fields of the outputs.
         """
         raise NotImplementedError
+
+    def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
+        """Computes in Python what `run` returns: here by one compiled call of it.
+
+        Args:
+            tensors: Encoded inputs by their names.
+            use: Settings `Use`.
+        """
+        names = list(tensors)
+
+        def make() -> CompiledFunction:
+            return CompiledFunction(
+                lambda first, length, *rest: self.run(
+                    ops, dict(zip(names, (first, *rest), strict=True)), use
+                ),
+                self.model,
+            )
+
+        first, *rest = tensors.values()
+        return self.kept(make, "run", use)(first, 1, *rest)
+
+    def computed_graph(
+        self, tf: ModuleType, tensors: Mapping[str, Any], use: Any
+    ) -> Mapping[str, Any]:
+        """Computes the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: Encoded inputs by their names.
+            use: Settings `Use`.
+        """
+        return self.run(ops, tensors, use)
 
     def predict(self, inputs: Any, batch_size: int = 64) -> Any:
         """Predicts.
@@ -92,19 +140,13 @@ class Exported(Keeper):
 
     def _computed(self, inputs: Mapping[str, Any], use: Any) -> dict[str, list[Any]]:
         """The outputs of a batch, a list for each."""
-        names = list(self.inputs)
+        return self._decoded(self.signatures(use)["serving_default"], inputs, use)
 
-        def make() -> CompiledFunction:
-            return CompiledFunction(
-                lambda first, length, *rest: self.run(
-                    dict(zip(names, (first, *rest), strict=True)), use
-                ),
-                self.model,
-            )
-
-        first, *rest = (field.encode(inputs[name]) for name, field in self.inputs.items())
-        tensors = self.kept(make, "run", use)(first, 1, *rest)
-        return {name: field.decode(tensors) for name, field in self.outputs.items()}
+    def _decoded(self, signature: Signature, inputs: Mapping[str, Any], use: Any) -> dict[str, Any]:
+        """The outputs of a signature."""
+        tensors = signature.field.encode(*(inputs[name] for name in signature.inputs))
+        tensors = {**tensors, **self.computed(tensors, use)}
+        return {name: field.decode(tensors) for name, field in signature.outputs.items()}
 
     # Export
 
@@ -132,7 +174,8 @@ class Exported(Keeper):
 
     def expected(self, examples: Mapping[str, Any], use: Any) -> dict[str, dict[str, Any]]:
         """Returns what the SavedModel must give for these inputs, by signature and output."""
-        return {"serving_default": self._computed(examples, use)}
+        signatures = self.signatures(use).items()
+        return {name: self._decoded(signature, examples, use) for name, signature in signatures}
 
     def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
         """Returns the numbers that the signature `with_settings` takes; none if it is not there.
@@ -151,14 +194,25 @@ class Exported(Keeper):
         Each takes tensors by the names of the inputs, at least one row of them, and returns a dict
         of tensors, all with the batch as their first axis.
         """
-        graphs = {name: field.to_graph(tf) for name, field in self.inputs.items()}
-        resources = [module for _, modules in graphs.values() for module in modules]
+        functions: dict[str, Callable] = {}
+        resources: list[Any] = []
+        for name, signature in self.signatures(use).items():
+            encode, modules = signature.field.to_graph(tf)
+            functions[name] = self._served(tf, signature, encode, use)
+            resources += modules
+        return functions, resources
+
+    def _served(
+        self, tf: ModuleType, signature: Signature, encode: Callable, use: Any
+    ) -> Callable[..., dict[str, Any]]:
+        """The function of a signature."""
 
         def serve(**raw: Any) -> dict[str, Any]:
-            tensors = self.run({name: graphs[name][0](value) for name, value in raw.items()}, use)
-            return {name: field.graph(tf, tensors) for name, field in self.outputs.items()}
+            tensors = encode(*(raw[name] for name in signature.inputs))
+            tensors = {**tensors, **self.computed_graph(tf, tensors, use)}
+            return {name: field.graph(tf, tensors) for name, field in signature.outputs.items()}
 
-        return {"serving_default": serve}, resources
+        return serve
 
     def export(self, path: str | os.PathLike, *, overwrite: bool = False, **use: Any) -> None:
         """Exports a TensorFlow SavedModel that takes and gives strings.

@@ -11,6 +11,8 @@ import keras
 import numpy as np
 
 from keras_attn.tasks import Tagger
+from keras_attn.tasks.families.windowed import row_lists
+from keras_attn.text import split_words
 
 PEOPLE = "Ada Bob Eva Tom Lee Ida Max Ben".split()
 PLACES = "Rome Oslo Bonn Lima Cairo Paris Delhi Kyiv".split()
@@ -77,6 +79,15 @@ def untrained(path=None, **config):
     if path is not None:
         tagger.save(path)
     return tagger
+
+
+def rows_of(tagger, texts):
+    """The rows of texts; for each of their words the row and the column where it is read off."""
+    given = tagger.words.encode([[word.text for word in split_words(text)] for text in texts])
+    rows = tagger.rows(np, given)
+    places = iter(zip(rows["row"].tolist(), rows["column"].tolist(), strict=True))
+    lists = [(ids.tolist(), second) for ids, second in row_lists(rows)]
+    return lists, [[next(places) for _ in range(n)] for n in given["words"]]
 
 
 def everything(tagger):

@@ -202,7 +202,7 @@ def test_settings_that_are_changed_after_a_call(eager):
     text = "Ada meets Bob Lee in New Rome with Tom and Eva Lee of Oslo ."
     tagger.predict(text)
     tagger.max_length = 12
-    assert tagger.windows.room == 10 and tagger.field.max_length == 12
+    assert tagger.words.room == 10 and tagger.field.max_length == 12
     found = tagger.predict(text).probabilities
     made = type(tagger).from_config(tagger.get_config())
     made.model.set_weights(tagger.model.get_weights())

@@ -11,13 +11,13 @@ import pytest
 import tensorflow as tf
 import torch
 from answering_toys import DATA, LONG, PAIRS, SIZES, everything, questions, untrained
+from array_references import Windows
 from kept import kept
 from processes import answer, run_python
 from tracing import eagerly
 from transformers import BertForQuestionAnswering
 
 from keras_attn.explain import EncoderStudy
-from keras_attn.fields.windows import Windows
 from keras_attn.interop import save_pretrained
 from keras_attn.tasks import Pretrainer, QuestionAnswerer
 from keras_attn.training import SpanCrossEntropy

@@ -93,10 +93,10 @@ def test_words_of_a_tagger_have_the_ids_of_transformers(untrained, folder, eager
     reference = transformers.AutoTokenizer.from_pretrained(folder, add_prefix_space=True)
     words = ["Ada", "meets", "😀", "Bob's", "."]
     wanted = reference(words, is_split_into_words=True)
-    (row,), (places,) = tagger.rows([words])
-    assert row[0] == wanted["input_ids"]
+    rows = tagger.rows(np, tagger.words.encode([words]))
+    assert rows["row_ids"].tolist() == [wanted["input_ids"]]
     firsts = [wanted.word_ids().index(i) for i in range(len(words))]
-    assert [column for _, column in places] == firsts
+    assert rows["column"].tolist() == firsts
     explained = tagger.explain("Ada meets Bob", method="gradient")
     assert explained.tokens == ("Ada", "meets", "Bob")
 

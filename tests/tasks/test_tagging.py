@@ -20,6 +20,7 @@ from tracing import eagerly
 from keras_attn.explain import EncoderStudy
 from keras_attn.export import check_equal
 from keras_attn.fields import ODD_TEXTS
+from keras_attn.metrics import entities_of, repair_bio
 from keras_attn.models.tensors import model_tensors
 from keras_attn.tasks import EntityPlace, Pretrainer, Tagger, TextClassifier
 from keras_attn.text import (
@@ -71,8 +72,8 @@ def test_long_sentences_are_read_in_windows(random_weights):
     for piece in pieces:
         begin = min(max(at - margin, 0) // step * step, len(ids) - room)
         row = [tagger.tokenizer.start_id, *ids[begin : begin + room], tagger.tokenizer.end_id]
-        (found,) = tagger.compute([(row, len(row))], 1, tagger.probabilities)
-        expected.append(found["tags"][at - begin + 1])
+        (found,) = tagger.compute([(row, len(row))], 1, tagger.scores)
+        expected.append(found["tokens"][at - begin + 1])
         at += len(piece)
     (tagged,) = tagger.predict([words])
     assert len(tagged.labels) == len(words)
@@ -293,7 +294,7 @@ def test_logits_are_those_of_transformers(random_weights, theirs):
     tagger, _ = random_weights
     model, _ = theirs
     assert model.config.id2label == dict(enumerate(tagger.labels))
-    rows, _ = tagger.rows([[word.text for word in split_words(text)] for text in TEXTS])
+    rows, _ = tagging_toys.rows_of(tagger, TEXTS)
     for (ids, _), found in zip(rows, tagger.compute(rows, 2), strict=True):
         with torch.no_grad():
             expected = model(torch.tensor([ids])).logits[0].numpy()
@@ -306,7 +307,7 @@ def test_gradients_are_those_of_autograd(random_weights, theirs):
 
     tagger, _ = random_weights
     model, _ = theirs
-    rows, places = tagger.rows([[w.text for w in split_words(text)] for text in TEXTS if text])
+    rows, places = tagging_toys.rows_of(tagger, [text for text in TEXTS if text])
     rows, index = rows[:3], [(places[0][0][1], 1), (places[1][2][1], 0), (4, 3)]
     from keras_attn.tasks.tagging.explaining import label_log_odds
 
@@ -492,7 +493,8 @@ def test_odd_texts_and_bytes_in_the_exported_function(random_weights, unsaved):
     tagger.export("nowhere")
     serve = unsaved[0]["serving_default"]
     found = serve(text=tf.constant([*ODD_TEXTS, LONG]))
-    expected = tagger.expected({"text": [*ODD_TEXTS, LONG], "words": []}, None)["serving_default"]
+    given = {"text": [*ODD_TEXTS, LONG], "words": [["Ada"]]}
+    expected = tagger.expected(given, tagger.Use())["serving_default"]
     for name, values in expected.items():
         check_equal(name, found[name].numpy(), values, 1e-4)
     raw = [b"Ada \xff\xfe in Rome\xc3", b"\xf0\x9f\x98 Tom"]
@@ -512,11 +514,15 @@ def test_odd_texts_and_bytes_in_the_exported_function(random_weights, unsaved):
 def test_labels_of_what_is_exported_are_repaired(random_weights):
     """The random weights give entities, and labels that must be repaired."""
     tagger, _ = random_weights
-    rows, places = tagger.rows([[w.text for w in split_words(text)] for text in [*TEXTS, LONG]])
+    rows, places = tagging_toys.rows_of(tagger, [*TEXTS, LONG])
     tables = tagger.compute(rows, 8)
     raw = [[tagger.labels[tables[r]["tags"][c].argmax()] for r, c in at] for at in places]
-    found = [tagged.labels for tagged in tagger.predict([*TEXTS, LONG])]
-    assert raw != found and sum(len(t.entities) for t in tagger.predict([*TEXTS, LONG])) > 5
+    found = tagger.predict([*TEXTS, LONG])
+    repaired = [repair_bio(labels)[0] for labels in raw]
+    assert raw != repaired and [tagged.labels for tagged in found] == repaired
+    places = [[(e.kind, e.first, e.behind) for e in tagged.entities] for tagged in found]
+    assert places == [[*map(tuple, entities_of(labels))] for labels in repaired]
+    assert sum(map(len, places)) > 5
 
 
 def test_labels_that_only_go_on(unsaved):

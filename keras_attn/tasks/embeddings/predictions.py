@@ -11,6 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.arrays import ArrayModule
 from keras_attn.fields import Numbers, WordList, WordSum
 from keras_attn.generation.numbers import rounded_count
 from keras_attn.inputs import listed
@@ -187,7 +188,9 @@ class EmbeddingsPredictions:
             "similarities": Numbers("similarities"),
         }
 
-    def run(self, tensors: Mapping[str, Any], use: EmbeddingsUse) -> dict[str, Any]:
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Any], use: EmbeddingsUse
+    ) -> dict[str, Any]:
         """Computes the nearest words, on every backend and in the SavedModel."""
         signed = ops.cast(tensors["words"], "int32")
         table = ops.cast(self.model.get_layer("embedding").embeddings, "float32")

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
+from keras_attn.arrays import window_numbers
 from keras_attn.batches import EncoderBatches
-from keras_attn.fields.windows import Windows
+from keras_attn.fields.question_rows import windows_of
 from keras_attn.metrics import AnswerReport, score_answers
 from keras_attn.records import AnsweredQuestion, AnsweredQuestions, read_questions, split_questions
 from keras_attn.records.questions import checked_questions
 from keras_attn.tasks.doubts import doubt_of, rows_of
 from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
+from keras_attn.tasks.families.windowed import row_lists
 from keras_attn.tasks.fitted import made
-from keras_attn.tasks.question_answering.graph import answer_function
-from keras_attn.tasks.question_answering.predictions import AnswerPredictions, Passage
+from keras_attn.tasks.question_answering.predictions import AnswerPredictions
 from keras_attn.tasks.question_answering.settings import (
     QuestionAnsweringData,
     QuestionAnsweringTest,
@@ -31,13 +32,13 @@ Question = AnsweredQuestion | tuple[str, str, Sequence[Any]]
 _LEAST_ROOM = 8
 
 
-class QuestionAnswerer(AnswerPredictions, EncoderTask):
+class QuestionAnswerer(AnswerPredictions):
     """Answers a question by a part of a text: an encoder that scores where the answer is.
 
     A text is read in windows `[CLS] question [SEP] part of the text [SEP]` that overlap. With s and
     e the logits of a window, the score of the span from token i to token j is `s_i + e_j`. A span
     is read off in one window, in which its first token has context on both sides
-    (`keras_attn.fields.windows.Windows`), so that each span has one score, and
+    (`keras_attn.arrays.windows`), so that each span has one score, and
 
         p(i, j) = exp(s_i + e_j) / sum exp(s_k + e_l)
 
@@ -118,16 +119,6 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
     def special(self) -> int:
         """Number of special tokens of a window."""
         return 2 + len(self.field.between)
-
-    def windows(self, question_length: Any, minimum: Callable = min) -> Windows:
-        """Returns the windows of a text.
-
-        Args:
-            question_length: Tokens of the question, at most `max_question_length`; or a tensor.
-            minimum: Smaller of two numbers; `tf.minimum` for tensors.
-        """
-        room = self.max_length - self.special - question_length
-        return Windows(room, minimum(self.overlap // 2, room // 4))
 
     # Data and training
 
@@ -211,49 +202,49 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         if long_questions is None:
             long_questions = self.long_questions
         questions = checked_questions(examples)
-        passages = self.passages([(q.question, q.text) for q in questions], cut=False)
-        rows, labels = [], []
+        given = self.pairs.encode([q.question for q in questions], [q.text for q in questions])
+        rows = self.rows(np, given)
+        windows, every = windows_of(rows), row_lists(rows)
+        taken, labels = [], []
         self.left_out = {}
-        for question, passage in zip(questions, passages, strict=True):
-            if len(passage.question) > self.max_question_length:
-                self._too_long(question, passage, long_questions)
+        for i, question in enumerate(questions):
+            if given["asked"][i] > self.max_question_length:
+                self._too_long(question, int(given["asked"][i]), long_questions)
                 if long_questions == "skip":
                     continue
-                passage = passage._replace(question=passage.question[: self.max_question_length])
-            span = self._span(question, passage)
+            pieces = slice(given["begins"][i], given["begins"][i] + given["pieces"][i])
+            span = self._span(question, given["piece_starts"][pieces], given["piece_ends"][pieces])
             if span is None:
                 continue
-            windows = self.windows(len(passage.question))
-            pieces = len(passage.ids)
-            before = len(passage.question) + 1 + len(self.field.between)
-            own = windows.number(span[0], pieces) if span else None
-            for number, first in enumerate(windows.starts(pieces)):
-                row = self.row(passage, first, windows)
-                length = len(row[0])
-                behind = first + length - before - 1
-                if number == own and span[1] < behind:
-                    label = (span[0] - first + before, span[1] - first + before, length)
-                elif number == own:
+            cut = given["pieces"][i], rows["rooms"][i], rows["margins"][i]
+            own = windows.rows[i] + window_numbers(np, span[0], *cut) if span else None
+            for row in windows.rows[i] + range(windows.counts[i]):
+                first, length = windows.start[row], rows["row_sizes"][row]
+                behind = first + windows.size[row]
+                before = rows["row_seconds"][row] - first
+                if row == own and span[1] < behind:
+                    label = (span[0] + before, span[1] + before, length)
+                elif row == own:
                     self._leave_out("answers that reach beyond their window were left out")
                     continue
                 elif self.unanswerable and not (span and span[0] < behind and span[1] >= first):
                     label = (0, 0, length)
                 else:
                     continue
-                rows.append(row)
+                taken.append(every[row])
                 labels.append(label)
-        if not rows:
+        if not taken:
             raise ValueError(
                 "Expected questions whose texts have an answer. Received: none of "
                 f"{len(questions):,}; {self.left_out or 'they have no answers'}."
             )
-        return self.row_batches(rows, {"spans": np.array(labels, "int32")}, **settings)
+        return self.row_batches(taken, {"spans": np.array(labels, "int32")}, **settings)
 
-    def _too_long(self, question: AnsweredQuestion, passage: Passage, what: str) -> None:
+    def _too_long(self, question: AnsweredQuestion, count: int, what: str) -> None:
         if what == "error":
             raise ValueError(
                 f"Expected questions of at most {self.max_question_length} tokens. Received: "
-                f"{len(passage.question)} in {question.name!r}, {question.question[:80]!r}. Raise "
+                f"{count} in {question.name!r}, {question.question[:80]!r}. Raise "
                 "`max_question_length`, or give long_questions='cut' or 'skip'."
             )
         key = f"questions of more than {self.max_question_length} tokens were " + (
@@ -264,7 +255,9 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
     def _leave_out(self, what: str) -> None:
         self.left_out[what] = self.left_out.get(what, 0) + 1
 
-    def _span(self, question: AnsweredQuestion, passage: Passage) -> tuple[int, ...] | None:
+    def _span(
+        self, question: AnsweredQuestion, starts: np.ndarray, ends: np.ndarray
+    ) -> tuple[int, ...] | None:
         """First and last piece of the first answer; `()` for no answer, None to leave it out."""
         if not question.answers:
             if self.unanswerable:
@@ -275,11 +268,11 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
             )
         answer = question.answers[0]
         end = answer.start + len(answer.text)
-        inside = [i for i, (a, b) in enumerate(passage.places) if b > answer.start and a < end]
-        if not inside:
+        inside = np.flatnonzero((ends > answer.start) & (starts < end))
+        if not len(inside):
             self._leave_out("answers without a token were left out")
             return None
-        return inside[0], inside[-1]
+        return int(inside[0]), int(inside[-1])
 
     def batches(
         self, examples: Sequence[Question], training: Any, shuffle: bool = True
@@ -342,14 +335,14 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         """
         questions = checked_questions(examples)
         pairs = [(q.question, q.text) for q in questions]
-        found = self.found(pairs, 1, max_answer_length, threshold, batch_size)
+        answers, found = self.found(pairs, 1, max_answer_length, threshold, batch_size)
         right = [[answer.text for answer in q.answers] for q in questions]
         best, margins = None, None
         if self.unanswerable and not all(right):
-            best = [f.answer.candidates[0].text if f.answer.candidates else "" for f in found]
-            margins = [f.margin for f in found]
-        answers = [f.answer.text for f in found]
-        return score_answers(answers, right, num_bootstrap, seed, best, margins)
+            best = [x.candidates[0].text if x.candidates else "" for x in answers]
+            margins = found["margin"].tolist()
+        texts = [answer.text for answer in answers]
+        return score_answers(texts, right, num_bootstrap, seed, best, margins)
 
     # Files and export
 
@@ -370,20 +363,3 @@ class QuestionAnswerer(AnswerPredictions, EncoderTask):
         task = cls(*cls.parts_of(config), *more, dtype).frozen_as(config)
         task.long_questions = config.get("long_questions", task.long_questions)
         return task
-
-    def serve(self, tf: Any, use: QuestionAnsweringUse) -> tuple[dict[str, Callable], list[Any]]:
-        """Returns the function of the SavedModel, `serving_default`.
-
-        It takes `question` and `text: string (B,)` and gives, equal to what this object gives,
-
-            answer          string (B,)     the best answer, `""` for none
-            probability     float32 (B,)    its probability, or that of no answer
-            answers         string (B, N)   the N best, `""` if there are fewer
-            probabilities   float32 (B, N)
-            starts, ends    int32 (B, N)    their places in bytes
-            start_characters, end_characters  int32 (B, N)
-            no_answer       float32 (B,)    probability that there is none
-
-        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made.
-        """
-        return answer_function(self, tf, use)

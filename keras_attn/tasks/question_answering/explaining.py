@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from keras import ops
 
 from keras_attn.explain import Explanation
 from keras_attn.explain.word_weights import weighted_words
+from keras_attn.tasks.families.windowed import row_lists
 from keras_attn.text.offsets import ids_and_places
 
 Tensor = Any
 
 
 def explain_answers(
-    answerer: Any, pairs: Sequence[tuple[str, str]], found: Sequence[Any], batch_size: int
+    answerer: Any,
+    pairs: Sequence[tuple[str, str]],
+    answers: Sequence[Any],
+    found: Mapping[str, Any],
+    batch_size: int,
 ) -> list[Explanation]:
     """Explains answers by gradient times input of their scores.
 
     Args:
         answerer: A `QuestionAnswerer`. Its own `explain` calls this.
         pairs: Questions with their texts.
-        found: What its `found` returned for them.
+        answers: The answers that its `found` returned for them.
+        found: The arrays that it returned.
         batch_size: Windows computed at a time.
 
     Returns:
@@ -37,25 +44,27 @@ def explain_answers(
     >>> data = {"vocabulary_size": 40, "max_length": 32, "max_question_length": 8}
     >>> answerer = QuestionAnswerer.create([(*pairs[0], ["Ada"])], data, sizes)
     >>> found = answerer.found(pairs, 1, 1, 0.0, 8)
-    >>> explain_answers(answerer, pairs, found, 8)[0].tokens
+    >>> explain_answers(answerer, pairs, *found, 8)[0].tokens
     ('Who', 'codes', '?', 'Ada', 'codes', '.')
     """
-    rows, index = [], []
-    for one in found:
-        row = answerer.row(one.passage, one.window, answerer.windows(len(one.passage.question)))
-        rows.append(row)
-        first = row[1] - one.window
-        index.append((0, 0) if one.first is None else (one.first + first, one.last + first))
+    if not answers:
+        return []
+    taken, every = found["window"], row_lists(found)
+    rows = [every[row] for row in taken]
+    seconds, starts = found["row_seconds"][taken], found["window_start"][taken]
+    places = np.stack([found["first_piece"], found["last_piece"]], 1) + (seconds - starts)[:, None]
+    index = np.where(found["refused"][:, None], 0, places)
     weights = answerer.gradients(rows, span_score, index, batch_size)
     encoded = ids_and_places(answerer.tokenizer, [question for question, _ in pairs])[1]
+    begins = found["begins"] + starts
+    of_pieces = np.stack([found["piece_starts"], found["piece_ends"]], 1)
     explanations = []
-    for (question, text), one, (ids, begin), of_row, asked in zip(
-        pairs, found, rows, weights, encoded, strict=True
+    for (question, text), answer, (ids, begin), of_row, asked, count, first in zip(
+        pairs, answers, rows, weights, encoded, found["questions"], begins, strict=True
     ):
-        answer = one.answer
         marked = (answer.start, answer.end) if answer.start < answer.end else None
-        kept = asked[: len(one.passage.question)]
-        read = one.passage.places[one.window : one.window + len(ids) - begin - 1]
+        kept = asked[:count]
+        read = of_pieces[first : first + len(ids) - begin - 1].tolist()
         words = weighted_words(question, kept, of_row[1:])
         of_text = weighted_words(text, read, of_row[begin:], marked)
         columns = list(zip(*words, *of_text, strict=True)) or [(), (), ()]

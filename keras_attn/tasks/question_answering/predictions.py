@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attn.arrays import (
+    Array,
+    ArrayModule,
+    BestSpans,
+    best_spans,
+    log_sum,
+    spans_of_texts,
+    window_numbers,
+)
 from keras_attn.explain import EncoderStudy, Explanation, study_texts
 from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import METHODS
-from keras_attn.fields import ODD_TEXTS, checked_texts
-from keras_attn.fields.windows import Windows
+from keras_attn.fields import (
+    ODD_TEXTS,
+    Numbers,
+    PartRows,
+    PlaceRows,
+    QuestionRows,
+    Signature,
+    checked_texts,
+)
+from keras_attn.fields.question_rows import windows_of
+from keras_attn.fields.signature import OutputField
 from keras_attn.inputs import listed
 from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.families.windowed import WindowedTask
 from keras_attn.tasks.question_answering.explaining import explain_answers
 from keras_attn.tasks.question_answering.settings import QuestionAnsweringUse
-from keras_attn.text import byte_places
-from keras_attn.text.offsets import ids_and_places
 
 
 class AnswerSpan(NamedTuple):
@@ -63,84 +81,132 @@ class Answer(NamedTuple):
     """Probability that the text does not answer the question."""
 
 
-class Passage(NamedTuple):
-    """A question and a text as ids.
-
-    Example:
-
-    >>> Passage([7], [8, 9], [(0, 2), (3, 5)]).places[1]
-    (3, 5)
-    """
-
-    question: list[int]
-    ids: list[int]
-    places: list[tuple[int, int]]
-    """The characters of the text that each id stands for."""
-
-
-class Found(NamedTuple):
-    """An answer, and where it was found.
-
-    Example:
-
-    >>> Found(Answer("", 0, 0, 0.0, [], 0.0), Passage([7], [], []), 0, None, None, -1.0).window
-    0
-    """
-
-    answer: Answer
-    """The answer."""
-    passage: Passage
-    """The question and the text."""
-    window: int
-    """First piece of the text in the window that gave the answer."""
-    first: int | None
-    """Its first piece; None for no answer."""
-    last: int | None
-    """Its last piece."""
-    margin: float
-    """By how much the score of no answer is above that of the best answer."""
-
-
-class AnswerPredictions:
+class AnswerPredictions(WindowedTask):
     """The predictions of question answering: a base class of `QuestionAnswerer`."""
 
-    tokenizer: Any
     max_question_length: int
+    overlap: int
     unanswerable: bool
-    windows: Any
-    compute: Any
-    model: Any
-    field: Any
+    of_rows = "row_seconds", "window_start", "window_size", "window_first", "window_behind"
 
-    def passages(self, pairs: Sequence[tuple[str, str]], cut: bool = True) -> list[Passage]:
-        """Encodes questions and texts.
+    @property
+    def pairs(self) -> QuestionRows:
+        """From questions and texts to the rows that the model reads."""
+        between = len(self.field.between)
+        return QuestionRows(
+            self.tokenizer, self.max_length, self.max_question_length, self.overlap, between
+        )
+
+    def signatures(self, use: QuestionAnsweringUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the name of its signature.
+
+        `serving_default` takes `question` and `text: string (B,)` and gives, equal to what this
+        object gives,
+
+            answer          string (B,)     the best answer, `""` for none
+            probability     float32 (B,)    its probability, or that of no answer
+            answers         string (B, N)   the N best, `""` if there are fewer
+            probabilities   float32 (B, N)
+            starts, ends    int32 (B, N)    their places in bytes
+            start_characters, end_characters  int32 (B, N)
+            no_answer       float32 (B,)    probability that there is none
+
+        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made.
 
         Args:
-            pairs: Questions with their texts.
-            cut: Whether long questions are cut.
+            use: Settings `Use`.
         """
-        texts = list(dict.fromkeys(text for _, text in pairs))
-        both = zip(*ids_and_places(self.tokenizer, texts), strict=True)
-        encoded = dict(zip(texts, both, strict=True))
-        most = self.max_question_length if cut else None
-        questions = self.tokenizer.encode([question for question, _ in pairs])
-        return [
-            Passage(ids[:most], *encoded[text])
-            for ids, (_, text) in zip(questions, pairs, strict=True)
-        ]
+        outputs: dict[str, OutputField] = {
+            "answer": PartRows("answer_start", "answer_end"),
+            "probability": Numbers("probability"),
+            "answers": PartRows("starts", "ends"),
+            "probabilities": Numbers("probabilities"),
+            "starts": PlaceRows("starts"),
+            "ends": PlaceRows("ends"),
+            "start_characters": PlaceRows("starts", characters=True),
+            "end_characters": PlaceRows("ends", characters=True),
+            "no_answer": Numbers("no_answer"),
+        }
+        return {"serving_default": Signature(("question", "text"), self.pairs, outputs)}
 
-    def row(self, passage: Passage, first: int, windows: Windows) -> tuple[list[int], int]:
-        """Returns the row of a window, and where its second segment begins.
+    def rows(self, xp: ArrayModule, tensors: Mapping[str, Array]) -> dict[str, Array]:
+        """Makes the rows that the model reads, see `QuestionRows.rows`."""
+        return self.pairs.rows(xp, tensors)
 
-        Args:
-            passage: Question and text.
-            first: First piece of the text in the window.
-            windows: The windows of the text.
-        """
-        start, end = self.tokenizer.start_id, self.tokenizer.end_id
-        part = passage.ids[first : first + windows.room]
-        head = [start, *passage.question, *self.field.between]
-        return [*head, *part, end], len(head)
+    def scores(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Computes the scores of each token as the first and as the last one of an answer."""
+        return {"tokens": self.logits(inputs)["spans"]}
+
+    def read_off(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: QuestionAnsweringUse
+    ) -> dict[str, Array]:
+        """Finds the best spans of windows, the sum of all, and the score of no answer."""
+        starts = xp.expand_dims(tensors["token_starts"], 1)  # (R, 1)
+        seconds, start, size, first, behind = (
+            xp.expand_dims(tensors[name], 1) for name in self.of_rows
+        )
+        columns = xp.expand_dims(xp.arange(xp.max(size, initial=1), dtype="int32"), 0)  # (1, K)
+        inside = columns < size
+        places = xp.where(inside, starts + seconds + columns, starts)
+        logits = xp.take(tensors["tokens"], places, axis=0)  # (R, K, 2)
+        logits = xp.where(xp.expand_dims(inside, 2), logits, float("-inf"))
+        at = start + columns  # places in the text
+        begin = (at >= first) & (at < behind)
+        spans = best_spans(
+            xp, logits[..., 0], logits[..., 1], begin, use.max_answer_length, use.n_best
+        )
+        none = xp.sum(xp.take(tensors["tokens"], tensors["token_starts"], axis=0), axis=1)
+        found = {"scores": spans.scores, "first": spans.first + start, "last": spans.last + start}
+        return {**found, "whole": spans.whole, "none": none}
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: QuestionAnsweringUse
+    ) -> dict[str, Array]:
+        """Finds the best answers of texts among those of their windows, and their places."""
+        windows = windows_of(tensors)
+        spans = BestSpans(*(tensors[name] for name in ("scores", "first", "last", "whole")))
+        found = spans_of_texts(xp, spans, tensors["none"], windows)
+        best, none = found.best, found.none
+        whole = best.whole
+        if self.unanswerable:
+            whole = log_sum(xp, xp.stack([whole, none], axis=1))
+        there = best.scores > float("-inf")  # (B, n)
+        whole = xp.where(whole > float("-inf"), whole, 0.0)
+        p = xp.where(there, xp.exp(best.scores - xp.expand_dims(whole, 1)), 0.0)
+        p_none = xp.exp(none - whole) if self.unanswerable else xp.zeros_like(none)
+        margin = none - best.scores[:, 0]
+        refused = ~there[:, 0]
+        if self.unanswerable:
+            refused = refused | (margin > use.threshold)
+
+        begins = xp.expand_dims(tensors["begins"], 1)
+        start, end = (
+            xp.where(there, xp.take(xp.pad(tensors[name], [[0, 1]]), places, axis=0), 0)
+            for name, places in (
+                ("piece_starts", xp.where(there, begins + best.first, 0)),
+                ("piece_ends", xp.where(there, begins + best.last, 0)),
+            )
+        )
+        first = xp.where(there, best.first, 0)
+        number = window_numbers(
+            xp, first[:, 0], tensors["pieces"], tensors["rooms"], tensors["margins"]
+        )
+        return {
+            "answer_start": xp.where(refused, 0, start[:, 0]),
+            "answer_end": xp.where(refused, 0, end[:, 0]),
+            "probability": xp.where(refused, p_none, p[:, 0]),
+            "probabilities": p,
+            "starts": start,
+            "ends": end,
+            "no_answer": p_none,
+            # For explanations and reports:
+            "there": there,
+            "refused": refused,
+            "margin": margin,
+            "window": xp.where(refused, found.doubtful, windows.rows + number),
+            "first_piece": first[:, 0],
+            "last_piece": xp.where(there, best.last, 0)[:, 0],
+        }
 
     def predict(
         self,
@@ -168,8 +234,7 @@ class AnswerPredictions:
         """
         one = isinstance(pairs, tuple)
         given = [pairs] if one else pairs
-        found = self.found(given, n_best, max_answer_length, threshold, batch_size)
-        answers = [each.answer for each in found]
+        answers, _ = self.found(given, n_best, max_answer_length, threshold, batch_size)
         return answers[0] if one else answers
 
     def found(
@@ -179,7 +244,7 @@ class AnswerPredictions:
         max_answer_length: int,
         threshold: float,
         batch_size: int,
-    ) -> list[Found]:
+    ) -> tuple[list[Answer], dict[str, Any]]:
         """Answers questions, and says where the answers were found.
 
         Args:
@@ -189,73 +254,29 @@ class AnswerPredictions:
             threshold: As in `predict`.
             batch_size: As in `predict`.
 
+        Returns:
+            The answers, and what `QuestionRows.encode`, `rows` and `run` return.
+
         Raises:
             TypeError: If an input is not a pair of strings.
         """
         check_count("n_best", n_best)
         check_count("max_answer_length", max_answer_length)
         given = _as_pairs(pairs)
-        passages = self.passages(given)
-        rows, owners = [], []
-        for i, passage in enumerate(passages):
-            windows = self.windows(len(passage.question))
-            for number, first in enumerate(windows.starts(len(passage.ids))):
-                rows.append(self.row(passage, first, windows))
-                owners.append((i, number, first))
-        found = self.compute(rows, batch_size)
-        of_passages: list[list[Any]] = [[] for _ in passages]
-        for (i, number, first), output in zip(owners, found, strict=True):
-            of_passages[i].append((number, first, output["spans"]))
-        return [
-            self._answer(text, passage, some, n_best, max_answer_length, threshold)
-            for (_, text), passage, some in zip(given, passages, of_passages, strict=True)
-        ]
-
-    def _answer(
-        self,
-        text: str,
-        passage: Passage,
-        windows: list[tuple[int, int, np.ndarray]],
-        n_best: int,
-        longest: int,
-        threshold: float,
-    ) -> Found:
-        cut = self.windows(len(passage.question))
-        before = len(passage.question) + 1 + len(self.field.between)
-        pieces = len(passage.ids)
-        scores, spans = [], []
-        for number, first, logits in windows:
-            inside = logits[before : before + min(pieces - first, cut.room)].astype("float32")
-            table = span_scores(inside[:, 0], inside[:, 1], longest)  # (K, L)
-            begin = first + np.arange(len(inside))
-            table[cut.number(begin, pieces) != number] = -np.inf
-            some = np.flatnonzero(table > -np.inf)
-            scores.append(table.ravel()[some])
-            spans.append(
-                np.stack([begin[some // longest], (begin[some // longest] + some % longest)], 1)
-            )
-        every, places = np.concatenate(scores), np.concatenate(spans)
-        none = min(float(logits[0].sum()) for *_, logits in windows)
-        doubtful = min(windows, key=lambda window: float(window[2][0].sum()))[1]
-        beside = [none] if self.unanswerable else []
-        whole = _log_sum(np.concatenate([every, np.array(beside, "float32")]))
-        order = np.argsort(-every, kind="stable")[:n_best]
-        candidates = []
-        for i in order:
-            start, end = passage.places[places[i, 0]][0], passage.places[places[i, 1]][1]
-            p = float(np.exp(every[i] - whole))
-            candidates.append(AnswerSpan(text[start:end], start, end, p))
-        p_none = float(np.exp(none - whole)) if self.unanswerable else 0.0
-        best = every[order[0]] if len(order) else -np.inf
-        margin = float(none - best)
-        if not candidates or (self.unanswerable and margin > threshold):
-            answer = Answer("", 0, 0, p_none, candidates, p_none)
-            return Found(answer, passage, doubtful, None, None, margin)
-        first, last = map(int, places[order[0]])
-        window = next(begin for number, begin, _ in windows if number == cut.number(first, pieces))
-        return Found(
-            Answer(*candidates[0], candidates, p_none), passage, window, first, last, margin
+        if not given:
+            return [], {}
+        use = self.Use(
+            n_best=index(n_best),
+            max_answer_length=index(max_answer_length),
+            threshold=float(np.nan_to_num(threshold)),  # infinity is no setting
+            batch_size=index(batch_size),
         )
+        texts = [text for _, text in given]
+        tensors = self.pairs.encode([question for question, _ in given], texts)
+        tensors |= self.computed(tensors, use)
+        names = "starts", "ends", "probabilities", "there", "refused", "no_answer"
+        columns = zip(texts, *(tensors[name] for name in names), strict=True)
+        return [_answer(*row) for row in columns], tensors
 
     def explain(
         self,
@@ -296,7 +317,7 @@ class AnswerPredictions:
         if method == "attention":
             return study_texts(self.model, self.field, given)
         found = self.found(given, n_best, max_answer_length, threshold, batch_size)
-        explanations = explain_answers(self, given, found, batch_size)
+        explanations = explain_answers(self, given, *found, batch_size)
         return explanations[0] if one else explanations
 
     page = staticmethod(explained_page)
@@ -314,61 +335,15 @@ class AnswerPredictions:
         texts = [*ODD_TEXTS[:-1], "Ada lives in Oslo, Bob in Rome.", long]
         return {"question": [*texts[1:-1], "Where does Ada live?", "How many?"], "text": texts}
 
-    def expected(self, examples: Mapping[str, Any], use: Any) -> dict[str, dict[str, Any]]:
-        """Returns what this object gives, as the SavedModel is to give it."""
-        texts = examples["text"]
-        pairs = list(zip(examples["question"], texts, strict=True))
-        found = self.predict(pairs, use.n_best, use.max_answer_length, use.threshold)
-        blank = AnswerSpan("", 0, 0, 0.0)
-        rows = [[*a.candidates, *[blank] * (use.n_best - len(a.candidates))] for a in found]
-        places = [
-            (byte_places(t, [s.start for s in row]), byte_places(t, [s.end for s in row]))
-            for t, row in zip(texts, rows, strict=True)
-        ]
-        return {
-            "serving_default": {
-                "answer": [a.text for a in found],
-                "probability": np.array([a.probability for a in found], "float32"),
-                "answers": [[span.text for span in row] for row in rows],
-                "probabilities": np.array(
-                    [[s.probability for s in row] for row in rows], "float32"
-                ),
-                "starts": np.array([start for start, _ in places], "int32"),
-                "ends": np.array([end for _, end in places], "int32"),
-                "start_characters": np.array([[s.start for s in row] for row in rows], "int32"),
-                "end_characters": np.array([[s.end for s in row] for row in rows], "int32"),
-                "no_answer": np.array([a.no_answer for a in found], "float32"),
-            }
-        }
 
-
-def span_scores(starts: np.ndarray, ends: np.ndarray, longest: int) -> np.ndarray:
-    """Adds up the scores of all spans of a window.
-
-    Args:
-        starts: Scores of first tokens, `(K,)`.
-        ends: Scores of last tokens, `(K,)`.
-        longest: Largest number L of tokens of a span.
-
-    Returns:
-        float32 `(K, L)`: the span that begins at k and has l + 1 tokens; minus infinity if it ends
-        outside.
-
-    Example:
-
-    >>> span_scores(np.array([1.0, 2.0]), np.array([0.5, 0.25]), 2).tolist()
-    [[1.5, 1.25], [2.25, -inf]]
-    """
-    padded = np.concatenate([ends, np.full(longest, -np.inf, "float32")]).astype("float32")
-    places = np.arange(len(starts))[:, None] + np.arange(longest)
-    return starts[:, None].astype("float32") + padded[places]
-
-
-def _log_sum(scores: np.ndarray) -> float:
-    if not len(scores):
-        return 0.0
-    highest = float(scores.max())
-    return highest + float(np.log(np.exp(scores.astype("float64") - highest).sum()))
+def _answer(
+    text: str, starts: Array, ends: Array, p: Array, there: Array, refused: bool, p_none: float
+) -> Answer:
+    """The answer to a question."""
+    places = zip(starts.tolist(), ends.tolist(), p.tolist(), there.tolist(), strict=True)
+    candidates = [AnswerSpan(text[a:b], a, b, x) for a, b, x, real in places if real]
+    best = AnswerSpan("", 0, 0, float(p_none)) if refused else candidates[0]
+    return Answer(*best, candidates, float(p_none))
 
 
 def _as_pairs(pairs: Any) -> list[tuple[str, str]]:

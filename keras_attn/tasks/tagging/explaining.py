@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_attn.explain import Explanation
 from keras_attn.explain.attributions import log_odds
+from keras_attn.tasks.families.windowed import row_lists
 from keras_attn.text import split_words
 
 Tensor = Any
@@ -44,31 +45,32 @@ def explain_labels(
     """
     sentences = [split_words(text) for text in texts]
     predictions = tagger.predict(list(texts))
-    rows, places = tagger.rows([[w.text for w in sentence] for sentence in sentences])
+    given = tagger.words.encode([[word.text for word in sentence] for sentence in sentences])
+    rows = tagger.rows(np, given)
     numbers = [_number(tagged, word) for tagged in predictions]
+    before = np.cumsum(given["words"]) - given["words"]
+    words = [int(b) + n for b, n in zip(before, numbers, strict=True) if n is not None]
+    labels = [t.labels[n] for t, n in zip(predictions, numbers, strict=True) if n is not None]
     index = [
-        (at[number][1], tagger.labels.index(tagged.labels[number]))
-        for at, number, tagged in zip(places, numbers, predictions, strict=True)
-        if number is not None
+        (int(rows["column"][word]), tagger.labels.index(label))
+        for word, label in zip(words, labels, strict=True)
     ]
-    taken = [rows[at[n][0]] for at, n in zip(places, numbers, strict=True) if n is not None]
-    weights = iter(tagger.gradients(taken, label_log_odds, index))
-    tables = iter(tagger.compute(taken, len(taken), tagger.probabilities) if taken else ())
+    every = row_lists(rows)
+    taken = [every[rows["row"][word]] for word in words]
+    weights = tagger.gradients(taken, label_log_odds, index)
+    tables = tagger.compute(taken, len(taken), tagger.scores) if taken else []
+    of_words = iter(zip(words, index, weights, tables, strict=True))
     found = []
-    for text, sentence, at, n, tagged in zip(
-        texts, sentences, places, numbers, predictions, strict=True
-    ):
+    for text, sentence, begin, n in zip(texts, sentences, before.tolist(), numbers, strict=True):
         if n is None:
             found.append(Explanation(text, [], [], np.zeros(0)))
             continue
-        of_row, table = next(weights), next(tables)["tags"][at[n][1]]
-        sizes = np.array(
-            [len(p) or 1 for p in tagger.tokenizer.encode([tagger.lead + w for w in tagged.words])]
-        )
-        begin = tagger.windows.starts(int(sizes.sum()))[at[n][0] - at[0][0]]
+        at, (column, label), of_row, table = next(of_words)
+        some = slice(begin, begin + len(sentence))
+        starts = rows["word_pieces"][some] - rows["row_starts"][rows["row"][at]] + 1
+        ends = starts + given["pieces"][some]
         last = len(of_row) - 1
-        ends = np.clip(np.cumsum(sizes) - begin + 1, 1, last)
-        starts = np.clip(np.cumsum(sizes) - sizes - begin + 1, 1, last)
+        starts, ends = np.clip(starts, 1, last), np.clip(ends, 1, last)
         read = [i for i in range(len(sentence)) if starts[i] < ends[i]]
         found.append(
             Explanation(
@@ -76,9 +78,9 @@ def explain_labels(
                 [sentence[i].text for i in read],
                 [(sentence[i].start, sentence[i].end) for i in read],
                 np.array([of_row[starts[i] : ends[i]].sum() for i in read]),
-                tagged.labels[n],
-                dict(zip(tagger.labels, map(float, table), strict=True)),
-                f"gradient x input, for the word {tagged.words[n]!r}",
+                tagger.labels[label],
+                dict(zip(tagger.labels, map(float, table["tokens"][column]), strict=True)),
+                f"gradient x input, for the word {sentence[n].text!r}",
             )
         )
     return found

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import index
+from types import ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
 from keras import ops
 
+from keras_attn.arrays import Array, ArrayModule, LabelTables, entities, label_tables
 from keras_attn.explain import EncoderStudy, Explanation, study_texts
 from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import METHODS
-from keras_attn.fields import ODD_TEXTS
-from keras_attn.fields.text import checked_texts
+from keras_attn.export import limited
+from keras_attn.fields import (
+    ODD_TEXTS,
+    NameRows,
+    NumberRows,
+    PartRows,
+    PlaceRows,
+    Signature,
+    StringRows,
+    TextWords,
+    WordLists,
+    WordRows,
+    checked_texts,
+)
+from keras_attn.fields.signature import OutputField
+from keras_attn.fields.word_rows import int32_of
 from keras_attn.inputs import listed
-from keras_attn.metrics import entities_of, repair_bio
+from keras_attn.metrics import is_bio
+from keras_attn.tasks.families.windowed import WindowedTask
 from keras_attn.tasks.tagging.explaining import explain_labels
 from keras_attn.tasks.tagging.settings import TaggingUse
-from keras_attn.text import byte_places, split_words
-
-Tensor = Any
+from keras_attn.text import split_words
 
 
 class EntityPlace(NamedTuple):
@@ -67,16 +83,105 @@ class TaggedWords(NamedTuple):
     """The entities, if the labels mark any."""
 
 
-class TaggingPredictions:
+class TaggingPredictions(WindowedTask):
     """The predictions of a tagger: a base class of `Tagger`."""
 
     labels: tuple[str, ...]
-    bio: bool
-    rows: Callable
-    compute: Callable
-    logits: Callable
-    model: Any
-    field: Any
+
+    @property
+    def bio(self) -> bool:
+        """Whether the labels mark entities."""
+        return is_bio(self.labels)
+
+    @property
+    def words(self) -> WordRows:
+        """From words to the rows that the model reads."""
+        return WordRows(self.tokenizer, self.max_length)
+
+    @property
+    def tables(self) -> LabelTables:
+        """What each label marks."""
+        return label_tables(self.labels, self.bio)
+
+    def signatures(self, use: TaggingUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        `serving_default` takes `text: string (B,)`, `words` takes `words: string (B, W)`, padded
+        with `""`. Both give, equal to what this object gives,
+
+            labels         string (B, W)    of the words, `""` in padding
+            probabilities  float32 (B, W)   of these labels
+            kinds          string (B, E)    of the entities, `""` in padding
+            first, behind  int32 (B, E)     the first word of an entity, and the one behind it
+
+        and for texts also
+
+            words          string (B, W)    as the text was cut, see `keras_attn.text.split_words`
+            word_starts, word_ends          int32 (B, W)    their places in bytes
+            entities       string (B, E)    as they stand in the text
+            entity_starts, entity_ends      int32 (B, E)    their places in bytes
+            entity_start_characters, entity_end_characters  int32 (B, E)
+
+        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made. Rows
+        times words of the longest text are at most `max_words`.
+
+        Args:
+            use: Settings `Use`.
+        """
+        outputs: dict[str, OutputField] = {
+            "labels": NameRows(self.labels, "labels", "words"),
+            "probabilities": NumberRows("probabilities", "words"),
+            "kinds": NameRows(["", *self.tables.kinds], "kinds", "entities"),
+            "first": NumberRows("first", "entities"),
+            "behind": NumberRows("behind", "entities"),
+        }
+        of_texts: dict[str, OutputField] = {
+            "words": StringRows("word", "words"),
+            "word_starts": PlaceRows("word_starts", "words"),
+            "word_ends": PlaceRows("word_ends", "words"),
+            "entities": PartRows("entity_starts", "entity_ends", "entities"),
+            "entity_starts": PlaceRows("entity_starts", "entities"),
+            "entity_ends": PlaceRows("entity_ends", "entities"),
+            "entity_start_characters": PlaceRows("entity_starts", "entities", characters=True),
+            "entity_end_characters": PlaceRows("entity_ends", "entities", characters=True),
+        }
+
+        def limit(tf: ModuleType, number: Array) -> Array:
+            return limited(
+                tf, number, use.max_words, "max_words",
+                f"at most {use.max_words:,} words in all texts, each as long as the longest",
+                "Send long texts in requests of their own", least=0,
+            )  # fmt: skip
+
+        words = self.words
+        return {
+            "serving_default": Signature(("text",), TextWords(words, limit), outputs | of_texts),
+            "words": Signature(("words",), WordLists(words), outputs),
+        }
+
+    def rows(self, xp: ArrayModule, tensors: Mapping[str, Array]) -> dict[str, Array]:
+        """Makes the rows that the model reads, see `WordRows.rows`."""
+        return self.words.rows(xp, tensors)
+
+    def scores(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Computes the probability of each label for each piece, on every backend."""
+        return {"tokens": ops.softmax(self.logits(inputs)["tags"], axis=-1)}
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: TaggingUse
+    ) -> dict[str, Array]:
+        """Reads off the labels of words, and finds the entities that they mark."""
+        starts = xp.take(tensors["token_starts"], tensors["row"], axis=0)
+        table = xp.take(tensors["tokens"], starts + tensors["column"], axis=0)  # (W, C)
+        best = xp.array(xp.argmax(table, axis=-1), dtype="int32")
+        found = entities(xp, best, tensors["words"], self.tables)
+        labels = xp.expand_dims(found["labels"], 1)
+        found["probabilities"] = xp.take_along_axis(table, labels, axis=1)[:, 0]
+        if "word_starts" in tensors:
+            for name, word in (("starts", "first_word"), ("ends", "last_word")):
+                places = xp.take(tensors[f"word_{name}"], found[word], axis=0)
+                found[f"entity_{name}"] = places
+        return found
 
     def predict(self, texts: Any, batch_size: int = TaggingUse.batch_size, split: bool = True):
         """Labels words.
@@ -95,47 +200,34 @@ class TaggingPredictions:
         """
         one = isinstance(texts, str)
         given = [texts] if one else listed(texts, "texts")
-        words, starts = [], []
-        for i, text in enumerate(given):
-            cut = _cut(text, i, split)
-            words.append([word for word, _ in cut])
-            starts.append([start for _, start in cut])
-        rows, places = self.rows(words)
-        found = self.compute(rows, batch_size, self.probabilities)
+        cut = [_cut(text, i, split) for i, text in enumerate(given)]
+        if not cut:
+            return []
+        words = [[word for word, _ in row] for row in cut]
+        starts = [start for row in cut for _, start in row]
+        tensors = self.words.encode(words)
+        sizes = int32_of([len(word) for row in words for word in row])
+        tensors |= {"word_starts": int32_of(starts), "word_ends": int32_of(starts) + sizes}
+        found = self.computed(tensors, self.Use(batch_size=index(batch_size)))
+        labels, p = iter(found["labels"].tolist()), iter(found["probabilities"].tolist())
+        names = "kinds", "entity_starts", "entity_ends", "first", "behind"
+        every = zip(*(found[name].tolist() for name in names), strict=True)
         results = []
-        for text, of_text, begins, at in zip(given, words, starts, places, strict=True):
-            table = np.array([found[row]["tags"][column] for row, column in at])
-            results.append(self._tagged(text, of_text, begins, table))
+        for text, row, count in zip(given, words, found["entities"].tolist(), strict=True):
+            places = [
+                _place(text, row, self.tables.kinds[kind - 1], *places)
+                for kind, *places in itertools.islice(every, count)
+            ]
+            results.append(
+                TaggedWords(
+                    text if isinstance(text, str) else None,
+                    row,
+                    [self.labels[next(labels)] for _ in row],
+                    [next(p) for _ in row],
+                    places,
+                )
+            )
         return results[0] if one else results
-
-    def probabilities(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes the probability of each label for each piece, on every backend.
-
-        Args:
-            inputs: What `encoded` returns.
-        """
-        return {"tags": ops.softmax(self.logits(inputs)["tags"], axis=-1)}
-
-    def _tagged(
-        self, text: Any, words: list[str], starts: list[int], table: np.ndarray
-    ) -> TaggedWords:
-        best = table.argmax(axis=-1) if len(words) else np.zeros(0, "int32")
-        labels = [self.labels[i] for i in best]
-        number = {label: i for i, label in enumerate(self.labels)}
-        entities = []
-        if self.bio:
-            whole, _ = repair_bio(labels)
-            # Some models have no "B-PER" beside "I-PER".
-            labels = [b if b in number else a for a, b in zip(labels, whole, strict=True)]
-            for kind, first, behind in entities_of(whole):
-                if isinstance(text, str):
-                    start, end = starts[first], starts[behind - 1] + len(words[behind - 1])
-                    shown = text[start:end]
-                else:
-                    start, end, shown = None, None, " ".join(words[first:behind])
-                entities.append(EntityPlace(kind, shown, start, end, first, behind))
-        chosen = [float(table[i, number[label]]) for i, label in enumerate(labels)]
-        return TaggedWords(text if isinstance(text, str) else None, words, labels, chosen, entities)
 
     def explain(
         self,
@@ -201,48 +293,14 @@ class TaggingPredictions:
         most = max(map(len, words))
         return {"text": texts, "words": [[*row, *[""] * (most - len(row))] for row in words]}
 
-    def expected(self, examples: Mapping[str, Any], use: Any) -> dict[str, dict[str, Any]]:
-        """Returns what this object gives, as the SavedModel is to give it."""
-        texts = examples["text"]
-        of_texts = self.predict(texts)
-        of_words = self.predict([[word for word in row if word] for row in examples["words"]])
-        found = {"serving_default": _columns(of_texts), "words": _columns(of_words)}
-        starts, ends, begin, behind = [], [], [], []
-        for text, tagged in zip(texts, of_texts, strict=True):
-            places = split_words(text)
-            starts.append(byte_places(text, [word.start for word in places]))
-            ends.append(byte_places(text, [word.end for word in places]))
-            begin.append(byte_places(text, [entity.start for entity in tagged.entities]))
-            behind.append(byte_places(text, [entity.end for entity in tagged.entities]))
-        entities = [tagged.entities for tagged in of_texts]
-        found["serving_default"] |= {
-            "words": _padded([tagged.words for tagged in of_texts], ""),
-            "word_starts": _padded(starts, 0),
-            "word_ends": _padded(ends, 0),
-            "entities": _padded([[e.text for e in row] for row in entities], ""),
-            "entity_starts": _padded(begin, 0),
-            "entity_ends": _padded(behind, 0),
-            "entity_start_characters": _padded([[e.start for e in row] for row in entities], 0),
-            "entity_end_characters": _padded([[e.end for e in row] for row in entities], 0),
-        }
-        return found
 
-
-def _columns(found: Sequence[TaggedWords]) -> dict[str, Any]:
-    entities = [tagged.entities for tagged in found]
-    return {
-        "labels": _padded([tagged.labels for tagged in found], ""),
-        "probabilities": _padded([tagged.probabilities for tagged in found], 0.0, "float32"),
-        "kinds": _padded([[e.kind for e in row] for row in entities], ""),
-        "first": _padded([[e.first for e in row] for row in entities], 0),
-        "behind": _padded([[e.behind for e in row] for row in entities], 0),
-    }
-
-
-def _padded(rows: Sequence[Sequence[Any]], blank: Any, dtype: str = "int32") -> Any:
-    most = max(map(len, rows), default=0)
-    table = [[*row, *[blank] * (most - len(row))] for row in rows]
-    return table if isinstance(blank, str) else np.array(table, dtype).reshape(len(rows), most)
+def _place(
+    text: Any, words: list[str], kind: str, start: int, end: int, first: int, behind: int
+) -> EntityPlace:
+    """An entity of a text, or of a list of words."""
+    if isinstance(text, str):
+        return EntityPlace(kind, text[start:end], start, end, first, behind)
+    return EntityPlace(kind, " ".join(words[first:behind]), None, None, first, behind)
 
 
 def _cut(text: Any, number: int, split: bool) -> list[tuple[str, int]]:

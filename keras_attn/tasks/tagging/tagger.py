@@ -12,7 +12,6 @@ import keras
 import numpy as np
 
 from keras_attn.batches import EncoderBatches
-from keras_attn.fields.windows import Windows
 from keras_attn.metrics import TaggingReport, is_bio, repair_bio, score_tags
 from keras_attn.records import TaggedText, TaggedTexts, read_tagged, split_tagged
 from keras_attn.records.label_columns import check_label_counts
@@ -20,8 +19,8 @@ from keras_attn.records.tagged_texts import checked_tagged
 from keras_attn.tasks.class_weights import ClassWeight, weights_of_classes
 from keras_attn.tasks.doubts import doubt_of_guesses
 from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
+from keras_attn.tasks.families.windowed import row_lists
 from keras_attn.tasks.fitted import made
-from keras_attn.tasks.tagging.graph import tagging_functions
 from keras_attn.tasks.tagging.predictions import TaggingPredictions
 from keras_attn.tasks.tagging.settings import (
     TaggingData,
@@ -31,18 +30,17 @@ from keras_attn.tasks.tagging.settings import (
 )
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
-from keras_attn.text import BytePairTokenizer
 from keras_attn.training import MaskedCrossEntropy
 
 Tagged = TaggedText | tuple[Sequence[str], Sequence[str]]
 
 
-class Tagger(TaggingPredictions, EncoderTask):
+class Tagger(TaggingPredictions):
     """A tagger: an encoder with a head that labels each word.
 
     A word is labelled by the state of its first piece. Byte pairs read each word with a space
     before it, as `transformers` does with `add_prefix_space`. Sentences that are longer than
-    `max_length` are cut into rows that overlap (`keras_attn.fields.windows.Windows`), so that no
+    `max_length` are cut into rows that overlap (`keras_attn.arrays.windows`), so that no
     word is left out. If the labels mark entities (`B-X`, `I-X` and `O`), each `I-X` that does not
     go on an entity is read as `B-X`, in the training labels as in what the model guesses.
 
@@ -86,7 +84,6 @@ class Tagger(TaggingPredictions, EncoderTask):
     rows_are = "rows"
     decide_nothing = (*EncoderTask.decide_nothing, "repaired")
     signature_inputs: ClassVar = {"serving_default": ("text",), "words": ("words",)}
-    parts_rows = False  # its windows are computed in parts
     limits = ("max_words",)
 
     def __init__(
@@ -105,27 +102,6 @@ class Tagger(TaggingPredictions, EncoderTask):
         super().__init__(tokenizer, config, max_length, len(self.labels), dtype)
         self.repaired = 0
         """Labels of the training examples that were repaired, see `repair_bio`."""
-
-    @property
-    def windows(self) -> Windows:
-        """The parts in which long texts are read."""
-        room = self.max_length - 2
-        return Windows(room, room // 8)
-
-    @property
-    def lead(self) -> str:
-        """What is put before each word: byte pairs read words with the space before them."""
-        return " " if isinstance(self.tokenizer, BytePairTokenizer) else ""
-
-    @property
-    def unknown_id(self) -> int:
-        """The id of a word that has none; byte pairs have one for every word."""
-        return self.tokenizer.unknown_id or self.tokenizer.pad_id
-
-    @property
-    def bio(self) -> bool:
-        """Whether the labels mark entities."""
-        return is_bio(self.labels)
 
     def facts(self) -> list[str]:
         """What tells this tagger from others, for its `repr`."""
@@ -208,16 +184,15 @@ class Tagger(TaggingPredictions, EncoderTask):
         """
         texts = checked_tagged(examples)
         numbers = self._numbers(texts)
-        rows, places = self.rows([text.words for text in texts])
-        labels = [np.full(len(ids), -1, "int32") for ids, _ in rows]
-        for of_words, at in zip(numbers, places, strict=True):
-            for label, (row, column) in zip(of_words, at, strict=True):
-                labels[row][column] = label
+        rows = self.rows(np, self.words.encode([text.words for text in texts]))
+        table = np.full(rows["row_ids"].shape, -1, "int32")
+        table[rows["row"], rows["column"]] = [*itertools.chain.from_iterable(numbers)]
+        labels = [row[:size] for row, size in zip(table, rows["row_sizes"], strict=True)]
         if class_weight is not None:
             every = np.array([label for of_words in numbers for label in of_words])
             weights = weights_of_classes(every, self.labels, class_weight)
             settings = {"label_weights": {"tags": weights}, **settings}
-        return self.row_batches(rows, {"tags": labels}, **settings)
+        return self.row_batches(row_lists(rows), {"tags": labels}, **settings)
 
     def _numbers(self, texts: Sequence[TaggedText]) -> list[list[int]]:
         """The numbers of the labels, which are repaired before."""
@@ -236,41 +211,6 @@ class Tagger(TaggingPredictions, EncoderTask):
                 )
             found.append([number[label] for label in labels])
         return found
-
-    def rows(
-        self, sentences: Sequence[Sequence[str]]
-    ) -> tuple[list[tuple[list[int], int]], list[list[tuple[int, int]]]]:
-        """Makes the rows that the model reads.
-
-        Args:
-            sentences: The words of each sentence.
-
-        Returns:
-            Rows of ids, and for each word of each sentence the row and the place in it where its
-            label is read off.
-        """
-        words = [self.lead + word for word in itertools.chain.from_iterable(sentences)]
-        pieces = iter(self.tokenizer.encode(words))
-        rows: list[tuple[list[int], int]] = []
-        places = []
-        start, end = self.tokenizer.start_id, self.tokenizer.end_id
-        for sentence in sentences:
-            ids: list[int] = []
-            firsts = []
-            for _ in sentence:
-                firsts.append(len(ids))
-                # A word of characters that the tokenizer removes still wants a label.
-                ids += next(pieces) or [self.unknown_id]
-            starts = self.windows.starts(len(ids))
-            at = []
-            for first in firsts:
-                number = self.windows.number(first, len(ids))
-                at.append((len(rows) + number, first - starts[number] + 1))
-            places.append(at)
-            for begin in starts:
-                some = ids[begin : begin + self.windows.room]
-                rows.append(([start, *some, end], len(some) + 2))
-        return rows, places
 
     def batches(
         self, examples: Sequence[Tagged], training: TaggingTraining, shuffle: bool = True
@@ -395,30 +335,6 @@ class Tagger(TaggingPredictions, EncoderTask):
         tokenizer, settings, max_length = cls.parts_of(config)
         tagger = cls(tokenizer, config["labels"], settings, max_length, dtype)
         return tagger.frozen_as(config)
-
-    def serve(self, tf: Any, use: TaggingUse) -> tuple[dict[str, Callable], list[Any]]:
-        """Returns the functions of the SavedModel.
-
-        `serving_default` takes `text: string (B,)`, `words` takes `words: string (B, W)`, padded
-        with `""`. Both give, equal to what this object gives,
-
-            labels         string (B, W)    of the words, `""` in padding
-            probabilities  float32 (B, W)   of these labels
-            kinds          string (B, E)    of the entities, `""` in padding
-            first, behind  int32 (B, E)     the first word of an entity, and the one behind it
-
-        and for texts also
-
-            words          string (B, W)    as the text was cut, see `keras_attn.text.split_words`
-            word_starts, word_ends          int32 (B, W)    their places in bytes
-            entities       string (B, E)    as they stand in the text
-            entity_starts, entity_ends      int32 (B, E)    their places in bytes
-            entity_start_characters, entity_end_characters  int32 (B, E)
-
-        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made. Rows
-        times words of the longest text are at most `max_words`.
-        """
-        return tagging_functions(self, tf, use.batch_size, use.max_words)
 
 
 def _order(label: str) -> tuple[bool, str]:

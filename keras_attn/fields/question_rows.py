@@ -1,0 +1,170 @@
+"""Questions and texts as inputs of an encoder that reads long texts in windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from types import ModuleType
+
+import numpy as np
+
+from keras_attn.arrays import Array, ArrayModule, Windows, joined, starts_of, windows
+from keras_attn.fields.signature import Encode
+from keras_attn.fields.word_rows import int32_of
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer
+from keras_attn.text.offsets import ids_and_places, leading_blanks_graph
+
+
+class QuestionRows:
+    """Pairs of a question and a text as rows of ids, in Python and in a TensorFlow graph.
+
+    The text is cut into windows (`keras_attn.arrays.windows`), each of which becomes a row
+    `[CLS] question [SEP] part of the text [SEP]`.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` or a `WordTokenizer`.
+        max_length: Largest number of ids of a row, special tokens included.
+        max_question_length: Largest number of pieces of a question; the rest is cut off.
+        overlap: Pieces that two neighbouring windows share; at most half of the room that a window
+            has beside the question.
+        between: Number of end tokens between question and text.
+
+    Example:
+
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"])
+    >>> rows = QuestionRows(tokenizer, max_length=6, max_question_length=1, overlap=0)
+    >>> given = rows.encode(["b"], ["a b a"])
+    >>> rows.rows(np, given)["row_ids"].tolist()
+    [[2, 5, 3, 4, 5, 3], [2, 5, 3, 5, 4, 3]]
+    """
+
+    def __init__(
+        self,
+        tokenizer: WordPieceTokenizer | BytePairTokenizer | WordTokenizer,
+        max_length: int,
+        max_question_length: int,
+        overlap: int,
+        between: int = 1,
+    ):
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.max_question_length = max_question_length
+        self.overlap = overlap
+        self.between = between
+
+    def encode(self, questions: Sequence[str], texts: Sequence[str]) -> dict[str, Array]:
+        """Returns the pieces of questions and texts, and where those of the texts are.
+
+        Args:
+            questions: Strings.
+            texts: A string for each of them.
+
+        Returns:
+            The `text`s, and int32 arrays: `question`, the pieces of all questions, cut, with the
+            number `questions` of each, and `asked`, their numbers before they were cut; `ids` of
+            different texts; for each text the place `begins` of its first piece there and the
+            number `pieces`; and the places `piece_starts` and `piece_ends` of characters.
+        """
+        different = list(dict.fromkeys(texts))
+        ids, places = ids_and_places(self.tokenizer, different)
+        number = {text: i for i, text in enumerate(different)}
+        of_texts = int32_of([number[text] for text in texts])
+        counts = int32_of([*map(len, ids)])
+        asked = self.tokenizer.encode(list(questions))
+        cut = [row[: self.max_question_length] for row in asked]
+        flat = np.array([*chain.from_iterable(places)], "int32").reshape(-1, 2)
+        return {
+            "text": texts,
+            "question": int32_of([*chain.from_iterable(cut)]),
+            "questions": int32_of([*map(len, cut)]),
+            "asked": int32_of([*map(len, asked)]),
+            "ids": int32_of([*chain.from_iterable(ids)]),
+            "begins": starts_of(np, counts)[of_texts],
+            "pieces": counts[of_texts],
+            "piece_starts": flat[:, 0],
+            "piece_ends": flat[:, 1],
+        }
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops, without `asked`; places are those of bytes.
+
+        Bytes that are not UTF-8 are read as U+FFFD.
+
+        Args:
+            tf: The module `tensorflow`.
+
+        Returns:
+            A function of questions and texts `(B,)`, and the `tf.Module`s that it uses.
+        """
+        tokenizer = self.tokenizer.to_graph()
+
+        def encode(question, text):
+            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+            asked = tf.cast(tokenizer.encode(question), tf.int32)[:, : self.max_question_length]
+            ids, starts, ends = tokenizer.encode_with_offsets(text)
+            starts = starts + leading_blanks_graph(tf, self.tokenizer, ids)
+            return {
+                "text": text,
+                "question": asked.flat_values,
+                "questions": tf.cast(asked.row_lengths(), tf.int32),
+                "ids": tf.cast(ids.flat_values, tf.int32),
+                "begins": tf.cast(ids.row_starts(), tf.int32),
+                "pieces": tf.cast(ids.row_lengths(), tf.int32),
+                "piece_starts": tf.cast(starts.flat_values, tf.int32),
+                "piece_ends": tf.cast(ends.flat_values, tf.int32),
+            }
+
+        return encode, [tokenizer]
+
+    def rows(self, xp: ArrayModule, given: dict[str, Array]) -> dict[str, Array]:
+        """Makes the rows that an encoder reads.
+
+        Args:
+            xp: `numpy` or `keras.ops`.
+            given: What `encode` returns.
+
+        Returns:
+            int32 arrays: `row_ids (R, T)`, `row_sizes` and `row_seconds (R,)`, where the text
+            begins; `rooms` and `margins (B,)` of the windows of each text; and the fields of the
+            `Windows` as `window_owner`, ...
+        """
+        room = self.max_length - 2 - self.between - given["questions"]
+        margin = xp.minimum(self.overlap // 2, room // 4)
+        found = windows(xp, given["pieces"], room, margin)
+        owner = found.owner
+        none = xp.zeros_like(owner)
+        question = xp.take(starts_of(xp, given["questions"]), owner, axis=0)
+        asked = xp.take(given["questions"], owner, axis=0)
+        begin = xp.take(given["begins"], owner, axis=0) + found.start
+        start, end = self.tokenizer.start_id, self.tokenizer.end_id
+        parts = [
+            (int32_of([start]), none, none + 1),
+            (given["question"], question, asked),
+            (int32_of([end] * self.between), none, none + self.between),
+            (given["ids"], begin, found.size),
+            (int32_of([end]), none, none + 1),
+        ]
+        ids, sizes = joined(xp, parts, self.tokenizer.pad_id)
+        return {
+            "row_ids": ids,
+            "row_sizes": sizes,
+            "row_seconds": asked + 1 + self.between,
+            "rooms": room,
+            "margins": margin,
+            **{f"window_{name}": values for name, values in found._asdict().items()},
+        }
+
+
+def windows_of(rows: dict[str, Array]) -> Windows:
+    """Returns the windows of rows.
+
+    Args:
+        rows: What `QuestionRows.rows` returns.
+
+    Example:
+
+    >>> windows_of({f"window_{name}": np.zeros(1) for name in Windows._fields}).start.tolist()
+    [0.0]
+    """
+    return Windows(**{name: rows[f"window_{name}"] for name in Windows._fields})

@@ -1,0 +1,243 @@
+"""Outputs of several values for each text: flat arrays as padded tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array, ArrayModule, owners, padded
+from keras_attn.text import byte_places, character_places_graph
+from keras_attn.text.places import cut_texts_graph
+
+Tensors = Mapping[str, Array]
+
+
+class NumberRows:
+    """Rows of numbers, with zeros behind them.
+
+    Args:
+        of: Name of the numbers `(N,)`, row after row.
+        lengths: Name of the number of values of each row, int32 `(B,)`.
+
+    Example:
+
+    >>> tensors = {"p": np.array([1, 2, 3]), "words": np.array([2, 1], "int32")}
+    >>> NumberRows("p", "words").decode(tensors).tolist()
+    [[1, 2], [3, 0]]
+    """
+
+    def __init__(self, of: str, lengths: str):
+        self.of, self.lengths = of, lengths
+
+    def decode(self, tensors: Tensors) -> np.ndarray:
+        """Returns a row for each text.
+
+        Args:
+            tensors: Arrays by their names.
+        """
+        return padded(np, tensors[self.of], tensors[self.lengths])
+
+    def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: Tensors by their names.
+        """
+        return padded(ops, tensors[self.of], tensors[self.lengths])
+
+
+class StringRows(NumberRows):
+    """Rows of strings, with `""` behind them.
+
+    Args:
+        of: Name of the strings `(N,)`, row after row.
+        lengths: Name of the number of values of each row, int32 `(B,)`.
+
+    Example:
+
+    >>> tensors = {"word": ["a", "b", "c"], "words": np.array([2, 1], "int32")}
+    >>> StringRows("word", "words").decode(tensors)
+    [['a', 'b'], ['c', '']]
+    """
+
+    def values(self, tensors: Tensors) -> Sequence[str]:
+        """The strings `(N,)`."""
+        return list(tensors[self.of])
+
+    def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
+        """The same as TensorFlow ops."""
+        return tensors[self.of]
+
+    def decode(self, tensors: Tensors) -> list[list[str]]:
+        """Returns a row for each text.
+
+        Args:
+            tensors: Arrays by their names.
+        """
+        values = iter(self.values(tensors))
+        lengths = tensors[self.lengths].tolist()
+        width = max(lengths, default=0)
+        return [[next(values) for _ in range(n)] + [""] * (width - n) for n in lengths]
+
+    def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: Tensors by their names.
+        """
+        values = self.values_graph(tf, tensors)
+        return tf.RaggedTensor.from_row_lengths(values, tensors[self.lengths]).to_tensor("")
+
+
+class NameRows(StringRows):
+    """Rows of names by their numbers, with `""` behind them.
+
+    Args:
+        names: The names, in the order of their numbers.
+        of: Name of the numbers `(N,)`, row after row.
+        lengths: Name of the number of values of each row, int32 `(B,)`.
+
+    Example:
+
+    >>> tensors = {"best": np.array([1, 0]), "words": np.array([2], "int32")}
+    >>> NameRows(["O", "B-X"], "best", "words").decode(tensors)
+    [['B-X', 'O']]
+    """
+
+    def __init__(self, names: Sequence[str], of: str, lengths: str):
+        super().__init__(of, lengths)
+        self.names = list(names)
+
+    def values(self, tensors: Tensors) -> Sequence[str]:
+        """The names `(N,)`."""
+        return [self.names[i] for i in tensors[self.of].tolist()]
+
+    def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
+        """The same as TensorFlow ops."""
+        return tf.gather(tf.constant(self.names), tensors[self.of])
+
+
+class PlaceRows(NumberRows):
+    """Rows of places in texts, as bytes or characters, with zeros behind them.
+
+    In Python the places that it is made of are those of characters, in a graph those of bytes.
+
+    Args:
+        of: Name of the places `(N,)`, row after row; or `(B, n)`.
+        lengths: Name of the number of values of each row, int32 `(B,)`; None for `(B, n)`.
+        characters: Whether the output counts characters; else bytes of UTF-8.
+
+    Example:
+
+    >>> tensors = {"text": ["é a"], "at": np.array([2], "int32"), "n": np.array([1], "int32")}
+    >>> PlaceRows("at", "n").decode(tensors).tolist()
+    [[3]]
+    """
+
+    def __init__(self, of: str, lengths: str | None = None, characters: bool = False):
+        super().__init__(of, lengths or "")
+        self.characters = characters
+
+    def decode(self, tensors: Tensors) -> np.ndarray:
+        """Returns a row for each text.
+
+        Args:
+            tensors: Arrays by their names, and the `text`s.
+        """
+        table = super().decode(tensors) if self.lengths else tensors[self.of]
+        if self.characters:
+            return table
+        rows = zip(tensors["text"], table.tolist(), strict=True)
+        found = [byte_places(text, row) for text, row in rows]
+        return np.array(found, "int32").reshape(table.shape)
+
+    def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: Tensors by their names, and the `text`s.
+        """
+        places = tensors[self.of]
+        if self.characters:
+            rows = _texts_of(ops, tensors, places, self.lengths)
+            flat = character_places_graph(tf, tensors["text"], tf.reshape(places, [-1]), rows)
+            places = _shaped(tf, flat, places)
+        return padded(ops, places, tensors[self.lengths]) if self.lengths else places
+
+
+class PartRows(StringRows):
+    """Rows of parts of texts, with `""` behind them; or one part of each text.
+
+    Args:
+        starts: Name of their first places `(N,)`, row after row; of characters in Python and of
+            bytes in a graph. Or `(B,)` or `(B, n)`.
+        ends: Name of the places behind them.
+        lengths: Name of the number of values of each row, int32 `(B,)`; None for places `(B,)` or
+            `(B, n)`.
+
+    Example:
+
+    >>> tensors = {"text": ["an é"], "from": np.array([3]), "to": np.array([4])}
+    >>> PartRows("from", "to", "n").decode({**tensors, "n": np.array([1], "int32")})
+    [['é']]
+    >>> PartRows("from", "to").decode(tensors)
+    ['é']
+    """
+
+    def __init__(self, starts: str, ends: str, lengths: str | None = None):
+        super().__init__(starts, lengths or "")
+        self.ends = ends
+
+    def values(self, tensors: Tensors) -> Sequence[str]:
+        """The parts `(N,)`."""
+        texts, starts, ends = tensors["text"], tensors[self.of], tensors[self.ends]
+        rows = _texts_of(np, tensors, starts, self.lengths)
+        places = zip(rows.tolist(), starts.ravel().tolist(), ends.ravel().tolist(), strict=True)
+        return [texts[row][start:end] for row, start, end in places]
+
+    def values_graph(self, tf: ModuleType, tensors: Tensors) -> Array:
+        """The same as TensorFlow ops."""
+        rows = _texts_of(ops, tensors, tensors[self.of], self.lengths)
+        places = (tf.reshape(tensors[name], [-1]) for name in (self.of, self.ends))
+        return cut_texts_graph(tf, tensors["text"], rows, *places)
+
+    def decode(self, tensors: Tensors) -> list:
+        """Returns a row, or a part, for each text.
+
+        Args:
+            tensors: Arrays by their names, and the `text`s.
+        """
+        if self.lengths:
+            return super().decode(tensors)
+        return np.array(self.values(tensors), object).reshape(tensors[self.of].shape).tolist()
+
+    def graph(self, tf: ModuleType, tensors: Tensors) -> Array:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: Tensors by their names, and the `text`s.
+        """
+        if self.lengths:
+            return super().graph(tf, tensors)
+        return _shaped(tf, self.values_graph(tf, tensors), tensors[self.of])
+
+
+def _texts_of(xp: ArrayModule, tensors: Tensors, places: Array, lengths: str) -> Array:
+    """The number of the text of each place, int32 `(N,)`."""
+    if lengths:
+        return owners(xp, tensors[lengths])
+    texts = xp.arange(xp.shape(places)[0], dtype="int32")
+    texts = xp.reshape(texts, (-1,) + (1,) * (len(places.shape) - 1))
+    return xp.reshape(xp.zeros_like(places) + texts, (-1,))
+
+
+def _shaped(tf: ModuleType, flat: Array, places: Array) -> Array:
+    """Values in the shape of their places."""
+    return tf.ensure_shape(tf.reshape(flat, tf.shape(places)), places.shape)

@@ -1,0 +1,90 @@
+"""The inputs and outputs of a signature of a SavedModel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import NamedTuple, Protocol
+
+from keras_attn.arrays import Array
+
+Encode = Callable[..., dict[str, Array]]
+
+
+class InputField(Protocol):
+    """Raw inputs as arrays, in Python and as TensorFlow ops."""
+
+    encode: Encode
+    """Function of the raw inputs, in the order of the signature."""
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same function as TensorFlow ops, and the `tf.Module`s that it uses."""
+
+
+class OutputField(Protocol):
+    """An output made of arrays, in Python and as TensorFlow ops."""
+
+    def decode(self, tensors: Mapping[str, Array]) -> object:
+        """Returns a value for each row."""
+
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
+        """Returns the same as TensorFlow ops."""
+
+
+class Signature(NamedTuple):
+    """What a signature of a SavedModel takes and gives.
+
+    Example:
+
+    >>> from keras_attn.fields import Numbers
+    >>> Signature(("text",), Together({}), {"score": Numbers("score")}).inputs
+    ('text',)
+    """
+
+    inputs: tuple[str, ...]
+    """Names of the raw inputs."""
+    field: InputField
+    """Makes arrays of them."""
+    outputs: Mapping[str, OutputField]
+    """Fields of the outputs by their names."""
+
+
+class Together:
+    """Inputs of which each has a field of its own.
+
+    Args:
+        fields: Fields by the names of the inputs: with `encode` from raw values to an array.
+
+    Example:
+
+    >>> from keras_attn.fields import WordSum
+    >>> words = WordSum(["<pad>", "<start>", "<end>", "<unknown>", "man"])
+    >>> Together({"words": words}).encode(["man"])["words"].tolist()
+    [[4]]
+    """
+
+    def __init__(self, fields: Mapping[str, InputField]):
+        self.fields = fields
+
+    def encode(self, *values: object) -> dict[str, Array]:
+        """Returns the arrays of the inputs by their names.
+
+        Args:
+            *values: Raw values of each input.
+        """
+        pairs = zip(self.fields.items(), values, strict=True)
+        return {name: field.encode(value) for (name, field), value in pairs}
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+        """
+        graphs = {name: field.to_graph(tf) for name, field in self.fields.items()}
+
+        def encode(*values: object) -> dict[str, Array]:
+            pairs = zip(graphs.items(), values, strict=True)
+            return {name: function(value) for (name, (function, _)), value in pairs}
+
+        return encode, [module for _, modules in graphs.values() for module in modules]

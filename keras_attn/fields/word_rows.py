@@ -1,0 +1,263 @@
+"""Words as inputs of an encoder: given as lists, or cut out of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import chain
+from types import ModuleType
+
+import numpy as np
+
+from keras_attn.arrays import (
+    Array,
+    ArrayModule,
+    joined,
+    owners,
+    row_sums,
+    starts_of,
+    window_numbers,
+    windows,
+)
+from keras_attn.fields.signature import Encode
+from keras_attn.fields.text import ODD_TEXTS
+from keras_attn.text import (
+    BytePairTokenizer,
+    WordPieceTokenizer,
+    WordTokenizer,
+    split_words,
+    split_words_graph,
+)
+
+
+def int32_of(numbers: Sequence[int]) -> np.ndarray:
+    """Numbers as an int32 array, also where there are none."""
+    return np.array(numbers, "int32")
+
+
+class WordRows:
+    """Sentences of words as rows of ids that overlap, in Python and in a TensorFlow graph.
+
+    The pieces of the words of a sentence are cut into windows (`keras_attn.arrays.windows`), each
+    of which becomes a row `[CLS] pieces [SEP]`. Byte pairs read each word with a space before it.
+    A word without a piece, of characters that the tokenizer removes, becomes an unknown one.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` or a `WordTokenizer`.
+        max_length: Largest number of ids of a row, special tokens included.
+
+    Example:
+
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "##b"])
+    >>> words = WordRows(tokenizer, max_length=6)
+    >>> given = words.encode([["ab", "a"], []])
+    >>> words.rows(np, given)["row_ids"].tolist()
+    [[2, 4, 5, 4, 3], [2, 3, 0, 0, 0]]
+    """
+
+    def __init__(
+        self, tokenizer: WordPieceTokenizer | BytePairTokenizer | WordTokenizer, max_length: int
+    ):
+        self.tokenizer = tokenizer
+        self.lead = " " if isinstance(tokenizer, BytePairTokenizer) else ""
+        self.unknown_id = tokenizer.unknown_id or tokenizer.pad_id
+        self.room = max_length - 2
+        self.margin = self.room // 8
+
+    def encode(self, sentences: Sequence[Sequence[str]]) -> dict[str, Array]:
+        """Returns the pieces of words.
+
+        Args:
+            sentences: The words of each sentence.
+
+        Returns:
+            int32 arrays: `ids` of the pieces of all words, `pieces`, the number of pieces of each
+            word, and `words`, the number of words of each sentence.
+        """
+        words = [self.lead + word for word in chain.from_iterable(sentences)]
+        pieces = [ids or [self.unknown_id] for ids in self.tokenizer.encode(words)]
+        return {
+            "ids": int32_of([*chain.from_iterable(pieces)]),
+            "pieces": int32_of([*map(len, pieces)]),
+            "words": int32_of([*map(len, sentences)]),
+        }
+
+    @cached_property
+    def module(self) -> object:
+        """The tokenizer as a `tf.Module`."""
+        return self.tokenizer.to_graph()
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns `encode` as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+
+        Returns:
+            A function of ragged strings `(B, None)`, and the `tf.Module`s that it uses.
+        """
+        tokenizer = self.module
+
+        def encode(words):
+            pieces = tf.cast(tokenizer.encode(self.lead + words.flat_values), tf.int32)
+            none = tf.cast(pieces.row_lengths() == 0, tf.int64)
+            filled = tf.fill(tf.reduce_sum(none)[None], self.unknown_id)
+            pieces = tf.concat([pieces, tf.RaggedTensor.from_row_lengths(filled, none)], axis=1)
+            return {
+                "ids": pieces.flat_values,
+                "pieces": tf.cast(pieces.row_lengths(), tf.int32),
+                "words": tf.cast(words.row_lengths(), tf.int32),
+            }
+
+        return encode, [tokenizer]
+
+    def rows(self, xp: ArrayModule, given: dict[str, Array]) -> dict[str, Array]:
+        """Makes the rows that an encoder reads.
+
+        Args:
+            xp: `numpy` or `keras.ops`.
+            given: What `encode` returns.
+
+        Returns:
+            int32 arrays: `row_ids (R, T)`, `row_sizes` and `row_seconds (R,)`, where there is no
+            second segment; for each word its `row` and its `column` there, in which its label is
+            read off; `row_starts (R,)`, the first piece of a row, and `word_pieces (W,)`, the first
+            piece of a word, in the sentence.
+        """
+        lengths = row_sums(xp, given["pieces"], given["words"])  # pieces of each sentence
+        found = windows(xp, lengths, self.room, self.margin)
+        begin = xp.take(starts_of(xp, lengths), found.owner, axis=0) + found.start
+        none = xp.zeros_like(begin)
+        start, end = (int32_of([x]) for x in (self.tokenizer.start_id, self.tokenizer.end_id))
+        parts = [(start, none, none + 1), (given["ids"], begin, found.size), (end, none, none + 1)]
+        ids, sizes = joined(xp, parts, self.tokenizer.pad_id)
+        sentence = owners(xp, given["words"])
+        place = starts_of(xp, given["pieces"])
+        place = place - xp.take(starts_of(xp, lengths), sentence, axis=0)
+        of_words = xp.take(lengths, sentence, axis=0)
+        number = window_numbers(xp, place, of_words, self.room, self.margin)
+        row = xp.take(found.rows, sentence, axis=0) + number
+        return {
+            "row_ids": ids,
+            "row_sizes": sizes,
+            "row_seconds": sizes,
+            "row": row,
+            "column": place - xp.take(found.start, row, axis=0) + 1,
+            "row_starts": found.start,
+            "word_pieces": place,
+        }
+
+
+class WordLists:
+    """Lists of words as inputs, padded with `""` in a SavedModel.
+
+    Args:
+        rows: A `WordRows`.
+
+    Example:
+
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "##b"])
+    >>> WordLists(WordRows(tokenizer, 6)).encode([["ab", "a"], ["a", ""]])["words"].tolist()
+    [2, 1]
+    """
+
+    def __init__(self, rows: WordRows):
+        self.rows = rows
+
+    def encode(self, words: Sequence[Sequence[str]]) -> dict[str, Array]:
+        """Returns the pieces of words, see `WordRows.encode`.
+
+        Args:
+            words: The words of each sentence; `""` behind the last word is padding.
+        """
+        ends = [max((i + 1 for i, word in enumerate(row) if word), default=0) for row in words]
+        return self.rows.encode([row[:end] for row, end in zip(words, ends, strict=True)])
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+        """
+        of_rows, modules = self.rows.to_graph(tf)
+
+        def encode(words):
+            numbers = tf.where(words != "", tf.range(1, tf.shape(words)[1] + 1), 0)
+            lengths = tf.reduce_max(numbers, axis=1)
+            return of_rows(tf.RaggedTensor.from_tensor(words, lengths=lengths))
+
+        return encode, modules
+
+
+class TextWords:
+    """Texts as inputs, cut into words by `keras_attn.text.split_words`.
+
+    Args:
+        rows: A `WordRows`.
+        limit: Function of the module `tensorflow` and of the number of places for words in a
+            request, texts times words of the longest one. It refuses too many.
+
+    Example:
+
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "##b"])
+    >>> TextWords(WordRows(tokenizer, 6)).encode(["ab a"])["word_starts"].tolist()
+    [0, 3]
+    """
+
+    examples = ODD_TEXTS
+    """What exports are tried with."""
+
+    def __init__(self, rows: WordRows, limit: Callable[[ModuleType, Array], Array] | None = None):
+        self.rows = rows
+        self.limit = limit
+
+    def encode(self, texts: Sequence[str]) -> dict[str, Array]:
+        """Returns the pieces of words, and where they are.
+
+        Args:
+            texts: Strings.
+
+        Returns:
+            What `WordRows.encode` returns; the `text`s; each `word`; and the places `word_starts`
+            and `word_ends` of characters.
+        """
+        cut = [split_words(text) for text in texts]
+        every = [*chain.from_iterable(cut)]
+        return {
+            **self.rows.encode([[word.text for word in words] for words in cut]),
+            "text": texts,
+            "word": [word.text for word in every],
+            "word_starts": int32_of([word.start for word in every]),
+            "word_ends": int32_of([word.end for word in every]),
+        }
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops; places are those of bytes.
+
+        Bytes that are not UTF-8 are read as U+FFFD.
+
+        Args:
+            tf: The module `tensorflow`.
+        """
+        of_rows, modules = self.rows.to_graph(tf)
+
+        def encode(text):
+            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
+            words, starts = split_words_graph(tf, text)
+            if self.limit is not None:
+                longest = tf.reduce_max(words.row_lengths())
+                with tf.control_dependencies([self.limit(tf, tf.size(text, tf.int64) * longest)]):
+                    words = words.with_flat_values(tf.identity(words.flat_values))
+            lengths = tf.strings.length(words.flat_values)
+            return {
+                **of_rows(words),
+                "text": text,
+                "word": words.flat_values,
+                "word_starts": starts.flat_values,
+                "word_ends": starts.flat_values + lengths,
+            }
+
+        return encode, modules

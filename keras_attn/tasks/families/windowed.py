@@ -1,0 +1,134 @@
+"""Tasks on an encoder that read long inputs in windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array, ArrayModule, starts_of
+from keras_attn.export import in_parts
+from keras_attn.tasks.encoder_task import EncoderTask
+
+Arrays = Mapping[str, Array]
+
+
+class WindowedTask(EncoderTask):
+    """A task on an encoder whose inputs become one row or more each.
+
+    A subclass makes `rows` of encoded inputs, says in `read_off` what is kept of each row if it
+    names `of_rows`, and computes the results in `run`. All three take an array module, so that
+    Python and the SavedModel share them.
+    """
+
+    parts_rows = False  # its rows are computed in parts
+    of_rows: ClassVar[tuple[str, ...]] = ()
+    """Names of the arrays `(R,)` of `rows` that `read_off` takes."""
+
+    def rows(self, xp: ArrayModule, tensors: Arrays) -> dict[str, Array]:
+        """Makes the rows of ids that the model reads.
+
+        Args:
+            xp: `numpy` or `keras.ops`.
+            tensors: The encoded inputs.
+
+        Returns:
+            `row_ids (R, T)`, `row_sizes (R,)`, the number of ids of a row, and `row_seconds (R,)`,
+            where its second segment begins; and what `read_off` and `run` want to know.
+        """
+        raise NotImplementedError
+
+    def scores(self, inputs: Arrays) -> dict[str, Array]:
+        """Computes what the model says of each token, on every backend.
+
+        Args:
+            inputs: What `encoded` returns.
+
+        Returns:
+            `{"tokens": (R, T, C)}`.
+        """
+        raise NotImplementedError
+
+    def read_off(self, xp: ArrayModule, tensors: Arrays, use: Any) -> dict[str, Array]:
+        """Computes what is kept of some rows: here what the model says of all tokens.
+
+        Args:
+            xp: `numpy` or `keras.ops`.
+            tensors: The arrays `of_rows`; `tokens (N, C)`, what the model says of the tokens of all
+                rows; and `token_starts (R,)`, the first token of each row.
+            use: Settings `Use`.
+
+        Returns:
+            Arrays with an entry for each row.
+        """
+        raise NotImplementedError
+
+    def computed(self, tensors: Arrays, use: Any) -> dict[str, Any]:
+        """Computes in Python what `run` returns, and the rows.
+
+        Args:
+            tensors: The encoded inputs.
+            use: Settings `Use`.
+        """
+        rows = self.rows(np, tensors)
+        sizes = rows["row_sizes"]
+        found = self.compute(row_lists(rows), use.batch_size, self.scores)
+        values = [x["tokens"][:size] for x, size in zip(found, sizes, strict=True)]
+        tokens = {"tokens": np.concatenate(values), "token_starts": starts_of(np, sizes)}
+        if self.of_rows:
+            kept = []
+            for i in range(0, len(sizes), use.batch_size):
+                some = {name: rows[name][i : i + use.batch_size] for name in self.of_rows}
+                some["token_starts"] = tokens["token_starts"][i : i + use.batch_size]
+                kept.append(self.read_off(np, {"tokens": tokens["tokens"], **some}, use))
+            tokens = {name: np.concatenate([x[name] for x in kept]) for name in kept[0]}
+        return {**rows, **self.run(np, {**tensors, **rows, **tokens}, use)}
+
+    def computed_graph(self, tf: ModuleType, tensors: Arrays, use: Any) -> dict[str, Any]:
+        """Computes the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: The encoded inputs.
+            use: Settings `Use`.
+        """
+
+        def tokens_of(tokens: Array) -> dict[str, Array]:
+            rows, width = ops.shape(tokens)[0], ops.shape(tokens)[1]
+            flat = ops.reshape(tokens, (rows * width, tokens.shape[2]))
+            return {"tokens": flat, "token_starts": ops.arange(rows, dtype="int32") * width}
+
+        def compute(ids: Array, seconds: Array, sizes: Array, **more: Array) -> dict[str, Array]:
+            columns = ops.arange(ops.shape(ids)[1], dtype="int32")
+            second = (columns >= seconds[:, None]) & (columns < sizes[:, None])
+            found = self.scores(self.encoded(ids, ops.cast(second, "int32")))
+            if not self.of_rows:
+                return found
+            return self.read_off(ops, {**more, **tokens_of(found["tokens"])}, use)
+
+        rows = self.rows(ops, tensors)
+        given = {name: rows[f"row_{name}"] for name in ("ids", "seconds", "sizes")}
+        given |= {name: rows[name] for name in self.of_rows}
+        found = in_parts(tf, compute, use.batch_size)(**given)
+        if not self.of_rows:
+            found = tokens_of(found["tokens"])
+        return self.run(ops, {**tensors, **rows, **found}, use)
+
+
+def row_lists(rows: Arrays) -> list[tuple[np.ndarray, int]]:
+    """Returns rows as `EncoderTask.row_batches` takes them.
+
+    Args:
+        rows: What `WindowedTask.rows` returns, of NumPy.
+
+    Example:
+
+    >>> rows = {"row_ids": np.array([[2, 3, 0]]), "row_sizes": [2], "row_seconds": [2]}
+    >>> row_lists(rows)
+    [(array([2, 3]), 2)]
+    """
+    columns = (rows[name] for name in ("row_ids", "row_sizes", "row_seconds"))
+    return [(ids[:size], int(second)) for ids, size, second in zip(*columns, strict=True)]
