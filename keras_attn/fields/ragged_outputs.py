@@ -47,7 +47,7 @@ class NumberRows:
             tf: The module `tensorflow`.
             tensors: Tensors by their names.
         """
-        return padded(ops, tensors[self.of], tensors[self.lengths])
+        return _table(tf, tensors[self.of], tensors[self.lengths])
 
 
 class StringRows(NumberRows):
@@ -90,8 +90,7 @@ class StringRows(NumberRows):
             tf: The module `tensorflow`.
             tensors: Tensors by their names.
         """
-        values = self.values_graph(tf, tensors)
-        return tf.RaggedTensor.from_row_lengths(values, tensors[self.lengths]).to_tensor("")
+        return _table(tf, self.values_graph(tf, tensors), tensors[self.lengths])
 
 
 class NameRows(StringRows):
@@ -168,7 +167,7 @@ class PlaceRows(NumberRows):
             rows = _texts_of(ops, tensors, places, self.lengths)
             flat = character_places_graph(tf, tensors["text"], tf.reshape(places, [-1]), rows)
             places = _shaped(tf, flat, places)
-        return padded(ops, places, tensors[self.lengths]) if self.lengths else places
+        return _table(tf, places, tensors[self.lengths]) if self.lengths else places
 
 
 class PartRows(StringRows):
@@ -227,6 +226,11 @@ class PartRows(StringRows):
         if self.lengths:
             return super().graph(tf, tensors)
         return _shaped(tf, self.values_graph(tf, tensors), tensors[self.of])
+
+
+def _table(tf: ModuleType, values: Array, lengths: Array) -> Array:
+    """Rows as a table, with zeros or `""` behind them."""
+    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False).to_tensor()
 
 
 def _texts_of(xp: ArrayModule, tensors: Tensors, places: Array, lengths: str) -> Array:

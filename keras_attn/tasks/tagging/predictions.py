@@ -212,10 +212,11 @@ class TaggingPredictions(WindowedTask):
         labels, p = iter(found["labels"].tolist()), iter(found["probabilities"].tolist())
         names = "kinds", "entity_starts", "entity_ends", "first", "behind"
         every = zip(*(found[name].tolist() for name in names), strict=True)
+        kinds = self.tables.kinds
         results = []
         for text, row, count in zip(given, words, found["entities"].tolist(), strict=True):
             places = [
-                _place(text, row, self.tables.kinds[kind - 1], *places)
+                _place(text, row, kinds[kind - 1], *places)
                 for kind, *places in itertools.islice(every, count)
             ]
             results.append(
