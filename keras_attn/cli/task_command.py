@@ -113,7 +113,7 @@ class StepCommand(click.Command):
         }
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(parameter, click.Option):
                 groups.setdefault(self._titles.get(parameter.name or "", "Options"), []).append(
                     record
                 )

@@ -2,66 +2,46 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import keras
-import numpy as np
 
 from keras_attn.batches import CaptionBatches
-from keras_attn.fields import checked_texts
-from keras_attn.files import open_output, path_text
-from keras_attn.images import load_image
 from keras_attn.images.image_problems import ImageProblem, describe_image_problems
-from keras_attn.images.loading import as_problem
-from keras_attn.layers import attention_maps
 from keras_attn.metrics import Perplexity, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.metrics.captions import check_references
 from keras_attn.models import CAPTIONERS, ImageEncoder, ImageEncoderConfig, image_captioner
-from keras_attn.records.problems import many
 from keras_attn.tasks.captioning.data import (
     Captioned,
     CaptionedPictures,
-    check_picture,
     checked_captioned,
     digest_of,
     drawn,
     picture_source,
-    read_pictures,
     whole_pictures,
 )
 from keras_attn.tasks.captioning.decoding import CaptionSearch
 from keras_attn.tasks.captioning.graph import example_files, expected_outputs, graph_functions
 from keras_attn.tasks.captioning.predictions import CaptioningPredictions
 from keras_attn.tasks.captioning.settings import (
-    CaptionedFiles,
-    CaptionFigures,
     CaptioningData,
     CaptioningTest,
     CaptioningTraining,
     CaptioningUse,
-    check_figures,
-    is_figure,
-    is_page,
 )
 from keras_attn.tasks.captioning.sources import TestPictures, test_pictures, training_pictures
 from keras_attn.tasks.checks import is_count
 from keras_attn.tasks.fitted import made
 from keras_attn.tasks.picture_task import PictureTask
 from keras_attn.tasks.served_numbers import own_numbers
-from keras_attn.tasks.steps import Note, step
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
-from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import MaskedCrossEntropy, num_data_shards, without_autotuning
-from keras_attn.visualize import AttentionView, attention_viewer
 
 _DIFFERENT = 2  # pictures that CIDEr weighs words by
 
@@ -445,111 +425,6 @@ class Captioner(CaptioningPredictions, PictureTask):
         """
         count = use.num_return_sequences or use.beams
         return graph_functions(self._search, tf, use.beams, use.alpha, count, use.max_pixels)
-
-    # The command
-
-    @step(
-        "predict",
-        takes=("use",),
-        settings=CaptionedFiles,
-        reads="pictures",
-        writes="lines",
-        to="file of JSON lines; standard output if none",
-        device=True,
-    )
-    def _caption_files(
-        self, inputs: Sequence[Path], use: CaptioningUse, predict: CaptionedFiles
-    ) -> Iterator[str | Note]:
-        """Caption PICTURES, files or folders of them: writes a line of JSON for each.
-
-        It has the picture's path, the caption and its score. Of folders, and the folders within,
-        all files are read whose names end as those of pictures do.
-        """
-        size, count = self.encoder.image_size, use.batch_size
-        broken = 0
-        for numbers, pixels, problems in read_pictures(inputs, size, count, predict.on_error):
-            found = self.caption(pixels, use.beams, use.alpha, True, count)
-            for number, best in zip(numbers, found, strict=True):
-                place = path_text(inputs[number])
-                line = {"image": place, "caption": best.text, "score": best.score}
-                yield json.dumps(line, ensure_ascii=False)
-            yield from map(_broken, problems)
-            broken += len(problems)
-        if broken:
-            yield Note(f"Without a caption: {many(broken, 'picture')}.", failed=True)
-
-    @step(
-        "explain",
-        takes=("use",),
-        settings=CaptionFigures,
-        reads="pictures",
-        writes="figures",
-        device=True,
-        check=check_figures,
-    )
-    def _show_files(
-        self, inputs: Sequence[Path], to: Path, use: CaptioningUse, explain: CaptionFigures
-    ) -> Iterator[str | Note]:
-        """Show where the model looks in PICTURES, files or folders of them, for each word.
-
-        A page has all layers and heads, to look around in, and needs no network. A figure has the
-        picture, and beside it the picture for each word; several pictures give a folder of figures.
-        """
-        if len(inputs) > explain.limit:
-            yield Note(f"Shown: {explain.limit:,} of {len(inputs):,} pictures. See --limit.")
-        views, drawn, broken = [], 0, 0
-        for number, path in enumerate(inputs[: explain.limit]):
-            try:
-                pixels = load_image(path)
-            except (OSError, ValueError) as error:
-                if explain.on_error == "error":
-                    raise
-                yield _broken(as_problem(os.fspath(path), error))
-                broken += 1
-                continue
-            name = path_text(path.name)
-            if is_page(to):
-                view = self._view(pixels, None, use.beams, use.alpha)
-                views.append(dataclasses.replace(view, title=f"{name}: {view.title}"))
-                continue
-            place = to if is_figure(to) else to / f"{number + 1:06d}-{path.stem}.png"
-            caption = self.caption(pixels, use.beams, use.alpha, return_attention=True)
-            caption.plot(pixels, place, f"{name}: {caption.text}")
-            drawn += 1
-        if views:
-            with open_output(to) as file:
-                file.write(attention_viewer(views, explain.title))
-        if views or drawn:
-            yield str(to)
-        if broken:
-            yield Note(f"Not shown: {many(broken, 'picture')}.", failed=True)
-
-    def _view(self, image: Any, caption: str | None, beams: int, alpha: float) -> AttentionView:
-        """All attention of the decoder for one picture, see `caption_view`."""
-        check_picture(image, 0)
-        regions = self.regions(image, batch_size=1)
-        if caption is None:
-            (target,) = self._search.best(regions, beams, alpha, batch_size=1)
-        else:
-            (caption,) = checked_texts([caption])
-            target = self.tokenizer.encode(caption, add_end=True)
-        inputs = [self.tokenizer.start_id, *target[:-1]]
-        maps = attention_maps(
-            self.captioner, {"regions": regions, "target_ids": np.array([inputs], "int32")}
-        )
-        return AttentionView.from_maps(
-            maps,
-            None,
-            readable_tokens(self.tokenizer, target),
-            input_tokens=self.tokenizer.tokens(inputs),
-            image=load_image(image),
-            grid=self.encoder.grid,
-            title=self.tokenizer.decode(target),
-        )
-
-
-def _broken(problem: ImageProblem) -> Note:
-    return Note(f"{path_text(problem.where)}: {problem.what}")
 
 
 def _left_out(found: CaptionedPictures, problems: Sequence[ImageProblem]) -> str:

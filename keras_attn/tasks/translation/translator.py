@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -14,8 +13,7 @@ import keras
 
 from keras_attn.batches import PackedBatches, TokenBatches
 from keras_attn.fields import ODD_TEXTS
-from keras_attn.files import open_output
-from keras_attn.models import ENCODER_DECODERS, SequenceDecoder
+from keras_attn.models import ENCODER_DECODERS
 from keras_attn.records import ParallelText, read_pairs
 from keras_attn.settings import Choice, WrongUse
 from keras_attn.tasks.checks import (
@@ -25,7 +23,7 @@ from keras_attn.tasks.checks import (
 )
 from keras_attn.tasks.compiling import trained_form
 from keras_attn.tasks.served_numbers import own_numbers
-from keras_attn.tasks.steps import Note, step, values_for
+from keras_attn.tasks.steps import step
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.translation.data import (
@@ -39,11 +37,9 @@ from keras_attn.tasks.translation.predictions import TranslationPredictions
 from keras_attn.tasks.translation.scores import ParallelPairs
 from keras_attn.tasks.translation.settings import (
     TranslationData,
-    TranslationFiles,
     TranslationTest,
     TranslationTraining,
     TranslationUse,
-    check_translation_files,
 )
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.registry import vocabulary_digest
@@ -456,52 +452,3 @@ class Translator(TranslationPredictions, Task):
         """
         PreparedTranslation.prepare(data, to, log)
         return f"Prepared data: {to}"
-
-    @step(
-        "predict",
-        takes=("use",),
-        settings=TranslationFiles,
-        reads="lines",
-        writes="lines",
-        to="file of the translations; standard output if none",
-        device=True,
-        check=check_translation_files,
-    )
-    def _translate_lines(
-        self, inputs: Iterable[list[str]], use: TranslationUse, predict: TranslationFiles
-    ) -> Iterator[str | Note]:
-        """Translate FILES, a sentence a line, in their order; standard input if there are none.
-
-        A line ends at a line feed, a carriage return, or both. A blank line gives a blank line.
-        Bytes that are not UTF-8 are read as U+FFFD, with a warning.
-        """
-        aligned = bool(predict.alignments or predict.heat_maps)
-        if aligned and not SequenceDecoder(self.model).num_attentions:
-            raise ValueError(
-                "--alignments and --heat-maps belong to a model with attention. "
-                f"Received: {self!r}, which has none."
-            )
-        search = values_for(self.translate, use)
-        number = cut = 0
-        with contextlib.ExitStack() as stack:
-            path = Path(predict.alignments) if predict.alignments else None
-            links = stack.enter_context(open_output(path)) if path is not None else None
-            for lines in inputs:
-                stripped = [line.strip() for line in lines]
-                real = [line for line in stripped if line]
-                if aligned:
-                    found = self.translate_n_best(real, 1, **search)
-                    cut += sum(best.source_truncated for best in found)
-                    answers = iter([(best.translations[0], best.alignments[0]) for best in found])
-                else:
-                    answers = iter([(text, None) for text in self.translate(real, **search)])
-                for line in stripped:
-                    number += 1
-                    translated, alignment = next(answers) if line else ("", None)
-                    yield " ".join(translated.split())  # a line must stay a line
-                    if links is not None:
-                        print(alignment.to_pharaoh() if alignment is not None else "", file=links)
-                    if predict.heat_maps and alignment is not None:
-                        alignment.plot(Path(predict.heat_maps) / f"{number:06d}.png")
-        if cut:
-            yield Note(f"{cut} lines are longer than the model reads, and were cut.")
