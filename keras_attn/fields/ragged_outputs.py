@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -32,7 +33,7 @@ class NumberRows:
     def __init__(self, of: str, lengths: str):
         self.of, self.lengths = of, lengths
 
-    def decode(self, tensors: Tensors) -> np.ndarray:
+    def decode(self, tensors: Tensors) -> Any:
         """Returns a row for each text.
 
         Args:
@@ -142,7 +143,7 @@ class PlaceRows(NumberRows):
         super().__init__(of, lengths or "")
         self.characters = characters
 
-    def decode(self, tensors: Tensors) -> np.ndarray:
+    def decode(self, tensors: Tensors) -> Any:
         """Returns a row for each text.
 
         Args:

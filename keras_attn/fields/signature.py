@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from keras_attn.arrays import Array
 
@@ -14,10 +14,10 @@ Encode = Callable[..., dict[str, Array]]
 class InputField(Protocol):
     """Raw inputs as arrays, in Python and as TensorFlow ops."""
 
-    encode: Encode
+    encode: Callable[..., Any]
     """Function of the raw inputs, in the order of the signature."""
 
-    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+    def to_graph(self, tf: ModuleType) -> tuple[Callable[..., Any], list[object]]:
         """Returns the same function as TensorFlow ops, and the `tf.Module`s that it uses."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -214,7 +215,7 @@ class TextWords:
         self.rows = rows
         self.limit = limit
 
-    def encode(self, texts: Sequence[str]) -> dict[str, Array]:
+    def encode(self, texts: Sequence[str]) -> dict[str, Any]:
         """Returns the pieces of words, and where they are.
 
         Args:

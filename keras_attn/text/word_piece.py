@@ -257,7 +257,7 @@ class WordPieceTokenizer(SavedTokenizer):
 
     def encode(
         self, texts: str | Sequence[str], add_start: bool = False, add_end: bool = False
-    ) -> list[int] | list[list[int]]:
+    ) -> Any:
         """Turns texts into ids.
 
         Args:
