@@ -1,6 +1,6 @@
 """Kinds of outputs: what a model computes, as people read it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -22,11 +22,11 @@ class Numbers:
     def __init__(self, of: str):
         self.of = of
 
-    def decode(self, tensors: dict[str, np.ndarray]) -> list[Any]:
+    def decode(self, tensors: Mapping[str, np.ndarray]) -> list[Any]:
         """Returns a value for each row."""
         return np.asarray(tensors[self.of]).tolist()
 
-    def graph(self, tf: ModuleType, tensors: dict[str, Any]) -> Any:
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
         """Returns the same as TensorFlow ops."""
         return tensors[self.of]
 
@@ -48,10 +48,10 @@ class Label(Numbers):
         super().__init__(of)
         self.names = list(names)
 
-    def decode(self, tensors: dict[str, np.ndarray]) -> list[str]:
+    def decode(self, tensors: Mapping[str, np.ndarray]) -> list[str]:
         """Returns a name for each row."""
         return [self.names[i] for i in np.asarray(tensors[self.of]).argmax(axis=-1)]
 
-    def graph(self, tf: ModuleType, tensors: dict[str, Any]) -> Any:
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
         """Returns the same as TensorFlow ops."""
         return tf.gather(tf.constant(self.names), tf.argmax(tensors[self.of], axis=-1))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from types import ModuleType
+from typing import Any, cast
 
 import numpy as np
 
@@ -53,7 +54,7 @@ class QuestionRows:
         self.overlap = overlap
         self.between = between
 
-    def encode(self, questions: Sequence[str], texts: Sequence[str]) -> dict[str, Array]:
+    def encode(self, questions: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
         """Returns the pieces of questions and texts, and where those of the texts are.
 
         Args:
@@ -71,7 +72,7 @@ class QuestionRows:
         number = {text: i for i, text in enumerate(different)}
         of_texts = int32_of([number[text] for text in texts])
         counts = int32_of([*map(len, ids)])
-        asked = self.tokenizer.encode(list(questions))
+        asked = cast("list[list[int]]", self.tokenizer.encode(list(questions)))
         cut = [row[: self.max_question_length] for row in asked]
         flat = np.array([*chain.from_iterable(places)], "int32").reshape(-1, 2)
         return {
@@ -117,7 +118,7 @@ class QuestionRows:
 
         return encode, [tokenizer]
 
-    def rows(self, xp: ArrayModule, given: dict[str, Array]) -> dict[str, Array]:
+    def rows(self, xp: ArrayModule, given: Mapping[str, Array]) -> dict[str, Array]:
         """Makes the rows that an encoder reads.
 
         Args:
@@ -156,7 +157,7 @@ class QuestionRows:
         }
 
 
-def windows_of(rows: dict[str, Array]) -> Windows:
+def windows_of(rows: Mapping[str, Array]) -> Windows:
     """Returns the windows of rows.
 
     Args:

@@ -33,7 +33,7 @@ class NumberRows:
     def __init__(self, of: str, lengths: str):
         self.of, self.lengths = of, lengths
 
-    def decode(self, tensors: Tensors) -> Any:
+    def decode(self, tensors: Tensors) -> np.ndarray | list:
         """Returns a row for each text.
 
         Args:
@@ -149,7 +149,9 @@ class PlaceRows(NumberRows):
         Args:
             tensors: Arrays by their names, and the `text`s.
         """
-        table = super().decode(tensors) if self.lengths else tensors[self.of]
+        table = tensors[self.of]
+        if self.lengths:
+            table = padded(np, table, tensors[self.lengths])
         if self.characters:
             return table
         rows = zip(tensors["text"], table.tolist(), strict=True)

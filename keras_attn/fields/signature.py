@@ -8,16 +8,18 @@ from typing import Any, NamedTuple, Protocol
 
 from keras_attn.arrays import Array
 
-Encode = Callable[..., dict[str, Array]]
+Encode = Callable[..., Any]
+"""Function from raw inputs to arrays: one, or several by their names."""
 
 
 class InputField(Protocol):
     """Raw inputs as arrays, in Python and as TensorFlow ops."""
 
-    encode: Callable[..., Any]
-    """Function of the raw inputs, in the order of the signature."""
+    @property
+    def encode(self) -> Encode:
+        """Function of the raw inputs, in the order of the signature."""
 
-    def to_graph(self, tf: ModuleType) -> tuple[Callable[..., Any], list[object]]:
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns the same function as TensorFlow ops, and the `tf.Module`s that it uses."""
 
 

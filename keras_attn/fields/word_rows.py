@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -77,7 +77,8 @@ class WordRows:
             word, and `words`, the number of words of each sentence.
         """
         words = [self.lead + word for word in chain.from_iterable(sentences)]
-        pieces = [ids or [self.unknown_id] for ids in self.tokenizer.encode(words)]
+        encoded = cast("list[list[int]]", self.tokenizer.encode(words))
+        pieces = [ids or [self.unknown_id] for ids in encoded]
         return {
             "ids": int32_of([*chain.from_iterable(pieces)]),
             "pieces": int32_of([*map(len, pieces)]),
@@ -113,7 +114,7 @@ class WordRows:
 
         return encode, [tokenizer]
 
-    def rows(self, xp: ArrayModule, given: dict[str, Array]) -> dict[str, Array]:
+    def rows(self, xp: ArrayModule, given: Mapping[str, Array]) -> dict[str, Array]:
         """Makes the rows that an encoder reads.
 
         Args:

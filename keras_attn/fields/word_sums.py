@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -131,11 +131,11 @@ class WordList(Numbers):
         super().__init__(of)
         self.words = ["", *list(vocabulary)[1:]]
 
-    def decode(self, tensors: dict[str, np.ndarray]) -> list[list[str]]:
+    def decode(self, tensors: Mapping[str, np.ndarray]) -> list[list[str]]:
         """Returns a list of words for each row."""
         return [[self.words[i] for i in row] for row in np.asarray(tensors[self.of])]
 
-    def graph(self, tf: ModuleType, tensors: dict[str, Any]) -> Any:
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
         """Returns the same as TensorFlow ops."""
         with tf.device("CPU:0"):
             return tf.gather(tf.constant(self.words), tensors[self.of])

@@ -265,7 +265,7 @@ class AnswerPredictions(WindowedTask):
         given = _as_pairs(pairs)
         if not given:
             return [], {}
-        use = self.Use(
+        use = QuestionAnsweringUse(
             n_best=index(n_best),
             max_answer_length=index(max_answer_length),
             threshold=float(np.nan_to_num(threshold)),  # infinity is no setting

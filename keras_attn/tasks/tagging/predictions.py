@@ -208,7 +208,7 @@ class TaggingPredictions(WindowedTask):
         tensors = self.words.encode(words)
         sizes = int32_of([len(word) for row in words for word in row])
         tensors |= {"word_starts": int32_of(starts), "word_ends": int32_of(starts) + sizes}
-        found = self.computed(tensors, self.Use(batch_size=index(batch_size)))
+        found = self.computed(tensors, TaggingUse(batch_size=index(batch_size)))
         labels, p = iter(found["labels"].tolist()), iter(found["probabilities"].tolist())
         names = "kinds", "entity_starts", "entity_ends", "first", "behind"
         every = zip(*(found[name].tolist() for name in names), strict=True)
