@@ -104,7 +104,8 @@ class QuestionRows:
             text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8")
             asked = tf.cast(tokenizer.encode(question), tf.int32)[:, : self.max_question_length]
             ids, starts, ends = tokenizer.encode_with_offsets(text)
-            starts = starts + leading_blanks_graph(tf, self.tokenizer, ids)
+            # Not the sum of ragged tensors, whose check makes a table of all texts and pieces.
+            blanks = leading_blanks_graph(tf, self.tokenizer, ids).flat_values
             return {
                 "text": text,
                 "question": asked.flat_values,
@@ -112,7 +113,7 @@ class QuestionRows:
                 "ids": tf.cast(ids.flat_values, tf.int32),
                 "begins": tf.cast(ids.row_starts(), tf.int32),
                 "pieces": tf.cast(ids.row_lengths(), tf.int32),
-                "piece_starts": tf.cast(starts.flat_values, tf.int32),
+                "piece_starts": tf.cast(starts.flat_values, tf.int32) + tf.cast(blanks, tf.int32),
                 "piece_ends": tf.cast(ends.flat_values, tf.int32),
             }
 

@@ -385,9 +385,9 @@ def test_the_exported_function_gives_what_the_task_gives(with_none, unsaved):
     found = serve(question=asked, text=texts)
     check_served(answerer, {name: plain(x.numpy().tolist()) for name, x in found.items()})
     # Memory grows with the texts, and not with the number of texts times the longest one.
-    texts = ["Ada lives in Oslo. " * 800, *[""] * 499]
+    texts = ["Ada lives in Oslo. " * 4000, *[""] * 1999]
     with memory.grown() as megabytes:
-        serve(question=tf.fill([500], "Who?"), text=tf.constant(texts))
+        serve(question=tf.fill([2000], "Who?"), text=tf.constant(texts))
     assert megabytes() < 200
 
 
