@@ -69,7 +69,7 @@ def new_captioner(encoder, config):
     """A captioner of random weights."""
     texts = [f"word{number} " * 2 for number in range(300)]
     tokenizer = BytePairTokenizer.train(texts, 1000, allow_fewer=True)
-    return Captioner(tokenizer, encoder, config, max_length=20)
+    return Captioner(tokenizer, encoder, model=config, data={"max_length": 20})
 
 
 def regions(args):

@@ -51,7 +51,7 @@ def build(case: Case, train: list[Any], args: argparse.Namespace, seed: int, dro
     keras.utils.set_random_seed(seed)
     data = {"backbone": args.backbone, "max_length": case.max_length}
     model = {"dropout": dropout, "attention_dropout": dropout}
-    return case.create(train, data, {"model": "bert", **model})
+    return case.create(train, data=data, model={"model": "bert", **model})
 
 
 def settings_of(case: Case, task: Any, seed: int) -> Any:
@@ -84,7 +84,7 @@ def plain(
     import keras
 
     keras.utils.set_random_seed(seed)
-    task = case.create(train, {"max_length": case.max_length}, {"model": case.recurrent})
+    task = case.create(train, data={"max_length": case.max_length}, model={"model": case.recurrent})
     task.fit(train, verbose=0, seed=seed, **PLAIN)
     return {**scores(case, task, dev, args.data), "weights": task.model.count_params()}
 

@@ -92,7 +92,7 @@ def stsb() -> Case:
         return tuple(list(read_scored_pairs(data / "stsb" / x, 5, 6, 4, "tsv")) for x in names)
 
     def create(examples: list[Any], data: dict, model: Any) -> Any:
-        return SimilarityScorer.create(examples, {"kind": "cross", **data}, model)
+        return SimilarityScorer.create(examples, data={"kind": "cross", **data}, model=model)
 
     return Case(
         read,

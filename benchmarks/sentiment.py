@@ -169,7 +169,9 @@ def serving(args):
     )
     for kind in KINDS:
         config = our_config(kind, args)
-        classifier = TextClassifier(tokenizer, ["no", "yes"], config, max_length=args.length)
+        classifier = TextClassifier(
+            tokenizer, ["no", "yes"], model=config, data={"max_length": args.length}
+        )
         vectorize = keras.layers.TextVectorization(
             args.vocabulary, output_sequence_length=args.length
         )

@@ -76,7 +76,7 @@ def make(name, captions, args):
     tokenizer = BytePairTokenizer.train(captions, 400, allow_fewer=True)
     encoder = small_cnn_encoder(IMAGE_SIZE, args.filters, dropout=args.region_dropout)
     config = {"model": name, **configs(args)[name]}
-    return Captioner(tokenizer, encoder, config, max_length=12, train_encoder=True)
+    return Captioner(tokenizer, encoder, train_encoder=True, model=config, data={"max_length": 12})
 
 
 def covered(thing, grid):

@@ -91,7 +91,9 @@ def main(arguments: list[str] | None = None) -> None:
     say("3. Training")
     seed_everything(args.seed)
     encoder = small_cnn_encoder(args.image_size, args.filters)
-    captioner = Captioner(tokenizer, encoder, DECODER, max_length=32, train_encoder=True)
+    captioner = Captioner(
+        tokenizer, encoder, train_encoder=True, model=DECODER, data={"max_length": 32}
+    )
     rows, columns = encoder.grid
     print(
         f"{captioner.model.count_params():,} weights, of which {encoder.count_params():,} make "

@@ -72,7 +72,9 @@ def main(arguments: list[str] | None = None) -> None:
     say("2. Training")
     seed_everything(args.seed)
     config = {"units": args.units, "num_layers": args.layers, "dropout": 0.0}
-    generator = TextGenerator(tokenizer, config, args.sequence_length)
+    generator = TextGenerator(
+        tokenizer, model=config, data={"sequence_length": args.sequence_length}
+    )
     print(f"An LSTM of {generator.model.count_params():,} weights: {config}")
     generator.fit(
         train,

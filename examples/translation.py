@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     say("3. Training")
     config = model_config(args)
-    translator = Translator(tokenizer, config)
+    translator = Translator(tokenizer, model=config)
     kind = "Transformer" if args.model == "transformer" else "recurrent network"
     print(f"A {kind} of {translator.model.count_params():,} weights: {config}")
     run = translator.fit(

@@ -65,7 +65,9 @@ class TaskFile:
 
     def make(self, folder):
         config = {"model": "transformer", "dim": 8, "num_layers": 1, "num_heads": 2}
-        TextClassifier(TOKENIZER, ["no", "yes"], config, 8).save(folder / "a.task")
+        TextClassifier(TOKENIZER, ["no", "yes"], model=config, data={"max_length": 8}).save(
+            folder / "a.task"
+        )
 
     def read(self, folder):
         return list(read_task(folder / "a.task", "TextClassifier"))[1:]

@@ -224,7 +224,7 @@ def speed(folder, _):
     batches = TokenBatches(sources, targets, start_id=1, end_id=2)
     (folder / "run").mkdir()
     tokenizer = BytePairTokenizer.train(["a text"], 259)
-    tasks.Translator(tokenizer, sizes).save(folder / "run/best.task")
+    tasks.Translator(tokenizer, model=sizes).save(folder / "run/best.task")
     return {"sources": sources, "targets": targets, "model": model, "batches": batches}
 
 
@@ -232,41 +232,45 @@ def serving(folder, _):
     """The SavedModels of the other tasks, of untrained models."""
     texts = ["a warm film", "dull", "to be, or not to be: that is the question."]
     tokenizer = BytePairTokenizer.train(texts, 260)
-    tasks.TextClassifier(tokenizer, ["bad", "good"], {"pair_buckets": 0, "dim": 8}).export(
+    tasks.TextClassifier(tokenizer, ["bad", "good"], model={"pair_buckets": 0, "dim": 8}).export(
         folder / "sentiment/1"
     )
-    tasks.TextGenerator(CharacterTokenizer.train(texts), {"units": 8, "dim": 8}).export(
+    tasks.TextGenerator(CharacterTokenizer.train(texts), model={"units": 8, "dim": 8}).export(
         folder / "writer/1"
     )
     sizes = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
-    tasks.Pretrainer.create([["a warm film"], ["dull"]], {"max_length": 16}, sizes).export(
-        folder / "words/1", top_k=2
+    tasks.Pretrainer.create(
+        [["a warm film"], ["dull"]], data={"max_length": 16}, model=sizes
+    ).export(folder / "words/1", top_k=2)
+    tagger = tasks.Tagger.create(
+        [(["Ada", "codes"], ["B-PER", "O"])], data={"max_length": 16}, model=sizes
     )
-    tagger = tasks.Tagger.create([(["Ada", "codes"], ["B-PER", "O"])], {"max_length": 16}, sizes)
     tagger.model.get_layer("tags").bias.assign([0.0, 99.0, 0.0])  # every word is a person
     tagger.export(folder / "names/1")
     answers = [("Where does Zoë live?", "Zoë lives in Oslo, not in Rome.", ["Oslo"])]
     tasks.QuestionAnswerer.create(
-        answers, {"max_length": 64, "max_question_length": 24}, sizes
+        answers, data={"max_length": 64, "max_question_length": 24}, model=sizes
     ).export(folder / "answers/1", n_best=2)
     similar = [(("a hound", "a dog"), 5.0), (("a hound", "the sea"), 0.0)]
-    tasks.SimilarityScorer.create(similar, {"max_length": 16}, sizes).export(
+    tasks.SimilarityScorer.create(similar, data={"max_length": 16}, model=sizes).export(
         folder / "similar/1", normalize=True
     )
     pairs = [("the dog runs .", "a cat runs .", "no"), ("the dog runs .", "a dog runs .", "yes")]
     small = {"attention": "matching", "dim": 8, "units": 8, "projection_dim": 0}
-    tasks.EntailmentClassifier.create(pairs, {"train": ""}, small).export(folder / "entailment/1")
+    tasks.EntailmentClassifier.create(pairs, data={"train": ""}, model=small).export(
+        folder / "entailment/1"
+    )
     encoder = patch_encoder((4, 8), 4, num_layers=1, dim=8, num_heads=2, intermediate_dim=8)
     tasks.AnswerSelector.create(
-        [("a clock?", "the clock"), ("a dog?", "a dog")], {"max_length": 16}, sizes
+        [("a clock?", "the clock"), ("a dog?", "a dog")], data={"max_length": 16}, model=sizes
     ).export(folder / "search/1", top_k=2)
     talks = [(("Hello, who are you?", "I am Ben."), "Hello Ben!"), (("I am Eva.",), "Hello Eva!")]
-    tasks.Talker.create(talks, {"max_context": 24, "max_answer": 8}, sizes).export(
+    tasks.Talker.create(talks, data={"max_context": 24, "max_answer": 8}, model=sizes).export(
         folder / "talk/1", beams=2
     )
-    tasks.Captioner(tokenizer, encoder, {"dim": 8, "units": 8}, 8).export(
-        folder / "captions/1", beams=4, num_return_sequences=2
-    )
+    tasks.Captioner(
+        tokenizer, encoder, model={"dim": 8, "units": 8}, data={"max_length": 8}
+    ).export(folder / "captions/1", beams=4, num_return_sequences=2)
     return {}
 
 

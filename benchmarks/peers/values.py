@@ -17,7 +17,9 @@ def sampled(case: dict, jit: bool) -> Job:
     """Texts of `new` tokens by an untrained GPT, with `values` temperatures."""
     sizes = {"dim": case["dim"], "num_layers": case["layers"], "num_heads": case["heads"]}
     generator = TextGenerator(
-        tokenizer(case, normalize=False), {"model": "gpt", **sizes}, case["context"]
+        tokenizer(case, normalize=False),
+        model={"model": "gpt", **sizes},
+        data={"sequence_length": case["context"]},
     )
 
     def run() -> list[str]:
@@ -32,7 +34,7 @@ def sampled(case: dict, jit: bool) -> Job:
 def searched(case: dict, jit: bool) -> Job:
     """Translations by an untrained Transformer, by beams of 4, with `values` length penalties."""
     sizes = {"dim": case["dim"], "num_layers": case["layers"], "num_heads": case["heads"]}
-    translator = Translator(tokenizer(case), sizes, max_source_length=32)
+    translator = Translator(tokenizer(case), model=sizes, data={"max_length": 32})
 
     def run() -> list[str]:
         return [translator.translate(TEXTS[0], alpha=i / 10) for i in range(case["values"])]

@@ -29,6 +29,7 @@ from keras_attn.tasks.captioning.settings import (
     CaptioningTraining,
     CaptioningUse,
 )
+from keras_attn.tasks.constructed import Beginning
 from keras_attn.tasks.conversation.predictions import ConversationScores
 from keras_attn.tasks.conversation.settings import (
     ConversationData,
@@ -56,6 +57,7 @@ from keras_attn.tasks.entailment.settings import (
     EntailmentUse,
 )
 from keras_attn.tasks.fine_tuning import EncoderTraining, FineTuning
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.pretraining.data import SentenceIds
 from keras_attn.tasks.pretraining.predictions import Guess, PretrainingReport
 from keras_attn.tasks.pretraining.pretrainer import Pretrainer
@@ -135,6 +137,7 @@ __all__ = [
     "AnswerSelector",
     "AnswerSpan",
     "Backbone",
+    "Beginning",
     "Caption",
     "Captioner",
     "CaptioningData",
@@ -169,6 +172,7 @@ __all__ = [
     "Guess",
     "LabelledPair",
     "LabelledPairs",
+    "Learned",
     "LoadReport",
     "NBestTranslations",
     "Note",

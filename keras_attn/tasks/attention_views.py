@@ -42,7 +42,7 @@ def translation_view(
     Example:
 
     >>> tokenizer = BytePairTokenizer.train(["one dog", "ein Hund"], 259)
-    >>> translator = Translator(tokenizer, {"dim": 16, "num_layers": 1})
+    >>> translator = Translator(tokenizer, model={"dim": 16, "num_layers": 1})
     >>> translation_view(translator, "one", "ein")
     <AttentionView 'one → ein': cross-attention, encoder self-attention, decoder self-attention>
     """
@@ -93,7 +93,7 @@ def classification_view(classifier: TextClassifier, text: str) -> AttentionView:
     Example:
 
     >>> tokenizer = BytePairTokenizer.train(["so good", "so bad"], 259)
-    >>> classifier = TextClassifier(tokenizer, ["bad", "good"], {"model": "rnn", "units": 8})
+    >>> classifier = TextClassifier(tokenizer, ["bad", "good"], model={"model": "rnn", "units": 8})
     >>> classification_view(classifier, "so good")
     <AttentionView 'so good': attention of the answer>
     """
@@ -149,7 +149,7 @@ def caption_view(
     Example:
 
     >>> tokenizer, encoder = BytePairTokenizer.train(["a dog"], 259), small_cnn_encoder(8, (4, 4))
-    >>> captioner = Captioner(tokenizer, encoder, {"model": "transformer", "dim": 8}, max_length=6)
+    >>> captioner = Captioner(tokenizer, encoder, model={"model": "transformer", "dim": 8})
     >>> caption_view(captioner, np.zeros((8, 8, 3), "uint8"), "dog")
     <AttentionView 'dog': cross-attention, decoder self-attention>
     """

@@ -19,9 +19,9 @@ from keras_attn.settings import (
     setting,
     with_defaults,
 )
+from keras_attn.tasks.learned import unpacked
 from keras_attn.tasks.task_file import read_task
 from keras_attn.tasks.word_vectors import WordVectorData
-from keras_attn.text import TOKENIZERS
 from keras_attn.text.registry import vocabulary_digest
 
 
@@ -217,7 +217,7 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
             ENCODERS.name_of(found.config), settings, found.tokenizer, dict(found.tensors)
         )
     saved = read_task(path, None)
-    model = saved.config.get("config")
+    model = saved.config.get("model")
     if not isinstance(model, Mapping) or model.get(ENCODERS.key) not in ENCODERS:
         raise ValueError(
             f"Expected a task with an encoder of {', '.join(map(repr, ENCODERS))}, or a folder of "
@@ -229,6 +229,6 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
 
     def make(config: dict[str, Any]) -> Any:
         ENCODERS.make({ENCODERS.key: name, **settings}).build()
-        return TOKENIZERS[config["tokenizer"]].from_config(config["vocabulary"])
+        return unpacked(config["learned"]["tokenizer"])
 
     return Backbone(name, settings, saved.check(make), saved.tensors)

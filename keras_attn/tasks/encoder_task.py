@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -14,37 +13,31 @@ from keras_attn.batches import EncoderBatches
 from keras_attn.explain.attributions import encoder_gradient_function
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
-from keras_attn.interop import WordVectors
 from keras_attn.models import ENCODERS, with_heads
 from keras_attn.progress import report
 from keras_attn.settings import Choice, setting, with_defaults
 from keras_attn.tasks.backbones import (
-    Backbone,
     BackboneData,
     chosen_model,
     read_backbone,
     refuse_new_tokenizer,
     sizes_of,
 )
-from keras_attn.tasks.checks import is_count
+from keras_attn.tasks.constructed import Beginning
 from keras_attn.tasks.doubts import doubt_of
 from keras_attn.tasks.fine_tuning import EncoderTraining
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.task import Task
 from keras_attn.tasks.task_run import TrainingRun
 from keras_attn.tasks.word_vectors import (
-    VectorStart,
-    embedding_of_words,
     read_vectors,
     sized_by_vectors,
-    start_from_vectors,
     train_words,
 )
 from keras_attn.text import (
-    TOKENIZERS,
     BytePairTokenizer,
     WordPieceTokenizer,
     WordTokenizer,
-    tokenizer_name,
 )
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
@@ -72,23 +65,34 @@ class EncoderData(BackboneData):
         refuse_new_tokenizer(self, "vocabulary_size", "lowercase")
 
 
-class Start(NamedTuple):
-    """What a task is made of before it is trained.
+@dataclass(frozen=True)
+class EncoderLearned(Learned):
+    """What a task on an encoder learned: its tokenizer.
 
     Example:
 
-    >>> Start(None, {"dim": 16}, None).backbone is None
-    True
+    >>> EncoderLearned(WordTokenizer.train(["a b"])).tokenizer.vocabulary_size
+    6
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If the tokenizer normalizes texts.
     """
 
-    tokenizer: Any
-    """The tokenizer."""
-    model: Any
-    """Settings of the encoder."""
-    backbone: Backbone | None
-    """Whose weights it starts from; None: random ones."""
-    vectors: WordVectors | None = None
-    """What its embedding starts from; None: random numbers, or the backbone's."""
+    tokenizer: EncoderTokenizer
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, EncoderTokenizer):
+            raise TypeError(
+                "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer or a WordTokenizer. "
+                f"Received: {type(self.tokenizer).__name__}."
+            )
+        if getattr(self.tokenizer, "normalize", False):
+            raise ValueError(
+                "`tokenizer` must keep texts as they are, for the places of its tokens. Received: "
+                "a BytePairTokenizer with normalize=True. Train one with normalize=False."
+            )
 
 
 class EncoderTask(Task):
@@ -100,11 +104,10 @@ class EncoderTask(Task):
     Args:
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, as that of
             RoBERTa is, or a `WordTokenizer`.
-        config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None for the defaults of BERT. The vocabulary size and the id of padding are those of
             the tokenizer.
-        max_length: Largest number of ids of a row, special tokens included.
-        num_classes: Number of classes, for the heads `"classes"` and `"tags"`.
+        data: Settings of the data, such as `max_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Attributes:
@@ -121,48 +124,48 @@ class EncoderTask(Task):
     token_labels: ClassVar[tuple[str, ...]] = ()
     """Heads whose labels are of tokens."""
     Data: ClassVar[type[EncoderData]] = EncoderData
+    Learned: ClassVar[type[EncoderLearned]] = EncoderLearned
+    data: EncoderData
+    learned: EncoderLearned
     Training = EncoderTraining
     main_layer = "encoder"
     decide_nothing: ClassVar[tuple[str, ...]] = ("loaded", "word_vectors")
     backbone: ClassVar = {"embedding": (), "encoder": (), "pooler": ()}
 
-    def __init__(
-        self,
-        tokenizer: EncoderTokenizer,
-        config: Any = None,
-        max_length: int = EncoderData.max_length,
-        num_classes: int | None = None,
-        dtype: Any = None,
-    ):
-        if not isinstance(tokenizer, EncoderTokenizer):
-            raise TypeError(
-                "`tokenizer` must be a WordPieceTokenizer, a BytePairTokenizer or a WordTokenizer. "
-                f"Received: {type(tokenizer).__name__}."
-            )
-        if getattr(tokenizer, "normalize", False):
+    @property
+    def tokenizer(self) -> EncoderTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def max_length(self) -> int:
+        """Largest number of ids of a row, special tokens included."""
+        return self.data.max_length
+
+    @property
+    def num_classes(self) -> int | None:
+        """Number of classes, for the heads `"classes"` and `"tags"`."""
+        return None
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of the encoder that follow from its tokenizer."""
+        return sizes_of(self.tokenizer)
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the encoder."""
+        config = super().configured(model)
+        if config.sequence_length < self.max_length:
             raise ValueError(
-                "`tokenizer` must keep texts as they are, for the places of its tokens. Received: "
-                "a BytePairTokenizer with normalize=True. Train one with normalize=False."
+                f"`max_length` must be at most {config.sequence_length}, the positions that the "
+                f"encoder has. Received: {self.max_length}."
             )
-        if not is_count(max_length, 5):
-            raise ValueError(
-                f"`max_length` must be an integer of at least 5. Received: {max_length!r}."
-            )
-        self.config = self.kinds.make(config, **sizes_of(tokenizer))
-        if self.config.sequence_length < max_length:
-            raise ValueError(
-                f"`max_length` must be at most {self.config.sequence_length}, the positions that "
-                f"the encoder has. Received: {max_length}."
-            )
-        self.tokenizer = tokenizer
-        self.max_length = max_length
-        self.model = self.build(num_classes, dtype)
-        self.loaded: Any = None
-        """A `LoadReport` of the weights that it began with, or None."""
-        self.word_vectors: VectorStart | None = None
-        """The word vectors that its embedding began with, or None."""
-        self.freeze_embedding = False
-        """Whether the embeddings of the tokens are not trained."""
+        return config
+
+    def build(self, dtype: Any) -> None:
+        """Builds the encoder with its heads."""
+        self.model = with_heads(
+            self.config, self.heads, self.num_classes, dtype=dtype, name=self.name
+        )
 
     @property
     def field(self) -> EncoderInput:
@@ -171,15 +174,6 @@ class EncoderTask(Task):
             lambda: EncoderInput(self.tokenizer, self.max_length, between=self.config.ends_between),
             "field",
         )
-
-    def build(self, num_classes: int | None, dtype: Any) -> keras.Model:
-        """Builds the model.
-
-        Args:
-            num_classes: Number of classes, or None.
-            dtype: Dtype or policy of the layers.
-        """
-        return with_heads(self.config, self.heads, num_classes, dtype=dtype, name=self.name)
 
     def facts(self) -> list[str]:
         """What tells this task from others of its class, for its `repr`."""
@@ -203,56 +197,82 @@ class EncoderTask(Task):
         return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
 
     @classmethod
-    def start(cls, texts: Iterable[str], data: EncoderData, model: Any) -> Start:
+    def checked(cls, examples: Any) -> Any:
+        """Returns examples in one form, each checked.
+
+        Args:
+            examples: Training examples.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def texts_of(cls, examples: Any, data: Any) -> Iterable[str]:
+        """Returns the texts of examples, of which a vocabulary is made without a backbone.
+
+        Args:
+            examples: What `checked` returned.
+            data: Settings of the data.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def learn_beside(cls, tokenizer: EncoderTokenizer, examples: Any, data: Any) -> EncoderLearned:
+        """Returns what examples tell a new task that has its tokenizer.
+
+        Args:
+            tokenizer: The tokenizer.
+            examples: What `checked` returned.
+            data: Settings of the data.
+        """
+        return cls.Learned(tokenizer)
+
+    @classmethod
+    def begin(
+        cls, examples: Any, data: EncoderData, model: Any, dtype: Any, **parts: Any
+    ) -> Beginning:
+        """Chooses the tokenizer and the encoder of a new task, and learns its labels."""
+        examples = cls.checked(examples)
+        return cls.start(
+            lambda: cls.texts_of(examples, data),
+            data,
+            model,
+            lambda tokenizer: cls.learn_beside(tokenizer, examples, data),
+        )
+
+    @classmethod
+    def start(
+        cls,
+        texts: Callable[[], Iterable[str]],
+        data: EncoderData,
+        model: Any,
+        learn: Callable[[EncoderTokenizer], EncoderLearned],
+    ) -> Beginning:
         """Chooses the tokenizer and the encoder of a new task.
 
         Args:
-            texts: Training texts, of which a vocabulary is made without a backbone.
+            texts: Returns the training texts, of which a vocabulary is made without a backbone.
             data: Settings of the data.
-            model: As `config` of the constructor.
-
-        Returns:
-            The tokenizer, the settings of the encoder, and its backbone or the vectors of words.
+            model: As in `create`.
+            learn: Returns what the task learns that has this tokenizer.
         """
-        if not data.backbone:
-            texts, vectors = list(texts), None
-            if data.word_vectors:
-                model = cls.model_of(data, model)
-                tokenizer = train_words(texts, data.vocabulary_size, data)
-                tokenizer, vectors = read_vectors(tokenizer, data)
-            else:
-                tokenizer = WordPieceTokenizer.train(
-                    texts, data.vocabulary_size, data.lowercase, allow_fewer=True
-                )
-            config = cls.kinds.make(model, sequence_length=data.max_length, vocabulary_size=2)
-            return Start(tokenizer, config, None, vectors)
-        found = read_backbone(data.backbone)
-        chosen = found.choice(cls.kinds, cls.kinds.made({} if model is None else model))
-        return Start(found.tokenizer, chosen, found if data.backbone_weights else None)
-
-    def begin(self, data: EncoderData, start: Start) -> Self:
-        """Takes the settings of the data, and the weights of the backbone or the word vectors.
-
-        Args:
-            data: Settings of the data.
-            start: What `start` returned.
-
-        Returns:
-            This task.
-        """
-        self._data = data
-        if start.backbone is not None:
-            self.loaded = self.load_weights_of(start.backbone, data.backbone)
-        if start.vectors is not None:
-            self.freeze_embedding = data.freeze_word_vectors
-            self.word_vectors = start_from_vectors(
-                self.model,
-                start.tokenizer,
-                start.vectors,
-                data.word_vectors,
-                self.freeze_embedding,
+        if data.backbone:
+            found = read_backbone(data.backbone)
+            chosen = found.choice(cls.kinds, cls.kinds.made({} if model is None else model))
+            backbone = found if data.backbone_weights else None
+            return Beginning(learn(found.tokenizer), chosen, backbone)
+        given = list(texts())
+        tokenizer: EncoderTokenizer
+        vectors = None
+        if data.word_vectors:
+            model = cls.model_of(data, model)
+            words = train_words(given, data.vocabulary_size, data)
+            tokenizer, vectors = read_vectors(words, data)
+        else:
+            tokenizer = WordPieceTokenizer.train(
+                given, data.vocabulary_size, data.lowercase, allow_fewer=True
             )
-        return self
+        config = cls.kinds.make(model, sequence_length=data.max_length, vocabulary_size=2)
+        return Beginning(learn(tokenizer), config, None, vectors)
 
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of the embedding."""
@@ -407,36 +427,3 @@ class EncoderTask(Task):
         """
         found = self.model(dict(inputs), training=False)
         return {name: ops.cast(values, "float32") for name, values in found.items()}
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the task again."""
-        return {
-            "config": self.kinds.describe(self.config),
-            "tokenizer": tokenizer_name(self.tokenizer),
-            "vocabulary": self.tokenizer.get_config(),
-            "max_length": self.max_length,
-            "freeze_embedding": self.freeze_embedding,
-        }
-
-    def frozen_as(self, config: Mapping[str, Any]) -> Self:
-        """Freezes the embeddings of the tokens, or thaws them, as they were.
-
-        Args:
-            config: The JSON-safe values of `get_config`.
-
-        Returns:
-            This task.
-        """
-        self.freeze_embedding = config.get("freeze_embedding", False)
-        embedding_of_words(self.model).trainable = not self.freeze_embedding
-        return self
-
-    @staticmethod
-    def parts_of(config: Mapping[str, Any]) -> tuple[Any, Any, int]:
-        """Returns tokenizer, settings and `max_length` of what `get_config` returned.
-
-        Args:
-            config: The JSON-safe values.
-        """
-        tokenizer = TOKENIZERS[config["tokenizer"]].from_config(config["vocabulary"])
-        return tokenizer, config["config"], config["max_length"]

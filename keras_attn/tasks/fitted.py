@@ -75,8 +75,9 @@ class Fitted:
     """Settings and sizes of the model."""
     pretrained: bool
     _optimizer: Any = None
-    _data: Settings | None = None
+    data: Any
     _parts: Mapping[str, Settings] = {}
+    _created: bool
     _verbose: Any = None
 
     @classmethod
@@ -293,8 +294,7 @@ class Fitted:
         with only_one(run_dir / ".lock", "trains"), compute_on(training.device, training.devices):
             training = tidy_run(run_dir, cls.sections(), sections)["training"]
             seed_everything(training.seed)
-            task = cls.create(examples, data, model, training.precision, **parts)
-            task._data = data
+            task = cls.create(examples, data=data, model=model, dtype=training.precision, **parts)
             return task._fit(examples, dev, run_dir, training, {}, True, log, verbose, ())
 
     def _fit(
@@ -311,8 +311,8 @@ class Fitted:
     ) -> TrainingRun:
         self._verbose = verbose
         sections = {**self._parts, "model": self._choice(), "training": training}
-        if self._data is not None:
-            sections = {"data": self._data, **sections}
+        if self._created:
+            sections = {"data": self.data, **sections}
         if run_dir is not None:
             refuse_adapter(self.model)
             sections = tidy_run(run_dir, self.sections(), sections)

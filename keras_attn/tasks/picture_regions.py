@@ -21,8 +21,7 @@ class PictureRegions:
 
     encoder: ImageEncoder
     train_encoder: bool
-    cache_dtype: str
-    """Dtype of regions on the disk."""
+    data: Any
     _result: ClassVar[str] = "caption"
 
     def _regions(self, images: Any, batch_size: int) -> np.ndarray:
@@ -41,7 +40,7 @@ class PictureRegions:
         Raises:
             ValueError: If the folder is the cache of another encoder.
         """
-        return region_cache(self.encoder, cache_dir, self.cache_dtype)
+        return region_cache(self.encoder, cache_dir, self.data.cache_dtype)
 
     def fill_cache(
         self,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import keras
 
@@ -12,9 +13,48 @@ from keras_attn.layers.quantization import float_policy
 from keras_attn.models import ImageEncoder, ImageEncoderConfig
 from keras_attn.tasks.captioning.graph import example_files
 from keras_attn.tasks.fitted import made
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.picture_regions import PictureRegions
 from keras_attn.tasks.task import Task
+from keras_attn.text import BytePairTokenizer, WordTokenizer
 from keras_attn.text.registry import vocabulary_digest
+
+
+@dataclass(frozen=True)
+class PictureLearned(Learned):
+    """What a task that reads pictures is made of: its tokenizer and the encoder of pictures.
+
+    Raises:
+        TypeError: If the tokenizer or the encoder is of another class.
+        ValueError: If the encoder is to be trained, and has no trainable weights.
+    """
+
+    tokenizer: BytePairTokenizer | WordTokenizer
+    encoder: ImageEncoder
+    train_encoder: bool = False
+    """Whether those weights of the encoder are trained that are trainable."""
+    reads: ClassVar[type] = WordTokenizer
+    """The class of the tokenizer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, self.reads):
+            kind = self.reads.__name__
+            raise TypeError(
+                f"`tokenizer` must be a {kind}. Received: {type(self.tokenizer).__name__}. Make "
+                f"one with {kind}.train(texts, vocabulary_size)."
+            )
+        if not isinstance(self.encoder, ImageEncoder):
+            raise TypeError(
+                f"`encoder` must be an ImageEncoder. Received: {type(self.encoder).__name__}. Make "
+                "one with encoder_from_model(model), applications_encoder(name), "
+                "small_cnn_encoder()."
+            )
+        if self.train_encoder and not self.encoder.trainable_weights:
+            raise ValueError(
+                "Expected an encoder with weights that are trained, for train_encoder=True. "
+                f"Received: {self.encoder.name!r} without one. Set its `trainable` to True."
+            )
 
 
 class PictureTask(PictureRegions, Task):
@@ -26,29 +66,45 @@ class PictureTask(PictureRegions, Task):
 
     parts: ClassVar = {"encoder": ImageEncoderConfig}
 
-    def take_models(self, encoder: ImageEncoder, reader: keras.Model, train_encoder: bool) -> None:
-        """Keeps the models.
+    learned: PictureLearned
+    reader: keras.Model
+    """The model from regions and tokens to logits."""
+    joined: keras.Model
+    """The model from pictures and tokens to logits."""
+    _notes: Sequence[str] = ()
 
-        Args:
-            encoder: The encoder.
-            reader: The model from regions and tokens to logits.
-            train_encoder: Whether those weights of the encoder are trained that are trainable.
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer."""
+        return self.learned.tokenizer
 
-        Raises:
-            ValueError: If the encoder is to be trained, and has no trainable weights.
-        """
-        self.encoder, self.reader = encoder, reader
-        self.joined = self.join(encoder, reader)
-        self.train_encoder = bool(train_encoder)
-        if self.train_encoder and not encoder.trainable_weights:
-            raise ValueError(
-                "Expected an encoder with weights that are trained, for train_encoder=True. "
-                f"Received: {encoder.name!r} without one. Set its `trainable` to True."
-            )
-        self.cache_dtype = "float16"
-        self.on_error = "error"
-        """What a training does with pictures that are broken: `"error"` or `"skip"`."""
-        self._notes: list[str] = []
+    @property
+    def encoder(self) -> ImageEncoder:
+        """The encoder of pictures."""
+        return self.learned.encoder
+
+    @property
+    def train_encoder(self) -> bool:
+        """Whether the encoder is trained, or stays as it is."""
+        return self.learned.train_encoder
+
+    @property
+    def max_length(self) -> int:
+        """Largest number of tokens of a text."""
+        return self.data.max_length
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of vocabulary and regions, and the grid."""
+        return {
+            "vocabulary_size": self.tokenizer.vocabulary_size,
+            "region_dim": self.encoder.region_dim,
+            "grid": self.encoder.grid,
+        }
+
+    def build(self, dtype: Any) -> None:
+        """Builds the reader, and joins it to the encoder."""
+        self.reader = self.config.build(dtype)
+        self.joined = self.join(self.encoder, self.reader)
 
     @staticmethod
     @abstractmethod
@@ -68,28 +124,10 @@ class PictureTask(PictureRegions, Task):
     @model.setter
     def model(self, model: keras.Model) -> None:
         if self.train_encoder:
-            self.encoder, self.reader, self.joined = (
-                model.get_layer(self.encoder.name), model.get_layer(self.reader.name), model,
-            )  # fmt: skip
+            self.reader, self.joined = model.get_layer(self.reader.name), model
+            self.relearn(encoder=model.get_layer(self.encoder.name))
         else:
             self.reader, self.joined = model, self.join(self.encoder, model)
-
-    def of_pictures(self) -> dict[str, str]:
-        """Returns how pictures are read, for `get_config`."""
-        return {"on_error": self.on_error, "cache_dtype": self.cache_dtype}
-
-    def with_pictures(self, config: Mapping[str, Any]) -> Self:
-        """Reads pictures as the object did that `get_config` described.
-
-        Args:
-            config: The JSON-safe values.
-
-        Returns:
-            This task.
-        """
-        for name, value in self.of_pictures().items():
-            setattr(self, name, config.get(name, value))
-        return self
 
     @staticmethod
     def encoder_of(encoder: Any, dtype: Any) -> tuple[ImageEncoder, bool, dict[str, Any]]:

@@ -49,7 +49,7 @@ class Quantizable:
 
         Example:
 
-        >>> generator = TextGenerator(CharacterTokenizer.train(["abc"]), {"units": 8}, 8)
+        >>> generator = TextGenerator(CharacterTokenizer.train(["abc"]), model={"units": 8})
         >>> len(generator.quantize("int8").generate("ab", num_characters=3))
         5
         """

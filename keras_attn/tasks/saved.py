@@ -33,6 +33,7 @@ class Saved:
     """Name of a layer whose dtype is that of the task."""
 
     model: keras.Model
+    _created: bool
     pretrained: bool = False
     """Whether the encoder or decoder began with given weights: `fit` has other defaults then."""
 
@@ -56,6 +57,7 @@ class Saved:
             "dtype": self.policy.name,
             "vocabularies": self.vocabularies(),
             "pretrained": self.pretrained,
+            "created": self._created,
         }
         save_task(path, type(self).__name__, {**self.get_config(), **notes}, self.whole)
 
@@ -81,15 +83,11 @@ class Saved:
         saved = read_task(find(path), cls.__name__)
 
         def make(config: dict[str, Any]) -> Any:
-            notes = ("dtype", "pretrained")
-            settings = {name: value for name, value in config.items() if name not in notes}
-            return cls.from_config(settings, config["dtype"] if dtype is None else dtype)
+            return cls.from_config(config, config["dtype"] if dtype is None else dtype)
 
         task = saved.make(make)
         saved.load_into(task.whole)
-        pretrained = saved.config.get("pretrained")
-        # Older files do not say; then small steps are the safe ones.
-        task.pretrained = task.has_backbone if pretrained is None else pretrained
+        task.pretrained, task._created = saved.config["pretrained"], saved.config["created"]
         return task
 
     # Copies
@@ -119,11 +117,6 @@ class Saved:
     """Layers of the model that `load_backbone` loads, each with the names that it has in other
     models."""
 
-    @property
-    def has_backbone(self) -> bool:
-        """Whether the model has an encoder or decoder that may begin with given weights."""
-        return not {"encoder", "decoder"}.isdisjoint(layer.name for layer in self.whole.layers)
-
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of each embedding, by the name of its layer."""
         return {}
@@ -150,7 +143,7 @@ class Saved:
         Example:
 
         >>> import tempfile
-        >>> generator = TextGenerator(CharacterTokenizer.train(["abc"]), {"units": 8}, 8)
+        >>> generator = TextGenerator(CharacterTokenizer.train(["abc"]), model={"units": 8})
         >>> generator.save(tempfile.mkdtemp() + "/first.task")
         """
         if not Path(path).expanduser().is_file():

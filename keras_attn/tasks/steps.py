@@ -186,7 +186,7 @@ def values_for(method: Callable[..., Any], settings: Settings) -> dict[str, Any]
 
     Example:
 
-    >>> embedder = WordEmbedder.create(["a b", "b a"], {"min_frequency": 2}, {"dim": 8})
+    >>> embedder = WordEmbedder.create(["a b", "b a"], data={"min_frequency": 2}, model={"dim": 8})
     >>> values_for(embedder.nearest, WordEmbedder.Use(top_k=3))
     {'top_k': 3}
     """

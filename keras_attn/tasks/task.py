@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 
+from keras_attn.tasks.constructed import Constructed
 from keras_attn.tasks.exported import Exported
 from keras_attn.tasks.fitted import Fitted
 from keras_attn.tasks.quantizing import Quantizable
@@ -54,7 +55,7 @@ class Figures(dict):
         return dict(self)
 
 
-class Task(Fitted, Saved, Exported, Quantizable):
+class Task(Constructed, Fitted, Saved, Exported, Quantizable):
     """A model with its preprocessing, its training and its results: strings in, strings out.
 
     `.model` is the plain Keras model. A subclass says what only the task knows; the methods here
@@ -65,6 +66,7 @@ class Task(Fitted, Saved, Exported, Quantizable):
         summary: What the task does, in a sentence.
         kinds: The architectures to choose from.
         Data: Settings of the data and of what is made of them before the model.
+        Learned: What the examples tell the task: its tokenizer, its labels.
         Training: Settings of the training.
         Use: Settings of predictions, explanations and the export.
         Test: Settings of the evaluation, and the data that it reads.
@@ -108,26 +110,6 @@ class Task(Fitted, Saved, Exported, Quantizable):
         Args:
             test: Settings `Test`.
             data: Settings `Data`; None if none of them is an option of `evaluate`.
-        """
-
-    @classmethod
-    @abstractmethod
-    def create(
-        cls,
-        examples: Sequence[Any],
-        data: Any = None,
-        model: Any = None,
-        dtype: Any = None,
-        **parts: Any,
-    ) -> Self:
-        """Makes an untrained task for the examples: its vocabulary, classes and model.
-
-        Args:
-            examples: Training examples.
-            data: Settings `Data`, or a dict of some of them.
-            model: The model: settings of one of `kinds`, a dict of them, or None for the default.
-            dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
-            **parts: Settings of the further `parts` of the task.
         """
 
     @abstractmethod
@@ -275,15 +257,6 @@ class Task(Fitted, Saved, Exported, Quantizable):
             f"{len(batches):,} batches an epoch, {batches.padded_share:.0%} padding, "
             f"{keras.backend.backend()}"
         ]
-
-    @abstractmethod
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the task again."""
-
-    @classmethod
-    @abstractmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained task of what `get_config` returned."""
 
     def facts(self) -> list[str]:
         """Returns what tells this object from others of its class, for its `repr`."""

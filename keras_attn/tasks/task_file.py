@@ -27,7 +27,7 @@ from keras_attn.models.tensors import (
 from keras_attn.models.weight_limits import limited_weights
 from keras_attn.version import __version__
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _SETTINGS = "task.json"
 _WEIGHTS = "model.safetensors"
 _ENTRIES = ("format_version", "keras_attn", "task", "config")

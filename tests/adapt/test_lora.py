@@ -120,7 +120,7 @@ def test_feed_forward_and_others():
         "decoder/attention_vector",
     }  # fmt: skip
     tokenizer = CharacterTokenizer.train(["abc"])
-    generator = TextGenerator(tokenizer, {"units": 8, "dim": 4}, 8)
+    generator = TextGenerator(tokenizer, model={"units": 8, "dim": 4}, data={"sequence_length": 8})
     with pytest.raises(ValueError, match="regular expression"):
         enable_lora(generator, 1)
     assert enable_lora(generator, 1, also="^head$").layers == ("head",)
@@ -129,7 +129,7 @@ def test_feed_forward_and_others():
 @pytest.mark.slow
 def test_a_task_compiles_again_and_saves_merged_weights(tmp_path):
     tokenizer = CharacterTokenizer.train(["abc"])
-    generator = TextGenerator(tokenizer, {"units": 8, "dim": 4}, 8)
+    generator = TextGenerator(tokenizer, model={"units": 8, "dim": 4}, data={"sequence_length": 8})
     generator.fit("abc" * 20, epochs=1, verbose=0, run_eagerly=True)
     generator.evaluate("abcabc")  # compiled for the former weights
     enable_lora(generator, 2, also="head")

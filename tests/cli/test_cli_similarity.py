@@ -89,6 +89,8 @@ def test_embed(best, tmp_path, capfd, eager):
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=1e-6)
     cross = tmp_path / "cross.task"
-    SimilarityScorer(scorer.tokenizer, scorer.config, "cross", 16).save(cross)
+    SimilarityScorer(
+        scorer.tokenizer, model=scorer.config, data={"kind": "cross", "max_length": 16}
+    ).save(cross)
     code, _, err = command("embed", "--model", cross, tmp_path / "lines.txt")
     assert (code, "kind='cross', which reads both" in err) == (1, True)

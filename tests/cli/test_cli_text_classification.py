@@ -260,7 +260,9 @@ def test_predict(run, classifier, tmp_path, capfd):
 def test_explain_heads(classifier, tmp_path):
     """Of a Transformer that does not weight its tokens."""
     model = {"model": "bert", "dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}
-    TextClassifier(classifier.tokenizer, ["bad", "good"], model, 16).save(tmp_path / "heads.task")
+    TextClassifier(
+        classifier.tokenizer, ["bad", "good"], model=model, data={"max_length": 16}
+    ).save(tmp_path / "heads.task")
     (tmp_path / "lines.txt").write_text("A great film\n\n")
     code, _, err = command(
         "explain", "--model", tmp_path / "heads.task", "--method", "attention", "--to",

@@ -32,7 +32,7 @@ def test_the_script(example, tmp_path, capsys):
     ]
     tokenizer = BytePairTokenizer.train([text for pair in pairs for text in pair], 290)
     settings = {"dim": 32, "num_layers": 1, "num_heads": 2, "intermediate_dim": 64}
-    Translator(tokenizer, settings).save(tmp_path / "translator.task")
+    Translator(tokenizer, model=settings).save(tmp_path / "translator.task")
     before = (tmp_path / "translator.task").read_bytes()
     lines = [f"{source}\t{target}\n" for source, target in pairs]
     (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")

@@ -76,7 +76,7 @@ def test_the_script(script, tmp_path, capsys):
     (tmp_path / "squad.json").write_text(json.dumps({"data": articles}))
     sizes = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
     examples = [("Which is red?", "Number 1 is red. It is 0.")]
-    backbone = AnswerSelector.create(examples, {"max_length": 32}, sizes)
+    backbone = AnswerSelector.create(examples, data={"max_length": 32}, model=sizes)
     backbone.save(tmp_path / "b.task")
     (tmp_path / "glove.txt").write_text("red 1 0\nbig 0 1\n")
     script.main([

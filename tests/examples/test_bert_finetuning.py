@@ -39,7 +39,7 @@ def folder(tmp_path_factory):
         (folder / f"imdb_{name}.jsonl").write_text("".join(lines))
     documents = [[text] for text, _ in texts(40)]
     data = {"max_length": 16, "vocabulary_size": 80, "next_sentence": False}
-    Pretrainer.create(documents, data, SIZES).save(folder / "best.task")
+    Pretrainer.create(documents, data=data, model=SIZES).save(folder / "best.task")
     return folder
 
 

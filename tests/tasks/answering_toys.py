@@ -46,7 +46,7 @@ def trained():
     """It has learned to find the one place in a sentence."""
     keras.utils.set_random_seed(0)
     examples = questions(48, sentences=1)
-    answerer = QuestionAnswerer.create(examples, DATA, {**SIZES, "num_layers": 1})
+    answerer = QuestionAnswerer.create(examples, data=DATA, model={**SIZES, "num_layers": 1})
     answerer.fit(examples, epochs=8, batch_size=16, learning_rate=1e-2, verbose=0)
     return answerer
 
@@ -55,7 +55,7 @@ def untrained(path, unanswerable=False):
     """Weights that do not depend on the backend, and are not flat."""
     keras.utils.set_random_seed(0)
     none = [("Where does Zoe live?", "Bob lives in Rome.", [])] * unanswerable
-    answerer = QuestionAnswerer.create(questions() + none, DATA, SIZES)
+    answerer = QuestionAnswerer.create(questions() + none, data=DATA, model=SIZES)
     rng = np.random.default_rng(0)
     for weight in answerer.model.weights:
         if "seed" not in weight.path:

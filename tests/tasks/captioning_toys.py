@@ -65,7 +65,14 @@ def small(case="soft", train_encoder=None, max_length=LENGTH, **more):
     dtype = more.get("dtype")
     trained = trained if train_encoder is None else train_encoder
     config = {**config, **more.pop("config", {})}
-    return Captioner(TOKENIZER, make(**sizes, dtype=dtype), config, max_length, trained, **more)
+    return Captioner(
+        TOKENIZER,
+        make(**sizes, dtype=dtype),
+        train_encoder=trained,
+        model=config,
+        data={"max_length": max_length},
+        **more,
+    )
 
 
 def make(case, **more):

@@ -37,13 +37,13 @@ USES = {
 
 def make(kind, data=None):
     keras.utils.set_random_seed(0)
-    return Talker.create(TALKS, {**DATA, **(data or {})}, KINDS[kind])
+    return Talker.create(TALKS, data={**DATA, **(data or {})}, model=KINDS[kind])
 
 
 def untrained(kind, path=None, data=None):
     """Weights that do not depend on the backend, and are not flat."""
     talker = make(kind, data)
-    talker.empty_contexts = True  # for mutual information
+    talker.relearn(empty_contexts=True)  # for mutual information
     rng = np.random.default_rng(1)
     for weight in talker.model.weights:
         if "seed" not in weight.path:
@@ -62,7 +62,9 @@ def fitted():
 def _train():
     keras.utils.set_random_seed(0)
     sizes = {**KINDS["transformer"], "dim": 32, "dropout": 0.0}
-    talker = Talker.create(TALKS, {**DATA, "vocabulary_size": 300, "max_turns": 1}, sizes)
+    talker = Talker.create(
+        TALKS, data={**DATA, "vocabulary_size": 300, "max_turns": 1}, model=sizes
+    )
     talker.fit(TALKS * 4, epochs=20, tokens_per_batch=128, learning_rate=1e-2, verbose=0)
     return talker
 

@@ -36,7 +36,9 @@ def make(attention="word_by_word", max_length=12, **settings):
     """A classifier with weights that do not depend on the backend, and are not flat."""
     config = {"attention": attention, "dim": 4, "units": 5, "projection_dim": 3, **settings}
     tokenizer = WordTokenizer.train(TEXTS)
-    classifier = EntailmentClassifier(tokenizer, ["no", "yes", "na\u00efve"], config, max_length)
+    classifier = EntailmentClassifier(
+        tokenizer, ["no", "yes", "na\u00efve"], model=config, data={"max_length": max_length}
+    )
     rng = np.random.default_rng(3)
     for weight in classifier.model.weights:
         if "seed" not in weight.path:

@@ -99,14 +99,17 @@ CASES = {
     "tagging": (lambda: tagging_toys.untrained(num_layers=1), ask_tagger),
     "question answering": (
         lambda: QuestionAnswerer.create(
-            answering_toys.questions(9), answering_toys.DATA, {**answering_toys.SIZES, **SMALL}
+            answering_toys.questions(9),
+            data=answering_toys.DATA,
+            model={**answering_toys.SIZES, **SMALL},
         ),
         ask_answerer,
     ),
     "pretraining": (
         lambda: Pretrainer.create(
-            pretraining_toys.documents(20), pretraining_toys.DATA,
-            {**pretraining_toys.SIZES, **SMALL},
+            pretraining_toys.documents(20),
+            data=pretraining_toys.DATA,
+            model={**pretraining_toys.SIZES, **SMALL},
         ),
         ask_pretrainer,
     ),
@@ -121,23 +124,26 @@ CASES = {
         ask_embedder,
     ),
     "text generation": (
-        lambda: TextGenerator(CharacterTokenizer.train([TEXT]), {"model": "gpt", **SMALL}, 8),
+        lambda: TextGenerator(
+            CharacterTokenizer.train([TEXT]),
+            model={"model": "gpt", **SMALL},
+            data={"sequence_length": 8},
+        ),
         ask_generator,
     ),
     "translation": (
-        lambda: Translator(translation_toys.tokenizer(), SMALL, max_source_length=8),
+        lambda: Translator(translation_toys.tokenizer(), model=SMALL, data={"max_length": 8}),
         ask_translator,
     ),
     "conversation": (
         lambda: Talker.create(
-            conversation_toys.TALKS, {**conversation_toys.DATA, "max_answer": 3},
-            {"model": "gpt", **SMALL},
+            conversation_toys.TALKS,
+            data={**conversation_toys.DATA, "max_answer": 3},
+            model={"model": "gpt", **SMALL},
         ),
         ask_talker,
     ),
     "captioning": (lambda: captioning_toys.small("transformer", max_length=3), ask_captioner),
-    "captioning, all trained": (
-        lambda: captioning_toys.small("soft", max_length=3), ask_captioner
-    ),
+    "captioning, all trained": (lambda: captioning_toys.small("soft", max_length=3), ask_captioner),
     "visual questions": (lambda: visual_question_toys.make(num_layers=1), ask_visual),
-}  # fmt: skip
+}

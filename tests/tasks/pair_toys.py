@@ -46,7 +46,9 @@ METHODS = ("attention", "gradient")
 def make(kind, max_length=12):
     """A classifier with weights that do not depend on the backend."""
     names = ("other", "same")
-    classifier = TextClassifier(TOKENIZER, names, KINDS[kind], max_length, pairs=True)
+    classifier = TextClassifier(
+        TOKENIZER, names, pairs=True, model=KINDS[kind], data={"max_length": max_length}
+    )
     rng = np.random.default_rng(3)
     for weight in classifier.model.trainable_weights:
         weight.assign(rng.normal(scale=0.5, size=weight.shape))

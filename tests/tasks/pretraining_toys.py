@@ -45,7 +45,7 @@ def documents(count=160, seed=0):
 
 def make(**config):
     keras.utils.set_random_seed(0)
-    return Pretrainer.create(documents(), DATA, {**SIZES, **config})
+    return Pretrainer.create(documents(), data=DATA, model={**SIZES, **config})
 
 
 def trained():

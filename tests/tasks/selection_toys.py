@@ -28,8 +28,9 @@ EXAMPLES = [
 ]
 
 
-def make(**more):
-    selector = AnswerSelector(TOKENIZER, ANSWERS, SIZES, 16, **more)
+def make(**data):
+    data = {"max_length": 16, **data}
+    selector = AnswerSelector(TOKENIZER, ANSWERS, model=SIZES, data=data)
     rng = np.random.default_rng(3)
     for weight in selector.model.trainable_weights:
         weight.assign(weight + rng.normal(scale=0.3, size=weight.shape))

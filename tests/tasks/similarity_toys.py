@@ -18,9 +18,12 @@ TEXTS = ["a dog runs", "", "the hound sleeps", LONG, "שלום \x00 \U0001f600",
 PAIRS = list(zip(TEXTS, [*TEXTS[2:], *TEXTS[:2]], strict=True))
 
 
-def make(kind, max_length=10, **more):
+def make(kind, max_length=10, dtype=None, **data):
+    data = {"kind": kind, "max_length": max_length, **data}
     sizes = {**SIZES, "sequence_length": 10}
-    scorer = SimilarityScorer(TOKENIZER, sizes, kind, max_length, 1.0, 5.0, **more)
+    scorer = SimilarityScorer(
+        TOKENIZER, lowest=1.0, highest=5.0, model=sizes, data=data, dtype=dtype
+    )
     rng = np.random.default_rng(3)
     for weight in scorer.model.trainable_weights:
         weight.assign(weight + rng.normal(scale=0.3, size=weight.shape))

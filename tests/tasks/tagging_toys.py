@@ -57,7 +57,7 @@ def sentences(count=80, seed=0):
 
 def make(data=None, **config):
     keras.utils.set_random_seed(0)
-    return Tagger.create(sentences(), {**DATA, **(data or {})}, {**SIZES, **config})
+    return Tagger.create(sentences(), data={**DATA, **(data or {})}, model={**SIZES, **config})
 
 
 def trained():

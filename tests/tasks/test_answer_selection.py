@@ -241,7 +241,7 @@ def test_it_learns(tmp_path):
     with eagerly():
         keras.utils.set_random_seed(0)
         data = {"vocabulary_size": 120, "max_length": 16}
-        selector = AnswerSelector.create(examples, data, {**SIZES, "dim": 24})
+        selector = AnswerSelector.create(examples, data=data, model={**SIZES, "dim": 24})
         before = selector.predict("where is the dog")
         losses = selector.fit(
             examples, epochs=8, batch_size=6, learning_rate=0.03, warmup_steps=0, verbose=0
@@ -280,7 +280,9 @@ def test_files_and_precisions(saved, tmp_path):
 @EAGER
 @EAGER
 def test_lone_surrogates_can_be_saved(tmp_path):
-    selector = AnswerSelector(TOKENIZER, ["half \ud800", "a dog"], SIZES, 16)
+    selector = AnswerSelector(
+        TOKENIZER, ["half \ud800", "a dog"], model=SIZES, data={"max_length": 16}
+    )
     selector.save(tmp_path / "a.task")
     answers = AnswerSelector.load(tmp_path / "a.task").answers
     assert answers == selector.answers and answers[1] == "a dog"
@@ -349,7 +351,7 @@ def test_without_the_library_of_words(saved, monkeypatch):
         return imported(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    selector = AnswerSelector(TOKENIZER, ANSWERS, SIZES, 16)
+    selector = AnswerSelector(TOKENIZER, ANSWERS, model=SIZES, data={"max_length": 16})
     for by in ("words", "both"):
         with pytest.raises(ImportError, match=r"keras_attn\[search\].*--by vectors"):
             selector.predict("a dog", by=by)
@@ -359,9 +361,9 @@ def test_wrong_use(saved):
     selector, _ = saved
     for wrong, words in (([], "none"), (["a", " \n"], "which is empty")):
         with pytest.raises(ValueError, match=f"Expected answers to choose from.*{words}"):
-            AnswerSelector(TOKENIZER, wrong, SIZES, 16)
+            AnswerSelector(TOKENIZER, wrong, model=SIZES, data={"max_length": 16})
     with pytest.raises(TypeError, match="Expected a list of answers"):
-        AnswerSelector(TOKENIZER, "a dog", SIZES, 16)
+        AnswerSelector(TOKENIZER, "a dog", model=SIZES, data={"max_length": 16})
     for use in ({"by": "words"}, {"by": "both"}, {"reranker": "a.task"}):
         with pytest.raises(ValueError, match="SavedModel searches by vectors, without a reranker"):
             selector.export("nowhere", **use)
@@ -403,7 +405,7 @@ def test_reading(tmp_path):
     examples = AnswerSelector.read(data)
     assert (len(examples.train), len(examples.dev)) == (8, 2)
     assert "10 questions, 5 different answers" in examples.summary
-    selector = AnswerSelector.create(examples.train, data, SIZES)
+    selector = AnswerSelector.create(examples.train, data=data, model=SIZES)
     in_order = (*(f"answer {i}" for i in range(5)), "another")  # of the file, whoever is held out
     assert selector.answers == in_order
     lines = selector.describe(selector.dataset(examples.train))
@@ -413,5 +415,5 @@ def test_reading(tmp_path):
     (tmp_path / "dev.csv").write_text("question,answer\nq new?,answer 9\nq old?,answer 3\n")
     examples = AnswerSelector.read(replace(data, dev=str(tmp_path / "dev.csv")))
     assert len(examples.train) == 10
-    selector = AnswerSelector.create(examples.train, data, SIZES)
+    selector = AnswerSelector.create(examples.train, data=data, model=SIZES)
     assert selector.answers == (*in_order[:5], "answer 9", "another")

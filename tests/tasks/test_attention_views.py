@@ -15,7 +15,9 @@ SMALL = {"dim": 16, "intermediate_dim": 16, "num_layers": 2, "num_heads": 2}
 
 
 def test_all_attention_of_a_transformer():
-    translator = Translator(TOKENIZER, SMALL, BytePairTokenizer.train(["die eins"] * 3, 262))
+    translator = Translator(
+        TOKENIZER, target_tokenizer=BytePairTokenizer.train(["die eins"] * 3, 262), model=SMALL
+    )
     view = translation_view(translator, "the one", "die eins")
     cross, encoder, decoder = view.parts
     alignment = translator.align("the one", "die eins")
@@ -34,7 +36,7 @@ def test_all_attention_of_a_transformer():
 
 @pytest.mark.slow
 def test_its_own_translation():
-    translator = Translator(TOKENIZER, {**SMALL, "num_layers": 1})
+    translator = Translator(TOKENIZER, model={**SMALL, "num_layers": 1})
     view = translation_view(translator, "the one")
     assert view.title == f"the one → {translator.translate('the one')}"
     assert view.parts[0].queries == tuple(translator.align("the one").target_tokens)
@@ -42,17 +44,17 @@ def test_its_own_translation():
 
 def test_a_recurrent_translator():
     settings = {"model": "rnn", "dim": 8, "units": 8}
-    view = translation_view(Translator(TOKENIZER, settings), "the one", "die")
+    view = translation_view(Translator(TOKENIZER, model=settings), "the one", "die")
     (cross,) = view.parts
     assert cross.name == "cross-attention" and cross.weights[0].shape[0] == 1
-    translator = Translator(TOKENIZER, {**settings, "attention": "none"})
+    translator = Translator(TOKENIZER, model={**settings, "attention": "none"})
     with pytest.raises(ValueError, match=r"attention to show: .* Received: attention='none'"):
         translation_view(translator, "the one")
 
 
 def test_what_is_no_text():
     with pytest.raises(TypeError, match=r"Expected strings\. Received: 1"):
-        translation_view(Translator(TOKENIZER, {**SMALL, "num_layers": 1}), 1)
+        translation_view(Translator(TOKENIZER, model={**SMALL, "num_layers": 1}), 1)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -89,7 +91,7 @@ def test_classifiers(case, text):
 def test_classifiers_without_attention():
     tokenizer = BytePairTokenizer.train([text for text, _ in EXAMPLES], 290)
     settings = {"dim": 8, "pair_buckets": 0, "token_weights": "none"}
-    classifier = TextClassifier(tokenizer, ["bad", "good"], settings)
+    classifier = TextClassifier(tokenizer, ["bad", "good"], model=settings)
     with pytest.raises(ValueError, match="pools without weights"):
         classification_view(classifier, "a text")
     with pytest.raises(ValueError, match=r"at least one token\. Received: ''"):

@@ -27,7 +27,7 @@ def folder(pretrainer, tmp_path_factory):
 
 
 def test_a_pretrainer_goes_on_from_a_folder(pretrainer, folder):
-    again = Pretrainer.create(documents(5), {"backbone": str(folder), "max_length": 32})
+    again = Pretrainer.create(documents(5), data={"backbone": str(folder), "max_length": 32})
     assert again.loaded.new == [] and again.loaded.left_over == []
     assert again.tokenizer.get_config() == pretrainer.tokenizer.get_config()
     ours = model_tensors(pretrainer.model)
@@ -37,7 +37,7 @@ def test_a_pretrainer_goes_on_from_a_folder(pretrainer, folder):
 
 def test_a_classifier_starts_from_a_folder(pretrainer, folder):
     data = {"backbone": str(folder), "max_length": 32}
-    classifier = TextClassifier.create(EXAMPLES, data)
+    classifier = TextClassifier.create(EXAMPLES, data=data)
     assert {name.split("/")[0] for name in classifier.loaded.new} == {"head"}
     ids, segments = pretrainer.field.encode(["the dog barks"])
     inputs = {"token_ids": ids, "segment_ids": segments, "padding_mask": ids != 0}
@@ -45,13 +45,15 @@ def test_a_classifier_starts_from_a_folder(pretrainer, folder):
     layers = {layer.name: layer for layer in classifier.model.layers}
     expected = layers["head"](layers["pooler"](states[:, 0]))
     np.testing.assert_allclose(classifier.predict_logits("the dog barks"), expected, atol=1e-5)
-    other = TextClassifier(classifier.tokenizer, ["a", "b"], classifier.config, 32)
+    other = TextClassifier(
+        classifier.tokenizer, ["a", "b"], model=classifier.config, data={"max_length": 32}
+    )
     assert other.load_backbone(folder) == classifier.loaded
     # A setting alone is one of the backbone's architecture, whatever the default is.
-    dropped = TextClassifier.create(EXAMPLES, data, {"dropout": 0.3})
+    dropped = TextClassifier.create(EXAMPLES, data=data, model={"dropout": 0.3})
     assert type(dropped.config) is type(classifier.config) and dropped.config.dropout == 0.3
     with pytest.raises(ValueError, match="'bert', which has no setting `hidden_dim`"):
-        TextClassifier.create(EXAMPLES, data, {"hidden_dim": 8})
+        TextClassifier.create(EXAMPLES, data=data, model={"hidden_dim": 8})
     with pytest.raises(ValueError, match=r"`lowercase` is of a new tokenizer.*lowercase=False"):
         EncoderTask.Data(backbone=str(folder), lowercase=False)
     for name, value in (
@@ -59,7 +61,9 @@ def test_a_classifier_starts_from_a_folder(pretrainer, folder):
     ):  # fmt: skip
         with pytest.raises(ValueError, match=rf"`{name}` is of a new tokenizer.*{name}={value!r}"):
             TextClassifier.Data(**data, **{name: value})
-    average = TextClassifier.create(EXAMPLES, data, {"model": "bert", "pooling": "average"})
+    average = TextClassifier.create(
+        EXAMPLES, data=data, model={"model": "bert", "pooling": "average"}
+    )
     assert {name.split("/")[0] for name in average.loaded.left_over} >= {"pooler"}
 
 
@@ -74,20 +78,22 @@ def test_a_distilbert(pretrainer, tmp_path):
     )
     save_pretrained(tmp_path / "d", config.build(), config, pretrainer.tokenizer)
     data = {"backbone": str(tmp_path / "d"), "max_length": 32}
-    classifier = TextClassifier.create(EXAMPLES, data)
+    classifier = TextClassifier.create(EXAMPLES, data=data)
     assert {name.split("/")[0] for name in classifier.loaded.new} == {"head"}
     assert classifier.config.num_segments is None
     classifier.fit(EXAMPLES, epochs=1, verbose=0)
-    pretrainer = Pretrainer.create(documents(9), {**data, "next_sentence": False})
+    pretrainer = Pretrainer.create(documents(9), data={**data, "next_sentence": False})
     assert {x.split("/")[0] for x in pretrainer.loaded.new} == {
         "embedding", "masked_words", "masked_words_norm"
     }  # fmt: skip
     pretrainer.fit(documents(9), epochs=1, verbose=0)
     assert len(pretrainer.predict("the [MASK] barks").masks[0]) == 5
     with pytest.raises(ValueError, match="need a pooler"):
-        Pretrainer.create(documents(9), data)
+        Pretrainer.create(documents(9), data=data)
     with pytest.raises(ValueError, match="need a pooler"):
-        Pretrainer(pretrainer.tokenizer, config, 32, next_sentence=True)
+        Pretrainer(
+            pretrainer.tokenizer, model=config, data={"max_length": 32, "next_sentence": True}
+        )
 
 
 def test_another_vocabulary(pretrainer, tmp_path):
@@ -95,7 +101,9 @@ def test_another_vocabulary(pretrainer, tmp_path):
     pretrainer.save(tmp_path / "p.task")
     words = pretrainer.tokenizer.vocabulary
     tokenizer = WordPieceTokenizer([*words[:5], *words[:4:-1]], mask_in_text=True)
-    classifier = TextClassifier(tokenizer, ["a", "b"], {"model": "bert", **SIZES}, 32)
+    classifier = TextClassifier(
+        tokenizer, ["a", "b"], model={"model": "bert", **SIZES}, data={"max_length": 32}
+    )
     report = classifier.load_backbone(tmp_path / "p.task")
     assert {name.split("/")[0] for name in report.new} == {"embedding", "head"}
     assert any(name.startswith("encoder/") for name in report.loaded)
@@ -103,7 +111,7 @@ def test_another_vocabulary(pretrainer, tmp_path):
     ids = SentenceIds.encoded(documents(9), tokenizer)
     data = {"backbone": str(tmp_path / "p.task"), "max_length": 32}
     with pytest.raises(ValueError, match="ids of the backbone's vocabulary"):
-        Pretrainer.create(ids, data)
+        Pretrainer.create(ids, data=data)
 
 
 def test_the_documents_of_a_run_have_a_name(pretrainer):

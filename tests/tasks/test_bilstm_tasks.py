@@ -24,13 +24,13 @@ SCORED = [(("a dog runs", "a hound runs"), 4.5), (("a dog runs", "the sea is col
 @pytest.fixture(scope="module")
 def untrained():
     keras.utils.set_random_seed(0)
-    return Tagger.create(sentences(), DATA, BILSTM)
+    return Tagger.create(sentences(), data=DATA, model=BILSTM)
 
 
 @pytest.fixture(scope="module")
 def tagger():
     keras.utils.set_random_seed(0)
-    tagger = Tagger.create(sentences(), DATA, BILSTM)
+    tagger = Tagger.create(sentences(), data=DATA, model=BILSTM)
     tagger.fit(sentences(120), epochs=12, batch_size=16, learning_rate=2e-2, verbose=0)
     return tagger
 
@@ -65,16 +65,18 @@ def test_what_needs_blocks_or_another_model_is_refused(untrained, tmp_path):
     texts = [("Ada meets Bob", "good"), ("Tom sees Eva", "bad")]
     backbone = {"backbone": str(tmp_path / "t.task"), "max_length": 24}
     with pytest.raises(ValueError, match="'bilstm', which this task does not have"):
-        TextClassifier.create(texts, backbone)
+        TextClassifier.create(texts, data=backbone)
 
 
 @pytest.mark.slow
 def test_pretraining_comes_before_tagging(tmp_path):
     documents = [[" ".join(words) for words, _ in sentences(6, seed)] for seed in range(4)]
-    pretrainer = Pretrainer.create(documents, DATA, BILSTM)
+    pretrainer = Pretrainer.create(documents, data=DATA, model=BILSTM)
     pretrainer.fit(documents, epochs=1, batch_size=8, verbose=0)
     pretrainer.save(tmp_path / "p.task")
-    found = Tagger.create(sentences(8), {"backbone": str(tmp_path / "p.task"), "max_length": 24})
+    found = Tagger.create(
+        sentences(8), data={"backbone": str(tmp_path / "p.task"), "max_length": 24}
+    )
     assert {name.split("/")[0] for name in found.loaded.new} == {"tags"}
     theirs = model_tensors(pretrainer.model)
     for name, value in model_tensors(found.model).items():
@@ -85,19 +87,22 @@ def test_pretraining_comes_before_tagging(tmp_path):
 def test_other_heads():
     asked = questions(24)
     data = {"vocabulary_size": 150, "max_length": 48, "max_question_length": 16}
-    answerer = QuestionAnswerer.create(asked, data, BILSTM)
+    answerer = QuestionAnswerer.create(asked, data=data, model=BILSTM)
     answerer.fit(asked, epochs=2, batch_size=8, verbose=0)
     assert all(
         answer.text in text
         for answer, (_, text) in zip(answerer.predict(PAIRS), PAIRS, strict=True)
     )
     for kind in ("bi", "cross"):
-        scorer = SimilarityScorer.create(SCORED, {"kind": kind, "vocabulary_size": 60}, BILSTM)
+        scorer = SimilarityScorer.create(
+            SCORED, data={"kind": kind, "vocabulary_size": 60}, model=BILSTM
+        )
         scorer.fit(SCORED, epochs=12, learning_rate=1e-2, verbose=0)
         close, far = scorer.predict([SCORED[0][0], SCORED[1][0]])
         assert close > far + 1
     selector = AnswerSelector.create(
         [("Where is the clock?", ["The clock is in the sea."]), ("Which dog?", ["A hound."])],
-        {"vocabulary_size": 60}, BILSTM,
-    )  # fmt: skip
+        data={"vocabulary_size": 60},
+        model=BILSTM,
+    )
     assert len(selector.predict("Where is the clock?", top_k=2)) == 2

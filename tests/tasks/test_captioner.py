@@ -479,11 +479,23 @@ def test_the_same_on_other_backends(tasks, expected, backend):
         (lambda c: Captioner("abc", c.encoder), TypeError, "BytePairTokenizer"),
         (lambda c: Captioner(CharacterTokenizer.train(["a"]), c.encoder), TypeError, "Character"),
         (lambda c: Captioner(TOKENIZER, c.captioner), TypeError, "ImageEncoder"),
-        (lambda c: Captioner(TOKENIZER, c.encoder, {"model": "rnn"}), ValueError, "'transformer'"),
-        (lambda c: Captioner(TOKENIZER, c.encoder, 7), ValueError, "Received: 7"),
-        (lambda c: Captioner(TOKENIZER, c.encoder, {"heads": 3}), ValueError, "heads"),
-        (lambda c: Captioner(TOKENIZER, c.encoder, None, 1), ValueError, "max_length"),
-        (lambda c: Captioner(TOKENIZER, c.encoder, None, 9.0), ValueError, "max_length"),
+        (
+            lambda c: Captioner(TOKENIZER, c.encoder, model={"model": "rnn"}),
+            ValueError,
+            "'transformer'",
+        ),
+        (lambda c: Captioner(TOKENIZER, c.encoder, model=7), ValueError, "Received: 7"),
+        (lambda c: Captioner(TOKENIZER, c.encoder, model={"heads": 3}), ValueError, "heads"),
+        (
+            lambda c: Captioner(TOKENIZER, c.encoder, model=None, data={"max_length": 1}),
+            ValueError,
+            "max_length",
+        ),
+        (
+            lambda c: Captioner(TOKENIZER, c.encoder, model=None, data={"max_length": 9.0}),
+            TypeError,
+            "max_length",
+        ),
     ],
 )
 def test_errors(fitted, call, error, message):
@@ -493,23 +505,23 @@ def test_errors(fitted, call, error, message):
 
 def test_sizes_come_from_the_encoder_and_the_tokenizer():
     encoder = small_cnn_encoder(**CNN)
-    captioner = Captioner(TOKENIZER, encoder, SOFT)
+    captioner = Captioner(TOKENIZER, encoder, model=SOFT)
     assert captioner.config.vocabulary_size == TOKENIZER.vocabulary_size
     assert captioner.config.region_dim == 16
     assert encoder.trainable  # it is the caller's
     encoder.trainable = False
     with pytest.raises(ValueError, match="Set its `trainable` to True"):
-        Captioner(TOKENIZER, encoder, SOFT, train_encoder=True)
+        Captioner(TOKENIZER, encoder, train_encoder=True, model=SOFT)
 
 
 @pytest.mark.slow
 def test_sizes_of_a_transformer_come_from_the_encoder():
     encoder = small_cnn_encoder(**CNN)
     for more in ({}, {"grid": (3, 3), "region_dim": 7}):
-        made = Captioner(TOKENIZER, encoder, {**TRANSFORMER, **more})
+        made = Captioner(TOKENIZER, encoder, model={**TRANSFORMER, **more})
         assert (made.config.grid, made.config.region_dim) == ((SIZE // 4, SIZE // 4), 16)
     config = {"model": "transformer", "dim": 8, "num_layers": 1, "intermediate_dim": 8}
-    assert Captioner(TOKENIZER, encoder, config, train_encoder=True).model.name
+    assert Captioner(TOKENIZER, encoder, train_encoder=True, model=config).model.name
     encoder.trainable = False
     with pytest.raises(ValueError, match="Set its `trainable` to True"):
-        Captioner(TOKENIZER, encoder, config, train_encoder=True)
+        Captioner(TOKENIZER, encoder, train_encoder=True, model=config)

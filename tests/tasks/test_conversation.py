@@ -40,7 +40,7 @@ def ids_by_hand(talker, turns, most=DATA["max_context"]):
         zip(("other", "self"), map(tokenizer.vocabulary.index, ("<other>", "<self>")), strict=True)
     )
     row, owner = [], []
-    turns = [t for t in turns if t.strip()][-talker.sizes["max_turns"] :]
+    turns = [t for t in turns if t.strip()][-talker.data.max_turns :]
     for back, turn in zip(range(len(turns) - 1, -1, -1), turns, strict=True):
         ids = [marks["self" if back % 2 else "other"], *tokenizer.encode(turn)]
         row, owner = row + ids, owner + ids[:1] * len(ids)
@@ -70,16 +70,14 @@ def test_marks_in_a_text_are_text(talkers):
     assert (tokens[0], tokens[-1]) == ("<other>", "<self>")
 
 
-def test_digits_are_tokens(monkeypatch):
+def test_digits_are_tokens():
     talks = [("Ticket 4711?", "Ticket 4711 it is, 4711.")] * 3
-    monkeypatch.setattr(
-        Talker, "__init__", lambda self, tokenizer, *_, **__: setattr(self, "t", tokenizer)
-    )
     for split, whole in ((True, False), (False, True)):
-        tokenizer = Talker.create(talks, {"vocabulary_size": 300, "split_digits": split}).t
+        data = Talker.Data(vocabulary_size=300, split_digits=split)
+        tokenizer = Talker.learn(talks, data).tokenizer
         pieces = tokenizer.tokens(tokenizer.encode("Ticket 4711"))
         assert (len(pieces) < 6) == whole and (pieces[-4:] == [*"4711"]) == split
-    digits = Talker.create([("1111", "1111")] * 3, {"vocabulary_size": 300}).t
+    digits = Talker.learn([("1111", "1111")] * 3, Talker.Data(vocabulary_size=300)).tokenizer
     assert digits.tokens(digits.encode("11")) == ["1", "1"]
 
 
@@ -214,7 +212,7 @@ def test_inputs(talkers, eager):
     with pytest.raises(TypeError, match="BytePairTokenizer"):
         Talker("a")
     with pytest.raises(ValueError, match="max_answer"):
-        Talker(talker.tokenizer, KINDS["gpt"], max_answer=1)
+        Talker(talker.tokenizer, model=KINDS["gpt"], data={"max_answer": 1})
 
 
 @pytest.mark.parametrize("kind", quick("gpt"))
@@ -275,7 +273,7 @@ def test_files(talkers, tmp_path, eager):
     talker = talkers["gpt"]
     talker.save(tmp_path / "a.task")
     loaded = Talker.load(tmp_path / "a.task")
-    assert loaded.get_config() == talker.get_config() and loaded.sizes == talker.sizes
+    assert loaded.get_config() == talker.get_config() and loaded.data == talker.data
     assert loaded.perplexity(TALKS) == pytest.approx(talker.perplexity(TALKS), rel=1e-5)
     other = toys.make("gpt")
     report = other.load_backbone(tmp_path / "a.task")

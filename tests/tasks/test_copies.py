@@ -1,6 +1,8 @@
 """What a task gives depends on what it is now, not on what it was when it was last asked."""
 
 import copy
+import dataclasses
+import inspect
 import pickle
 
 import keras
@@ -66,9 +68,9 @@ def test_a_copy_shares_nothing(asked):
 @pytest.mark.parametrize("asked", ["visual questions", "answer selection"], indirect=True)
 def test_ways_of_copying(asked, how):
     task, ask, before = asked
-    task.cache_dtype = "float32"  # nothing of a file
+    task.note = "float32"  # nothing of a file
     made = how(task)
-    assert same(ask(made), before) and made.cache_dtype == "float32"
+    assert same(ask(made), before) and made.note == "float32"
     shared = {id(weight) for weight in task.whole.variables}
     assert not shared & {id(weight) for weight in made.whole.variables}
 
@@ -125,7 +127,7 @@ def test_a_model_that_is_quantized_after_a_call(asked):
     assert same(ask(task), ask(made)) and not same(ask(task), before)
 
 
-# What a setting of the data or a call changes in a task.
+# What is not the default, of the settings of the data and of what is learned.
 CHANGED = {
     "question answering": {"long_questions": "error"},
     "captioning": {"on_error": "skip", "cache_dtype": "float32"},
@@ -133,18 +135,27 @@ CHANGED = {
     "text classification": {"temperature": 2.0},
     "entailment": {"temperature": 2.0},
     "text generation": {"ends": True},
-    "conversation": {"empty_contexts": True},
+    "conversation": {"empty_contexts": True, "max_turns": 2},
+    "tagging": {"train": "a.txt", "dev_share": 0.5},
+    "translation": {"source": "en", "target": "de"},
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_files_hold_what_decides(name, tmp_path):
     task = CASES[name][0]()
-    for attribute, value in CHANGED.get(name, {}).items():
-        assert getattr(task, attribute) != value
-        setattr(task, attribute, value)
+    for field, value in CHANGED.get(name, {}).items():
+        part = "data" if hasattr(task.data, field) else "learned"
+        assert getattr(getattr(task, part), field) != value
+        setattr(task, part, dataclasses.replace(getattr(task, part), **{field: value}))
     task.save(tmp_path / "a.task")
     again = type(task).load(tmp_path / "a.task")
+    assert (again.data, again.config) == (task.data, task.config)
+    found, expected = again.learned.to_config(), task.learned.to_config()
+    for name in expected:
+        # Keras numbers the layers of an encoder anew; its settings and weights are the same.
+        assert name == "encoder" or found[name] == expected[name], name
+    # A task has no other attributes that decide.
     plain = (bool, int, float, str, tuple, list, dict)
     decides = [
         attribute
@@ -152,16 +163,13 @@ def test_files_hold_what_decides(name, tmp_path):
         if isinstance(value, plain) and attribute[0] != "_"
         if attribute not in task.decide_nothing
     ]
-    assert set(CHANGED.get(name, ())) <= set(decides)
-    found, expected = ({n: getattr(x, n) for n in decides} for x in (again, task))
-    assert found == expected
+    assert decides in ([], ["reads"])
 
 
 def test_settings_of_a_copy():
-    """Those of the data go to the settings file of a run."""
     task = selection_toys.make()
-    task._data = task.Data(max_length=99, train="a.csv")
-    assert pickle.loads(pickle.dumps(task))._data == task._data
+    task.data = task.Data(max_length=16, train="a.csv")
+    assert pickle.loads(pickle.dumps(task)).data == task.data
 
 
 def test_compiled_functions_are_not_copied():
@@ -201,7 +209,7 @@ def test_settings_that_are_changed_after_a_call(eager):
     tagger = tagging_toys.untrained(num_layers=1)
     text = "Ada meets Bob Lee in New Rome with Tom and Eva Lee of Oslo ."
     tagger.predict(text)
-    tagger.max_length = 12
+    tagger.data = dataclasses.replace(tagger.data, max_length=12)
     assert tagger.words.room == 10 and tagger.field.max_length == 12
     found = tagger.predict(text).probabilities
     made = type(tagger).from_config(tagger.get_config())
@@ -210,7 +218,7 @@ def test_settings_that_are_changed_after_a_call(eager):
 
     translator = CASES["translation"][0]()
     assert translator._search.read(["the one"])[1] == [False]
-    translator.max_source_length = 2
+    translator.data = dataclasses.replace(translator.data, max_length=2)
     assert translator._search.read(["the one"])[1] == [True]
 
 
@@ -244,3 +252,17 @@ def test_what_is_kept():
     assert doubler.run(1) is not first
     for made in (copy.copy(doubler), copy.deepcopy(doubler), pickle.loads(pickle.dumps(doubler))):
         assert made._kept is None and made.model == [1]
+
+
+def test_arguments_of_constructors():
+    tagger = tagging_toys.untrained(num_layers=1)
+    kind = type(tagger)
+    assert str(inspect.signature(kind)).endswith("*, model=None, data=None, dtype=None)")
+    with pytest.raises(TypeError, match=r"Expected Tagger\(tokenizer, labels, .*3 arguments"):
+        kind(tagger.tokenizer, ["O", "B-X"], {"dim": 8})
+    with pytest.raises(TypeError, match=r"`max_length`\. It is a setting of the data: data="):
+        kind(tagger.tokenizer, ["O", "B-X"], max_length=8)
+    with pytest.raises(TypeError, match=r"Received: `lables`\.$"):
+        kind(tagger.tokenizer, lables=["O", "B-X"])
+    again = kind(tagger.learned, model=tagger.config, data=tagger.data)
+    assert (again.labels, again.data) == (tagger.labels, tagger.data)

@@ -104,7 +104,7 @@ def translator():
     keras.utils.set_random_seed(3)
     tokenizer = BytePairTokenizer.train(WORDS, 260)
     config = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
-    return Translator(tokenizer, config, max_source_length=64)
+    return Translator(tokenizer, model=config, data={"max_length": 64})
 
 
 def texts():

@@ -21,7 +21,7 @@ SCORES = [
 
 def answerer():
     return QuestionAnswerer.create(
-        answering_toys.questions(4), answering_toys.DATA, answering_toys.SIZES
+        answering_toys.questions(4), data=answering_toys.DATA, model=answering_toys.SIZES
     )
 
 

@@ -108,20 +108,20 @@ def test_another_task_starts_from_them(embedder, tmp_path):
     embedder[0].save_vectors(tmp_path / "v.bin")
     examples = [("sun day", "day"), ("moon night", "night")]
     data = {"tokenizer": "words", "word_vectors": str(tmp_path / "v.bin")}
-    classifier = TextClassifier.create(examples, data, {"pair_buckets": 0})
-    assert (classifier.config.dim, classifier.vectors.found) == (8, 4)
+    classifier = TextClassifier.create(examples, data=data, model={"pair_buckets": 0})
+    assert (classifier.config.dim, classifier.word_vectors.found) == (8, 4)
 
 
 def test_a_training_starts_from_vectors(tmp_path):
     vectors = WordVectors(["sun", "cow", "moon"], np.arange(6.0).reshape(3, 2))
     write_word_vectors(tmp_path / "v.txt", vectors)
-    made = WordEmbedder.create(TEXTS, {"word_vectors": str(tmp_path / "v.txt")})
+    made = WordEmbedder.create(TEXTS, data={"word_vectors": str(tmp_path / "v.txt")})
     np.testing.assert_array_equal(made.vectors["sun"], [0, 1])
     np.testing.assert_array_equal(made.vectors["moon"], [4, 5])
     assert abs(made.vectors["day"]).max() <= 0.25
     assert "2 of 10 words" in made.describe(made.dataset(TEXTS))[0]
     with pytest.raises(ValueError, match="`dim` is the width of the word vectors, 2 in"):
-        WordEmbedder.create(TEXTS, {"word_vectors": str(tmp_path / "v.txt")}, {"dim": 3})
+        WordEmbedder.create(TEXTS, data={"word_vectors": str(tmp_path / "v.txt")}, model={"dim": 3})
 
 
 @pytest.mark.parametrize("at", [5, pytest.param(11, marks=pytest.mark.slow)])

@@ -31,7 +31,7 @@ def vectors(tmp_path_factory):
 def trained():
     """It has to compare the nouns; the verbs are always the same."""
     classifier = EntailmentClassifier.create(
-        EXAMPLES, {"train": ""}, {**SMALL, "attention": "matching"}
+        EXAMPLES, data={"train": ""}, model={**SMALL, "attention": "matching"}
     )
     classifier.run = classifier.fit(
         EXAMPLES, EXAMPLES[::4], epochs=15, batch_size=12, learning_rate=0.03, verbose=0
@@ -202,7 +202,7 @@ def test_quantized(unsaved):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16"])
 def test_low_precision(dtype, tmp_path, eager):
-    classifier = EntailmentClassifier.create(EXAMPLES, {"train": ""}, SMALL, dtype)
+    classifier = EntailmentClassifier.create(EXAMPLES, data={"train": ""}, model=SMALL, dtype=dtype)
     classifier.fit(EXAMPLES, epochs=1, verbose=0)
     classifier.save(tmp_path / "a.task")
     loaded = EntailmentClassifier.load(tmp_path / "a.task")
@@ -212,7 +212,9 @@ def test_low_precision(dtype, tmp_path, eager):
 
 def test_word_vectors(vectors, tmp_path, eager):
     data = {"train": "", "word_vectors": vectors, "vector_words": 9}
-    classifier = EntailmentClassifier.create(EXAMPLES, data, {"units": 4, "projection_dim": 0})
+    classifier = EntailmentClassifier.create(
+        EXAMPLES, data=data, model={"units": 4, "projection_dim": 0}
+    )
     tokenizer = classifier.tokenizer
     assert tokenizer.vocabulary[-1] == "blue"  # joined; green is the tenth of the file
     assert "green" not in tokenizer.vocabulary
@@ -224,13 +226,17 @@ def test_word_vectors(vectors, tmp_path, eager):
     mean = np.mean([VECTORS[word] for word in known], axis=0)
     np.testing.assert_allclose(table[tokenizer.unknown_id], mean, atol=1e-6)
     assert not table[0].any()
-    assert str(classifier.vectors).startswith(f"Word vectors of {vectors}: 9 of 11 words (81.8%)")
-    assert set(classifier.vectors.missing) == {"the", "."}
+    assert str(classifier.word_vectors).startswith(
+        f"Word vectors of {vectors}: 9 of 11 words (81.8%)"
+    )
+    assert set(classifier.word_vectors.missing) == {"the", "."}
     before = table.copy()
     classifier.fit(EXAMPLES, epochs=1, learning_rate=0.1, verbose=0)
     assert np.abs(classifier.model.get_layer("embedding").weights[0].numpy() - before).max() > 0.01
     frozen = EntailmentClassifier.create(
-        EXAMPLES, {**data, "freeze_word_vectors": True}, {"units": 4, "projection_dim": 0}
+        EXAMPLES,
+        data={**data, "freeze_word_vectors": True},
+        model={"units": 4, "projection_dim": 0},
     )
     frozen.save(tmp_path / "a.task")
     for one in (frozen, EntailmentClassifier.load(tmp_path / "a.task")):
@@ -241,17 +247,19 @@ def test_word_vectors(vectors, tmp_path, eager):
 
 def test_wrong_word_vectors(vectors, tmp_path):
     with pytest.raises(ValueError, match="`dim` is the width of the word vectors, 6 in"):
-        EntailmentClassifier.create(EXAMPLES, {"train": "", "word_vectors": vectors}, {"dim": 5})
+        EntailmentClassifier.create(
+            EXAMPLES, data={"train": "", "word_vectors": vectors}, model={"dim": 5}
+        )
     (tmp_path / "v.txt").write_text("DOG 1 2\n")
     with pytest.raises(ValueError, match=r"none of 14 words\. Is it of another language"):
         EntailmentClassifier.create(
-            EXAMPLES, {"train": "", "word_vectors": str(tmp_path / "v.txt")}
+            EXAMPLES, data={"train": "", "word_vectors": str(tmp_path / "v.txt")}
         )
 
 
 def test_a_word_that_comes_once_is_unknown_without_vectors():
     pairs = [("a dog", "a cat", "x"), ("a dog", "a bird", "y")]
-    tokenizer = EntailmentClassifier.create(pairs, {"train": ""}, SMALL).tokenizer
+    tokenizer = EntailmentClassifier.create(pairs, data={"train": ""}, model=SMALL).tokenizer
     assert tokenizer.vocabulary[4:] == ("a", "dog")
 
 
@@ -314,7 +322,7 @@ def test_errors():
     with pytest.raises(ValueError, match="two classes or more"):
         EntailmentClassifier(tokenizer, ["yes"])
     with pytest.raises(ValueError, match="`max_length`"):
-        EntailmentClassifier(tokenizer, ["no", "yes"], SMALL, max_length=0)
+        EntailmentClassifier(tokenizer, ["no", "yes"], model=SMALL, data={"max_length": 0})
     classifier = make()
     with pytest.raises(ValueError, match="Is the tab between two texts missing"):
         classifier.predict(["no tab"])
@@ -325,7 +333,7 @@ def test_errors():
     with pytest.raises(ValueError, match="at least one labelled pair"):
         classifier.evaluate([])
     with pytest.raises(ValueError, match="`dim`"):
-        EntailmentClassifier(tokenizer, ["no", "yes"], {"dim": 0})
+        EntailmentClassifier(tokenizer, ["no", "yes"], model={"dim": 0})
     assert EntailmentData(train="x").max_length == 64
 
 

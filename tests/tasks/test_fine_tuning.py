@@ -279,6 +279,8 @@ def test_errors():
         with pytest.raises(ValueError, match="Received: 'plain', which has none"):
             choose_weights(plain, FineTuning(**settings))
     assert choose_weights(plain, FineTuning()) == {}
-    generator = TextGenerator(CharacterTokenizer.train(["abc"]), {"units": 8}, 8)
+    generator = TextGenerator(
+        CharacterTokenizer.train(["abc"]), model={"units": 8}, data={"sequence_length": 8}
+    )
     with pytest.raises(ValueError, match="'rnn_language_model', which has none"):
         generator.fit("abc" * 20, lora_rank=2)

@@ -68,7 +68,7 @@ def moved(before, after):
 def test_the_first_loss_is_that_of_the_given_model(kind, request):
     """Computed by the given model on windows that are cut by hand."""
     place, model = request.getfixturevalue(kind)
-    generator = TextGenerator.create(TEXT, {"backbone": place, "sequence_length": 12})
+    generator = TextGenerator.create(TEXT, data={"backbone": place, "sequence_length": 12})
     tokenizer = generator.tokenizer
     assert (generator.ends, generator.sequence_length) == (True, 12)
     ids = tokenizer.encode(TEXT)[: 12 * 8]
@@ -103,7 +103,7 @@ def test_what_was_loaded_is_said(gpt2, tmp_path, capsys):
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_lora_trains_its_own_weights_alone(kind, request, tmp_path):
     place, _ = request.getfixturevalue(kind)
-    generator = TextGenerator.create(TEXT, {"backbone": place})
+    generator = TextGenerator.create(TEXT, data={"backbone": place})
     before = weights(generator)
     generator.fit(SHORT, TEXT[:40], lora_rank=2, learning_rate=0.01, **QUICK)
     after = weights(generator)
@@ -122,7 +122,7 @@ def test_lora_trains_its_own_weights_alone(kind, request, tmp_path):
 
 
 def test_frozen_blocks_and_learning_rates_by_depth(llama):
-    generator = TextGenerator.create(TEXT, {"backbone": llama[0]})
+    generator = TextGenerator.create(TEXT, data={"backbone": llama[0]})
     before = weights(generator)
     generator.fit(SHORT, frozen_layers=1, **QUICK)
     found = moved(before, weights(generator))
@@ -142,10 +142,10 @@ def test_a_saved_generator_is_gone_on_with(kind, tmp_path):
         first = make()
     else:
         sizes = {"model": "gpt", "dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
-        first = TextGenerator.create(TEXT, {"sequence_length": 24}, sizes)
+        first = TextGenerator.create(TEXT, data={"sequence_length": 24}, model=sizes)
     first.save(tmp_path / "t.task")
     data = {"backbone": tmp_path / "t.task"}
-    second = TextGenerator.create(TEXT, data, {"model": kind, "dropout": 0.5})
+    second = TextGenerator.create(TEXT, data=data, model={"model": kind, "dropout": 0.5})
     assert second.config == dataclasses.replace(first.config, dropout=0.5)
     assert second.tokenizer.get_config() == first.tokenizer.get_config()
     assert not second.ends and not moved(weights(first), weights(second))
@@ -185,7 +185,7 @@ def test_wrong_backbones(gpt2, tmp_path):
     save_pretrained(tmp_path / "bare", config.build(), config)
 
     def create(place=gpt2[0], model=None, text=TEXT, **data):
-        return TextGenerator.create(text, {"backbone": place, **data}, model)
+        return TextGenerator.create(text, data={"backbone": place, **data}, model=model)
 
     cases = [
         (lambda: create(tmp_path / "bert"), "which has not a decoder"),

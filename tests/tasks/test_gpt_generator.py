@@ -35,7 +35,9 @@ PROMPTS = ["", "to be, or", "question. 🙂" * 9]
 def generator():
     """Characters; what it has to know is in the last half of a window."""
     keras.utils.set_random_seed(0)
-    generator = TextGenerator(CharacterTokenizer.train([TEXT]), GPT, 24)
+    generator = TextGenerator(
+        CharacterTokenizer.train([TEXT]), model=GPT, data={"sequence_length": 24}
+    )
     generator.fit(TEXT, epochs=25, batch_size=8, learning_rate=2e-2, verbose=0)
     return generator
 
@@ -43,7 +45,7 @@ def generator():
 def of_byte_pairs(config=LLAMA):
     keras.utils.set_random_seed(0)
     data = {"tokenizer": "byte_pair", "vocabulary_size": 280, "sequence_length": 12}
-    generator = TextGenerator.create(TEXT, data, config)
+    generator = TextGenerator.create(TEXT, data=data, model=config)
     rng = np.random.default_rng(0)
     for weight in generator.model.trainable_variables:
         weight.assign(weight + rng.normal(scale=0.3, size=weight.shape))
@@ -60,7 +62,9 @@ def test_it_learns_and_writes_more_than_a_window(generator):
 
 @pytest.mark.parametrize("count", [15, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_text_depends_on_its_prompt_and_seed_alone(count, eager):
-    generator = TextGenerator(CharacterTokenizer.train([TEXT]), GPT, 12)
+    generator = TextGenerator(
+        CharacterTokenizer.train([TEXT]), model=GPT, data={"sequence_length": 12}
+    )
     together = generator.generate(PROMPTS, count, seed=[1, 2, 3])
     assert [len(t) - len(p) for t, p in zip(together, PROMPTS, strict=True)] == [count] * 3
     assert generator.generate(PROMPTS[1:2], count, seed=[2]) == together[1:2]
@@ -137,7 +141,9 @@ assert all(b.startswith(a) and len(b) > len(a) for a, b in zip(first, longer, st
 @pytest.mark.slow
 def test_jax_does_not_compile_for_each_length(tmp_path):
     keras.utils.set_random_seed(0)
-    generator = TextGenerator(CharacterTokenizer.train([TEXT]), GPT, 16)
+    generator = TextGenerator(
+        CharacterTokenizer.train([TEXT]), model=GPT, data={"sequence_length": 16}
+    )
     generator.save(tmp_path / "t.task")
     run_python("jax", LENGTHS, str(tmp_path / "t.task"))
 
@@ -184,7 +190,7 @@ def test_special_tokens_are_not_written():
         normalize=False,
         special_tokens=special,
     )
-    generator = TextGenerator(tokenizer, GPT, 16)
+    generator = TextGenerator(tokenizer, model=GPT, data={"sequence_length": 16})
     assert tokenizer.token_bytes[3] == b""
     assert generator._rules(end_token=True)["suppressed_ids"] == [0, 1, 2, 3, 4]
 

@@ -40,7 +40,9 @@ def counted(monkeypatch, cls, name):
 def random_generator(ends=False, bias=0.0):
     """A generator of random weights, that writes its end token now and then."""
     plain = make(units=16)
-    generator = TextGenerator(plain.tokenizer, plain.config, 24, ends=ends)
+    generator = TextGenerator(
+        plain.tokenizer, ends=ends, model=plain.config, data={"sequence_length": 24}
+    )
     rng = np.random.default_rng(0)
     for weight in generator.model.trainable_variables:
         weight.assign(rng.normal(scale=0.3, size=weight.shape))
@@ -229,7 +231,7 @@ def test_one_function_guesses_any_number_of_words(monkeypatch):
 
 @on_tensorflow
 def test_one_function_finds_any_number_of_neighbours(monkeypatch):
-    embedder = WordEmbedder(WordTokenizer.train(["a b c d e f"]), {"dim": 4})
+    embedder = WordEmbedder(WordTokenizer.train(["a b c d e f"]), model={"dim": 4})
     traced = counted(monkeypatch, WordEmbedder, "run")
     found = {k: embedder.predict("a", top_k=k) for k in (3, 1, 50)}
     assert [len(some["words"]) for some in found.values()] == [3, 1, 5]

@@ -29,10 +29,14 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tasks")
     tokenizer = BytePairTokenizer.train(["good bad"], 259)
     for kind, settings in KINDS.items():
-        classifier = TextClassifier(tokenizer, ["no", "yes"], {"model": kind, **settings}, 8)
+        classifier = TextClassifier(
+            tokenizer, ["no", "yes"], model={"model": kind, **settings}, data={"max_length": 8}
+        )
         classifier.save(folder / f"{kind}.task")
     settings = {"model": "gpt", **SMALL}
-    TextGenerator(CharacterTokenizer.train(["abc"]), settings, 8).save(folder / "writer.task")
+    TextGenerator(
+        CharacterTokenizer.train(["abc"]), model=settings, data={"sequence_length": 8}
+    ).save(folder / "writer.task")
     return folder
 
 
@@ -71,8 +75,8 @@ def setting(name, value):
     """Changes a setting of the model, or of the task."""
 
     def change(header):
-        inner = header["config"]["config"]
-        (inner if name in inner else header["config"])[name] = value
+        parts = [header["config"][part] for part in ("model", "data", "learned")]
+        next(part for part in parts if name in part)[name] = value
 
     return change
 
@@ -125,15 +129,15 @@ def without(*keys):
     ("change", "message"),
     [
         (lambda header: "[" * 100_000, "cut off or damaged.*recursion"),
-        (lambda header: '{"format_version": 3, "a": ' + "[" * 100_000, "recursion"),
+        (lambda header: '{"format_version": 4, "a": ' + "[" * 100_000, "recursion"),
         (lambda header: json.dumps([header]), "a list instead of a JSON object"),
         (lambda header: "null", "a NoneType instead of a JSON object"),
         (without("config"), r"has not \['config'\]"),
         (lambda header: header.update(config=[1]), "its config is a list"),
-        (lambda header: header.update(format_version="3"), "Expected a header"),
+        (lambda header: header.update(format_version="4"), "Expected a header"),
         (without("config", "dtype"), "belong together.*KeyError: 'dtype'"),
-        (without("config", "class_names"), "belong together.*KeyError: 'class_names'"),
-        (without("config", "config"), "belong together.*KeyError: 'config'"),
+        (without("config", "learned", "class_names"), "belong together.*KeyError: 'class_names'"),
+        (without("config", "model"), "belong together.*KeyError: 'model'"),
         (setting("temperature", float("nan")), "NaN is no number of JSON"),
         (setting("temperature", -1), "`temperature` must be a finite number above 0"),
         (setting("temperature", 0), "`temperature` must be a finite number above 0"),
@@ -141,7 +145,10 @@ def without(*keys):
         (setting("temperature", "1"), "`temperature` must be a finite number above 0"),
         (setting("dim", "8"), "`dim` must be of type int"),
         (setting("num_heads", 3), "belong together"),
-        (setting("vocabulary", {"vocabulary": 3}), "belong together"),
+        (
+            setting("tokenizer", {"tokenizer": "words", "config": {"a": 3}}),
+            "belong together",
+        ),
         (lambda header: header.update(quantization={"head": 5}), "belong together"),
         (lambda header: header.update(quantization={"none": {}}), "lacks quantized sublayers"),
     ],

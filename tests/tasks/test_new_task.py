@@ -173,8 +173,10 @@ def test_its_architecture_in_a_task_of_the_package(place, architecture, tmp_path
     texts = [(" ".join(WORDS[label][i : i + 4]), label) for label in WORDS for i in range(4)]
     sizes = {"model": "cnn", "dim": 4, "filters": 6}
     data = {"tokenizer": "words", "max_length": 12}
-    TextClassifier.create(texts, data, sizes)
-    made = TextClassifier.create(texts, data, sizes)  # whose layers Keras calls `embedding_1`, ...
+    TextClassifier.create(texts, data=data, model=sizes)
+    made = TextClassifier.create(
+        texts, data=data, model=sizes
+    )  # whose layers Keras calls `embedding_1`, ...
     made.fit(texts, texts, epochs=1, batch_size=8, verbose=0)
     made.save(tmp_path / "a.task")
     again = TextClassifier.load(tmp_path / "a.task")
@@ -183,7 +185,7 @@ def test_its_architecture_in_a_task_of_the_package(place, architecture, tmp_path
     np.testing.assert_allclose(found, made.predict_probabilities(given), rtol=1e-5)
     again.export(tmp_path / "model")  # compared with what the task says
     assert list(unsaved[0]) == ["serving_default"]
-    bag = TextClassifier.create(texts, data, {"model": "bag", "dim": 4})
+    bag = TextClassifier.create(texts, data=data, model={"model": "bag", "dim": 4})
     assert bag.explain("der hund").method == "attention"  # as without `cnn`
 
     # Gradient times input, by hand: the log-odds are the difference of two logits.
@@ -209,9 +211,10 @@ def test_what_another_architecture_cannot(place, architecture):
     from keras_attn.text import WordTokenizer
 
     tokenizer = WordTokenizer.train(["a b c"])
-    TextClassifier(tokenizer, ["x", "y"], {"model": "cnn"})
+    TextClassifier(tokenizer, ["x", "y"], model={"model": "cnn"})
+    frozen = {"word_vectors": "v.txt", "freeze_word_vectors": True, "tokenizer": "words"}
     with pytest.raises(ValueError, match=r"need a model with a layer named\n? ?'embedding'"):
-        TextClassifier(tokenizer, ["x", "y"], {"model": "cnn"}, freeze_embedding=True)
+        TextClassifier(tokenizer, ["x", "y"], model={"model": "cnn"}, data=frozen)
 
 
 class Bare(keras.utils.PyDataset):

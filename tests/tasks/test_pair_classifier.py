@@ -1,7 +1,5 @@
 """The text classifier on pairs of texts: rows, learning, explanations, files, the SavedModel."""
 
-import json
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,6 @@ from tracing import eagerly
 
 from keras_attn.records import LabelledText
 from keras_attn.tasks import TextClassificationData, TextClassifier
-from keras_attn.tasks.task_file import read_config
 from keras_attn.tasks.text_classification.data import training_texts
 
 EACH = pytest.mark.parametrize(
@@ -93,7 +90,7 @@ def test_it_learns():
     examples = [(pair, "dry" if "big" in pair[1] else "wet") for pair, _ in PAIRS]
     settings = {"max_length": 16, "vocabulary_size": 100}
     model = {**KINDS["bag"], "pair_buckets": 0, "pair_dim": 8}
-    classifier = TextClassifier.create(examples, settings, model)
+    classifier = TextClassifier.create(examples, data=settings, model=model)
     assert (classifier.pairs, classifier.class_names) == (True, ("dry", "wet"))
     assert {"dog", "was"} <= {*classifier.tokenizer.vocabulary}  # of both texts
     with eagerly():
@@ -133,7 +130,9 @@ def test_explanations_point_into_the_right_text(tasks, kind, method, eager):
 
 def test_heads_of_both_texts_at_once():
     model = {**KINDS["bert"], "pooling": "first"}
-    classifier = TextClassifier(TOKENIZER, ["other", "same"], model, 12, pairs=True)
+    classifier = TextClassifier(
+        TOKENIZER, ["other", "same"], pairs=True, model=model, data={"max_length": 12}
+    )
     study = classifier.explain(HOSTILE[:1], "attention")
     (view,) = study.views
     tokens = ("[CLS]", "the", "dog", "is", "big", "[SEP]", "a", "cat", "was", "red", "[SEP]")
@@ -161,7 +160,7 @@ def test_gradients_are_those_of_the_whole_row(tasks, eager):
 
 def test_a_mismatch_is_an_error(tasks):
     classifier = tasks[0]["bag"]
-    single = TextClassifier(TOKENIZER, ["no", "yes"], {"dim": 4, "pair_buckets": 0})
+    single = TextClassifier(TOKENIZER, ["no", "yes"], model={"dim": 4, "pair_buckets": 0})
     for wrong in ("a dog", ["a dog"], [HOSTILE[0], "a dog"]):
         for call in (classifier.predict, classifier.explain, classifier.predict_logits):
             with pytest.raises(
@@ -181,36 +180,24 @@ def test_a_mismatch_is_an_error(tasks):
     with pytest.raises(ValueError, match="a single text at position 1 and a pair at position 0"):
         TextClassifier.create([(("a", "b"), "yes"), ("a", "no")])
     with pytest.raises(ValueError, match="lose the end of the longer text"):
-        TextClassifier(TOKENIZER, ["no", "yes"], truncation="tail", pairs=True)
+        TextClassifier(TOKENIZER, ["no", "yes"], pairs=True, data={"truncation": "tail"})
     with pytest.raises(ValueError, match="room for a token of each text"):
-        TextClassifier(TOKENIZER, ["no", "yes"], {"model": "bert", "dim": 8}, 4, pairs=True)
+        TextClassifier(
+            TOKENIZER,
+            ["no", "yes"],
+            pairs=True,
+            model={"model": "bert", "dim": 8},
+            data={"max_length": 4},
+        )
 
 
 def test_files(tasks, tmp_path):
-    """Files of before, without a word about pairs, are of single texts."""
     classifier, folder = tasks[0]["bert"], tasks[1]
     again = TextClassifier.load(folder / "bert")
     assert (again.pairs, again.config, again.reads) == (True, classifier.config, "only_pairs")
     np.testing.assert_array_equal(
         again.predict_probabilities(HOSTILE), classifier.predict_probabilities(HOSTILE)
     )
-    single = TextClassifier(TOKENIZER, ["no", "yes"], {"dim": 4, "pair_buckets": 0})
-    single.save(tmp_path / "single")
-    with (
-        zipfile.ZipFile(tmp_path / "single") as old,
-        zipfile.ZipFile(tmp_path / "old", "w") as new,
-    ):
-        for name in old.namelist():
-            data = old.read(name)
-            if name.endswith(".json"):
-                config = json.loads(data)
-                place = config if "pairs" in config else config["config"]
-                assert place.pop("pairs") is False
-                data = json.dumps(config)
-            new.writestr(name, data)
-    assert "pairs" not in read_config(tmp_path / "old", "TextClassifier")
-    loaded = TextClassifier.load(tmp_path / "old")
-    assert (loaded.pairs, loaded.reads, loaded.truncation) == (False, "lines", "head_tail")
 
 
 @pytest.mark.slow

@@ -195,7 +195,7 @@ def test_without_next_sentences(tmp_path):
     with eagerly():
         keras.utils.set_random_seed(0)
         pretrainer = Pretrainer.create(
-            [row[:1] for row in documents(30)], {**DATA, "next_sentence": False}, SIZES
+            [row[:1] for row in documents(30)], data={**DATA, "next_sentence": False}, model=SIZES
         )
         rows = [row[:1] for row in documents(30)]
         run = pretrainer.fit(rows, rows[:5], epochs=1, verbose=0)
@@ -232,16 +232,16 @@ def test_what_the_heads_look_at(random_weights, tmp_path):
 def test_going_on_from_given_weights(random_weights, tmp_path):
     """All layers are loaded, heads too; the vocabulary and sizes are those of the file."""
     pretrainer, path = random_weights
-    again = Pretrainer.create(documents(9, seed=3), {"backbone": str(path), "max_length": 24})
+    again = Pretrainer.create(documents(9, seed=3), data={"backbone": str(path), "max_length": 24})
     assert again.tokenizer.get_config() == pretrainer.tokenizer.get_config()
     assert again.loaded.new == [] and again.loaded.left_over == []
     theirs = model_tensors(pretrainer.model)
     for name, value in model_tensors(again.model).items():
         np.testing.assert_array_equal(value, theirs[name])
     with pytest.raises(ValueError, match="`dim` is 32 in the backbone"):
-        Pretrainer.create(documents(9), {"backbone": str(path)}, {"dim": 64})
+        Pretrainer.create(documents(9), data={"backbone": str(path)}, model={"dim": 64})
     with pytest.raises(ValueError, match="`max_length` must be at most 32"):
-        Pretrainer.create(documents(9), {"backbone": str(path), "max_length": 64})
+        Pretrainer.create(documents(9), data={"backbone": str(path), "max_length": 64})
     other = SentenceIds.encoded(
         documents(9), WordPieceTokenizer.train(["a b"], 20, mask_in_text=True, allow_fewer=True)
     )
@@ -253,7 +253,7 @@ def test_a_classifier_starts_from_the_encoder(random_weights, tmp_path, eager):
     pretrainer, path = random_weights
     examples = [(sentence, "ab"[i % 2]) for i, (sentence, *_) in enumerate(documents(8))]
     data = {"backbone": str(path), "max_length": 32}
-    classifier = TextClassifier.create(examples, data)
+    classifier = TextClassifier.create(examples, data=data)
     assert {name.split("/")[0] for name in classifier.loaded.new} == {"head"}
     ids, segments = pretrainer.field.encode(["the dog barks"])
     inputs = {"token_ids": ids, "segment_ids": segments, "padding_mask": ids != 0}
@@ -264,24 +264,28 @@ def test_a_classifier_starts_from_the_encoder(random_weights, tmp_path, eager):
         classifier.predict_logits("the dog barks"), layers["head"](pooled), atol=1e-5
     )
     # The same sizes and vocabulary with other weights.
-    fresh = TextClassifier.create(examples, {**data, "backbone_weights": False})
+    fresh = TextClassifier.create(examples, data={**data, "backbone_weights": False})
     assert fresh.loaded is None and fresh.config == classifier.config
     table = fresh.model.get_layer("embedding").token_embedding.embedding.embeddings
     theirs = pretrainer.model.get_layer("embedding").token_embedding.embedding.embeddings
     assert np.abs(np.asarray(table) - np.asarray(theirs)).max() > 0.1
     # By its method, and from a classifier too.
-    again = TextClassifier(pretrainer.tokenizer, ["a", "b"], classifier.config, 32)
+    again = TextClassifier(
+        pretrainer.tokenizer, ["a", "b"], model=classifier.config, data={"max_length": 32}
+    )
     report = again.load_backbone(path)
     assert report == classifier.loaded
     classifier.save(tmp_path / "c.task")
-    second = TextClassifier.create(examples, {**data, "backbone": str(tmp_path / "c.task")})
+    second = TextClassifier.create(examples, data={**data, "backbone": str(tmp_path / "c.task")})
     assert second.loaded.loaded == classifier.loaded.loaded
     with pytest.raises(ValueError, match="at least max_length=256"):
-        TextClassifier.create(examples, {"backbone": str(path)})
+        TextClassifier.create(examples, data={"backbone": str(path)})
     with pytest.raises(ValueError, match="of the architecture 'bert'"):
-        TextClassifier.create(examples, data, {"model": "rnn", "units": 8})
+        TextClassifier.create(examples, data=data, model={"model": "rnn", "units": 8})
     with pytest.raises(ValueError, match="a task with an encoder"):
-        bag = TextClassifier.create(examples, {"max_length": 32}, {"dim": 8, "pair_buckets": 0})
+        bag = TextClassifier.create(
+            examples, data={"max_length": 32}, model={"dim": 8, "pair_buckets": 0}
+        )
         bag.save(tmp_path / "bag.task")
         read_backbone(tmp_path / "bag.task")
 
@@ -292,8 +296,8 @@ def test_wrong_settings(random_weights):
         Pretrainer(BytePairTokenizer.train(["a"], 259))
     with pytest.raises(ValueError, match="mask_in_text=True"):
         Pretrainer(WordPieceTokenizer.train(["a b"], 20, allow_fewer=True))
-    with pytest.raises(ValueError, match="`max_length` must be an integer of at least 5"):
-        Pretrainer(pretrainer.tokenizer, SIZES, 4)
+    with pytest.raises(ValueError, match="`max_length` must be at least 5"):
+        Pretrainer(pretrainer.tokenizer, model=SIZES, data={"max_length": 4})
     with pytest.raises(TypeError, match="Expected a string or a pair"):
         pretrainer.predict([7])
     with pytest.raises(ValueError, match="`top_k` must be at most"):

@@ -106,7 +106,9 @@ def test_keras_own_method_too():
 def translator(**config):
     tokenizer = BytePairTokenizer.train([text for pair in PAIRS for text in pair], 290)
     return Translator(
-        tokenizer, {"dim": 8, "num_layers": 1, "num_heads": 2, **config}, max_source_length=12
+        tokenizer,
+        model={"dim": 8, "num_layers": 1, "num_heads": 2, **config},
+        data={"max_length": 12},
     )
 
 
@@ -156,7 +158,7 @@ def test_exports_of_quantized_models_compare_most_rows(monkeypatch, tmp_path):
     )
     monkeypatch.setattr(Translator, "served_numbers", lambda *_: {})
     tokenizer = BytePairTokenizer.train(["one dog"], 259)
-    task = Translator(tokenizer, {"dim": 8, "num_layers": 1})
+    task = Translator(tokenizer, model={"dim": 8, "num_layers": 1})
     task.export(tmp_path / "model")
     task.quantize()
     task.export(tmp_path / "model")
@@ -169,7 +171,7 @@ def test_exported_translators(tmp_path, config):
     if config.get("model") == "rnn":
         config = {"num_layers": 1, **config}
     tokenizer = BytePairTokenizer.train([text for pair in PAIRS for text in pair], 290)
-    task = Translator(tokenizer, {"dim": 8, **config}, max_source_length=12)
+    task = Translator(tokenizer, model={"dim": 8, **config}, data={"max_length": 12})
     task.quantize()
     sources = [source for source, _ in PAIRS[:3]]
     task.export(tmp_path / "model", beams=2)

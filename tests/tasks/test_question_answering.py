@@ -414,10 +414,12 @@ def test_the_saved_model_gives_what_the_task_gives(with_none, tmp_path):
 
 def test_it_starts_from_an_encoder(tmp_path):
     texts = [[text for _, text, _ in questions(6, seed=k)] for k in range(4)]
-    pretrainer = Pretrainer.create(texts, {"vocabulary_size": 120, "max_length": 48}, SIZES)
+    pretrainer = Pretrainer.create(
+        texts, data={"vocabulary_size": 120, "max_length": 48}, model=SIZES
+    )
     pretrainer.save(tmp_path / "p.task")
     data = {**DATA, "vocabulary_size": 8000, "backbone": str(tmp_path / "p.task")}
-    answerer = QuestionAnswerer.create(questions(9), data)
+    answerer = QuestionAnswerer.create(questions(9), data=data)
     assert {name.split("/")[0] for name in answerer.loaded.new} == {"spans"}
     assert answerer.tokenizer.get_config() == pretrainer.tokenizer.get_config()
 
@@ -425,7 +427,9 @@ def test_it_starts_from_an_encoder(tmp_path):
 def test_wrong_settings(random_weights):
     answerer, _ = random_weights
     with pytest.raises(ValueError, match="room for 8 tokens of a text"):
-        QuestionAnswerer(answerer.tokenizer, SIZES, max_length=64, max_question_length=60)
+        QuestionAnswerer(
+            answerer.tokenizer, model=SIZES, data={"max_length": 64, "max_question_length": 60}
+        )
     for wrong in ("text", ("one",), [("a", 5)], [5]):
         with pytest.raises(TypeError, match="Expected"):
             answerer.predict(wrong)

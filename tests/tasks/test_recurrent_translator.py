@@ -32,7 +32,9 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def translator(tokenizer):
     keras.utils.set_random_seed(0)
-    translator = Translator(tokenizer, {**SMALL, "attention": "additive"}, max_source_length=24)
+    translator = Translator(
+        tokenizer, model={**SMALL, "attention": "additive"}, data={"max_length": 24}
+    )
     translator.fit(PAIRS, epochs=12, label_smoothing=0.0, **FIT)
     return translator
 
@@ -43,7 +45,9 @@ def blind(tokenizer):
     keras.utils.set_random_seed(0)
     target = BytePairTokenizer.train([target for _, target in PAIRS], 280)
     config = {**SMALL, "attention": "none", "cell": "lstm"}
-    translator = Translator(tokenizer, config, target, max_source_length=12)
+    translator = Translator(
+        tokenizer, target_tokenizer=target, model=config, data={"max_length": 12}
+    )
     with eagerly():
         translator.fit(PAIRS[:15], epochs=1, **FIT)
     return translator
@@ -66,21 +70,21 @@ def test_the_kind_of_model_is_chosen(tokenizer):
     default = Translator(tokenizer)
     assert isinstance(default.config, TransformerEncoderDecoderConfig)
     sizes = {"dim": 16, "num_layers": 1}
-    named = Translator(tokenizer, {"model": "transformer", **sizes})
+    named = Translator(tokenizer, model={"model": "transformer", **sizes})
     assert named.config == TransformerEncoderDecoderConfig(
         tokenizer.vocabulary_size, right_padding=True, **sizes
     )
     config = RecurrentEncoderDecoderConfig(1, attention="luong-dot", dim=16, units=16)
     for given in (config, {"model": "rnn", "attention": "luong-dot", "dim": 16, "units": 16}):
-        made = Translator(tokenizer, given).config
+        made = Translator(tokenizer, model=given).config
         assert made.to_dict() == {
             **config.to_dict(), "source_vocabulary_size": tokenizer.vocabulary_size
         }  # fmt: skip
     for wrong in ({"model": "gru"}, {"model": "rnn", "num_heads": 2}, {"units": 16}, "rnn"):
         with pytest.raises(ValueError, match=r"model='transformer': .*model='rnn': .* Received: "):
-            Translator(tokenizer, wrong)
+            Translator(tokenizer, model=wrong)
     with pytest.raises(ValueError, match=r"`attention` must be one of .* Received: 'dot'"):
-        Translator(tokenizer, {"model": "rnn", "attention": "dot"})
+        Translator(tokenizer, model={"model": "rnn", "attention": "dot"})
 
 
 @pytest.mark.slow
@@ -146,7 +150,7 @@ def test_without_attention_nothing_is_aligned(blind):
 @pytest.mark.slow
 def test_mixed_precision(tokenizer, tmp_path, eager):
     keras.utils.set_random_seed(0)
-    translator = Translator(tokenizer, SMALL, dtype="mixed_bfloat16")
+    translator = Translator(tokenizer, model=SMALL, dtype="mixed_bfloat16")
     loss = translator.fit(PAIRS[:15], epochs=5, **FIT).history["loss"]
     assert loss[-1] < 0.8 * loss[0]
     translator.save(tmp_path / "half.task")
@@ -207,7 +211,7 @@ def test_a_saved_task_on_every_backend(translator, blind, tmp_path, backend, att
 def test_trained_and_exported_on_other_backends(tokenizer, tmp_path, backend):
     attention = "luong-general" if backend == "jax" else "none"
     config = {**SMALL, "attention": attention, "dropout": 0.1}
-    Translator(tokenizer, config, max_source_length=24).save(tmp_path / "start.task")
+    Translator(tokenizer, model=config, data={"max_length": 24}).save(tmp_path / "start.task")
     arguments = (tmp_path / "start.task", json.dumps(TEXTS[:3]), tmp_path, json.dumps(PAIRS[:20]))
     translations = answer(backend, FRESH, *arguments)[0]
     trained = Translator.load(tmp_path / "trained.task")

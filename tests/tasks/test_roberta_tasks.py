@@ -58,12 +58,12 @@ def data(folder, **more):
 
 @pytest.fixture(scope="module")
 def untrained(folder):
-    return Tagger.create(sentences(64), data(folder), RATES)
+    return Tagger.create(sentences(64), data=data(folder), model=RATES)
 
 
 @pytest.fixture(scope="module")
 def tagger(folder):
-    tagger = Tagger.create(sentences(64), data(folder), RATES)
+    tagger = Tagger.create(sentences(64), data=data(folder), model=RATES)
     assert {name.split("/")[0] for name in tagger.loaded.new} == {"tags"}
     tagger.fit(sentences(64), epochs=20, batch_size=16, learning_rate=1e-2, verbose=0)
     return tagger
@@ -105,7 +105,7 @@ def test_words_of_a_tagger_have_the_ids_of_transformers(untrained, folder, eager
 def answerer(folder):
     examples = questions(24, sentences=1)
     answerer = QuestionAnswerer.create(
-        examples, data(folder, max_length=48, max_question_length=14), RATES
+        examples, data=data(folder, max_length=48, max_question_length=14), model=RATES
     )
     rng = np.random.default_rng(0)
     for weight in answerer.model.trainable_weights:  # not flat
@@ -171,7 +171,7 @@ EXAMPLES = [(("Ada codes", "Ada works"), "yes"), (("Bob sleeps", "Bob 😀 runs 
 def test_a_classifier_of_texts_or_pairs(pairs, folder, unsaved, tmp_path):
     """The pooler is new, as it is in transformers, and what is exported says the same."""
     examples = EXAMPLES if pairs else [(text[1], label) for text, label in EXAMPLES]
-    classifier = TextClassifier.create(examples, data(folder), RATES)
+    classifier = TextClassifier.create(examples, data=data(folder), model=RATES)
     assert {name.split("/")[0] for name in classifier.loaded.new} == {"pooler", "head"}
     classifier.fit(examples, epochs=20, batch_size=8, learning_rate=2e-2, verbose=0)
     texts = [text for text, _ in examples[:2]]
@@ -194,7 +194,7 @@ def test_a_classifier_of_texts_or_pairs(pairs, folder, unsaved, tmp_path):
 @pytest.mark.parametrize("kind", ["bi", "cross"])
 def test_similarity(kind, folder, unsaved):
     pairs = [(("a dog", "a hound"), 5.0), (("a dog", "a red car"), 0.0)] * 4
-    scorer = SimilarityScorer.create(pairs, data(folder, kind=kind), RATES)
+    scorer = SimilarityScorer.create(pairs, data=data(folder, kind=kind), model=RATES)
     scorer.fit(pairs, epochs=12, batch_size=8, learning_rate=1e-2, verbose=0)
     scores = scorer.predict([pair for pair, _ in pairs[:2]])
     assert scores[0] > scores[1]
@@ -213,18 +213,20 @@ def test_what_is_refused(folder):
     with pytest.raises(ValueError, match=r"with normalize=True. Train one with normalize=False"):
         Tagger(BytePairTokenizer.train(texts, 259), ["a", "b"])
     with pytest.raises(ValueError, match=r"Expected room for .* and 4 special tokens"):
-        QuestionAnswerer.create(questions(2), data(folder, max_question_length=28))
+        QuestionAnswerer.create(questions(2), data=data(folder, max_question_length=28))
     with pytest.raises(TypeError, match="must be a WordPieceTokenizer"):
-        Pretrainer.create([texts] * 9, data(folder))
+        Pretrainer.create([texts] * 9, data=data(folder))
     with pytest.raises(ValueError, match="of the architecture 'roberta'"):
-        Tagger.create(sentences(4), data(folder), {"model": "bert", "dim": 16})
+        Tagger.create(sentences(4), data=data(folder), model={"model": "bert", "dim": 16})
 
 
 def test_a_new_roberta_with_word_pieces():
     """The id of padding, and so the first position, is that of the tokenizer."""
     tokenizer = WordPieceTokenizer.train(["a b c"] * 3, 20, allow_fewer=True)
     sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
-    tagger = Tagger(tokenizer, ["x", "y"], {"model": "roberta", **sizes}, 16)
+    tagger = Tagger(
+        tokenizer, ["x", "y"], model={"model": "roberta", **sizes}, data={"max_length": 16}
+    )
     assert tagger.config.first_position == 1 and tagger.field.between == [tokenizer.end_id] * 2
     assert len(tagger.predict("a b c").labels) == 3
 
@@ -234,7 +236,7 @@ def test_padding_that_a_model_would_not_hide(folder):
     assert tokenizer.pad_id == 1
     for model in ("bag", "rnn", "transformer"):
         with pytest.raises(ValueError, match="whose padding has the id 0"):
-            TextClassifier(tokenizer, ["a", "b"], {"model": model})
+            TextClassifier(tokenizer, ["a", "b"], model={"model": model})
     with pytest.raises(ValueError, match="whose padding has the id 0"):
         Translator(tokenizer)
 

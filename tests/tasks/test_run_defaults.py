@@ -45,7 +45,7 @@ def backbone(tmp_path_factory):
 
 @pytest.fixture
 def started(backbone):
-    return TextClassifier.create(EXAMPLES, {"backbone": backbone, "max_length": 32})
+    return TextClassifier.create(EXAMPLES, data={"backbone": backbone, "max_length": 32})
 
 
 def peak_of(task):
@@ -103,7 +103,7 @@ def test_fine_tuning_takes_small_steps(started, tmp_path):
 
 def test_random_weights_take_larger_steps(backbone):
     data = {"backbone": backbone, "max_length": 32, "backbone_weights": False}
-    random = TextClassifier.create(EXAMPLES, data)
+    random = TextClassifier.create(EXAMPLES, data=data)
     bag = text_classification_toys.make("bag")
     for task, peak in ((random, 5e-4), (bag, 3e-3)):
         assert not task.pretrained
@@ -112,7 +112,9 @@ def test_random_weights_take_larger_steps(backbone):
 
 
 def test_weights_that_are_loaded_later_count(backbone, started):
-    again = TextClassifier(started.tokenizer, ["a", "b"], started.config, 32)
+    again = TextClassifier(
+        started.tokenizer, ["a", "b"], model=started.config, data={"max_length": 32}
+    )
     assert not again.pretrained
     again.load_backbone(backbone)
     assert again.pretrained

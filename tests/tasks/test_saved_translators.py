@@ -9,7 +9,9 @@ from keras_attn.text import BytePairTokenizer
 
 def test_two_vocabularies_and_the_length_come_back(tmp_path):
     target = BytePairTokenizer.train([t for _, t in PAIRS], 280)
-    translator = Translator(tokenizer(), CONFIG, target, max_source_length=24)
+    translator = Translator(
+        tokenizer(), target_tokenizer=target, model=CONFIG, data={"max_length": 24}
+    )
     translator.save(tmp_path / "two.task")
     loaded = Translator.load(tmp_path / "two.task")
     assert loaded.source_tokenizer.get_config() == tokenizer().get_config()

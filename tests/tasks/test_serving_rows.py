@@ -25,7 +25,9 @@ def rows_of(outputs, count):
 
 def translator():
     tokenizer = translation_toys.tokenizer()
-    made = Translator(tokenizer, {**translation_toys.CONFIG, "dim": 8}, max_source_length=6)
+    made = Translator(
+        tokenizer, model={**translation_toys.CONFIG, "dim": 8}, data={"max_length": 6}
+    )
     return made, {"beams": 1}, {"text": TEXTS}
 
 

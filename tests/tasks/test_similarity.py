@@ -230,7 +230,7 @@ def test_the_model_of_pairs_gives_what_predict_gives(scorers):
 def test_it_learns(kind):
     keras.utils.set_random_seed(0)
     data = {"vocabulary_size": 80, "max_length": 16, "kind": kind}
-    scorer = SimilarityScorer.create(EXAMPLES, data, SIZES)
+    scorer = SimilarityScorer.create(EXAMPLES, data=data, model=SIZES)
     assert (scorer.lowest, scorer.highest) == (1.0, 5.0)
     before = scorer.evaluate(EXAMPLES, num_bootstrap=0)
     run = scorer.fit(
@@ -260,7 +260,7 @@ def test_some_of_the_encoder_is_trained(pretrained, kind, tmp_path):
     """Frozen layers stay; LoRA trains; a run is gone on with."""
     data = {"backbone": str(pretrained[0]), "max_length": 16, "kind": kind}
     with eagerly():
-        scorer = SimilarityScorer.create(EXAMPLES, data)
+        scorer = SimilarityScorer.create(EXAMPLES, data=data)
         before = {w.path: np.array(w) for w in scorer.model.weights}
         scorer.fit(
             EXAMPLES, EXAMPLES[:3], epochs=1, batch_size=9, frozen_layers=1, lora_rank=2,
@@ -371,7 +371,7 @@ def test_wrong_use(scorers):
     with pytest.raises(ValueError, match=r"from 1 to 5. Received: 0.5 at position 1"):
         bi.dataset([(("a", "b"), 2), (("a", "b"), 0.5)])
     with pytest.raises(ValueError, match="`lowest` must be below `highest`"):
-        SimilarityScorer.create([(("a", "b"), 2)], {"max_length": 8})
+        SimilarityScorer.create([(("a", "b"), 2)], data={"max_length": 8})
     with pytest.raises(ValueError, match="`pooling` belongs to kind='bi'"):
         make("cross", pooling="first")
     with pytest.raises(ValueError, match="`kind` must be one of"):

@@ -32,7 +32,7 @@ def _eagerly():
 def test_ends_of_texts_from_scratch(tmp_path):
     """Ids by hand: the characters by frequency, and 2 for both kinds of ends."""
     data = {"special_tokens": True, "sequence_length": 8}
-    generator = TextGenerator.create(TEXT, data, SMALL)
+    generator = TextGenerator.create(TEXT, data=data, model=SMALL)
     characters = generator.tokenizer.vocabulary[4:]
     assert "|" not in characters and "/" not in characters and "<" in characters  # of <unk>
     ids_of = {c: i for i, c in enumerate(characters, start=4)}
@@ -52,23 +52,25 @@ def test_ends_of_texts_from_scratch(tmp_path):
 
 
 def test_text_is_text_by_default():
-    generator = TextGenerator.create(TEXT, {"sequence_length": 8}, SMALL)
+    generator = TextGenerator.create(TEXT, data={"sequence_length": 8}, model=SMALL)
     assert not generator.ends
     assert generator._encode(TEXT).tolist() == generator.tokenizer.encode(TEXT)
     assert generator.evaluate(TEXT).characters == len(TEXT)
     # Without an end in the text, the setting changes nothing.
-    plain = TextGenerator.create("to be", {"sequence_length": 4, "special_tokens": True}, SMALL)
+    plain = TextGenerator.create(
+        "to be", data={"sequence_length": 4, "special_tokens": True}, model=SMALL
+    )
     assert not plain.ends
 
 
 def test_they_are_counted_in_training():
-    generator = TextGenerator.create(TEXT, {"sequence_length": 8}, SMALL)
+    generator = TextGenerator.create(TEXT, data={"sequence_length": 8}, model=SMALL)
     counts = r"`</s>` 4 times, `<unk>` 4 times, `<\|endoftext\|>` 4 times.*--special-tokens"
     with pytest.warns(UserWarning, match=f"are read as text: {counts}"):
         generator.fit(TEXT, **QUICK)
     said = []
     data = {"special_tokens": True, "sequence_length": 8}
-    generator = TextGenerator.create(TEXT, data, SMALL)
+    generator = TextGenerator.create(TEXT, data=data, model=SMALL)
     with pytest.warns(UserWarning, match="are read as text: `<unk>` 4 times") as warned:
         generator.fit(TEXT, log=said.append, **QUICK)
     assert "endoftext" not in str(warned[0].message)
@@ -90,7 +92,9 @@ def test_the_tokens_of_a_tokenizer_are_those_of_the_library():
     engine = Tokenizer(models.BPE(ids_of, [*map(tuple, tokenizer.merges)]))
     engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     engine.add_special_tokens(["<|endoftext|>"])
-    generator = TextGenerator(tokenizer, SMALL, 8, ends=True, special_tokens=True)
+    generator = TextGenerator(
+        tokenizer, ends=True, model=SMALL, data={"sequence_length": 8, "special_tokens": True}
+    )
     for text in (
         TEXT, "<|endoftext|>", "", "a\n<|endoftext|> to be <|endoftext|><|endoftext|>\n\nor",
         "</s> <|endoftext| > <|endoftext|>\u00e9",
@@ -101,18 +105,22 @@ def test_the_tokens_of_a_tokenizer_are_those_of_the_library():
 
 def test_a_start_takes_the_setting(tmp_path):
     """Going on with a model, and it learns of ends if the text has some."""
-    first = TextGenerator(CharacterTokenizer.train(["to be</s>r<|dxtunk>"]), SMALL, 8)
+    first = TextGenerator(
+        CharacterTokenizer.train(["to be</s>r<|dxtunk>"]), model=SMALL, data={"sequence_length": 8}
+    )
     first.save(tmp_path / "first.task")
     data = {"backbone": str(tmp_path / "first.task"), "special_tokens": True}
-    assert TextGenerator.create(TEXT, data).ends
-    assert not TextGenerator.create("to be", data).ends
-    assert not TextGenerator.create(TEXT, {**data, "special_tokens": False}).ends
+    assert TextGenerator.create(TEXT, data=data).ends
+    assert not TextGenerator.create("to be", data=data).ends
+    assert not TextGenerator.create(TEXT, data={**data, "special_tokens": False}).ends
     assert TextGenerationData().special_tokens is False
 
 
 def test_other_tasks_say_it_too(tmp_path):
     texts = [("good [SEP] film", "a"), ("bad film", "b")] * 4
-    classifier = TextClassifier.create(texts, {"max_length": 8}, {"model": "transformer", "dim": 8})
+    classifier = TextClassifier.create(
+        texts, data={"max_length": 8}, model={"model": "transformer", "dim": 8}
+    )
     with pytest.warns(UserWarning, match=r"read as text: `\[SEP\]` 4 times. If they are not meant"):
         classifier.fit(texts, epochs=1, verbose=0)
     pairs = [*PAIRS, ("one <s> two", "eins zwei </s>")]
@@ -134,7 +142,7 @@ def test_a_mask_is_a_mask_in_pretraining(tmp_path):
 
 
 def test_texts_without_them_are_silent():
-    generator = TextGenerator.create("to be or not to be", {"sequence_length": 4}, SMALL)
+    generator = TextGenerator.create("to be or not to be", data={"sequence_length": 4}, model=SMALL)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="Special tokens")
         generator.fit("to be or not to be", **QUICK)

@@ -133,7 +133,7 @@ def test_why_there_are_no_entities():
         lines = []
         odd = [(["Foo"], [more])] if more else [(["Foo"], ["O"])]
         with eagerly():
-            tagger = Tagger.create([*texts, *odd], DATA, SIZES)
+            tagger = Tagger.create([*texts, *odd], data=DATA, model=SIZES)
             tagger.fit([*texts, *odd], epochs=1, verbose=0, log=lines.append)
         assert tagger.bio == (not more)
         assert ("no entities" in "\n".join(lines)) == bool(more) and said in "\n".join(lines)
@@ -143,7 +143,7 @@ def test_older_labels_are_repaired():
     lines = []
     older = [(["Ada", "Lee", "codes"], ["I-PER", "I-PER", "O"])] * 3
     with eagerly():
-        tagger = Tagger.create(older, DATA, SIZES)
+        tagger = Tagger.create(older, data=DATA, model=SIZES)
         run = tagger.fit(older, epochs=1, verbose=0, log=lines.append)
     assert tagger.labels == ("O", "B-PER", "I-PER")
     assert tagger.repaired == 3 and "3 labels I-X that go on no entity" in "\n".join(lines)
@@ -156,7 +156,7 @@ def test_labels_without_entities():
     examples = [(["Ada", "codes"], ["NN", "VB"]), (["Tea", "helps"], ["NN", "VB"])] * 4
     keras.utils.set_random_seed(0)
     with eagerly():
-        tagger = Tagger.create(examples, DATA, SIZES)
+        tagger = Tagger.create(examples, data=DATA, model=SIZES)
         run = tagger.fit(examples, examples, epochs=6, batch_size=4, learning_rate=0.02, verbose=0)
     assert run.score_name == "accuracy" and run.best_score == 1.0 and not tagger.bio
     assert tagger.predict("Ada helps").entities == [] and "val_f1" not in run.log[0]
@@ -335,11 +335,12 @@ def test_starting_from_an_encoder(random_weights, theirs, tmp_path):
     config = {name: getattr(tagger.config, name) for name in SIZES}
     pretrainer = Pretrainer(
         WordPieceTokenizer.train(["Ada codes in Rome"], 60, mask_in_text=True, allow_fewer=True),
-        config, 24,
-    )  # fmt: skip
+        model=config,
+        data={"max_length": 24},
+    )
     pretrainer.save(tmp_path / "p.task")
     for place, task in ((tmp_path / "p.task", pretrainer), (path, tagger), (theirs[1], tagger)):
-        again = Tagger.create(sentences(8), {"backbone": str(place), "max_length": 24})
+        again = Tagger.create(sentences(8), data={"backbone": str(place), "max_length": 24})
         assert {name.split("/")[0] for name in again.loaded.new} == {"tags"}
         vocabulary = again.tokenizer.get_config()["vocabulary"]
         assert vocabulary == task.tokenizer.get_config()["vocabulary"]
@@ -349,13 +350,15 @@ def test_starting_from_an_encoder(random_weights, theirs, tmp_path):
         lines = again.describe(again.dataset(sentences(8)))
         assert "new and random: 2 tensors of tags" in lines
     fresh = Tagger.create(
-        sentences(8), {"backbone": str(path), "backbone_weights": False, "max_length": 24}
+        sentences(8), data={"backbone": str(path), "backbone_weights": False, "max_length": 24}
     )
     assert fresh.loaded is None and fresh.config == tagger.config
     with pytest.raises(ValueError, match="`dim` is 16 in the backbone"):
-        Tagger.create(sentences(8), {"backbone": str(path), "max_length": 24}, {"dim": 8})
+        Tagger.create(
+            sentences(8), data={"backbone": str(path), "max_length": 24}, model={"dim": 8}
+        )
     with pytest.raises(ValueError, match="`max_length` must be at most 24"):
-        Tagger.create(sentences(8), {"backbone": str(path)})
+        Tagger.create(sentences(8), data={"backbone": str(path)})
 
 
 # Files, backends, precision
@@ -529,8 +532,13 @@ def test_labels_that_only_go_on(unsaved):
     """Some pretrained taggers know "I-PER" without "B-PER"."""
     examples = [(["Ada", "codes"], ["B-PER", "O"])]
     with eagerly():
-        known = Tagger.create(examples, DATA, {**SIZES, "num_layers": 1})
-        tagger = Tagger(known.tokenizer, ["O", "I-PER", "I-LOC"], known.config, known.max_length)
+        known = Tagger.create(examples, data=DATA, model={**SIZES, "num_layers": 1})
+        tagger = Tagger(
+            known.tokenizer,
+            ["O", "I-PER", "I-LOC"],
+            model=known.config,
+            data={"max_length": known.max_length},
+        )
         tagger.export("nowhere")
         (functions,) = unsaved
         words = ["Ada", "Lee", "codes", "in", "Rome", "with", "Ben"] * 3
@@ -554,7 +562,7 @@ def test_labels_that_only_go_on(unsaved):
 def test_export_of_labels_without_entities(unsaved):
     examples = [(["Ada", "codes"], ["NN", "VB"])]
     with eagerly():
-        tagger = Tagger.create(examples, DATA, {**SIZES, "num_layers": 1})
+        tagger = Tagger.create(examples, data=DATA, model={**SIZES, "num_layers": 1})
     tagger.export("nowhere")
     (functions,) = unsaved
     found = functions["words"](words=tf.constant([["Ada", "codes"]]))
@@ -574,14 +582,14 @@ def test_wrong_settings(random_weights):
     for labels in (["O"], ["O", "O"], []):
         with pytest.raises(ValueError, match="two labels or more, each once"):
             Tagger(tagger.tokenizer, labels)
-    with pytest.raises(ValueError, match="`max_length` must be an integer of at least 5"):
-        Tagger(tagger.tokenizer, ["O", "B-X"], SIZES, 4)
+    with pytest.raises(ValueError, match="`max_length` must be at least 5"):
+        Tagger(tagger.tokenizer, ["O", "B-X"], model=SIZES, data={"max_length": 4})
     with pytest.raises(ValueError, match="at most 512, the positions"):
-        Tagger(tagger.tokenizer, ["O", "B-X"], SIZES, 513)
+        Tagger(tagger.tokenizer, ["O", "B-X"], model=SIZES, data={"max_length": 513})
     with pytest.raises(TypeError, match="pairs of a list of words"):
-        Tagger.create(["Ada codes"], DATA, SIZES)
+        Tagger.create(["Ada codes"], data=DATA, model=SIZES)
     with pytest.raises(ValueError, match="two labels or more"):
-        Tagger.create([(["Ada"], ["O"])], DATA, SIZES)
+        Tagger.create([(["Ada"], ["O"])], data=DATA, model=SIZES)
     with pytest.raises(ValueError, match="at least one sentence"):
         tagger.evaluate([])
     with pytest.raises(ValueError, match="at least one row"):

@@ -57,7 +57,7 @@ def test_names_do_not_depend_on_what_was_built_before():
 def test_round_trips(kind, tmp_path, eager):
     """All weights are in the file, whatever they are."""
     dtype = kind if "float" in kind else "float32"
-    translator = Translator(TOKENIZER, SMALL, dtype=dtype)
+    translator = Translator(TOKENIZER, model=SMALL, dtype=dtype)
     if kind == "int8":
         translator.quantize()
     if kind == "lora":
@@ -138,7 +138,7 @@ def without(tensors):
 def saved(tmp_path_factory):
     """The file of a classifier."""
     path = tmp_path_factory.mktemp("saved") / "c.task"
-    TextClassifier(TOKENIZER, ["a", "b"], {"model": "transformer", **SMALL}).save(path)
+    TextClassifier(TOKENIZER, ["a", "b"], model={"model": "transformer", **SMALL}).save(path)
     return path
 
 
@@ -179,10 +179,10 @@ def test_bfloat16():
 
 
 def test_a_classifier_starts_from_the_encoder_of_a_translator(tmp_path):
-    translator = Translator(TOKENIZER, SMALL)
+    translator = Translator(TOKENIZER, model=SMALL)
     translator.save(tmp_path / "t.task")
     config = {"model": "transformer", **SMALL, "activation": "relu"}
-    classifier = TextClassifier(TOKENIZER, ["a", "b"], config)
+    classifier = TextClassifier(TOKENIZER, ["a", "b"], model=config)
     before = model_tensors(classifier.model)
     report = classifier.load_backbone(tmp_path / "t.task")
     after, source = model_tensors(classifier.model), model_tensors(translator.model)
@@ -209,15 +209,15 @@ def test_a_classifier_starts_from_the_encoder_of_a_translator(tmp_path):
 
 def test_other_tokens_are_not_taken_for_the_same(tmp_path):
     """The shapes are alike, the tokens are not."""
-    translator = Translator(TOKENIZER, SMALL)
+    translator = Translator(TOKENIZER, model=SMALL)
     translator.save(tmp_path / "t.task")
     tokenizer = BytePairTokenizer.train(["two men, two women"], 262)
     assert tokenizer.vocabulary_size == TOKENIZER.vocabulary_size
     assert tokenizer.get_config() != TOKENIZER.get_config()
-    classifier = TextClassifier(tokenizer, ["a", "b"], {"model": "transformer", **SMALL})
+    classifier = TextClassifier(tokenizer, ["a", "b"], model={"model": "transformer", **SMALL})
     report = classifier.load_backbone(tmp_path / "t.task")
     assert {name.split("/")[0] for name in report.loaded} == {"encoder"}
     assert any(name.startswith("embedding/") for name in report.new)
-    bag = TextClassifier(tokenizer, ["a", "b"], {"pair_buckets": 0})
+    bag = TextClassifier(tokenizer, ["a", "b"], model={"pair_buckets": 0})
     with pytest.raises(ValueError, match="none has the same name, shapes and vocabulary"):
         bag.load_backbone(tmp_path / "t.task")

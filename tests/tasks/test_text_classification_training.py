@@ -234,7 +234,9 @@ def scoring(classifier, examples, path, **settings):
 
 @pytest.mark.parametrize("in_memory", [False, True])
 def test_the_best_weights_are_kept(tmp_path, in_memory, eager):
-    classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], {"pair_buckets": 0})
+    classifier = TextClassifier(
+        TOKENIZERS["word_piece"], ["bad", "good"], model={"pair_buckets": 0}
+    )
     examples = [("a", "good")] * 3 + [("b", "bad")]
     path = None if in_memory else tmp_path / "best.task"
     callback = scoring(classifier, examples, path)
@@ -269,7 +271,7 @@ def test_the_best_weights_are_kept(tmp_path, in_memory, eager):
 
 @pytest.mark.slow
 def test_without_development_examples_the_last_weights_are_kept(tmp_path):
-    classifier = TextClassifier.create(EXAMPLES, DATA, MODEL)
+    classifier = TextClassifier.create(EXAMPLES, data=DATA, model=MODEL)
     run = classifier.fit(EXAMPLES, run_dir=tmp_path, epochs=2, batch_size=12, verbose=0)
     assert (run.complete, run.best_score, run.best_epoch) == (True, None, 2)
     assert [row["epoch"] for row in run.log] == [1, 2]
@@ -279,7 +281,7 @@ def test_without_development_examples_the_last_weights_are_kept(tmp_path):
 
 def test_fit_in_a_folder_is_the_run_of_the_command(tmp_path, eager):
     """Python's `fit` goes on where it was, and refuses other settings and data."""
-    first = TextClassifier.create(TRAIN, DATA, MODEL)
+    first = TextClassifier.create(TRAIN, data=DATA, model=MODEL)
     fit = {"run_dir": tmp_path, "batch_size": 10, "learning_rate": 0.05, "verbose": 0}
     run = first.fit(TRAIN, DEV, epochs=3, **fit)
     assert {p.name for p in tmp_path.iterdir()} == {
@@ -291,7 +293,7 @@ def test_fit_in_a_folder_is_the_run_of_the_command(tmp_path, eager):
     assert kept.temperature == first.temperature
     np.testing.assert_array_equal(kept.predict_logits(TEXTS), first.predict_logits(TEXTS))
     assert run.history["val_accuracy"] == [row["val_accuracy"] for row in run.log]
-    other, lines = TextClassifier.create(TRAIN, DATA, MODEL), []
+    other, lines = TextClassifier.create(TRAIN, data=DATA, model=MODEL), []
     again = other.fit(TRAIN, DEV, epochs=3, log=lines.append, **fit)
     assert lines[-1] == "All epochs are done."
     assert again == run
@@ -316,14 +318,16 @@ def test_fit_in_a_folder_is_the_run_of_the_command(tmp_path, eager):
     ],
 )
 def test_settings_of_fit_that_cannot_be(settings, error, message):
-    classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], {"pair_buckets": 0})
+    classifier = TextClassifier(
+        TOKENIZERS["word_piece"], ["bad", "good"], model={"pair_buckets": 0}
+    )
     with pytest.raises(error, match=message):
         classifier.fit(EXAMPLES, **settings)
 
 
 def test_the_average_of_the_weights_is_scored_and_kept(tmp_path, eager):
     config = {"dropout": 0.0, "word_dropout": 0.0, "pair_buckets": 0, "dim": 4}
-    classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], config)
+    classifier = TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], model=config)
     callback = scoring(classifier, EXAMPLES, tmp_path / "best.task")
     classifier.fit(
         EXAMPLES, epochs=1, batch_size=8, learning_rate=0.1, ema_momentum=0.9, verbose=0,
@@ -503,7 +507,9 @@ def test_every_setting_of_a_model_reaches_it():
             "positions": "learned",
         },
     ):  # fmt: skip
-        built = TextClassifier(TOKENIZERS["word_piece"], ["a", "b"], CHOOSE(config), 20).config
+        built = TextClassifier(
+            TOKENIZERS["word_piece"], ["a", "b"], model=CHOOSE(config), data={"max_length": 20}
+        ).config
         for name, value in config.items():
             if name != "model":
                 assert getattr(built, name) == value

@@ -80,7 +80,13 @@ def small(kind="bag", tokenizer="word_piece", max_length=12, **more):
     keras.utils.set_random_seed(0)
     config = {"model": kind, **SMALL, **({"pair_buckets": 0} if kind == "bag" else {})}
     config |= more.pop("config", {})
-    return TextClassifier(TOKENIZERS[tokenizer], ["bad", "good"], config, max_length, **more)
+    return TextClassifier(
+        TOKENIZERS[tokenizer],
+        ["bad", "good"],
+        model=config,
+        data={"max_length": max_length, "truncation": more.pop("truncation", None)},
+        **more,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +152,7 @@ def test_several_labels_are_learnt():
     ] + [("nothing", ()), ("nothing at all", ())]
     tokenizer = TOKENIZERS["word_piece"]
     classifier = TextClassifier(
-        tokenizer, ["art", "food", "rest"], {"dim": 12, "pair_buckets": 0}, multi_label=True
+        tokenizer, ["art", "food", "rest"], multi_label=True, model={"dim": 12, "pair_buckets": 0}
     )
     classifier.fit(examples, epochs=25, batch_size=9, learning_rate=0.05, verbose=0)
     report = classifier.evaluate(examples, num_bootstrap=0)
@@ -454,7 +460,10 @@ def test_attention_is_that_of_the_pooling(case):
 def test_attention_of_a_bag_by_hand(pairs):
     keras.utils.set_random_seed(1)
     classifier = TextClassifier(
-        TOKENIZERS["word_piece"], CLASSES, {"dim": 4, "pair_buckets": pairs}, 40
+        TOKENIZERS["word_piece"],
+        CLASSES,
+        model={"dim": 4, "pair_buckets": pairs},
+        data={"max_length": 40},
     )
     layers = {layer.name: layer for layer in classifier.model.layers}
     rng = np.random.default_rng(0)
@@ -611,11 +620,11 @@ def test_offsets_are_of_the_words_that_are_read(tokenizer, pooling, truncation, 
 @pytest.mark.slow
 def test_sizes_come_from_the_arguments(eager):
     tokenizer = TOKENIZERS["word_piece"]
-    classifier = TextClassifier(tokenizer, ["a", "b"], BagClassifierConfig(5, 7))
+    classifier = TextClassifier(tokenizer, ["a", "b"], model=BagClassifierConfig(5, 7))
     assert classifier.config == BagClassifierConfig(tokenizer.vocabulary_size, 2)
     tiny = {"model": "transformer", "dim": 8, "num_heads": 2, "intermediate_dim": 8}
     assert isinstance(
-        TextClassifier(tokenizer, ["a", "b"], tiny).config, TransformerClassifierConfig
+        TextClassifier(tokenizer, ["a", "b"], model=tiny).config, TransformerClassifierConfig
     )
     assert isinstance(TextClassifier(tokenizer, ["a", "b"]).config, BagClassifierConfig)
     # An object and a dict give the same, and stay as they are.
@@ -627,15 +636,20 @@ def test_sizes_come_from_the_arguments(eager):
             config = dataclasses.replace(config, first_position=tokenizer.pad_id + 1)
         given = {"model": name, **config.to_dict()}
         for form in (config, given):
-            assert TextClassifier(tokenizer, ["a", "b"], form).config == config
+            assert TextClassifier(tokenizer, ["a", "b"], model=form).config == config
         assert given == {"model": name, **config.to_dict()}
     # Learned positions reach as far as texts do.
-    learned = TextClassifier(tokenizer, ["a", "b"], {**tiny, "positions": "learned"}, 600)
+    learned = TextClassifier(
+        tokenizer, ["a", "b"], model={**tiny, "positions": "learned"}, data={"max_length": 600}
+    )
     assert learned.config.sequence_length == 600
     assert np.isfinite(learned.predict_logits("film " * 700)).all()
     with pytest.raises(ValueError, match="at least max_length=600"):
         TextClassifier(
-            tokenizer, ["a", "b"], {**tiny, "positions": "learned", "sequence_length": 512}, 600
+            tokenizer,
+            ["a", "b"],
+            model={**tiny, "positions": "learned", "sequence_length": 512},
+            data={"max_length": 600},
         )
 
 
@@ -677,27 +691,37 @@ def test_sizes_come_from_the_arguments(eager):
         (lambda c: TextClassifier(c.tokenizer, ["a", ""]), ValueError, "different strings"),
         (lambda c: TextClassifier(c.tokenizer, [0, 1]), ValueError, "different strings"),
         (lambda c: TextClassifier(c.tokenizer, "ab"), TypeError, "the string 'ab'"),
-        (lambda c: TextClassifier(c.tokenizer, "ab", {"model": "cnn"}), TypeError, "string"),
+        (lambda c: TextClassifier(c.tokenizer, "ab", model={"model": "cnn"}), TypeError, "string"),
         (
-            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"model": "cnn"}),
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], model={"model": "cnn"}),
             ValueError,
             "model='bag': .*model='rnn': .*model='transformer': .*cnn",
         ),
-        (lambda c: TextClassifier(c.tokenizer, ["a", "b"], 7), ValueError, "Received: 7"),
+        (lambda c: TextClassifier(c.tokenizer, ["a", "b"], model=7), ValueError, "Received: 7"),
         (
-            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"model": "rnn", "heads": 3}),
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], model={"model": "rnn", "heads": 3}),
             ValueError,
             r"'heads': 3\}, with \['heads'\], no settings of 'rnn\'",
         ),
         (
-            lambda c: TextClassifier(c.tokenizer, ["a", "b"], {"model": "rnn", "units": 3}),
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], model={"model": "rnn", "units": 3}),
             ValueError,
             "even",
         ),
-        (lambda c: TextClassifier(c.tokenizer, ["a", "b"], None, 1), ValueError, "max_length"),
-        (lambda c: TextClassifier(c.tokenizer, ["a", "b"], None, 9.0), ValueError, "max_length"),
         (
-            lambda c: TextClassifier(c.tokenizer, ["a", "b"], None, 9, "middle"),
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], model=None, data={"max_length": 1}),
+            ValueError,
+            "max_length",
+        ),
+        (
+            lambda c: TextClassifier(c.tokenizer, ["a", "b"], model=None, data={"max_length": 9.0}),
+            TypeError,
+            "max_length",
+        ),
+        (
+            lambda c: TextClassifier(
+                c.tokenizer, ["a", "b"], model=None, data={"max_length": 9, "truncation": "middle"}
+            ),
             ValueError,
             "'head_tail'.*'middle'",
         ),

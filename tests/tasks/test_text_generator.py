@@ -179,9 +179,17 @@ def test_no_ngram_comes_twice(generator):
         (lambda g: g.evaluate(b"a"), TypeError, "Expected strings"),
         (lambda g: g.dataset("short"), ValueError, "at least one window"),
         (lambda g: g.export("x", top_k=0), ValueError, "top_k"),
-        (lambda g: TextGenerator(g.tokenizer, sequence_length=1), ValueError, "sequence_length"),
-        (lambda g: TextGenerator(g.tokenizer, {"unit": 3}), ValueError, "no settings of 'rnn'"),
-        (lambda g: TextGenerator(g.tokenizer, 7), ValueError, "Received: 7"),
+        (
+            lambda g: TextGenerator(g.tokenizer, data={"sequence_length": 1}),
+            ValueError,
+            "sequence_length",
+        ),
+        (
+            lambda g: TextGenerator(g.tokenizer, model={"unit": 3}),
+            ValueError,
+            "no settings of 'rnn'",
+        ),
+        (lambda g: TextGenerator(g.tokenizer, model=7), ValueError, "Received: 7"),
         (lambda g: TextGenerator("abc"), TypeError, "CharacterTokenizer"),
         (
             lambda g: TextGenerator(BytePairTokenizer.train(["aa aa"], 259)),
@@ -234,7 +242,7 @@ def test_files(random_weights, expected, tmp_path):
     with eagerly():
         assert len(again.generate("to", 5)) == 7
     config = RecurrentLanguageModelConfig(5, units=8, dim=4)
-    sized = TextGenerator(CharacterTokenizer.train(["abc"]), config)
+    sized = TextGenerator(CharacterTokenizer.train(["abc"]), model=config)
     assert sized.config.vocabulary_size == 7
 
 

@@ -141,20 +141,20 @@ def test_bad_input_is_refused(translator, tokenizer):
     with pytest.raises(TypeError, match="must be a BytePairTokenizer"):
         Translator(None)
     with pytest.raises(ValueError, match="a dict of the settings of one of them"):
-        Translator(tokenizer, {"dims": 3})
+        Translator(tokenizer, model={"dims": 3})
     with pytest.raises(ValueError, match="at least one"):
         translator.evaluate([])
     with pytest.raises(ValueError, match="at least one"):
         translator.fit([])
     with pytest.raises(ValueError, match="divisible by `num_heads`"):
-        Translator(tokenizer, {**CONFIG, "num_heads": 5})
-    with pytest.raises(ValueError, match="max_source_length"):
-        Translator(tokenizer, CONFIG, max_source_length=1)
+        Translator(tokenizer, model={**CONFIG, "num_heads": 5})
+    with pytest.raises(ValueError, match="`max_length` must be at least 2"):
+        Translator(tokenizer, model=CONFIG, data={"max_length": 1})
 
 
 @pytest.mark.slow
 def test_each_fit_is_a_schedule_of_its_own(tokenizer, eager):
-    translator = Translator(tokenizer, CONFIG)
+    translator = Translator(tokenizer, model=CONFIG)
     for _ in range(2):
         before = [w.numpy().copy() for w in translator.model.trainable_weights]
         translator.fit(PAIRS[:40], epochs=2, verbose=0)
@@ -174,19 +174,19 @@ def test_the_schedule_counts_the_batches_of_an_update(tokenizer, eager):
         def on_epoch_end(self, epoch, logs=None):
             rates.append(float(self.model.optimizer.learning_rate))
 
-    translator = Translator(tokenizer, CONFIG)
+    translator = Translator(tokenizer, model=CONFIG)
     settings = {"epochs": 3, "tokens_per_batch": 64, "learning_rate": 1e-3, "verbose": 0}
     translator.fit(PAIRS[:40], gradient_accumulation=3, callbacks=[Rates()], **settings)
     with pytest.raises(ValueError, match=r"gradient_accumulation=1000, \d+ batches"):
         translator.fit(PAIRS[:40], gradient_accumulation=1000, **settings)
     several, rates = rates, []
-    Translator(tokenizer, CONFIG).fit(PAIRS[:40], callbacks=[Rates()], **settings)
+    Translator(tokenizer, model=CONFIG).fit(PAIRS[:40], callbacks=[Rates()], **settings)
     np.testing.assert_allclose(several, rates, atol=1.5e-4)
     assert several[0] > 5e-4
 
 
 def test_what_is_compiled_by_hand_stays(tokenizer, eager):
-    translator = Translator(tokenizer, CONFIG)
+    translator = Translator(tokenizer, model=CONFIG)
     translator.compile(total_steps=10, optimizer=keras.optimizers.SGD(0.5), label_smoothing=0.0)
     translator.fit(PAIRS[:40], epochs=1, verbose=0)
     assert isinstance(translator.model.optimizer, keras.optimizers.SGD)
@@ -217,7 +217,7 @@ def test_alignment_has_a_row_for_each_target_token(translator):
 @pytest.mark.slow
 def test_two_vocabularies(tokenizer, tmp_path):
     target = BytePairTokenizer.train([t for _, t in PAIRS], 280)
-    translator = Translator(tokenizer, CONFIG, target)
+    translator = Translator(tokenizer, target_tokenizer=target, model=CONFIG)
     translator.fit(PAIRS[:10], epochs=1, verbose=0)
     expected = translator.translate(["one and two"])
     translator.save(tmp_path / "two.task")
@@ -307,7 +307,7 @@ def test_saved_model_needs_tensorflow_alone(translator, tmp_path):
 @pytest.mark.slow
 def test_mixed_precision_trains_and_translates(tokenizer, tmp_path, eager):
     keras.utils.set_random_seed(0)
-    translator = Translator(tokenizer, CONFIG, dtype="mixed_bfloat16")
+    translator = Translator(tokenizer, model=CONFIG, dtype="mixed_bfloat16")
     history = translator.fit(PAIRS[:15], epochs=6, learning_rate=1e-2, verbose=0)
     assert history.history["loss"][-1] < 0.8 * history.history["loss"][0]
     translator.save(tmp_path / "half.task")
@@ -350,7 +350,7 @@ def test_the_direction_of_test_pairs(tokenizer, tmp_path):
     for language, line in (("de", "eins"), ("en", "one")):
         (tmp_path / f"test.{language}").write_text(f"{line}\n")
     settings = TranslationTest(pairs=str(tmp_path), split="test")
-    back = Translator(tokenizer, CONFIG, languages=("en", "de"))
+    back = Translator(tokenizer, model=CONFIG, data={"source": "en", "target": "de"})
     assert [tuple(pair)[:2] for pair in back.read_test(settings)] == [("one", "eins")]
     two = TranslationTest(pairs=str(tmp_path / "test.en"), pairs_target=str(tmp_path / "test.de"))
     assert [tuple(pair)[:2] for pair in back.read_test(two)] == [("one", "eins")]
@@ -361,5 +361,5 @@ def test_the_direction_of_test_pairs(tokenizer, tmp_path):
     wrong = TranslationTest(pairs=str(tmp_path), split="test", source="de", target="en")
     with pytest.raises(ValueError, match=r"translates en to de\. Received: pairs of de to en"):
         loaded.read_test(wrong)
-    other = Translator(tokenizer, CONFIG)  # which has no names
+    other = Translator(tokenizer, model=CONFIG)  # which has no names
     assert [tuple(pair)[:2] for pair in other.read_test(settings)] == [("eins", "one")]

@@ -177,7 +177,12 @@ def test_alignments_of_the_n_best_are_those_of_align(translator):
 def deep():
     """Of two blocks; it has learned nothing."""
     keras.utils.set_random_seed(0)
-    return Translator(translation_toys.tokenizer(), {**CONFIG, "num_layers": 2}, None, 24)
+    return Translator(
+        translation_toys.tokenizer(),
+        target_tokenizer=None,
+        model={**CONFIG, "num_layers": 2},
+        data={"max_length": 24},
+    )
 
 
 def test_alignments_are_those_of_a_block(deep, eager):
@@ -189,7 +194,7 @@ def test_alignments_are_those_of_a_block(deep, eager):
 def test_what_was_cut_is_told(eager):
     """A model that knows nothing finds no end."""
     tokenizer = BytePairTokenizer.train(["one two"], 259)
-    translator = Translator(tokenizer, CONFIG, max_source_length=8)
+    translator = Translator(tokenizer, model=CONFIG, data={"max_length": 8})
     short, long = translator.translate_n_best(["one", "one two three"], 2, beams=2)
     assert (short.source_truncated, long.source_truncated) == (False, True)
     assert long.alignments[0].source_tokens == [*"one▁two", "</s>"]
@@ -327,7 +332,13 @@ def test_one_beam_and_half_precision(tmp_path, options):
     tokenizer = translation_toys.tokenizer()
     target = BytePairTokenizer.train([target for _, target in PAIRS], 280)
     config = {**CONFIG, **options}
-    translator = Translator(tokenizer, config, target, 24, dtype="mixed_bfloat16")
+    translator = Translator(
+        tokenizer,
+        target_tokenizer=target,
+        model=config,
+        data={"max_length": 24},
+        dtype="mixed_bfloat16",
+    )
     translator.export(tmp_path / "model", beams=1)
     details = tf.saved_model.load(str(tmp_path / "model")).signatures["details"]
     outputs = details(text=tf.constant(NORMAL))

@@ -46,7 +46,7 @@ def png(picture):
 def trained():
     keras.utils.set_random_seed(0)
     model = {**MODEL, "num_layers": 1}
-    task = VisualQuestionAnswerer.create(EXAMPLES, {"train": ""}, model, encoder=ENCODER)
+    task = VisualQuestionAnswerer.create(EXAMPLES, data={"train": ""}, model=model, encoder=ENCODER)
     task.run = task.fit(
         EXAMPLES, EXAMPLES[::5], epochs=25, batch_size=12, learning_rate=0.01, verbose=0
     )
@@ -226,7 +226,7 @@ def test_quantized_and_low_precision(unsaved, tmp_path):
     assert 0 < np.abs(task.predict_probabilities(ODD) - before).max() < 0.3
     task.export("anywhere")
     low = VisualQuestionAnswerer.create(
-        EXAMPLES, {"train": ""}, MODEL, "mixed_bfloat16", encoder=ENCODER
+        EXAMPLES, data={"train": ""}, model=MODEL, dtype="mixed_bfloat16", encoder=ENCODER
     )
     low.fit(EXAMPLES, epochs=1, verbose=0)
     low.save(tmp_path / "a")
@@ -237,13 +237,13 @@ def test_wrong_use(made):
     task = made
     tokenizer, encoder = WordTokenizer.train(["a?"]), task.encoder
     for arguments, message in [
-        ((BytePairTokenizer.train(["a text"], 259), ["a", "b"], encoder), "of WordTokenizer"),
-        ((tokenizer, ["a", "b"], keras.layers.Dense(3)), "of ImageEncoder"),
+        ((BytePairTokenizer.train(["a text"], 259), encoder), "must be a WordTokenizer"),
+        ((tokenizer, keras.layers.Dense(3)), "must be an ImageEncoder"),
     ]:
         with pytest.raises(TypeError, match=message):
-            VisualQuestionAnswerer(*arguments)
+            VisualQuestionAnswerer(*arguments, answers=["a", "b"])
     with pytest.raises(ValueError, match="two classes or more"):
-        VisualQuestionAnswerer(tokenizer, ["a"], encoder)
+        VisualQuestionAnswerer(tokenizer, encoder, answers=["a"])
     for examples, message in [
         ([("a.png", "a?")], "position 0"),
         ([(PICTURES[0], "a?", "yes"), (PICTURES[0], 3, "yes")], "position 1"),

@@ -16,7 +16,7 @@ from keras_attn.tasks.watching import ProgressLines
 
 def small():
     config = {"pair_buckets": 0, "dim": 4}
-    return TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], config)
+    return TextClassifier(TOKENIZERS["word_piece"], ["bad", "good"], model=config)
 
 
 def test_lines_of_a_training(eager):
@@ -83,7 +83,7 @@ def test_a_path_is_not_taken_for_examples():
     with pytest.raises(TypeError, match=r"the path 'train\.csv'.*read_labelled"):
         small().fit("train.csv")
     with pytest.raises(TypeError, match=r"the path 'pairs\.tsv'.*read_pairs"):
-        Translator(tokenizer(), {"dim": 8, "num_heads": 2, "num_layers": 1}).fit("pairs.tsv")
+        Translator(tokenizer(), model={"dim": 8, "num_heads": 2, "num_layers": 1}).fit("pairs.tsv")
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_scores_now_and_then(tmp_path, monkeypatch):
     """The last epoch of the run is always scored, and no other for that a run goes on in it."""
     # What has learned nothing does not end, and is not what this is about.
     monkeypatch.setattr(Translator, "translate", lambda self, texts, *_, **__: texts)
-    translator = Translator(tokenizer(), {"dim": 8, "num_heads": 2, "num_layers": 1})
+    translator = Translator(tokenizer(), model={"dim": 8, "num_heads": 2, "num_layers": 1})
     pairs = [("one and two", "eins und zwei"), ("three", "drei")] * 4
     settings = {"epochs": 5, "score_epochs": 2, "verbose": 0, "run_dir": tmp_path}
     run = translator.fit(pairs, pairs[:2], tokens_per_batch=64, **settings)

@@ -41,7 +41,7 @@ def data(tmp_path_factory):
 def test_what_the_models_read(model, data, tmp_path, eager):
     """The output of the embedding is the vector, whatever its scale; frozen, it stays so."""
     settings = {**data, "freeze_word_vectors": True}
-    made = TextClassifier.create(EXAMPLES, settings, {"model": model, **MODELS[model]})
+    made = TextClassifier.create(EXAMPLES, data=settings, model={"model": model, **MODELS[model]})
     assert made.config.dim == 6
     made.fit(EXAMPLES[:8], epochs=1, learning_rate=0.1, verbose=0)
     made.save(tmp_path / "a.task")
@@ -52,12 +52,12 @@ def test_what_the_models_read(model, data, tmp_path, eager):
         )
         expected = [VECTORS["the"], VECTORS["great"]]
         np.testing.assert_allclose(embedded[0], expected, rtol=1e-5)
-    assert made.vectors.found == 3  # no text has "good"
+    assert made.word_vectors.found == 3  # no text has "good"
     assert "3 of 16 words" in made.describe(made.dataset(EXAMPLES))[0]
 
 
 def test_the_exported_classifier_of_words(data, unsaved):
-    classifier = TextClassifier.create(EXAMPLES, data, {"pair_buckets": 0})
+    classifier = TextClassifier.create(EXAMPLES, data=data, model={"pair_buckets": 0})
     classifier.export("anywhere")
     assert len(unsaved) == 1
     (explained,) = classifier.explain(["The film wasn't great"])
@@ -77,7 +77,9 @@ def test_a_run_takes_the_width_of_the_vectors(data, tmp_path, eager):
 
 def test_words_without_vectors_are_unknown_if_they_come_once():
     examples = [*EXAMPLES, ("a weird film", "bad")]
-    tokenizer = TextClassifier.create(examples, {"tokenizer": "words"}, {"dim": 4}).tokenizer
+    tokenizer = TextClassifier.create(
+        examples, data={"tokenizer": "words"}, model={"dim": 4}
+    ).tokenizer
     assert isinstance(tokenizer, WordTokenizer)
     assert "film" in tokenizer.vocabulary
     assert "weird" not in tokenizer.vocabulary
@@ -97,13 +99,13 @@ def test_words_without_vectors_are_unknown_if_they_come_once():
 )
 def test_wrong_settings(data, more, model, message):
     with pytest.raises(ValueError, match=message):
-        TextClassifier.create(EXAMPLES, {**data, **more}, model)
+        TextClassifier.create(EXAMPLES, data={**data, **more}, model=model)
 
 
 def test_a_missing_file(data):
     assert TextClassificationData(**data).vector_words == 0
     with pytest.raises(FileNotFoundError, match="There is nothing"):
-        TextClassifier.create(EXAMPLES, {**data, "word_vectors": "nowhere.bin"}, {})
+        TextClassifier.create(EXAMPLES, data={**data, "word_vectors": "nowhere.bin"}, model={})
 
 
 ENCODER_TASKS = {
@@ -132,7 +134,7 @@ def of_bilstm(tmp_path_factory):
 def test_tasks_on_a_bilstm(name, of_bilstm, tmp_path, eager):
     """Their tokens are whole words; what is frozen stays so in the file."""
     kind, examples, data = ENCODER_TASKS[name]
-    task = kind.create(examples, {**of_bilstm, **data}, {"model": "bilstm"})
+    task = kind.create(examples, data={**of_bilstm, **data}, model={"model": "bilstm"})
     assert isinstance(task.tokenizer, WordTokenizer) and task.config.dim == 6
     before = table_of(task)
     zebra, known = (task.tokenizer.encode(word)[0] for word in ("Zebra", "the"))
@@ -158,14 +160,14 @@ def test_wrong_settings_of_tasks_on_an_encoder(of_bilstm):
         ({"word_vectors": ""}, {}, "`freeze_word_vectors` belongs to `word_vectors`"),
     ):
         with pytest.raises(ValueError, match=message):
-            kind.create(examples, {**of_bilstm, **data, **more}, model)
+            kind.create(examples, data={**of_bilstm, **data, **more}, model=model)
 
 
 def test_words_with_capitals_and_trained_vectors(of_bilstm):
     kind, examples, data = ENCODER_TASKS["tagging"]
     data = {**data, **of_bilstm, "freeze_word_vectors": False, "lowercase": False}
-    task = kind.create(examples, data, {"model": "bilstm"})
-    assert embedding_of_words(task.model).trainable and not task.freeze_embedding
+    task = kind.create(examples, data=data, model={"model": "bilstm"})
+    assert embedding_of_words(task.model).trainable
     assert task.tokenizer.encode("Zebra") == [task.tokenizer.unknown_id]
     assert len(task.tokenizer.encode("zebra")) == 1
 
@@ -174,5 +176,5 @@ def test_words_with_capitals_and_trained_vectors(of_bilstm):
 @pytest.mark.parametrize("name", ["tagging", "answers", "bi"])
 def test_exported_tasks_of_words(name, of_bilstm, unsaved):
     kind, examples, data = ENCODER_TASKS[name]
-    kind.create(examples, {**of_bilstm, **data}, {"model": "bilstm"}).export("anywhere")
+    kind.create(examples, data={**of_bilstm, **data}, model={"model": "bilstm"}).export("anywhere")
     assert len(unsaved) == 1

@@ -25,7 +25,7 @@ def of_bytes():
     """A GPT of bytes that writes characters of several of them, and windows that change."""
     keras.utils.set_random_seed(0)
     tokenizer = BytePairTokenizer.train(["é🙂 " * 9], 262, normalize=False)
-    generator = TextGenerator(tokenizer, GPT, 12)
+    generator = TextGenerator(tokenizer, model=GPT, data={"sequence_length": 12})
     rng = np.random.default_rng(0)
     for weight in generator.model.trainable_variables:
         weight.assign(weight + rng.normal(scale=0.3, size=weight.shape))
@@ -35,7 +35,9 @@ def of_bytes():
 def ending(bias=1.0):
     """A generator that writes its end token now and then."""
     generator = make()
-    generator = TextGenerator(generator.tokenizer, generator.config, 24, ends=True)
+    generator = TextGenerator(
+        generator.tokenizer, ends=True, model=generator.config, data={"sequence_length": 24}
+    )
     rng = np.random.default_rng(0)
     for weight in generator.model.trainable_variables:
         weight.assign(rng.normal(scale=0.3, size=weight.shape))

@@ -67,8 +67,9 @@ CLASSES = ("bad", "good", "na\u00efve")
 def make(case, max_length=12, **more):
     """A classifier with weights that do not depend on the backend, and are not flat."""
     tokenizer, config, settings = CASES[case]
-    settings = {**settings, **more}
-    classifier = TextClassifier(TOKENIZERS[tokenizer], CLASSES, config, max_length, **settings)
+    learned = {**settings, **more}
+    data = {"max_length": max_length, "truncation": learned.pop("truncation", None)}
+    classifier = TextClassifier(TOKENIZERS[tokenizer], CLASSES, model=config, data=data, **learned)
     rng = np.random.default_rng(3)
     for weight in classifier.model.weights:
         if "seed" not in weight.path:

@@ -19,7 +19,11 @@ SEEDS = [1, -2, 3, 2**31 - 1, 5]
 
 def make(sequence_length=24, **config):
     keras.utils.set_random_seed(0)
-    return TextGenerator(CharacterTokenizer.train([TEXT]), {**CONFIG, **config}, sequence_length)
+    return TextGenerator(
+        CharacterTokenizer.train([TEXT]),
+        model={**CONFIG, **config},
+        data={"sequence_length": sequence_length},
+    )
 
 
 def untrained(path):

@@ -32,7 +32,7 @@ def fitted():
 
 def _train():
     keras.utils.set_random_seed(0)
-    translator = Translator(tokenizer(), CONFIG, max_source_length=24)
+    translator = Translator(tokenizer(), model=CONFIG, data={"max_length": 24})
     translator.fit(
         PAIRS, epochs=20, tokens_per_batch=128, learning_rate=1e-2, label_smoothing=0.0, verbose=0
     )

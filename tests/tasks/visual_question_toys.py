@@ -60,7 +60,14 @@ def make(kind="cross-attention", train_encoder=True, max_length=8, **settings):
         model = {"model": kind, "dim": 8, "num_heads": 2, "units": 8, **settings}
     tokenizer = WordTokenizer.train([x.question for x in EXAMPLES])
     encoder = small_cnn_encoder(8, (4, 6))
-    task = VisualQuestionAnswerer(tokenizer, ANSWERS, encoder, model, max_length, train_encoder)
+    task = VisualQuestionAnswerer(
+        tokenizer,
+        encoder,
+        answers=ANSWERS,
+        train_encoder=train_encoder,
+        model=model,
+        data={"max_length": max_length},
+    )
     rng = np.random.default_rng(3)
     for weight in task.whole.weights:
         if "variance" in weight.path:

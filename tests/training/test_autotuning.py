@@ -65,7 +65,7 @@ def test_what_our_trainings_read(tuned, tmp_path):
     assert _rest(batches, 1).options().autotune.enabled is False
     sizes = {"model": "bag", "dim": 4, "pair_buckets": 0}
     texts = [("good", "yes"), ("bad", "no"), ("fine", "yes"), ("sad", "no")]
-    classifier = TextClassifier.create(texts, {"vocabulary_size": 30}, sizes)
+    classifier = TextClassifier.create(texts, data={"vocabulary_size": 30}, model=sizes)
     classifier.fit(texts, epochs=1, verbose=0)
     assert tuned == [False, False]
 

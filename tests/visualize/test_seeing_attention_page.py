@@ -19,10 +19,10 @@ def test_the_code_runs(tmp_path, monkeypatch):
     tokenizer = BytePairTokenizer.train(["a warm film", "ein Hund"], 259)
     small = {"dim": 8, "num_heads": 2, "num_layers": 1, "intermediate_dim": 8}
     for folder, task in (
-        ("translation", Translator(tokenizer, small)),
+        ("translation", Translator(tokenizer, model=small)),
         (
             "sentiment",
-            TextClassifier(tokenizer, ["bad", "good"], {"model": "transformer", **small}),
+            TextClassifier(tokenizer, ["bad", "good"], model={"model": "transformer", **small}),
         ),
     ):
         (tmp_path / folder).mkdir()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,7 +29,6 @@ from keras_attn.records.reading import is_blank
 from keras_attn.records.selection_questions import checked_selection_questions
 from keras_attn.tasks.answer_selection.predictions import AnswerSelectionPredictions
 from keras_attn.tasks.answer_selection.settings import (
-    POOLINGS,
     AnswerSelectionData,
     AnswerSelectionTest,
     AnswerSelectionUse,
@@ -37,13 +36,44 @@ from keras_attn.tasks.answer_selection.settings import (
 )
 from keras_attn.tasks.compiling import compiled_alike
 from keras_attn.tasks.doubts import doubt_of
-from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer, EncoderTraining
-from keras_attn.tasks.fitted import made
+from keras_attn.tasks.encoder_task import (
+    EncoderLearned,
+    EncoderTask,
+    EncoderTokenizer,
+    EncoderTraining,
+)
 from keras_attn.tasks.steps import step, values_for
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.text.checks import well_formed
 from keras_attn.training import InBatchCrossEntropy, num_data_shards
+
+
+@dataclass(frozen=True)
+class SelectionLearned(EncoderLearned):
+    """What a search for answers learned: its tokenizer and the answers, each once.
+
+    Example:
+
+    >>> SelectionLearned(WordTokenizer.train(["a b"]), ("Yes.", "No.", "Yes.")).answers
+    ('Yes.', 'No.')
+
+    Raises:
+        TypeError: If an answer is not a string.
+        ValueError: If there is no answer, or one is empty.
+    """
+
+    answers: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = checked_texts(listed(self.answers, "answers"))
+        answers = tuple(dict.fromkeys(map(well_formed, given)))
+        empty = [i for i, answer in enumerate(answers) if is_blank(answer)]
+        if empty or not answers:
+            what = f"{answers[empty[0]]!r}, which is empty" if empty else "none"
+            raise ValueError(f"Expected answers to choose from. Received: {what}.")
+        object.__setattr__(self, "answers", answers)
 
 
 class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
@@ -66,10 +96,10 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
             `WordTokenizer`.
         answers: The answers to choose from; each is kept once.
-        config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
-        max_length: Largest number of ids of a text, special tokens included.
-        pooling: `"average"` over all tokens, or `"first"`.
+        data: Settings `AnswerSelectionData`, or a dict of some of them, such as `max_length` and
+            `pooling`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -81,7 +111,7 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
     >>> examples = [("Where is the dog?", "The dog is in Oslo."), ("And the cat?", "In Rome.")]
     >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
     >>> data = {"vocabulary_size": 80, "max_length": 16}
-    >>> selector = AnswerSelector.create(examples, data, sizes)
+    >>> selector = AnswerSelector.create(examples, data=data, model=sizes)
     >>> run = selector.fit(examples, epochs=8, learning_rate=0.01, verbose=0)
     >>> selector.predict("Where is the dog?", top_k=1)[0].answer
     'The dog is in Oslo.'
@@ -91,6 +121,9 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
     summary = "Find the answers to questions among many: by words, by vectors, or by both."
     heads = ()
     Data = AnswerSelectionData
+    Learned = SelectionLearned
+    data: AnswerSelectionData
+    learned: SelectionLearned
     Training = EncoderTraining
     Use = AnswerSelectionUse
     Test = AnswerSelectionTest
@@ -98,24 +131,14 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
     examples_are = "questions"
     rows_are = "pairs"
 
-    def __init__(
-        self,
-        tokenizer: EncoderTokenizer,
-        answers: Iterable[str],
-        config: Any = None,
-        max_length: int = AnswerSelectionData.max_length,
-        pooling: str = AnswerSelectionData.pooling,
-        dtype: Any = None,
-    ):
-        if pooling not in POOLINGS:
-            raise ValueError(f"`pooling` must be one of {list(POOLINGS)}. Received: {pooling!r}.")
-        self.pooling = pooling
-        self.answers = answers
-        super().__init__(tokenizer, config, max_length, None, dtype)
+    @property
+    def pooling(self) -> str:
+        """`"average"` over all tokens, or `"first"`."""
+        return self.data.pooling
 
-    def build(self, num_classes: int | None, dtype: Any) -> keras.Model:
-        """Builds the model."""
-        return sentence_encoder(self.config, self.pooling, dtype, "sentence_encoder")
+    def build(self, dtype: Any) -> None:
+        """Builds the encoder of texts."""
+        self.model = sentence_encoder(self.config, self.pooling, dtype, "sentence_encoder")
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -123,17 +146,11 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
 
         Other answers may be assigned.
         """
-        return self._answers
+        return self.learned.answers
 
     @answers.setter
     def answers(self, answers: Iterable[str]) -> None:
-        answers = tuple(dict.fromkeys(map(well_formed, checked_texts(listed(answers, "answers")))))
-        empty = [i for i, answer in enumerate(answers) if is_blank(answer)]
-        if empty or not answers:
-            what = f"{answers[empty[0]]!r}, which is empty" if empty else "none"
-            raise ValueError(f"Expected answers to choose from. Received: {what}.")
-        self._answers = answers
-        self._index = None
+        self.relearn(answers=answers)
 
     def facts(self) -> list[str]:
         """What tells this selector from others, for its `repr`."""
@@ -166,33 +183,27 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         return read_questions_of(test.data, data, self.answers)
 
     @classmethod
-    def create(
-        cls,
-        examples: Iterable[Any],
-        data: AnswerSelectionData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes an untrained selector, or one with the weights of `data.backbone`.
-
-        Args:
-            examples: `SelectionQuestion`s, or tuples of a question and an answer, or a list of
-                answers. Their answers are chosen from, or all `answers` of `SelectionQuestions`;
-                and behind them those of the file `data.answers`.
-            data: Settings of the encoder and of its tokens.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
-
-        Returns:
-            An `AnswerSelector`.
-        """
-        data = made(cls.Data, data)
+    def checked(cls, examples: Iterable[Any]) -> SelectionQuestions:
+        """Returns questions with their right answers, and all answers to choose from."""
         before = examples.answers if isinstance(examples, SelectionQuestions) else ()
         questions = checked_selection_questions(examples)
-        answers = [answer for x in questions for answer in x.answers] + read_answers(data)
-        texts = (text for part in ([x.question for x in questions], answers) for text in part)
-        start = cls.start(texts, data, model)
-        return cls._from_start(start, data, [*before, *answers], dtype)
+        own = (answer for x in questions for answer in x.answers)
+        return SelectionQuestions(
+            questions=questions, answers=tuple(dict.fromkeys([*before, *own]))
+        )
+
+    @classmethod
+    def texts_of(cls, examples: SelectionQuestions, data: AnswerSelectionData) -> Iterable[str]:
+        """Returns the questions and the answers."""
+        answers = [answer for x in examples for answer in x.answers]
+        return [*(x.question for x in examples), *answers, *read_answers(data)]
+
+    @classmethod
+    def learn_beside(
+        cls, tokenizer: EncoderTokenizer, examples: SelectionQuestions, data: AnswerSelectionData
+    ) -> SelectionLearned:
+        """Returns the answers of the examples, and behind them those of the file `data.answers`."""
+        return SelectionLearned(tokenizer, (*examples.answers, *read_answers(data)))
 
     @classmethod
     @step(
@@ -266,15 +277,9 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
             An `AnswerSelector`.
         """
         settings = cls.Data.made({"backbone": str(place), **data})
-        return cls._from_start(cls.start([], settings, None), settings, answers, dtype)
-
-    @classmethod
-    def _from_start(
-        cls, start: Any, data: AnswerSelectionData, answers: Iterable[str], dtype: Any
-    ) -> Self:
-        return cls(
-            start.tokenizer, answers, start.model, data.max_length, data.pooling, dtype
-        ).begin(data, start)
+        chosen = tuple(listed(answers, "answers"))
+        start = cls.start(list, settings, None, lambda x: SelectionLearned(x, chosen))
+        return cls.begun(start, settings, dtype)
 
     def dataset(self, examples: Iterable[Any], **settings: Any) -> ScoredPairBatches:
         """Makes batches of questions and answers, for `fit` of the model of `trained_form`.
@@ -369,20 +374,6 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
             rows.append(len(answers))
         guess = float(np.average(losses, weights=rows))
         return doubt_of(run, guess, "giving all answers of a batch the same score")
-
-    # Weights, files and export
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the selector again."""
-        return {**super().get_config(), "answers": list(self.answers), "pooling": self.pooling}
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained selector of what `get_config` returned."""
-        tokenizer, settings, max_length = cls.parts_of(config)
-        pooling = config["pooling"]
-        selector = cls(tokenizer, config["answers"], settings, max_length, pooling, dtype)
-        return selector.frozen_as(config)
 
 
 def read_questions_of(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import keras
 
@@ -34,9 +35,8 @@ from keras_attn.tasks.captioning.settings import (
     CaptioningUse,
 )
 from keras_attn.tasks.captioning.sources import TestPictures, test_pictures, training_pictures
-from keras_attn.tasks.checks import is_count
-from keras_attn.tasks.fitted import made
-from keras_attn.tasks.picture_task import PictureTask
+from keras_attn.tasks.constructed import Beginning
+from keras_attn.tasks.picture_task import PictureLearned, PictureTask
 from keras_attn.tasks.served_numbers import own_numbers
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
@@ -44,6 +44,13 @@ from keras_attn.text import BytePairTokenizer
 from keras_attn.training import MaskedCrossEntropy, num_data_shards, without_autotuning
 
 _DIFFERENT = 2  # pictures that CIDEr weighs words by
+
+
+@dataclass(frozen=True)
+class CaptioningLearned(PictureLearned):
+    """What a captioner is made of: its tokenizer and the encoder of pictures."""
+
+    reads: ClassVar[type] = BytePairTokenizer
 
 
 class Captioner(CaptioningPredictions, PictureTask):
@@ -56,13 +63,14 @@ class Captioner(CaptioningPredictions, PictureTask):
     Args:
         tokenizer: A `BytePairTokenizer`, trained on captions.
         encoder: An `ImageEncoder`.
-        config: Settings of the decoder: a `SoftAttentionCaptionerConfig`, a
+        train_encoder: Whether the encoder is trained with the decoder (those of its weights that
+            are trainable), or stays as it is.
+        model: Settings of the decoder: a `SoftAttentionCaptionerConfig`, a
             `TransformerCaptionerConfig`, or a dict of the settings of one with its name,
             `{"model": "transformer", ...}` (`"soft-attention"` if none is named). The sizes of
             vocabulary and regions, and the grid, are taken from the other arguments.
-        max_length: Largest number of tokens of a caption, the end included.
-        train_encoder: Whether the encoder is trained with the decoder (those of its weights that
-            are trainable), or stays as it is.
+        data: Settings `CaptioningData`, or a dict of some of them, such as `max_length`, the
+            largest number of tokens of a caption, the end included.
         dtype: Dtype or policy of the decoder's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -76,8 +84,8 @@ class Captioner(CaptioningPredictions, PictureTask):
     >>> images = [(red, "something red"), (blue, "something blue")]
     >>> tokenizer = BytePairTokenizer.train([caption for _, caption in images], 267)
     >>> encoder = patch_encoder(8, patch_size=4, num_layers=1, dim=16, intermediate_dim=16)
-    >>> config = {"model": "soft-attention", "dim": 16, "units": 32, "dropout": 0.0}
-    >>> captioner = Captioner(tokenizer, encoder, config, max_length=12, train_encoder=True)
+    >>> sizes = {"model": "soft-attention", "dim": 16, "units": 32, "dropout": 0.0}
+    >>> captioner = Captioner(tokenizer, encoder, train_encoder=True, model=sizes)
     >>> run = captioner.fit(images, epochs=1, batch_size=2, verbose=0)
     >>> best = captioner.caption(blue, return_attention=True)  # with more epochs: something blue
     >>> isinstance(best.text, str), best.attention.shape[1:]
@@ -89,45 +97,14 @@ class Captioner(CaptioningPredictions, PictureTask):
     kinds = CAPTIONERS
     main_layer = "decoder"
     Data = CaptioningData
+    Learned = CaptioningLearned
+    data: CaptioningData
     Training = CaptioningTraining
     Use = CaptioningUse
     limits = ("max_pixels",)
     Test = CaptioningTest
     examples_are = "pictures"
     join = staticmethod(image_captioner)
-
-    def __init__(
-        self,
-        tokenizer: BytePairTokenizer,
-        encoder: ImageEncoder,
-        config: Any = None,
-        max_length: int = CaptioningData.max_length,
-        train_encoder: bool = False,
-        dtype: Any = None,
-    ):
-        if not isinstance(tokenizer, BytePairTokenizer):
-            raise TypeError(
-                f"`tokenizer` must be a BytePairTokenizer. Received: {type(tokenizer).__name__}. "
-                "Make one with BytePairTokenizer.train(captions, vocabulary_size)."
-            )
-        if not isinstance(encoder, ImageEncoder):
-            raise TypeError(
-                f"`encoder` must be an ImageEncoder. Received: {type(encoder).__name__}. Make one "
-                "with encoder_from_model(model), applications_encoder(name), small_cnn_encoder()."
-            )
-        if not is_count(max_length, 2):
-            raise ValueError(
-                f"`max_length` must be an integer of at least 2. Received: {max_length!r}."
-            )
-        self.tokenizer = tokenizer
-        self.config = self.kinds.make(
-            config,
-            vocabulary_size=tokenizer.vocabulary_size,
-            region_dim=encoder.region_dim,
-            grid=encoder.grid,
-        )
-        self.max_length = max_length
-        self.take_models(encoder, self.config.build(dtype), train_encoder)
 
     @property
     def captioner(self) -> keras.Model:
@@ -163,25 +140,27 @@ class Captioner(CaptioningPredictions, PictureTask):
         return test_pictures(test, data)
 
     @classmethod
-    def create(
+    def begin(
         cls,
         examples: Iterable[Captioned],
-        data: CaptioningData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
+        data: CaptioningData,
+        model: Any,
+        dtype: Any,
+        *,
         encoder: ImageEncoder | ImageEncoderConfig | Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Makes an untrained captioner for captions, of which the vocabulary is made.
+        **parts: Any,
+    ) -> Beginning:
+        """Makes the vocabulary of captions, and the encoder.
 
         Args:
             examples: Captioned pictures.
             data: Settings of the vocabulary and the length.
-            model: As `config` of the constructor.
-            dtype: Dtype or policy of the layers, also of an encoder with random weights.
+            model: As in `create`.
+            dtype: Dtype or policy of an encoder with random weights.
             encoder: Settings of the encoder, or an `ImageEncoder`, which is not trained.
 
         Returns:
-            A `Captioner`.
+            A `Beginning`.
 
         Example:
 
@@ -191,13 +170,10 @@ class Captioner(CaptioningPredictions, PictureTask):
         >>> captioner.encoder.grid, captioner.train_encoder
         ((2, 2), True)
         """
-        data = made(cls.Data, data)
         captions = [text for texts in checked_captioned(examples).captions for text in texts]
         tokenizer = BytePairTokenizer.train(captions, data.vocabulary_size, allow_fewer=True)
-        encoder, trained, parts = cls.encoder_of(encoder, dtype)
-        captioner = cls(tokenizer, encoder, model, data.max_length, trained, dtype)
-        captioner._data, captioner._parts, captioner.on_error = data, parts, data.on_error
-        return captioner
+        made, trained, settings = cls.encoder_of(encoder, dtype)
+        return Beginning(CaptioningLearned(tokenizer, made, trained), model, parts=settings)
 
     def dataset(
         self,
@@ -291,13 +267,13 @@ class Captioner(CaptioningPredictions, PictureTask):
             examples,
             training.cache_dir or None,
             self._verbose,
-            self.on_error,
+            self.data.on_error,
             batch_size=training.batch_size,
             seed=training.seed,
             shuffle=shuffle,
         )
         if problems:
-            self._notes.append(_left_out(found, problems))
+            self._notes = [*self._notes, _left_out(found, problems)]
         return batches, found
 
     def objective(self, training: CaptioningTraining) -> dict[str, Any]:
@@ -353,7 +329,7 @@ class Captioner(CaptioningPredictions, PictureTask):
     def describe(self, batches: CaptionBatches) -> list[str]:
         """Says what is trained, and what is left out."""
         rows, columns = self.encoder.grid
-        notes, self._notes = self._notes, []
+        notes, self._notes = self._notes, ()
         return [
             *notes,
             f"{len(batches.pictures):,} pictures, {batches.num_examples:,} captions, "
@@ -367,29 +343,6 @@ class Captioner(CaptioningPredictions, PictureTask):
         return digest_of(examples, dev, self.weights_digest())
 
     # Files and export
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the captioner again."""
-        return {
-            "config": self.kinds.describe(self.config),
-            "tokenizer": self.tokenizer.get_config(),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "max_length": self.max_length,
-            "train_encoder": self.train_encoder,
-            **self.of_pictures(),
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained captioner of what `get_config` returned."""
-        return cls(
-            BytePairTokenizer.from_config(config["tokenizer"]),
-            keras.saving.deserialize_keras_object(config["encoder"], safe_mode=True),
-            config["config"],
-            config["max_length"],
-            config["train_encoder"],
-            dtype,
-        ).with_pictures(config)
 
     def export_examples(self) -> dict[str, Any]:
         """Returns pictures of several kinds and sizes, as the bytes of their files."""

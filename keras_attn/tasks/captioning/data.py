@@ -253,7 +253,7 @@ def picture_source(
     Example:
 
     >>> tokenizer, encoder = BytePairTokenizer.train(["a"], 259), small_cnn_encoder(8, (4, 4))
-    >>> captioner = Captioner(tokenizer, encoder, {"units": 8})
+    >>> captioner = Captioner(tokenizer, encoder, model={"units": 8})
     >>> picture_source(captioner, [np.zeros((8, 8, 3), "uint8")]).shape
     (4, 4)
     """
@@ -318,7 +318,7 @@ def whole_pictures(
     Example:
 
     >>> tokenizer, encoder = BytePairTokenizer.train(["a"], 259), small_cnn_encoder(8, (4, 4))
-    >>> captioner = Captioner(tokenizer, encoder, {"units": 8}, train_encoder=True)
+    >>> captioner = Captioner(tokenizer, encoder, train_encoder=True, model={"units": 8})
     >>> whole_pictures(captioner, checked_captioned([("nowhere.png", "A dog.")]), "error")
     Traceback (most recent call last):
         ...

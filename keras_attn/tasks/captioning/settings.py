@@ -62,6 +62,11 @@ class CaptioningData(ImageFiles, LimitedFiles):
     )
     lowercase: bool = setting(True, "learn the captions in lower case")
     vocabulary_size: int = setting(2000, "largest number of byte pairs", at_least=259)
+    cache_dtype: str = setting(
+        "float16", "dtype in which the regions of an encoder that is not trained are kept on the "
+        "disk",
+        choices=("float16", "float32"),
+    )  # fmt: skip
     max_length: int = setting(
         40, "largest number of tokens of a caption; longer ones are left out", at_least=2
     )

@@ -23,7 +23,7 @@ from keras_attn.metrics.conversation import (
 from keras_attn.records import Exchange
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.conversation.decoding import AnswerSearch, spoken
-from keras_attn.tasks.conversation.settings import ConversationUse
+from keras_attn.tasks.conversation.settings import ConversationData, ConversationUse
 from keras_attn.text import BytePairTokenizer
 
 _COLUMNS = ("BLEU", "distinct_1", "distinct_2", "commonest", "embedding_average")
@@ -103,12 +103,13 @@ class ConversationPredictions(Keeper):
     tokenizer: BytePairTokenizer
     empty_contexts: bool
     model: keras.Model
-    sizes: dict[str, int]
+    data: ConversationData
 
     @property
     def _search(self) -> AnswerSearch:
-        make = functools.partial(AnswerSearch, self.model, self.tokenizer, **self.sizes)
-        return self.kept(make, "search", *self.sizes.values())
+        sizes = self.data.max_turns, self.data.max_context, self.data.max_answer
+        make = functools.partial(AnswerSearch, self.model, self.tokenizer, *sizes)
+        return self.kept(make, "search")
 
     def answer(
         self,

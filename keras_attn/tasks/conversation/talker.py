@@ -6,7 +6,8 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -36,7 +37,7 @@ from keras_attn.tasks.conversation.settings import (
     ConversationTraining,
     ConversationUse,
 )
-from keras_attn.tasks.fitted import made
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.served_numbers import own_numbers
 from keras_attn.tasks.steps import Note, step, values_for
 from keras_attn.tasks.task import Examples, Task
@@ -44,6 +45,33 @@ from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
+
+
+@dataclass(frozen=True)
+class ConversationLearned(Learned):
+    """What a talker learned beside its weights.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If the tokenizer lacks the marks of turns.
+    """
+
+    tokenizer: BytePairTokenizer
+    empty_contexts: bool = False
+    """Whether the model learned answers without any turn too."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, BytePairTokenizer):
+            raise TypeError(
+                "`tokenizer` must be a BytePairTokenizer. Received: "
+                f"{type(self.tokenizer).__name__}."
+            )
+        if not set(MARKS) <= set(self.tokenizer.special_tokens):
+            raise ValueError(
+                f"`tokenizer` must have the special tokens {list(MARKS)}. Received: "
+                f"{list(self.tokenizer.special_tokens)}. Make one with Talker.create(exchanges)."
+            )
 
 
 class Talker(ConversationPredictions, Task):
@@ -60,14 +88,13 @@ class Talker(ConversationPredictions, Task):
     Args:
         tokenizer: A `BytePairTokenizer` with the special tokens `<other>` and `<self>`, such as
             `create` makes.
-        config: Settings of the model: those of one of `CONVERSATION_MODELS`, a dict of some of
-            them, such as `{"model": "gpt", "dim": 128}`, or None for a Transformer.
-        max_turns: Largest number of turns that are read, the last ones.
-        max_context: Largest number of their tokens; older ones are cut off.
-        max_answer: Largest number of tokens of an answer, with its end.
-        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
         empty_contexts: Whether the model learned answers without any turn too, without which
             `mutual_information` is refused. Batches that have some set it.
+        model: Settings of the model: those of one of `CONVERSATION_MODELS`, a dict of some of
+            them, such as `{"model": "gpt", "dim": 128}`, or None for a Transformer.
+        data: Settings `ConversationData`, or a dict of some of them, such as `max_turns`,
+            `max_context` and `max_answer`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
         TypeError: If the tokenizer is of another class.
@@ -77,7 +104,8 @@ class Talker(ConversationPredictions, Task):
 
     >>> talks = [("Who are you?", "We are we."), (("Hi.", "Hello!", "Who are they?"), "They?")]
     >>> sizes = {"model": "gpt", "dim": 8, "num_layers": 1, "num_heads": 2}
-    >>> talker = Talker.create(talks, {"vocabulary_size": 265, "max_answer": 12}, sizes)
+    >>> data = {"vocabulary_size": 265, "max_answer": 12}
+    >>> talker = Talker.create(talks, data=data, model=sizes)
     >>> run = talker.fit(talks, epochs=1, verbose=0)
     >>> isinstance(talker.answer(("Hello.", "Hi!", "Who are you?"), beams=1), str)
     True
@@ -87,6 +115,9 @@ class Talker(ConversationPredictions, Task):
     summary = "Answer the turns of a conversation: a model trained on your dialogues."
     kinds = CONVERSATION_MODELS
     Data = ConversationData
+    Learned = ConversationLearned
+    data: ConversationData
+    learned: ConversationLearned
     Training = ConversationTraining
     Use = ConversationUse
     Test = ConversationTest
@@ -94,52 +125,42 @@ class Talker(ConversationPredictions, Task):
     main_layer = "decoder"
     reads = "turns"
 
-    def __init__(
-        self,
-        tokenizer: BytePairTokenizer,
-        config: Any = None,
-        max_turns: int = ConversationData.max_turns,
-        max_context: int = ConversationData.max_context,
-        max_answer: int = ConversationData.max_answer,
-        dtype: Any = None,
-        empty_contexts: bool = False,
-    ):
-        if not isinstance(tokenizer, BytePairTokenizer):
-            raise TypeError(
-                f"`tokenizer` must be a BytePairTokenizer. Received: {type(tokenizer).__name__}."
-            )
-        if not set(MARKS) <= set(tokenizer.special_tokens):
-            raise ValueError(
-                f"`tokenizer` must have the special tokens {list(MARKS)}. Received: "
-                f"{list(tokenizer.special_tokens)}. Make one with Talker.create(exchanges)."
-            )
-        sizes = {"max_turns": max_turns, "max_context": max_context, "max_answer": max_answer}
-        made(self.Data, sizes)  # for its checks
-        if isinstance(config, Choice):
-            config = {self.kinds.key: config.name, **config.values}
-        if config is None or isinstance(config, Mapping):
-            config = dict(config or {})
-            if config.get(self.kinds.key, self.kinds.default) == "transformer":
-                config = {"right_padding": True, **config}  # that is how rows are padded here
-        self.config = self.kinds.make(
-            config,
-            vocabulary_size=tokenizer.vocabulary_size,
-            source_vocabulary_size=tokenizer.vocabulary_size,
-            target_vocabulary_size=None,
-            sequence_length=max_context + max_answer,
-        )
-        self.tokenizer = tokenizer
-        self.sizes = sizes
-        """`max_turns`, `max_context` and `max_answer`."""
-        self.empty_contexts = bool(empty_contexts)
-        self.model = self.config.build(dtype)
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the model, whose rows are padded on the right."""
+        if isinstance(model, Choice):
+            model = {self.kinds.key: model.name, **model.values}
+        if model is None or isinstance(model, Mapping):
+            model = dict(model or {})
+            if model.get(self.kinds.key, self.kinds.default) == "transformer":
+                model = {"right_padding": True, **model}
+        return super().configured(model)
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of the vocabulary and of the rows."""
+        size = self.tokenizer.vocabulary_size
+        return {
+            "vocabulary_size": size,
+            "source_vocabulary_size": size,
+            "target_vocabulary_size": None,
+            "sequence_length": self.data.max_context + self.data.max_answer,
+        }
+
+    @property
+    def tokenizer(self) -> BytePairTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def empty_contexts(self) -> bool:
+        """Whether the model learned answers without any turn too."""
+        return self.learned.empty_contexts
 
     def facts(self) -> list[str]:
         """What tells this talker from others, for its `repr`."""
         return [
             self.kinds.name_of(self.config),
             f"{self.tokenizer.vocabulary_size:,} tokens",
-            f"{self.sizes['max_turns']} turns",
+            f"{self.data.max_turns} turns",
         ]
 
     # Data and training
@@ -175,7 +196,7 @@ class Talker(ConversationPredictions, Task):
             known = len(held_out) - len(without(held_out, train))
             if known:
                 where += f" {known:,} of them are among those to learn from."
-        most = self.sizes["max_turns"]
+        most = self.data.max_turns
         if not test.data:
             _check_held_out(held_out, data, "for the test", "--test-share")
         measured = exchanges(held_out, data.speaker, most)
@@ -187,41 +208,15 @@ class Talker(ConversationPredictions, Task):
         return TestExchanges(measured, exchanges(train, data.speaker, most), where)
 
     @classmethod
-    def create(
-        cls,
-        examples: Sequence[Any],
-        data: ConversationData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes an untrained talker for exchanges, whose byte pairs it knows.
-
-        Args:
-            examples: `Exchange`s, or tuples of turns and an answer.
-            data: Settings of the tokenizer and of the lengths.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
-
-        Returns:
-            A `Talker`.
-
-        Example:
-
-        >>> talks = [("Hi.", "Hello!")]
-        >>> Talker.create(talks, {"max_answer": 8, "vocabulary_size": 261}).sizes["max_answer"]
-        8
-        """
-        data = made(cls.Data, data)
+    def learn(cls, examples: Sequence[Any], data: ConversationData) -> ConversationLearned:
+        """Makes the byte pairs of turns and answers."""
         texts = dict.fromkeys(t for x in checked_exchanges(examples) for t in (*x.turns, x.answer))
         if data.split_digits:  # no pair with a digit is learnt
             without = [re.sub(r"\d", " ", text) for text in texts]
             texts = without if any(map(str.strip, without)) else ["?"]
         size = data.vocabulary_size - len(MARKS)
         tokenizer = BytePairTokenizer.train(filter(str.strip, texts), size, allow_fewer=True)
-        sizes = {name: getattr(data, name) for name in ("max_turns", "max_context", "max_answer")}
-        talker = cls(with_marks(tokenizer), model, **sizes, dtype=dtype)
-        talker._data = data
-        return talker
+        return ConversationLearned(with_marks(tokenizer))
 
     def dataset(
         self, examples: Sequence[Any], empty_contexts: float = 0.0, **settings: Any
@@ -243,10 +238,10 @@ class Talker(ConversationPredictions, Task):
         """
         given = checked_exchanges(examples)
         answers = self.tokenizer.encode([x.answer for x in given])
-        kept = [i for i, ids in enumerate(answers) if 0 < len(ids) < self.sizes["max_answer"]]
+        kept = [i for i, ids in enumerate(answers) if 0 < len(ids) < self.data.max_answer]
         if not kept:
             raise ValueError(
-                f"Expected answers of 1 to {self.sizes['max_answer'] - 1} tokens. Received: none "
+                f"Expected answers of 1 to {self.data.max_answer - 1} tokens. Received: none "
                 f"among {len(given):,}. Raise `max_answer`."
             )
         rows = self._search.read([given[i].turns for i in kept])
@@ -255,13 +250,13 @@ class Talker(ConversationPredictions, Task):
         for i in drawn[: round(empty_contexts * len(kept))]:
             rows.append([self._search.self_id])
             answers.append(answers[i])
-            self.empty_contexts = True
+            self.relearn(empty_contexts=True)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
         marks = {"pad_id": self.tokenizer.pad_id, "end_id": self.tokenizer.end_id}
         if self._search.encodes:
             marks["start_id"] = self.tokenizer.start_id
         else:
-            marks["max_length"] = self.sizes["max_context"] + self.sizes["max_answer"]
+            marks["max_length"] = self.data.max_context + self.data.max_answer
         kind = TokenBatches if self._search.encodes else AnswerBatches
         batches = kind(rows, answers, **marks, **settings)
         batches._dropped = len(given) - len(kept)
@@ -302,7 +297,7 @@ class Talker(ConversationPredictions, Task):
         """Says what is trained, and what is left out."""
         lines = super().describe(batches)
         if batches.dropped:
-            most = self.sizes["max_answer"]
+            most = self.data.max_answer
             lines.append(f"{batches.dropped:,} answers are empty or longer than {most} tokens.")
         return lines
 
@@ -330,7 +325,7 @@ class Talker(ConversationPredictions, Task):
             return self.readable(self.answer(turns, **values))
 
         lines = itertools.chain.from_iterable(inputs)
-        yield from answers_to(lines, reply, self.sizes["max_turns"])
+        yield from answers_to(lines, reply, self.data.max_turns)
 
     # Files and export
 
@@ -346,24 +341,6 @@ class Talker(ConversationPredictions, Task):
         """Returns what names the vocabulary of the embedding."""
         name = "source_embedding" if self._search.encodes else "embedding"
         return {name: vocabulary_digest(self.tokenizer)}
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the talker again."""
-        return {
-            "config": self.kinds.describe(self.config),
-            "tokenizer": self.tokenizer.get_config(),
-            **self.sizes,
-            "empty_contexts": self.empty_contexts,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained talker of what `get_config` returned."""
-        sizes = {name: config[name] for name in ("max_turns", "max_context", "max_answer")}
-        tokenizer = BytePairTokenizer.from_config(config["tokenizer"])
-        # Older files do not say it, and are not refused.
-        empty = config.get("empty_contexts", True)
-        return cls(tokenizer, config["config"], **sizes, dtype=dtype, empty_contexts=empty)
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd turns beside ordinary ones."""

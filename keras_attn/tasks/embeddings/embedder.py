@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from keras_attn.metrics import Neighbour
 from keras_attn.models import WORD_MODELS
 from keras_attn.settings import Choice
 from keras_attn.tasks.compiling import checked_steps, jit_compile
+from keras_attn.tasks.constructed import Beginning
 from keras_attn.tasks.embeddings.data import WordIds, read_words
 from keras_attn.tasks.embeddings.predictions import (
     EmbeddingsPredictions,
@@ -33,7 +35,7 @@ from keras_attn.tasks.embeddings.settings import (
     VectorsFile,
     WordPage,
 )
-from keras_attn.tasks.fitted import made
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.steps import step
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.text import WordTokenizer
@@ -42,6 +44,25 @@ from keras_attn.training import NegativeSamplingLoss, scale_row_steps
 
 Texts = WordIds | Sequence[str]
 _MODEL = "the model, such as RUN/best.task; or a file of word vectors"
+
+
+@dataclass(frozen=True)
+class EmbeddingsLearned(Learned):
+    """What an embedder learned beside its vectors: the words.
+
+    Raises:
+        TypeError: If the tokenizer is of another class, or has hash buckets.
+    """
+
+    tokenizer: WordTokenizer
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, WordTokenizer) or self.tokenizer.hash_buckets:
+            raise TypeError(
+                "`tokenizer` must be a WordTokenizer without hash buckets. Received: "
+                f"{type(self.tokenizer).__name__}."
+            )
 
 
 class WordEmbedder(EmbeddingsPredictions, Task):
@@ -56,8 +77,9 @@ class WordEmbedder(EmbeddingsPredictions, Task):
 
     Args:
         tokenizer: A `WordTokenizer`; its words have vectors.
-        config: Settings of one of `kinds`, a dict of them such as `{"model": "cbow", "dim": 50}`,
+        model: Settings of one of `kinds`, a dict of them such as `{"model": "cbow", "dim": 50}`,
             or None for the default, skip-gram.
+        data: Settings `EmbeddingsData`, or a dict of some of them.
         dtype: Dtype of the vectors; only float32 can be trained and used.
 
     Raises:
@@ -77,6 +99,9 @@ class WordEmbedder(EmbeddingsPredictions, Task):
     summary = "Learn vectors of words (word2vec), and look at them: neighbours, analogies, a map."
     kinds = WORD_MODELS
     Data = EmbeddingsData
+    Learned = EmbeddingsLearned
+    data: EmbeddingsData
+    learned: EmbeddingsLearned
     Training = EmbeddingsTraining
     Use = EmbeddingsUse
     Test = EmbeddingsTest
@@ -85,18 +110,18 @@ class WordEmbedder(EmbeddingsPredictions, Task):
     decide_nothing = ("started",)
     main_layer = "embedding"
 
-    def __init__(self, tokenizer: WordTokenizer, config: Any = None, dtype: Any = None):
-        if not isinstance(tokenizer, WordTokenizer) or tokenizer.hash_buckets:
-            raise TypeError(
-                "`tokenizer` must be a WordTokenizer without hash buckets. Received: "
-                f"{type(tokenizer).__name__}."
-            )
-        self.tokenizer = tokenizer
-        self.config = self.kinds.make(config, vocabulary_size=tokenizer.vocabulary_size)
-        self.model = self.config.build(dtype)
-        self._counts: np.ndarray | None = None
-        self.started: str = ""
-        """What the vectors started from, in words."""
+    started = ""
+    """What the vectors started from, in words."""
+    _counts: np.ndarray | None = None
+
+    @property
+    def tokenizer(self) -> WordTokenizer:
+        """The tokenizer, whose words have vectors."""
+        return self.learned.tokenizer
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the number of words."""
+        return {"vocabulary_size": self.tokenizer.vocabulary_size}
 
     def facts(self) -> list[str]:
         """What tells this embedder from others, for its `repr`."""
@@ -136,36 +161,17 @@ class WordEmbedder(EmbeddingsPredictions, Task):
         return cls.kinds.made({cls.kinds.key: chosen.name, **chosen.values, "dim": width})
 
     @classmethod
-    def create(
-        cls,
-        examples: Texts,
-        data: EmbeddingsData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes an untrained embedder for the words of texts.
-
-        Args:
-            examples: Texts, strings; or `WordIds`.
-            data: Settings of the vocabulary, and vectors to start from.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
-
-        Returns:
-            A `WordEmbedder`.
-
-        Raises:
-            ValueError: If no word occurs often enough, or none has a vector to start from.
-
-        Example:
-
-        >>> WordEmbedder.create(["a b", "b a"], {"min_frequency": 2}, {"dim": 8})
-        WordEmbedder(skip-gram, 2 words, 8 wide, 96 weights)
-        """
-        data = made(cls.Data, data)
+    def begin(
+        cls, examples: Texts, data: EmbeddingsData, model: Any, dtype: Any, **parts: Any
+    ) -> Beginning:
+        """Counts the words of texts."""
         ids = examples if isinstance(examples, WordIds) else WordIds.counted(examples, data)
-        embedder = cls(ids.tokenizer, cls.model_of(data, model), dtype)
-        embedder._data = data
+        return Beginning(EmbeddingsLearned(ids.tokenizer), cls.model_of(data, model))
+
+    @classmethod
+    def begun(cls, start: Beginning, data: EmbeddingsData, dtype: Any = None) -> Self:
+        """Makes an embedder, whose vectors start from those of `data.word_vectors`."""
+        embedder = super().begun(start, data, dtype)
         if data.word_vectors:
             embedder._start(data.word_vectors)
         return embedder
@@ -206,7 +212,7 @@ class WordEmbedder(EmbeddingsPredictions, Task):
         kept = [i for i, word in enumerate(vectors.words) if word not in _SPECIAL]
         if len(kept) < len(vectors):
             vectors = WordVectors([vectors.words[i] for i in kept], vectors.vectors[kept])
-        embedder = cls(tokenizer_of(vectors), {"dim": vectors.dim}, dtype)
+        embedder = cls(tokenizer_of(vectors), model={"dim": vectors.dim}, dtype=dtype)
         table = np.concatenate([np.zeros((4, vectors.dim), "float32"), vectors.vectors])
         embedder.model.get_layer("embedding").embeddings.assign(table)
         return embedder
@@ -340,18 +346,6 @@ class WordEmbedder(EmbeddingsPredictions, Task):
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of the embedding."""
         return {"embedding": vocabulary_digest(self.tokenizer)}
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the embedder again."""
-        return {
-            "config": self.kinds.describe(self.config),
-            "vocabulary": self.tokenizer.get_config(),
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained embedder of what `get_config` returned."""
-        return cls(WordTokenizer.from_config(config["vocabulary"]), config["config"], dtype)
 
     # The command
 

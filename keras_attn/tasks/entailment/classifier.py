@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,8 +16,9 @@ from keras_attn.fields import ODD_TEXTS
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.models import PAIR_CLASSIFIERS
 from keras_attn.settings import Choice
-from keras_attn.tasks.checks import checked_temperature, is_count
+from keras_attn.tasks.checks import checked_temperature
 from keras_attn.tasks.class_weights import ClassWeight
+from keras_attn.tasks.constructed import Beginning
 from keras_attn.tasks.doubts import doubt_of, doubt_of_guesses, loss_of_shares
 from keras_attn.tasks.entailment.data import (
     LabelledPair,
@@ -33,7 +35,7 @@ from keras_attn.tasks.entailment.settings import (
     EntailmentTraining,
     EntailmentUse,
 )
-from keras_attn.tasks.fitted import made
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.text_classification.labels import (
@@ -42,13 +44,7 @@ from keras_attn.tasks.text_classification.labels import (
     example_weights,
     warn_of_imbalance,
 )
-from keras_attn.tasks.word_vectors import (
-    VectorStart,
-    read_vectors,
-    sized_by_vectors,
-    start_from_vectors,
-    train_words,
-)
+from keras_attn.tasks.word_vectors import read_vectors, sized_by_vectors, train_words
 from keras_attn.text import WordTokenizer
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
@@ -59,6 +55,37 @@ FEWEST_FOR_TEMPERATURE = 30
 _STYLE = "body{font:16px sans-serif;margin:2em}section{margin:0 0 2.5em}h2{font-size:1em}"
 
 
+@dataclass(frozen=True)
+class EntailmentLearned(Learned):
+    """What a classifier of entailment learned.
+
+    Example:
+
+    >>> EntailmentLearned(WordTokenizer.train(["a b"]), ("no", "yes")).temperature
+    1.0
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If there are fewer than two classes, a name comes twice, or the temperature is
+            not above 0.
+    """
+
+    tokenizer: WordTokenizer
+    class_names: tuple[str, ...]
+    """Names of the classes, in the order of the logits."""
+    temperature: float = 1.0
+    """What logits are divided by before they become probabilities."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, WordTokenizer):
+            raise TypeError(
+                f"`tokenizer` must be a WordTokenizer. Received: {type(self.tokenizer).__name__}."
+            )
+        object.__setattr__(self, "class_names", checked_class_names(self.class_names))
+        object.__setattr__(self, "temperature", checked_temperature(self.temperature))
+
+
 class EntailmentClassifier(EntailmentPredictions, Task):
     """A classifier of pairs of texts with its tokenizer of words.
 
@@ -67,10 +94,10 @@ class EntailmentClassifier(EntailmentPredictions, Task):
     Args:
         tokenizer: A `WordTokenizer`.
         class_names: Names of the classes, in the order of the logits.
-        config: Settings of the model: an `EntailmentConfig`, or a dict of some of its settings. The
+        temperature: What logits are divided by before they become probabilities.
+        model: Settings of the model: an `EntailmentConfig`, or a dict of some of its settings. The
             sizes of vocabulary and classes are taken from the other arguments.
-        max_length: Largest number of words of a text; the rest is not read.
-        freeze_embedding: Whether the embedding of the words is not trained.
+        data: Settings `EntailmentData`, or a dict of some of them, such as `max_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -81,8 +108,8 @@ class EntailmentClassifier(EntailmentPredictions, Task):
     Example:
 
     >>> examples = [("a dog runs", "a dog runs", "yes"), ("a dog runs", "a cat runs", "no")]
-    >>> data, model = {"train": ""}, {"dim": 8, "units": 8, "projection_dim": 0}
-    >>> classifier = EntailmentClassifier.create(examples, data, model)
+    >>> sizes = {"dim": 8, "units": 8, "projection_dim": 0}
+    >>> classifier = EntailmentClassifier.create(examples, model=sizes)
     >>> run = classifier.fit(examples, epochs=1, verbose=0)
     >>> alignment = classifier.explain(("a dog runs", "a cat runs"))
     >>> alignment.source_tokens, alignment.weights.shape
@@ -93,42 +120,47 @@ class EntailmentClassifier(EntailmentPredictions, Task):
     summary = "Say whether a text follows from another one, and which words were compared."
     kinds = PAIR_CLASSIFIERS
     Data = EntailmentData
+    Learned = EntailmentLearned
+    data: EntailmentData
+    learned: EntailmentLearned
     Training = EntailmentTraining
     Use = EntailmentUse
     Test = EntailmentTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are = "pairs"
-    decide_nothing = ("vectors",)
+    decide_nothing = ("word_vectors",)
     reads = "only_pairs"
 
-    def __init__(
-        self,
-        tokenizer: WordTokenizer,
-        class_names: Sequence[str],
-        config: Any = None,
-        max_length: int = EntailmentData.max_length,
-        freeze_embedding: bool = False,
-        dtype: Any = None,
-    ):
-        if not isinstance(tokenizer, WordTokenizer):
-            raise TypeError(
-                f"`tokenizer` must be a WordTokenizer. Received: {type(tokenizer).__name__}."
-            )
-        if not is_count(max_length):
-            raise ValueError(f"`max_length` must be a positive integer. Received: {max_length!r}.")
-        self.tokenizer = tokenizer
-        self.class_names = checked_class_names(class_names)
-        self.config = self.kinds.make(
-            config, vocabulary_size=tokenizer.vocabulary_size, num_classes=len(self.class_names)
-        )
-        self.max_length = max_length
-        self.freeze_embedding = bool(freeze_embedding)
-        self.vectors: VectorStart | None = None
-        """What the embedding started from, or None."""
-        self.temperature = 1.0
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of vocabulary and classes."""
+        return {
+            "vocabulary_size": self.tokenizer.vocabulary_size,
+            "num_classes": len(self.class_names),
+        }
+
+    @property
+    def tokenizer(self) -> WordTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the logits."""
+        return self.learned.class_names
+
+    @property
+    def max_length(self) -> int:
+        """Largest number of words of a text; the rest is not read."""
+        return self.data.max_length
+
+    @property
+    def temperature(self) -> float:
         """What logits are divided by before they become probabilities; see `calibrate`."""
-        self.model = self.config.build(dtype)
-        self.model.get_layer("embedding").trainable = not self.freeze_embedding
+        return self.learned.temperature
+
+    @temperature.setter
+    def temperature(self, temperature: float) -> None:
+        self.relearn(temperature=temperature)
 
     def facts(self) -> list[str]:
         """What tells this classifier from others, for its `repr`."""
@@ -162,55 +194,23 @@ class EntailmentClassifier(EntailmentPredictions, Task):
         return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
 
     @classmethod
-    def create(
+    def begin(
         cls,
         examples: Iterable[LabelledPair],
-        data: EntailmentData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes an untrained classifier for labelled pairs.
-
-        The vocabulary and the classes are made of these pairs. With `data.word_vectors` the
-        embedding starts from the vectors of its words.
-
-        Args:
-            examples: (premise, hypothesis, label) tuples.
-            data: Settings of the vocabulary, the vectors and the lengths.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
-
-        Returns:
-            An `EntailmentClassifier`.
-
-        Raises:
-            OSError: If the file of the vectors cannot be read.
-            ValueError: If there is one class only, an example is not a labelled pair, or the file
-                of the vectors is wrong.
-
-        Example:
-
-        >>> examples = [("a dog runs", "it runs", "yes"), ("a dog runs", "it sits", "no")]
-        >>> EntailmentClassifier.create(examples, {"train": ""}).class_names
-        ('no', 'yes')
-        """
-        data = made(cls.Data, data or {"train": ""})
+        data: EntailmentData,
+        model: Any,
+        dtype: Any,
+        **parts: Any,
+    ) -> Beginning:
+        """Makes the vocabulary of the pairs, and learns their classes."""
         pairs = checked_pairs(examples, labelled=True)
         texts = [text for pair in pairs for text in pair[:2]]
-        tokenizer = train_words(texts, data.vocabulary_size, data)
-        vectors = None
+        tokenizer, vectors = train_words(texts, data.vocabulary_size, data), None
         if data.word_vectors:
             model = cls.model_of(data, model)
             tokenizer, vectors = read_vectors(tokenizer, data)
         names = class_names_of([(pair.premise, pair.label) for pair in pairs])
-        freeze = data.freeze_word_vectors
-        classifier = cls(tokenizer, names, model, data.max_length, freeze, dtype)
-        if vectors is not None:
-            classifier.vectors = start_from_vectors(
-                classifier.model, tokenizer, vectors, data.word_vectors, freeze
-            )
-        classifier._data = data
-        return classifier
+        return Beginning(EntailmentLearned(tokenizer, names), model, None, vectors)
 
     def dataset(
         self,
@@ -326,11 +326,11 @@ class EntailmentClassifier(EntailmentPredictions, Task):
 
     def describe(self, batches: PairBatches) -> list[str]:
         """Says what is trained, what it starts from, and what of long texts is not read."""
-        lines = [] if self.vectors is None else [str(self.vectors)]
+        lines = [] if self.word_vectors is None else [str(self.word_vectors)]
         lines += super().describe(batches)
         trained = sum(int(np.prod(w.shape)) for w in self.model.trainable_weights)
         of_words = self.tokenizer.vocabulary_size * self.config.dim
-        own = trained - (0 if self.freeze_embedding else of_words)
+        own = trained - (0 if self.data.freeze_word_vectors else of_words)
         lines.append(f"{own:,} of the weights are not of the embedding.")
         if batches.truncated:
             lines.append(
@@ -358,31 +358,6 @@ class EntailmentClassifier(EntailmentPredictions, Task):
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of the embedding."""
         return {"embedding": vocabulary_digest(self.tokenizer)}
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the classifier again."""
-        return {
-            "config": self.kinds.describe(self.config),
-            "vocabulary": self.tokenizer.get_config(),
-            "class_names": list(self.class_names),
-            "max_length": self.max_length,
-            "freeze_embedding": self.freeze_embedding,
-            "temperature": self.temperature,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained classifier of what `get_config` returned."""
-        classifier = cls(
-            WordTokenizer.from_config(config["vocabulary"]),
-            config["class_names"],
-            config["config"],
-            config["max_length"],
-            config["freeze_embedding"],
-            dtype,
-        )
-        classifier.temperature = checked_temperature(config["temperature"])
-        return classifier
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones, each against another one."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -17,8 +18,8 @@ from keras_attn.models import ENCODERS, with_heads
 from keras_attn.records import Documents
 from keras_attn.settings import Choice
 from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
-from keras_attn.tasks.checks import is_count
-from keras_attn.tasks.fitted import made
+from keras_attn.tasks.constructed import Beginning
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.pretraining.data import (
     SentenceIds,
     make_tokenizer,
@@ -42,6 +43,33 @@ from keras_attn.training import MaskedCrossEntropy, num_data_shards
 Text = SentenceIds | Sequence[Sequence[str]]
 
 
+@dataclass(frozen=True)
+class PretrainingLearned(Learned):
+    """What pretraining learned beside its weights: the tokenizer.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If its vocabulary has no `[MASK]`.
+    """
+
+    tokenizer: WordPieceTokenizer
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        tokenizer = self.tokenizer
+        if not isinstance(tokenizer, WordPieceTokenizer):
+            raise TypeError(
+                f"`tokenizer` must be a WordPieceTokenizer. Received: {type(tokenizer).__name__}. "
+                "Make one with WordPieceTokenizer.train(texts, ..., mask_in_text=True)."
+            )
+        if not tokenizer.mask_in_text:
+            raise ValueError(
+                '`tokenizer` must read "[MASK]" in a text as a token. Received: one with '
+                f"mask_in_text=False{'' if tokenizer.mask_id else ', without [MASK]'}. "
+                "Make it with mask_in_text=True."
+            )
+
+
 class Pretrainer(PretrainingPredictions, Task):
     """An encoder that learns from plain text: masked words and next sentences (BERT).
 
@@ -54,10 +82,10 @@ class Pretrainer(PretrainingPredictions, Task):
     Args:
         tokenizer: A `WordPieceTokenizer` with `[MASK]` in its vocabulary, made with
             `mask_in_text=True`.
-        config: Settings of the encoder: a `BertConfig`, a dict of its settings, or None for its
+        model: Settings of the encoder: a `BertConfig`, a dict of its settings, or None for its
             defaults. The vocabulary size is taken from the tokenizer.
-        max_length: Largest number of ids of a row, special tokens included.
-        next_sentence: Whether the encoder learns which sentences follow each other.
+        data: Settings `PretrainingData`, or a dict of some of them, such as `max_length` and
+            `next_sentence`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -68,7 +96,7 @@ class Pretrainer(PretrainingPredictions, Task):
 
     >>> documents = [["a dog runs", "it barks"], ["a cat sits", "it sleeps"]] * 4
     >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
-    >>> pretrainer = Pretrainer.create(documents, {"vocabulary_size": 50}, sizes)
+    >>> pretrainer = Pretrainer.create(documents, data={"vocabulary_size": 50}, model=sizes)
     >>> run = pretrainer.fit(documents, epochs=1, verbose=0)
     >>> len(pretrainer.predict("a [MASK] barks", top_k=3).masks[0])
     3
@@ -78,6 +106,9 @@ class Pretrainer(PretrainingPredictions, Task):
     summary = "Pretrain an encoder (BERT) on a text of your own: masked words, next sentences."
     kinds = ENCODERS
     Data = PretrainingData
+    Learned = PretrainingLearned
+    data: PretrainingData
+    learned: PretrainingLearned
     Training = PretrainingTraining
     Use = PretrainingUse
     Test = PretrainingTest
@@ -87,42 +118,39 @@ class Pretrainer(PretrainingPredictions, Task):
     main_layer = "masked_words"
     reads = "pairs"
 
-    def __init__(
-        self,
-        tokenizer: WordPieceTokenizer,
-        config: Any = None,
-        max_length: int = PretrainingData.max_length,
-        next_sentence: bool = PretrainingData.next_sentence,
-        dtype: Any = None,
-    ):
-        if not isinstance(tokenizer, WordPieceTokenizer):
-            raise TypeError(
-                f"`tokenizer` must be a WordPieceTokenizer. Received: {type(tokenizer).__name__}. "
-                "Make one with WordPieceTokenizer.train(texts, ..., mask_in_text=True)."
-            )
-        if not tokenizer.mask_in_text:
+    @property
+    def tokenizer(self) -> WordPieceTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def max_length(self) -> int:
+        """Largest number of ids of a row, special tokens included."""
+        return self.data.max_length
+
+    @property
+    def next_sentence(self) -> bool:
+        """Whether the encoder learns which sentences follow each other."""
+        return self.data.next_sentence
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of the encoder that follow from its tokenizer."""
+        return sizes_of(self.tokenizer)
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the encoder."""
+        config = super().configured(model)
+        if config.sequence_length < self.max_length:
             raise ValueError(
-                '`tokenizer` must read "[MASK]" in a text as a token. Received: one with '
-                f"mask_in_text=False{'' if tokenizer.mask_id else ', without [MASK]'}. "
-                "Make it with mask_in_text=True."
+                f"`max_length` must be at most {config.sequence_length}, the positions that the "
+                f"encoder has. Received: {self.max_length}."
             )
-        if not is_count(max_length, 5):
-            raise ValueError(
-                f"`max_length` must be an integer of at least 5. Received: {max_length!r}."
-            )
-        self.config = self.kinds.make(config, **sizes_of(tokenizer))
-        if self.config.sequence_length < max_length:
-            raise ValueError(
-                f"`max_length` must be at most {self.config.sequence_length}, the positions that "
-                f"the encoder has. Received: {max_length}."
-            )
-        self.tokenizer = tokenizer
-        self.max_length = max_length
-        self.next_sentence = bool(next_sentence)
+        return config
+
+    def build(self, dtype: Any) -> None:
+        """Builds the encoder with its heads."""
         heads = ("masked_words", *(["next_sentence"] if self.next_sentence else []))
         self.model = with_heads(self.config, heads, at_positions=True, dtype=dtype, name="bert")
-        self.loaded: Any = None
-        """A `LoadReport` of the weights that it began with, or None."""
 
     def facts(self) -> list[str]:
         """What tells this pretrainer from others, for its `repr`."""
@@ -165,31 +193,10 @@ class Pretrainer(PretrainingPredictions, Task):
         return chosen_model(cls.kinds, data.backbone, model)
 
     @classmethod
-    def create(
-        cls,
-        examples: Text,
-        data: PretrainingData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes an untrained pretrainer for documents, or one with the weights of `data.backbone`.
-
-        Args:
-            examples: Documents, each a list of sentences; or `SentenceIds`.
-            data: Settings of the vocabulary and of the rows.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
-
-        Returns:
-            A `Pretrainer`.
-
-        Example:
-
-        >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
-        >>> Pretrainer.create([["a dog"], ["a cat"]], {"max_length": 16}, sizes).max_length
-        16
-        """
-        data = made(cls.Data, data)
+    def begin(
+        cls, examples: Text, data: PretrainingData, model: Any, dtype: Any, **parts: Any
+    ) -> Beginning:
+        """Chooses the tokenizer and the encoder of a new pretrainer."""
         start = read_backbone(data.backbone) if data.backbone else None
         if isinstance(examples, SentenceIds):
             tokenizer = examples.tokenizer
@@ -209,11 +216,7 @@ class Pretrainer(PretrainingPredictions, Task):
             config = cls.kinds.make(model, sequence_length=data.max_length, vocabulary_size=2)
         else:
             config = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
-        pretrainer = cls(tokenizer, config, data.max_length, data.next_sentence, dtype)
-        pretrainer._data = data
-        if start is not None:
-            pretrainer.loaded = pretrainer.load_weights_of(start, data.backbone)
-        return pretrainer
+        return Beginning(PretrainingLearned(tokenizer), config, start)
 
     def dataset(self, documents: Text, **settings: Any) -> MaskedBatches:
         """Makes batches for `model.fit`.
@@ -334,24 +337,6 @@ class Pretrainer(PretrainingPredictions, Task):
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of the embedding."""
         return {"embedding": vocabulary_digest(self.tokenizer)}
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the pretrainer again."""
-        return {
-            "config": self.kinds.describe(self.config),
-            "tokenizer": "word_piece",
-            "vocabulary": self.tokenizer.get_config(),
-            "max_length": self.max_length,
-            "next_sentence": self.next_sentence,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained pretrainer of what `get_config` returned."""
-        tokenizer = WordPieceTokenizer.from_config(config["vocabulary"])
-        return cls(
-            tokenizer, config["config"], config["max_length"], config["next_sentence"], dtype
-        )
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones, with masks."""

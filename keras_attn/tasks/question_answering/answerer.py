@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,8 @@ from keras_attn.metrics import AnswerReport, score_answers
 from keras_attn.records import AnsweredQuestion, AnsweredQuestions, read_questions, split_questions
 from keras_attn.records.questions import checked_questions
 from keras_attn.tasks.doubts import doubt_of, rows_of
-from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
+from keras_attn.tasks.encoder_task import EncoderLearned, EncoderTask, EncoderTokenizer
 from keras_attn.tasks.families.windowed import row_lists
-from keras_attn.tasks.fitted import made
 from keras_attn.tasks.question_answering.predictions import AnswerPredictions
 from keras_attn.tasks.question_answering.settings import (
     QuestionAnsweringData,
@@ -30,6 +30,19 @@ from keras_attn.training import SpanCrossEntropy
 
 Question = AnsweredQuestion | tuple[str, str, Sequence[Any]]
 _LEAST_ROOM = 8
+
+
+@dataclass(frozen=True)
+class AnswerLearned(EncoderLearned):
+    """What question answering learned: its tokenizer, and whether a text may have no answer.
+
+    Example:
+
+    >>> AnswerLearned(WordTokenizer.train(["a b"])).unanswerable
+    False
+    """
+
+    unanswerable: bool = False
 
 
 class QuestionAnswerer(AnswerPredictions):
@@ -51,13 +64,11 @@ class QuestionAnswerer(AnswerPredictions):
     Args:
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
             `WordTokenizer`.
-        config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
-            or None.
-        max_length: Largest number of ids of a window, special tokens included.
-        max_question_length: Largest number of tokens of a question; the rest is cut off.
-        overlap: Tokens that two neighbouring windows share; at most half of the room that a window
-            has for the text beside the question.
         unanswerable: Whether it has learned that a text may not answer a question.
+        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None.
+        data: Settings `QuestionAnsweringData`, or a dict of some of them, such as `max_length`,
+            the largest number of ids of a window.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -70,7 +81,7 @@ class QuestionAnswerer(AnswerPredictions):
     >>> examples = [(f"Where does {x} live?", text, [y]) for x, y in (("Ada", "Oslo"), ("Bob", "Rome"))]
     >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32, "dropout": 0.0}
     >>> data = {"vocabulary_size": 80, "max_length": 48, "max_question_length": 16}
-    >>> answerer = QuestionAnswerer.create(examples, data, sizes)
+    >>> answerer = QuestionAnswerer.create(examples, data=data, model=sizes)
     >>> run = answerer.fit(examples * 4, epochs=1, verbose=0)
     >>> answer = answerer.predict(("Where does Ada live?", text))
     >>> text[answer.start : answer.end] == answer.text
@@ -81,6 +92,9 @@ class QuestionAnswerer(AnswerPredictions):
     summary = "Answer questions by a part of a text."
     heads = ("spans",)
     Data = QuestionAnsweringData
+    Learned = AnswerLearned
+    data: QuestionAnsweringData
+    learned: AnswerLearned
     Training = QuestionAnsweringTraining
     Use = QuestionAnsweringUse
     Test = QuestionAnsweringTest
@@ -90,30 +104,35 @@ class QuestionAnswerer(AnswerPredictions):
     rows_are = "windows"
     reads = "only_pairs"
 
-    def __init__(
-        self,
-        tokenizer: EncoderTokenizer,
-        config: Any = None,
-        max_length: int = QuestionAnsweringData.max_length,
-        max_question_length: int = QuestionAnsweringData.max_question_length,
-        overlap: int = QuestionAnsweringData.overlap,
-        unanswerable: bool = False,
-        dtype: Any = None,
-    ):
-        super().__init__(tokenizer, config, max_length, None, dtype)
-        if max_length - max_question_length - self.special < _LEAST_ROOM:
+    left_out: Mapping[str, int] = {}
+    """Why questions of the training were left out or cut, and how many."""
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the encoder, whose windows must have room for a text."""
+        config = super().configured(model)
+        special = 2 + config.ends_between
+        if self.max_length - self.max_question_length - special < _LEAST_ROOM:
             raise ValueError(
                 f"Expected room for {_LEAST_ROOM} tokens of a text beside a question. Received: "
-                f"max_length={max_length}, max_question_length={max_question_length}, and "
-                f"{self.special} special tokens."
+                f"max_length={self.max_length}, max_question_length={self.max_question_length}, "
+                f"and {special} special tokens."
             )
-        self.max_question_length = max_question_length
-        self.overlap = overlap
-        self.unanswerable = bool(unanswerable)
-        self.long_questions = QuestionAnsweringData.long_questions
-        """What `dataset` does with longer questions: `"cut"`, `"skip"` or `"error"`."""
-        self.left_out: dict[str, int] = {}
-        """Why questions of the training were left out or cut, and how many."""
+        return config
+
+    @property
+    def max_question_length(self) -> int:
+        """Largest number of tokens of a question; the rest is cut off."""
+        return self.data.max_question_length
+
+    @property
+    def overlap(self) -> int:
+        """Tokens that two neighbouring windows share."""
+        return self.data.overlap
+
+    @property
+    def unanswerable(self) -> bool:
+        """Whether it has learned that a text may not answer a question."""
+        return self.learned.unanswerable
 
     @property
     def special(self) -> int:
@@ -144,39 +163,26 @@ class QuestionAnswerer(AnswerPredictions):
         return read_questions(test.data, data.on_error)
 
     @classmethod
-    def create(
+    def checked(cls, examples: Iterable[Question]) -> list[AnsweredQuestion]:
+        """Returns questions with their answers."""
+        return checked_questions(examples)
+
+    @classmethod
+    def texts_of(
+        cls, examples: Sequence[AnsweredQuestion], data: QuestionAnsweringData
+    ) -> Iterable[str]:
+        """Returns each text once, and the questions."""
+        return [*dict.fromkeys(q.text for q in examples), *(q.question for q in examples)]
+
+    @classmethod
+    def learn_beside(
         cls,
-        examples: Iterable[Question],
-        data: QuestionAnsweringData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes an untrained task for questions, or one with the weights of `data.backbone`.
-
-        Args:
-            examples: `AnsweredQuestion`s, or tuples (question, text, answers).
-            data: Settings of the encoder, its tokens and windows.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
-
-        Returns:
-            A `QuestionAnswerer`.
-        """
-        data = made(cls.Data, data)
-        questions = checked_questions(examples)
-        texts = [*dict.fromkeys(q.text for q in questions), *(q.question for q in questions)]
-        start = cls.start(texts, data, model)
-        task = cls(
-            start.tokenizer,
-            start.model,
-            data.max_length,
-            data.max_question_length,
-            data.overlap,
-            any(not q.answers for q in questions),
-            dtype,
-        )
-        task.long_questions = data.long_questions
-        return task.begin(data, start)
+        tokenizer: EncoderTokenizer,
+        examples: Sequence[AnsweredQuestion],
+        data: QuestionAnsweringData,
+    ) -> AnswerLearned:
+        """Returns whether a question has no answer."""
+        return AnswerLearned(tokenizer, any(not q.answers for q in examples))
 
     def dataset(
         self, examples: Iterable[Question], long_questions: str | None = None, **settings: Any
@@ -189,7 +195,7 @@ class QuestionAnswerer(AnswerPredictions):
         Args:
             examples: `AnsweredQuestion`s, or tuples (question, text, answers).
             long_questions: What to do with questions of more than `max_question_length` tokens:
-                `"cut"`, `"skip"` or `"error"`; the attribute of this object if None.
+                `"cut"`, `"skip"` or `"error"`; what the settings of the data say if None.
             **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
 
         Returns:
@@ -200,7 +206,7 @@ class QuestionAnswerer(AnswerPredictions):
                 answer and the task was not made for that.
         """
         if long_questions is None:
-            long_questions = self.long_questions
+            long_questions = self.data.long_questions
         questions = checked_questions(examples)
         given = self.pairs.encode([q.question for q in questions], [q.text for q in questions])
         rows = self.rows(np, given)
@@ -253,7 +259,7 @@ class QuestionAnswerer(AnswerPredictions):
         self._leave_out(key)
 
     def _leave_out(self, what: str) -> None:
-        self.left_out[what] = self.left_out.get(what, 0) + 1
+        self.left_out = {**self.left_out, what: self.left_out.get(what, 0) + 1}
 
     def _span(
         self, question: AnsweredQuestion, starts: np.ndarray, ends: np.ndarray
@@ -345,21 +351,3 @@ class QuestionAnswerer(AnswerPredictions):
         return score_answers(texts, right, num_bootstrap, seed, best, margins)
 
     # Files and export
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the task again."""
-        return {
-            **super().get_config(),
-            "max_question_length": self.max_question_length,
-            "overlap": self.overlap,
-            "unanswerable": self.unanswerable,
-            "long_questions": self.long_questions,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained task of what `get_config` returned."""
-        more = (config[name] for name in ("max_question_length", "overlap", "unanswerable"))
-        task = cls(*cls.parts_of(config), *more, dtype).frozen_as(config)
-        task.long_questions = config.get("long_questions", task.long_questions)
-        return task

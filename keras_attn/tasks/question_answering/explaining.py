@@ -42,7 +42,7 @@ def explain_answers(
     >>> pairs = [("Who codes?", "Ada codes.")]
     >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
     >>> data = {"vocabulary_size": 40, "max_length": 32, "max_question_length": 8}
-    >>> answerer = QuestionAnswerer.create([(*pairs[0], ["Ada"])], data, sizes)
+    >>> answerer = QuestionAnswerer.create([(*pairs[0], ["Ada"])], data=data, model=sizes)
     >>> found = answerer.found(pairs, 1, 1, 0.0, 8)
     >>> explain_answers(answerer, pairs, *found, 8)[0].tokens
     ('Who', 'codes', '?', 'Ada', 'codes', '.')

@@ -44,7 +44,7 @@ def explain_scores(
     >>> pairs = [("a dog", "a hound")]
     >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
     >>> data = {"vocabulary_size": 30, "max_length": 16, "lowest": 0.0, "highest": 5.0}
-    >>> scorer = SimilarityScorer.create([(pairs[0], 5.0)], data, sizes)
+    >>> scorer = SimilarityScorer.create([(pairs[0], 5.0)], data=data, model=sizes)
     >>> explain_scores(scorer, pairs, scorer.predict(pairs), 8, spread=5.0)[0].tokens
     ('a', 'dog', 'a', 'hound')
     """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,12 +20,14 @@ from keras_attn.records.columns import numbered
 from keras_attn.records.scored_pairs import checked_scored_pairs
 from keras_attn.tasks.compiling import compiled_alike
 from keras_attn.tasks.doubts import doubt_of, rows_of
-from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer, EncoderTraining
-from keras_attn.tasks.fitted import made
+from keras_attn.tasks.encoder_task import (
+    EncoderLearned,
+    EncoderTask,
+    EncoderTokenizer,
+    EncoderTraining,
+)
 from keras_attn.tasks.similarity.predictions import SimilarityPredictions
 from keras_attn.tasks.similarity.settings import (
-    KINDS,
-    POOLINGS,
     SimilarityData,
     SimilarityTest,
     SimilarityUse,
@@ -39,6 +42,34 @@ Scored = ScoredPair | tuple[tuple[str, str], float]
 
 _IN_ORDER = 0.5
 """Spearman's correlation above which scores are in the right order, whatever their values are."""
+
+
+@dataclass(frozen=True)
+class SimilarityLearned(EncoderLearned):
+    """What a scorer learned: its tokenizer and the range of the scores.
+
+    Example:
+
+    >>> SimilarityLearned(WordTokenizer.train(["a b"]), 0.0, 5.0).highest
+    5.0
+
+    Raises:
+        ValueError: If `lowest` is not below `highest`, or one is not finite.
+    """
+
+    lowest: float = 0.0
+    highest: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        lowest, highest = float(self.lowest), float(self.highest)
+        object.__setattr__(self, "lowest", lowest)
+        object.__setattr__(self, "highest", highest)
+        if not (math.isfinite(lowest) and math.isfinite(highest) and lowest < highest):
+            raise ValueError(
+                "`lowest` must be below `highest`, both finite. Received: "
+                f"lowest={lowest}, highest={highest}."
+            )
 
 
 class SimilarityScorer(SimilarityPredictions, EncoderTask):
@@ -60,13 +91,11 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
     Args:
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
             `WordTokenizer`.
-        config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
-            or None.
-        kind: `"bi"` or `"cross"`.
-        max_length: Largest number of ids of a row, special tokens included.
         lowest: Score of texts that have nothing in common.
         highest: Score of texts that say the same.
-        pooling: Of `"bi"`: `"average"` over all tokens, which None stands for, or `"first"`.
+        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None.
+        data: Settings `SimilarityData`, or a dict of some of them: `kind` is `"bi"` or `"cross"`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -77,7 +106,8 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
 
     >>> pairs = [(("a dog", "a hound"), 5.0), (("a dog", "a red car"), 0.0)] * 4
     >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
-    >>> scorer = SimilarityScorer.create(pairs, {"vocabulary_size": 60, "max_length": 16}, sizes)
+    >>> data = {"vocabulary_size": 60, "max_length": 16}
+    >>> scorer = SimilarityScorer.create(pairs, data=data, model=sizes)
     >>> run = scorer.fit(pairs, epochs=12, batch_size=8, learning_rate=0.01, verbose=0)
     >>> scorer.predict(("a dog", "a hound")) > scorer.predict(("a dog", "a red car"))
     True
@@ -89,6 +119,9 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
     summary = "Score how similar two texts are, and make vectors of texts."
     heads = ("classes",)
     Data = SimilarityData
+    Learned = SimilarityLearned
+    data: SimilarityData
+    learned: SimilarityLearned
     Training = EncoderTraining
     Use = SimilarityUse
     Test = SimilarityTest
@@ -97,38 +130,47 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
     reads = "only_pairs"
     signature_inputs: ClassVar = {"embed": ("text",)}
 
-    def __init__(
-        self,
-        tokenizer: EncoderTokenizer,
-        config: Any = None,
-        kind: str = SimilarityData.kind,
-        max_length: int = SimilarityData.max_length,
-        lowest: float = 0.0,
-        highest: float = 1.0,
-        pooling: str | None = None,
-        dtype: Any = None,
-    ):
-        if kind not in KINDS:
-            raise ValueError(f"`kind` must be one of {list(KINDS)}. Received: {kind!r}.")
-        if pooling is not None and (kind != "bi" or pooling not in POOLINGS):
-            raise ValueError(
-                f"`pooling` belongs to kind='bi' and must be one of {list(POOLINGS)}. Received: "
-                f"{pooling!r} with kind={kind!r}."
-            )
-        if not (math.isfinite(lowest) and math.isfinite(highest) and lowest < highest):
-            raise ValueError(
-                "`lowest` must be below `highest`, both finite. Received: "
-                f"lowest={lowest}, highest={highest}."
-            )
-        self.kind, self.pooling = kind, pooling
-        self.lowest, self.highest = float(lowest), float(highest)
-        super().__init__(tokenizer, config, max_length, 1, dtype)
+    @property
+    def kind(self) -> str:
+        """`"bi"` or `"cross"`."""
+        return self.data.kind
 
-    def build(self, num_classes: int | None, dtype: Any) -> keras.Model:
-        """Builds the model."""
+    @property
+    def pooling(self) -> str | None:
+        """Of `"bi"`: `"average"` over all tokens, which None stands for, or `"first"`."""
+        return self.data.pooling
+
+    @property
+    def lowest(self) -> float:
+        """Score of texts that have nothing in common."""
+        return self.learned.lowest
+
+    @property
+    def highest(self) -> float:
+        """Score of texts that say the same."""
+        return self.learned.highest
+
+    @property
+    def num_classes(self) -> int:
+        """A score."""
+        return 1
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the encoder."""
+        if self.pooling is not None and self.kind != "bi":
+            raise ValueError(
+                f"`pooling` belongs to kind='bi'. Received: {self.pooling!r} with "
+                f"kind={self.kind!r}."
+            )
+        return super().configured(model)
+
+    def build(self, dtype: Any) -> None:
+        """Builds the encoder of texts, or of pairs."""
         if self.kind == "cross":
-            return super().build(num_classes, dtype)
-        return sentence_encoder(self.config, self.pooling or "average", dtype, self.name)
+            super().build(dtype)
+        else:
+            pooling = self.pooling or "average"
+            self.model = sentence_encoder(self.config, pooling, dtype, self.name)
 
     def facts(self) -> list[str]:
         """What tells this scorer from others, for its `repr`."""
@@ -156,32 +198,22 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
         return _read(test.data, data)
 
     @classmethod
-    def create(
-        cls,
-        examples: Iterable[Scored],
-        data: SimilarityData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes an untrained scorer for pairs, or one with the weights of `data.backbone`.
+    def checked(cls, examples: Iterable[Scored]) -> list[ScoredPair]:
+        """Returns pairs with their scores."""
+        return checked_scored_pairs(examples)
 
-        Args:
-            examples: `ScoredPair`s, or tuples ((first, second), score).
-            data: Settings of the encoder and of its tokens.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
+    @classmethod
+    def texts_of(cls, examples: Sequence[ScoredPair], data: SimilarityData) -> Iterable[str]:
+        """Returns the texts of all pairs."""
+        return (text for pair in examples for text in pair[:2])
 
-        Returns:
-            A `SimilarityScorer`.
-
-        Raises:
-            ValueError: If all scores are equal, and `lowest` and `highest` are not given.
-        """
-        data = made(cls.Data, data)
-        pairs = checked_scored_pairs(examples)
-        start = cls.start((text for pair in pairs for text in pair[:2]), data, model)
-        scores = [pair.score for pair in pairs]
-        return cls._from_start(start, data, min(scores), max(scores), dtype)
+    @classmethod
+    def learn_beside(
+        cls, tokenizer: EncoderTokenizer, examples: Sequence[ScoredPair], data: SimilarityData
+    ) -> SimilarityLearned:
+        """Returns the range of the scores, where the settings do not say it."""
+        scores = [pair.score for pair in examples]
+        return _range(tokenizer, data, min(scores), max(scores))
 
     @classmethod
     def from_backbone(cls, place: str, dtype: Any = None, **data: Any) -> Self:
@@ -199,22 +231,8 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
             A `SimilarityScorer`.
         """
         settings = cls.Data.made({"backbone": str(place), **data})
-        return cls._from_start(cls.start([], settings, None), settings, 0.0, 1.0, dtype)
-
-    @classmethod
-    def _from_start(
-        cls, start: Any, data: SimilarityData, lowest: float, highest: float, dtype: Any
-    ) -> Self:
-        return cls(
-            start.tokenizer,
-            start.model,
-            data.kind,
-            data.max_length,
-            lowest if data.lowest is None else data.lowest,
-            highest if data.highest is None else data.highest,
-            data.pooling,
-            dtype,
-        ).begin(data, start)
+        start = cls.start(list, settings, None, lambda x: _range(x, settings, 0.0, 1.0))
+        return cls.begun(start, settings, dtype)
 
     def dataset(
         self, examples: Iterable[Scored], **settings: Any
@@ -305,24 +323,6 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
             self.check_embeds()
         return use
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the scorer again."""
-        return {
-            **super().get_config(),
-            "kind": self.kind,
-            "lowest": self.lowest,
-            "highest": self.highest,
-            "pooling": self.pooling,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained scorer of what `get_config` returned."""
-        tokenizer, settings, max_length = cls.parts_of(config)
-        more = [config[name] for name in ("lowest", "highest", "pooling")]
-        scorer = cls(tokenizer, settings, config["kind"], max_length, *more, dtype)
-        return scorer.frozen_as(config)
-
     # The command
 
     @step(
@@ -354,6 +354,17 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
                     row = {"text": text, "vector": [round(float(x), 7) for x in vector]}
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
                 file.flush()
+
+
+def _range(
+    tokenizer: EncoderTokenizer, data: SimilarityData, lowest: float, highest: float
+) -> SimilarityLearned:
+    """Returns the range of the scores: what the settings say, else what is given."""
+    return SimilarityLearned(
+        tokenizer,
+        lowest if data.lowest is None else data.lowest,
+        highest if data.highest is None else data.highest,
+    )
 
 
 def _read(path: str, data: SimilarityData) -> ScoredPairs:

@@ -38,7 +38,7 @@ def explain_labels(
     >>> from keras_attn.text import WordPieceTokenizer
     >>> tokenizer = WordPieceTokenizer.train(["Ada codes"], 30, allow_fewer=True)
     >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32}
-    >>> tagger = Tagger(tokenizer, ["O", "B-PER", "I-PER"], sizes, 16)
+    >>> tagger = Tagger(tokenizer, ["O", "B-PER", "I-PER"], model=sizes, data={"max_length": 16})
     >>> (explanation,) = explain_labels(tagger, ["Ada codes"], word=1)
     >>> explanation.tokens, explanation.method
     (('Ada', 'codes'), "gradient x input, for the word 'codes'")

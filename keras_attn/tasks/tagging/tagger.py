@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -18,9 +19,8 @@ from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.tagged_texts import checked_tagged
 from keras_attn.tasks.class_weights import ClassWeight, weights_of_classes
 from keras_attn.tasks.doubts import doubt_of_guesses
-from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
+from keras_attn.tasks.encoder_task import EncoderLearned, EncoderTask, EncoderTokenizer
 from keras_attn.tasks.families.windowed import row_lists
-from keras_attn.tasks.fitted import made
 from keras_attn.tasks.tagging.predictions import TaggingPredictions
 from keras_attn.tasks.tagging.settings import (
     TaggingData,
@@ -33,6 +33,29 @@ from keras_attn.tasks.task_run import Scored
 from keras_attn.training import MaskedCrossEntropy
 
 Tagged = TaggedText | tuple[Sequence[str], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class TaggingLearned(EncoderLearned):
+    """What a tagger learned: its tokenizer and its labels.
+
+    Example:
+
+    >>> TaggingLearned(WordTokenizer.train(["a b"]), ("O", "B-PER")).labels
+    ('O', 'B-PER')
+
+    Raises:
+        ValueError: If there are fewer than two labels, or one comes twice.
+    """
+
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
+            raise ValueError(
+                f"Expected two labels or more, each once. Received: {list(self.labels)[:20]}."
+            )
 
 
 class Tagger(TaggingPredictions):
@@ -51,9 +74,9 @@ class Tagger(TaggingPredictions):
         tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
             `WordTokenizer`.
         labels: The labels, in the order of the logits.
-        config: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
             or None.
-        max_length: Largest number of ids of a row, special tokens included.
+        data: Settings `TaggingData`, or a dict of some of them, such as `max_length`.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -65,7 +88,8 @@ class Tagger(TaggingPredictions):
 
     >>> examples = [(["Ada", "codes"], ["B-PER", "O"]), (["Tea", "helps"], ["O", "O"])] * 4
     >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32, "dropout": 0.0}
-    >>> tagger = Tagger.create(examples, {"vocabulary_size": 60, "max_length": 16}, sizes)
+    >>> data = {"vocabulary_size": 60, "max_length": 16}
+    >>> tagger = Tagger.create(examples, data=data, model=sizes)
     >>> run = tagger.fit(examples, epochs=20, batch_size=8, learning_rate=0.02, verbose=0)
     >>> tagger.predict("Ada codes").entities
     [EntityPlace(kind='PER', text='Ada', start=0, end=3, first=0, behind=1)]
@@ -76,6 +100,9 @@ class Tagger(TaggingPredictions):
     heads = ("tags",)
     token_labels = ("tags",)
     Data = TaggingData
+    Learned = TaggingLearned
+    data: TaggingData
+    learned: TaggingLearned
     Training = TaggingTraining
     Use = TaggingUse
     Test = TaggingTest
@@ -86,22 +113,18 @@ class Tagger(TaggingPredictions):
     signature_inputs: ClassVar = {"serving_default": ("text",), "words": ("words",)}
     limits = ("max_words",)
 
-    def __init__(
-        self,
-        tokenizer: EncoderTokenizer,
-        labels: Sequence[str],
-        config: Any = None,
-        max_length: int = TaggingData.max_length,
-        dtype: Any = None,
-    ):
-        self.labels = tuple(labels)
-        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
-            raise ValueError(
-                f"Expected two labels or more, each once. Received: {list(labels)[:20]}."
-            )
-        super().__init__(tokenizer, config, max_length, len(self.labels), dtype)
-        self.repaired = 0
-        """Labels of the training examples that were repaired, see `repair_bio`."""
+    repaired = 0
+    """Labels of the training examples that were repaired, see `repair_bio`."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, in the order of the logits."""
+        return self.learned.labels
+
+    @property
+    def num_classes(self) -> int:
+        """Number of labels."""
+        return len(self.labels)
 
     def facts(self) -> list[str]:
         """What tells this tagger from others, for its `repr`."""
@@ -137,32 +160,25 @@ class Tagger(TaggingPredictions):
         return read_tagged(test.data, data.word_column, data.label_column, data.on_error)
 
     @classmethod
-    def create(
-        cls,
-        examples: Iterable[Tagged],
-        data: TaggingData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes an untrained tagger for sentences, or one with the weights of `data.backbone`.
+    def checked(cls, examples: Iterable[Tagged]) -> list[TaggedText]:
+        """Returns labelled sentences."""
+        return checked_tagged(examples)
 
-        Args:
-            examples: `TaggedText`s, or pairs of a list of words and a list of labels.
-            data: Settings of the encoder and of its tokens.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
+    @classmethod
+    def texts_of(cls, examples: Sequence[TaggedText], data: TaggingData) -> Iterable[str]:
+        """Returns the sentences."""
+        return (" ".join(text.words) for text in examples)
 
-        Returns:
-            A `Tagger`.
-        """
-        data = made(cls.Data, data)
-        texts = checked_tagged(examples)
-        labels = sorted({label for text in texts for label in text.labels}, key=_order)
+    @classmethod
+    def learn_beside(
+        cls, tokenizer: EncoderTokenizer, examples: Sequence[TaggedText], data: TaggingData
+    ) -> TaggingLearned:
+        """Returns the labels of sentences; of entities, `B-X` and `I-X` of each type."""
+        labels = sorted({label for text in examples for label in text.labels}, key=_order)
         if is_bio(labels):  # an entity may be longer in a text to come
             kinds = sorted({label[2:] for label in labels if label != "O"})
             labels = ["O", *(f"{mark}-{kind}" for kind in kinds for mark in "BI")]
-        start = cls.start((" ".join(text.words) for text in texts), data, model)
-        return cls(start.tokenizer, labels, start.model, data.max_length, dtype).begin(data, start)
+        return TaggingLearned(tokenizer, tuple(labels))
 
     def dataset(
         self, examples: Iterable[Tagged], class_weight: ClassWeight = None, **settings: Any
@@ -324,17 +340,6 @@ class Tagger(TaggingPredictions):
         return score_tags(truth, labels, num_bootstrap, seed, self.bio)
 
     # Files and export
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the tagger again."""
-        return {**super().get_config(), "labels": list(self.labels)}
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained tagger of what `get_config` returned."""
-        tokenizer, settings, max_length = cls.parts_of(config)
-        tagger = cls(tokenizer, config["labels"], settings, max_length, dtype)
-        return tagger.frozen_as(config)
 
 
 def _order(label: str) -> tuple[bool, str]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import checked_method
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
-from keras_attn.inputs import listed
 from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.records import LabelledTexts
 from keras_attn.settings import Choice
 from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
-from keras_attn.tasks.checks import check_padding, checked_temperature, is_count
-from keras_attn.tasks.fitted import made
+from keras_attn.tasks.checks import check_padding, checked_temperature
+from keras_attn.tasks.constructed import Beginning
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.task import Examples, Task
 from keras_attn.tasks.text_classification.data import (
     make_tokenizer,
@@ -40,15 +41,41 @@ from keras_attn.tasks.text_classification.settings import (
     TextClassificationTraining,
     TextClassificationUse,
 )
-from keras_attn.tasks.word_vectors import (
-    VectorStart,
-    named_embedding,
-    read_vectors,
-    sized_by_vectors,
-    start_from_vectors,
-)
-from keras_attn.text import TOKENIZERS, tokenizer_name
+from keras_attn.tasks.word_vectors import read_vectors, sized_by_vectors
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer, tokenizer_name
 from keras_attn.text.registry import vocabulary_digest
+
+
+@dataclass(frozen=True)
+class ClassifierLearned(Learned):
+    """What a text classifier learned.
+
+    Example:
+
+    >>> ClassifierLearned(WordTokenizer.train(["a b"]), ("no", "yes")).temperature
+    1.0
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If there are fewer than two classes, a name comes twice, or the temperature is
+            not above 0.
+    """
+
+    tokenizer: BytePairTokenizer | WordPieceTokenizer | WordTokenizer
+    class_names: tuple[str, ...]
+    """Names of the classes, in the order of the logits."""
+    multi_label: bool = False
+    """Whether a text may have several labels, or none."""
+    pairs: bool = False
+    """Whether pairs of texts are classified, as in textual entailment."""
+    temperature: float = 1.0
+    """What logits are divided by before they become probabilities."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        tokenizer_name(self.tokenizer)  # one that can be saved
+        object.__setattr__(self, "class_names", checked_class_names(self.class_names))
+        object.__setattr__(self, "temperature", checked_temperature(self.temperature))
 
 
 class TextClassifier(TextClassificationLearning, TextClassificationPredictions, Task):
@@ -61,20 +88,20 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
     Args:
         tokenizer: A `BytePairTokenizer`, `WordPieceTokenizer` or `WordTokenizer`.
         class_names: Names of the classes, in the order of the logits.
-        config: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig`,
+        multi_label: Whether a text may have several labels, or none.
+        pairs: Whether pairs of texts are classified, as in textual entailment.
+        temperature: What logits are divided by before they become probabilities.
+        model: Settings of the model: a `BagClassifierConfig`, `RecurrentClassifierConfig`,
             `TransformerClassifierConfig`, `BertClassifierConfig` or `RobertaClassifierConfig`, or a
             dict of the settings of one with its name, `{"model": "rnn", ...}` (`"bag"`, `"rnn"`,
             `"transformer"`, `"bert"`, `"roberta"`; `"bag"` if none is named). The sizes of
             vocabulary and classes, and the `sequence_length` of learned positions where it is None,
             are taken from the other arguments.
-        max_length: Largest number of tokens of a text; longer ones are shortened, in training and
-            later.
-        truncation: Which part is kept: `"head"`, `"tail"` or `"head_tail"` (a quarter from the
-            head), which None stands for. Of pairs it is the heads, `"head"`.
-        multi_label: Whether a text may have several labels, or none.
+        data: Settings `TextClassificationData`, or a dict of some of them, such as `max_length`.
+            Longer texts are shortened, in training and later: `truncation` is `"head"`, `"tail"` or
+            `"head_tail"` (a quarter from the head), which None stands for. Of pairs the heads are
+            kept.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
-        pairs: Whether pairs of texts are classified, as in textual entailment.
-        freeze_embedding: Whether the embedding of the tokens is not trained.
 
     Raises:
         TypeError: If the tokenizer is of another class.
@@ -86,7 +113,8 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
     >>> from keras_attn.text import BytePairTokenizer
     >>> examples = [("good " * n, "yes") for n in (1, 2)] + [("bad " * n, "no") for n in (1, 2)]
     >>> tokenizer = BytePairTokenizer.train([text for text, _ in examples], 260)
-    >>> classifier = TextClassifier(tokenizer, ["no", "yes"], {"dim": 8, "pair_buckets": 0})
+    >>> sizes = {"dim": 8, "pair_buckets": 0}
+    >>> classifier = TextClassifier(tokenizer, ["no", "yes"], model=sizes)
     >>> run = classifier.fit(examples, epochs=20, batch_size=4, learning_rate=0.1, verbose=0)
     >>> classifier.predict("a good one").label
     'yes'
@@ -96,60 +124,79 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
     summary = "Classify texts, or pairs of texts: films by their reviews, or texts of your own."
     kinds = TEXT_CLASSIFIERS
     Data = TextClassificationData
+    Learned = ClassifierLearned
+    data: TextClassificationData
+    learned: ClassifierLearned
     Training = TextClassificationTraining
     Use = TextClassificationUse
     Test = TextClassificationTest
     steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
     examples_are = "texts"
-    decide_nothing = (
-        "loaded",
-        "vectors",
-    )
+    decide_nothing = ("loaded", "word_vectors")
+
     reads = "pairs"
 
-    def __init__(
-        self,
-        tokenizer: Any,
-        class_names: Sequence[str],
-        config: Any = None,
-        max_length: int = TextClassificationData.max_length,
-        truncation: str | None = TextClassificationData.truncation,
-        multi_label: bool = False,
-        dtype: Any = None,
-        pairs: bool = False,
-        freeze_embedding: bool = False,
-    ):
-        tokenizer_name(tokenizer)  # one that can be saved
-        self.tokenizer = tokenizer
-        self.class_names = checked_class_names(class_names)
-        if not is_count(max_length, 2):
-            raise ValueError(
-                f"`max_length` must be an integer of at least 2. Received: {max_length!r}."
-            )
-        self.pairs = bool(pairs)
+    def build(self, dtype: Any) -> None:
+        """Builds the model."""
+        super().build(dtype)
         self.reads = "only_pairs" if self.pairs else "lines"
-        self.truncation = checked_truncation(truncation, self.pairs)
-        self.config = _config(config, tokenizer, len(self.class_names), max_length, self.pairs)
-        if getattr(self.config, "first_position", None) is None:
-            check_padding(tokenizer)
-        self.max_length = max_length
-        between = getattr(self.config, "ends_between", 1)
-        if self.pairs and self.room < 2 + between:
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the model."""
+        learned, max_length = self.learned, self.max_length
+        config = _config(
+            model, learned.tokenizer, len(learned.class_names), max_length, learned.pairs
+        )
+        checked_truncation(self.data.truncation, learned.pairs)
+        if getattr(config, "first_position", None) is None:
+            check_padding(learned.tokenizer)
+        self.config = config  # the room depends on it
+        between = getattr(config, "ends_between", 1)
+        if learned.pairs and self.room < 2 + between:
             raise ValueError(
                 "`max_length` must leave room for a token of each text and the separator. "
                 f"Received: {max_length}."
             )
-        self.multi_label = bool(multi_label)
-        self.loaded: Any = None
-        """A `LoadReport` of the weights that it began with, or None."""
-        self.vectors: VectorStart | None = None
-        """The word vectors that its embedding began with, or None."""
-        self.temperature = 1.0
+        return config
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the logits."""
+        return self.learned.class_names
+
+    @property
+    def max_length(self) -> int:
+        """Largest number of tokens of a text."""
+        return self.data.max_length
+
+    @property
+    def truncation(self) -> str:
+        """Which part of a long text is kept."""
+        return checked_truncation(self.data.truncation, self.pairs)
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a text may have several labels, or none."""
+        return self.learned.multi_label
+
+    @property
+    def pairs(self) -> bool:
+        """Whether pairs of texts are classified."""
+        return self.learned.pairs
+
+    @property
+    def temperature(self) -> float:
         """What logits are divided by before they become probabilities; see `calibrate`."""
-        self.model = self.config.build(dtype)
-        self.freeze_embedding = bool(freeze_embedding)
-        if self.freeze_embedding:
-            named_embedding(self.model).trainable = False
+        return self.learned.temperature
+
+    @temperature.setter
+    def temperature(self, temperature: float) -> None:
+        self.relearn(temperature=temperature)
 
     @property
     def field(self) -> EncoderInput:
@@ -233,39 +280,15 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
         return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
 
     @classmethod
-    def create(
+    def begin(
         cls,
-        examples: Iterable[Labelled],
-        data: TextClassificationData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes an untrained classifier for labelled texts.
-
-        The vocabulary, the classes and what the weights of tokens start from are made of these
-        texts alone. With `data.backbone` the vocabulary, the sizes and the weights of the encoder
-        are those of that task or folder.
-
-        Args:
-            examples: `LabelledText`s or (text, label) pairs, where a text may be a pair of texts.
-            data: Settings of the tokenizer and of the lengths.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
-
-        Returns:
-            A `TextClassifier`.
-
-        Raises:
-            ValueError: If there is one class only, or an example is not a labelled text.
-
-        Example:
-
-        >>> examples = [("a good one", "yes"), ("a bad one", "no")]
-        >>> TextClassifier.create(examples, model={"dim": 8, "pair_buckets": 0}).class_names
-        ('no', 'yes')
-        """
-        data = made(cls.Data, data)
-        examples = listed(examples, "labelled texts", 2)
+        examples: Sequence[Labelled],
+        data: TextClassificationData,
+        model: Any,
+        dtype: Any,
+        **parts: Any,
+    ) -> Beginning:
+        """Chooses the tokenizer and the encoder of a new classifier, and learns its classes."""
         texts, labels = checked_examples(examples)
         start, vectors = (read_backbone(data.backbone) if data.backbone else None), None
         if start is None:
@@ -276,32 +299,20 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
         else:
             tokenizer = start.tokenizer
             model = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
-        classifier = cls(
+        learned = ClassifierLearned(
             tokenizer,
             class_names_of(examples),
-            model,
-            data.max_length,
-            data.truncation,
-            any(not isinstance(label, str) for label in labels),
-            dtype,
-            not isinstance(texts[0], str),
-            data.freeze_word_vectors,
+            multi_label=any(not isinstance(label, str) for label in labels),
+            pairs=not isinstance(texts[0], str),
         )
-        if vectors is not None:
-            classifier.vectors = start_from_vectors(
-                classifier.model,
-                tokenizer,
-                vectors,
-                data.word_vectors,
-                data.freeze_word_vectors,
-            )
-        weights = getattr(classifier.config, "token_weights", None)
+        backbone = start if data.backbone_weights else None
+        return Beginning(learned, model, backbone, vectors)
+
+    def created(self, examples: Sequence[Labelled]) -> None:
+        """Starts the weights of tokens from statistics of the texts."""
+        weights = getattr(self.config, "token_weights", None)
         if weights in ("association", "idf"):
-            classifier.initialize_token_weights(examples, weights)
-        classifier._data = data
-        if start is not None and data.backbone_weights:
-            classifier.loaded = classifier.load_weights_of(start, data.backbone)
-        return classifier
+            self.initialize_token_weights(examples, weights)
 
     # Use
 
@@ -319,38 +330,6 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of the embedding."""
         return {"embedding": vocabulary_digest(self.tokenizer)}
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the classifier again."""
-        return {
-            "config": self.kinds.describe(self.config),
-            "tokenizer": tokenizer_name(self.tokenizer),
-            "vocabulary": self.tokenizer.get_config(),
-            "class_names": list(self.class_names),
-            "max_length": self.max_length,
-            "truncation": self.truncation,
-            "multi_label": self.multi_label,
-            "temperature": self.temperature,
-            "pairs": self.pairs,
-            "freeze_embedding": self.freeze_embedding,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained classifier of what `get_config` returned."""
-        classifier = cls(
-            TOKENIZERS[config["tokenizer"]].from_config(config["vocabulary"]),
-            config["class_names"],
-            config["config"],
-            config["max_length"],
-            config["truncation"],
-            config["multi_label"],
-            dtype,
-            config.get("pairs", False),
-            config["freeze_embedding"],
-        )
-        classifier.temperature = checked_temperature(config["temperature"])
-        return classifier
 
     def checked_use(self, use: TextClassificationUse) -> str:
         """Returns the method of the weights in a SavedModel."""

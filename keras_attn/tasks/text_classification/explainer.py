@@ -37,7 +37,7 @@ class TextExplainer:
     >>> from keras_attn.tasks import TextClassifier
     >>> from keras_attn.text import BytePairTokenizer
     >>> tokenizer = BytePairTokenizer.train(["a text"], 259)
-    >>> classifier = TextClassifier(tokenizer, ["no", "yes"], {"dim": 8, "pair_buckets": 0})
+    >>> classifier = TextClassifier(tokenizer, ["no", "yes"], model={"dim": 8, "pair_buckets": 0})
     >>> TextExplainer(classifier).explain(["ab"])[0].tokens
     ('a', 'b')
     """

@@ -46,7 +46,7 @@ class TextClassificationLearning:
     temperature: float
     model: keras.Model
     loaded: Any
-    vectors: Any
+    word_vectors: Any
 
     def dataset(
         self,
@@ -197,7 +197,7 @@ class TextClassificationLearning:
     def describe(self, batches: TextBatches) -> list[str]:
         """Says what is trained, and what of long texts is not read."""
         lines = [] if self.loaded is None else str(self.loaded).split("\n")
-        lines += [] if self.vectors is None else [str(self.vectors)]
+        lines += [] if self.word_vectors is None else [str(self.word_vectors)]
         lines += super().describe(batches)
         if batches.truncated:
             lines.append(

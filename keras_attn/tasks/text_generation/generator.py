@@ -16,11 +16,10 @@ from keras_attn.export import limited
 from keras_attn.fields import ODD_TEXTS, checked_texts
 from keras_attn.generation import Recent, WindowDecoder
 from keras_attn.models import LANGUAGE_MODELS, TokenDecoder, language_decoder
-from keras_attn.models.tensors import LoadReport, load_tensors
+from keras_attn.models.tensors import load_tensors
 from keras_attn.records import read_text, split_text
 from keras_attn.settings import Choice
-from keras_attn.tasks.checks import is_count
-from keras_attn.tasks.fitted import made
+from keras_attn.tasks.constructed import Beginning
 from keras_attn.tasks.served_numbers import (
     SAMPLED,
     WITH_SETTINGS,
@@ -34,8 +33,6 @@ from keras_attn.tasks.text_generation.reading import TextGenerationReading
 from keras_attn.tasks.text_generation.scores import TextGenerationScores
 from keras_attn.tasks.text_generation.settings import (
     BYTE_PAIRS,
-    SEQUENCE_LENGTH,
-    TOKENIZERS,
     Prompts,
     TextGenerationData,
     TextGenerationTest,
@@ -43,7 +40,7 @@ from keras_attn.tasks.text_generation.settings import (
     TextGenerationUse,
     check_prompts,
 )
-from keras_attn.tasks.text_generation.starting import Start, read_start, windows_of
+from keras_attn.tasks.text_generation.starting import GeneratorLearned, read_start
 from keras_attn.tasks.text_generation.writing import TextGenerationWriting
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 from keras_attn.text.pieces import stop_pattern
@@ -89,19 +86,20 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
 
     Args:
         tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
-        config: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
-            its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
-            first. The sizes are taken from the tokenizer and `sequence_length`.
-        sequence_length: Tokens of a window in training, and of what a GPT reads at a time; see
-            `longest_prompt`.
-        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
         ends: Whether the model knows where texts end: then its end token ends them. What is trained
             on one long text does not.
-        special_tokens: Whether special tokens that are written in a text of `dataset`, `fit` or
-            `evaluate` are read as tokens: those that the tokenizer came with, such as GPT-2's
-            `<|endoftext|>`; of a tokenizer that was trained here, the usual names of an end of a
-            text (`<end>`, `</s>`, `<eos>`, `<|endoftext|>`, `<|end_of_text|>`). If False, they are
-            text like any other. Prompts are always text.
+        sequence_length: Tokens of a window, if `data` does not say it.
+        model: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
+            its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
+            first. The sizes are taken from the tokenizer and `sequence_length`.
+        data: Settings `TextGenerationData`, or a dict of some of them. `sequence_length` is the
+            number of tokens of a window in training, and of what a GPT reads at a time; see
+            `longest_prompt`. `special_tokens` says whether special tokens that are written in a
+            text of `dataset`, `fit` or `evaluate` are read as tokens: those that the tokenizer came
+            with, such as GPT-2's `<|endoftext|>`; of a tokenizer that was trained here, the usual
+            names of an end of a text (`<end>`, `</s>`, `<eos>`, `<|endoftext|>`,
+            `<|end_of_text|>`). Prompts are always text.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
 
     Raises:
         TypeError: If the tokenizer is of another class.
@@ -110,7 +108,8 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
     Example:
 
     >>> text = "to be, or not to be, " * 20
-    >>> generator = TextGenerator(CharacterTokenizer.train([text]), {"units": 32}, 32)
+    >>> tokenizer, data = CharacterTokenizer.train([text]), {"sequence_length": 32}
+    >>> generator = TextGenerator(tokenizer, model={"units": 32}, data=data)
     >>> run = generator.fit(text, epochs=1, batch_size=4, verbose=0)
     >>> len(generator.generate("to be", num_characters=10, seed=7))
     15
@@ -120,6 +119,9 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
     summary = "Write texts: a language model, trained on a text of your own."
     kinds = LANGUAGE_MODELS
     Data = TextGenerationData
+    Learned = GeneratorLearned
+    data: TextGenerationData
+    learned: GeneratorLearned
     Training = TextGenerationTraining
     Use = TextGenerationUse
     limits = ("max_num_characters",)
@@ -128,43 +130,36 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
     decide_nothing = ("loaded",)
     main_layer = "decoder"
 
-    def __init__(
-        self,
-        tokenizer: CharacterTokenizer | BytePairTokenizer,
-        config: Any = None,
-        sequence_length: int = SEQUENCE_LENGTH,
-        dtype: Any = None,
-        ends: bool = False,
-        special_tokens: bool = False,
-    ):
-        if not isinstance(tokenizer, tuple(TOKENIZERS.values())):
-            raise TypeError(
-                "`tokenizer` must be a CharacterTokenizer or BytePairTokenizer. Received: "
-                f"{type(tokenizer).__name__}. Make one with CharacterTokenizer.train(texts)."
-            )
-        if getattr(tokenizer, "normalize", False):
-            raise ValueError(
-                "`tokenizer` must keep texts as they are, which are written and scored character "
-                "by character. Received: a BytePairTokenizer with normalize=True. Train one with "
-                "normalize=False."
-            )
-        if not is_count(sequence_length, 2):
-            raise ValueError(
-                "`sequence_length` must be an integer of at least 2. "
-                f"Received: {sequence_length!r}."
-            )
-        sizes = {
-            "vocabulary_size": tokenizer.vocabulary_size,
-            "sequence_length": sequence_length,
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of the vocabulary and of the windows."""
+        return {
+            "vocabulary_size": self.tokenizer.vocabulary_size,
+            "sequence_length": self.sequence_length,
         }
-        self.config = self.kinds.make(config, **sizes)
-        self.tokenizer = tokenizer
-        self.sequence_length = sequence_length
-        self.ends = bool(ends)
-        self.special_tokens = bool(special_tokens)
-        self.loaded: LoadReport | None = None
-        """What the weights that it began with were, or None."""
-        self.model = self.config.build(dtype)
+
+    @property
+    def tokenizer(self) -> CharacterTokenizer | BytePairTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def sequence_length(self) -> int:
+        """Tokens of a window."""
+        return self.data.sequence_length or self.learned.sequence_length
+
+    @property
+    def special_tokens(self) -> bool:
+        """Whether special tokens that are written in a text are read as tokens."""
+        return self.data.special_tokens
+
+    @property
+    def ends(self) -> bool:
+        """Whether the model knows where texts end."""
+        return self.learned.ends
+
+    @ends.setter
+    def ends(self, ends: bool) -> None:
+        self.relearn(ends=bool(ends))
 
     @property
     def _compiled(self) -> Recent[Any]:
@@ -216,37 +211,13 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
         return Text(text, where)
 
     @classmethod
-    def create(
-        cls,
-        examples: str,
-        data: TextGenerationData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes a generator for a text, whose characters or byte pairs it knows.
-
-        Args:
-            examples: A text.
-            data: Settings of the vocabulary and the windows. With a `backbone` the generator has
-                its tokenizer, its sizes and its weights, and `.loaded` says which.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
-
-        Returns:
-            A `TextGenerator`.
-
-        Example:
-
-        >>> TextGenerator.create("to be", {"sequence_length": 4}, {"units": 8}).sequence_length
-        4
-        """
-        data = made(cls.Data, data)
+    def begin(
+        cls, examples: str, data: TextGenerationData, model: Any, dtype: Any, **parts: Any
+    ) -> Beginning:
+        """Makes the characters or byte pairs of a text, or takes those of the backbone."""
         texts = checked_texts([examples])
         if data.backbone:
-            generator = cls._started(read_start(data.backbone), data, model, dtype)
-            generator.ends |= generator.has_ends(examples)
-            generator._data = data
-            return generator
+            return read_start(data.backbone).beginning(data, model)
         if data.special_tokens:
             texts = pattern_of(ENDS).split(examples)[::2]
         if data.tokenizer == "characters":
@@ -254,11 +225,20 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
         else:
             most = data.vocabulary_size or BYTE_PAIRS
             tokenizer = BytePairTokenizer.train(texts, most, allow_fewer=True, normalize=False)
-        generator = cls(
-            tokenizer, model, windows_of(data), dtype, special_tokens=data.special_tokens
-        )
-        generator.ends = generator.has_ends(examples)
-        generator._data = data
+        return Beginning(GeneratorLearned(tokenizer), model)
+
+    def created(self, examples: str) -> None:
+        """Learns whether the text has ends."""
+        self.ends |= self.has_ends(examples)
+
+    @classmethod
+    def begun(cls, start: Beginning, data: TextGenerationData, dtype: Any = None) -> Self:
+        """Makes a generator, with the weights that it starts from."""
+        generator = super().begun(start._replace(backbone=None), data, dtype)
+        if start.backbone is not None:
+            loaded = load_tensors(generator.model, start.backbone.tensors)
+            generator.loaded = loaded._replace(left_over=list(start.unused))
+            generator.pretrained = True
         return generator
 
     @classmethod
@@ -267,18 +247,6 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
         if data.backbone:
             return read_start(data.backbone).declared(model)
         return super().model_of(data, model)
-
-    @classmethod
-    def _started(cls, start: Start, data: TextGenerationData, model: Any, dtype: Any) -> Self:
-        length = start.windows(data)
-        tokenizer = start.backbone.tokenizer
-        generator = cls(
-            tokenizer, start.choice(model), length, dtype, start.ends, data.special_tokens
-        )
-        loaded = load_tensors(generator.model, start.tensors(length))
-        generator.loaded = loaded._replace(left_over=start.unused)
-        generator.pretrained = True
-        return generator
 
     @classmethod
     def from_pretrained(cls, place: Any, dtype: Any = None) -> Self:
@@ -307,7 +275,8 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
         >>> TextGenerator.from_pretrained(folder).generate("to be", 5).startswith("to be")
         True
         """
-        return cls._started(read_start(place), cls.Data(), None, dtype)
+        data = cls.Data()
+        return cls.begun(read_start(place).beginning(data, None), data, dtype)
 
     def dataset(self, text: str, **settings: Any) -> TextWindows:
         """Cuts a text into batches for `model.fit`.
@@ -427,24 +396,6 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of the embedding."""
         return {"embedding": vocabulary_digest(self.tokenizer)}
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the generator again."""
-        return {
-            "config": self.kinds.describe(self.config),
-            "kind": next(n for n, k in TOKENIZERS.items() if isinstance(self.tokenizer, k)),
-            "tokenizer": self.tokenizer.get_config(),
-            "sequence_length": self.sequence_length,
-            "ends": self.ends,
-            "special_tokens": self.special_tokens,
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained generator of what `get_config` returned."""
-        tokenizer = TOKENIZERS[config.get("kind", "characters")].from_config(config["tokenizer"])
-        flags = config.get("ends", False), config.get("special_tokens", False)
-        return cls(tokenizer, config["config"], config["sequence_length"], dtype, *flags)
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd prompts and seeds beside ordinary ones."""

@@ -3,22 +3,56 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_attn.models import LANGUAGE_MODELS, GptConfig
 from keras_attn.settings import Choice, declared_fields
 from keras_attn.tasks.backbones import Backbone
+from keras_attn.tasks.constructed import Beginning
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.task_file import read_task
 from keras_attn.tasks.text_generation.settings import (
     SEQUENCE_LENGTH,
     TOKENIZERS,
     TextGenerationData,
 )
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 
 _TABLE, _HEAD, _POSITIONS = (
     "embedding/embedding/embeddings", "head/kernel", "positions/embedding/embeddings",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GeneratorLearned(Learned):
+    """What a text generator learned beside its weights.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If the tokenizer changes texts.
+    """
+
+    tokenizer: CharacterTokenizer | BytePairTokenizer
+    ends: bool = False
+    """Whether the model knows where texts end."""
+    sequence_length: int = SEQUENCE_LENGTH
+    """Tokens of a window, if the settings of the data do not say it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, tuple(TOKENIZERS.values())):
+            raise TypeError(
+                "`tokenizer` must be a CharacterTokenizer or BytePairTokenizer. Received: "
+                f"{type(self.tokenizer).__name__}. Make one with CharacterTokenizer.train(texts)."
+            )
+        if getattr(self.tokenizer, "normalize", False):
+            raise ValueError(
+                "`tokenizer` must keep texts as they are, which are written and scored character "
+                "by character. Received: a BytePairTokenizer with normalize=True. Train one with "
+                "normalize=False."
+            )
 
 
 class Start(NamedTuple):
@@ -63,6 +97,21 @@ class Start(NamedTuple):
         return Choice(
             LANGUAGE_MODELS, found.name, {k: v for k, v in found.values.items() if k in own}
         )
+
+    def beginning(self, data: TextGenerationData, model: Any) -> Beginning:
+        """Returns what a generator is made of that starts from this model.
+
+        Args:
+            data: Settings of the data.
+            model: As in `choice`.
+
+        Raises:
+            ValueError: As `choice` and `windows`.
+        """
+        length = self.windows(data)
+        backbone = self.backbone._replace(tensors=self.tensors(length))
+        learned = GeneratorLearned(self.backbone.tokenizer, self.ends, length)
+        return Beginning(learned, self.choice(model), backbone, unused=self.unused)
 
     def windows(self, data: TextGenerationData) -> int:
         """Returns the number of tokens of a window.
@@ -121,12 +170,13 @@ def read_start(place: str | os.PathLike) -> Start:
         saved = read_task(path, "TextGenerator")
 
         def make(config: dict[str, Any]) -> Start:
-            LANGUAGE_MODELS.make(config["config"]).build()
-            settings = dict(config["config"])
+            LANGUAGE_MODELS.make(config["model"]).build()
+            settings = dict(config["model"])
             name = settings.pop(LANGUAGE_MODELS.key)
-            tokenizer = TOKENIZERS[config["kind"]].from_config(config["tokenizer"])
-            backbone = Backbone(name, settings, tokenizer, saved.tensors)
-            return Start(backbone, config["sequence_length"], config.get("ends", False), [])
+            learned = GeneratorLearned.from_config(config["learned"])
+            length = config["data"]["sequence_length"] or learned.sequence_length
+            backbone = Backbone(name, settings, learned.tokenizer, saved.tensors)
+            return Start(backbone, length, learned.ends, [])
 
         return saved.check(make)
     from keras_attn.interop import read_pretrained
@@ -144,17 +194,3 @@ def read_start(place: str | os.PathLike) -> Start:
     settings = found.config.to_dict()
     backbone = Backbone(LANGUAGE_MODELS.name_of(found.config), settings, found.tokenizer, tensors)
     return Start(backbone, found.config.sequence_length, True, found.unused)
-
-
-def windows_of(data: TextGenerationData) -> int:
-    """Returns the number of tokens of a window without a backbone.
-
-    Args:
-        data: Settings of the data.
-
-    Example:
-
-    >>> windows_of(TextGenerationData())
-    256
-    """
-    return data.sequence_length or SEQUENCE_LENGTH

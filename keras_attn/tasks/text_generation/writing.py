@@ -199,7 +199,7 @@ class TextGenerationWriting:
         Example:
 
         >>> tokenizer = CharacterTokenizer.train(["to be"])
-        >>> generator = TextGenerator(tokenizer, {"units": 8}, 8)
+        >>> generator = TextGenerator(tokenizer, model={"units": 8}, data={"sequence_length": 8})
         >>> pieces = list(generator.stream("to", num_characters=70, seed=7))
         >>> "to" + "".join(pieces) == generator.generate("to", 70, seed=7), len(pieces)
         (True, 2)

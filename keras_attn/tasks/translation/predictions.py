@@ -106,7 +106,7 @@ class TranslationPredictions:
         Example:
 
         >>> tokenizer = BytePairTokenizer.train(["one dog", "ein Hund"], 259)
-        >>> translator = Translator(tokenizer, {"dim": 16, "num_layers": 1})
+        >>> translator = Translator(tokenizer, model={"dim": 16, "num_layers": 1})
         >>> found = translator.translate_n_best("one dog", num_return_sequences=2, beams=3)
         >>> len(found.translations), found.source_truncated, found.scores[0] >= found.scores[1]
         (2, False, True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import unicodedata
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import keras
 
@@ -22,6 +23,7 @@ from keras_attn.tasks.checks import (
     checked_pairs,
 )
 from keras_attn.tasks.compiling import trained_form
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.served_numbers import own_numbers
 from keras_attn.tasks.steps import step
 from keras_attn.tasks.task import Examples, Task
@@ -47,6 +49,32 @@ from keras_attn.training import MaskedCrossEntropy, num_data_shards
 from keras_attn.training.token_means import token_means
 
 
+@dataclass(frozen=True)
+class TranslationLearned(Learned):
+    """What a translator learned beside its weights: its tokenizers.
+
+    Raises:
+        TypeError: If a tokenizer is of another class.
+    """
+
+    tokenizer: BytePairTokenizer
+    target_tokenizer: BytePairTokenizer | None = None
+    """Tokenizer of the target, for two vocabularies."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("tokenizer", "target_tokenizer"):
+            value = getattr(self, name)
+            if value is None and name == "target_tokenizer":
+                continue
+            if not isinstance(value, BytePairTokenizer):
+                raise TypeError(
+                    f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
+                    "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
+                )
+            check_padding(value)
+
+
 class Translator(TranslationPredictions, Task):
     """An encoder-decoder with its tokenizer and its decoding: strings in, strings out.
 
@@ -54,16 +82,16 @@ class Translator(TranslationPredictions, Task):
 
     Args:
         tokenizer: Tokenizer of the source, and of the target where no other is given.
-        config: Settings of the model: a `TransformerEncoderDecoderConfig`, a
+        target_tokenizer: Tokenizer of the target, for two vocabularies.
+        model: Settings of the model: a `TransformerEncoderDecoderConfig`, a
             `RecurrentEncoderDecoderConfig`, or a dict of the settings of one with its name,
             `{"model": "rnn", ...}` (`"transformer"` if none is named); None: a Transformer. The
             vocabulary sizes are taken from the tokenizers.
-        target_tokenizer: Tokenizer of the target, for two vocabularies.
-        max_source_length: Longest source in tokens that is read; what is longer is cut, with a
-            warning. A translation has at most `2 * n + 16` tokens for n source tokens.
+        data: Settings `TranslationData`, or a dict of some of them. `max_length` is the longest
+            source in tokens that is read; what is longer is cut, with a warning. A translation has
+            at most `2 * n + 16` tokens for n source tokens. `source` and `target` are names of
+            languages, keys or columns, as they stand in the data.
         dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
-        languages: Names of the source and the target, as they stand in the data: languages, keys
-            or columns.
 
     Raises:
         TypeError: If a tokenizer is of another class.
@@ -73,7 +101,8 @@ class Translator(TranslationPredictions, Task):
 
     >>> pairs = [("one dog", "ein Hund"), ("one cat", "eine Katze")] * 4
     >>> tokenizer = BytePairTokenizer.train([text for pair in pairs for text in pair], 262)
-    >>> translator = Translator(tokenizer, {"dim": 16, "num_layers": 1, "intermediate_dim": 32})
+    >>> sizes = {"dim": 16, "num_layers": 1, "intermediate_dim": 32}
+    >>> translator = Translator(tokenizer, model=sizes)
     >>> run = translator.fit(pairs, epochs=1, verbose=0)
     >>> len(translator.translate(["one dog", "one cat"]))
     2
@@ -83,6 +112,9 @@ class Translator(TranslationPredictions, Task):
     summary = "Translate sentences: a Transformer, or a recurrent network, trained on your pairs."
     kinds = ENCODER_DECODERS
     Data = TranslationData
+    Learned = TranslationLearned
+    data: TranslationData
+    learned: TranslationLearned
     Training = TranslationTraining
     Use = TranslationUse
     Test = TranslationTest
@@ -91,41 +123,43 @@ class Translator(TranslationPredictions, Task):
     examples_are = "pairs"
     main_layer = "encoder"
 
-    def __init__(
-        self,
-        tokenizer: BytePairTokenizer,
-        config: Any = None,
-        target_tokenizer: BytePairTokenizer | None = None,
-        max_source_length: int = TranslationData.max_length,
-        dtype: Any = None,
-        languages: Sequence[str] = ("", ""),
-    ):
-        if max_source_length < 2:
-            raise ValueError(
-                f"`max_source_length` must be at least 2. Received: {max_source_length}."
-            )
-        for name, value in [("tokenizer", tokenizer), ("target_tokenizer", target_tokenizer)]:
-            if not isinstance(value, BytePairTokenizer) and (value or name == "tokenizer"):
-                raise TypeError(
-                    f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
-                    "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
-                )
-            if value:
-                check_padding(value)
-        if config is None or (isinstance(config, Mapping) and "right_padding" not in config):
-            config = dict(config or {})
-            if config.get(self.kinds.key, self.kinds.default) == "transformer":
-                config["right_padding"] = True  # that is how rows are padded here
-        self.config = self.kinds.make(
-            config,
-            source_vocabulary_size=tokenizer.vocabulary_size,
-            target_vocabulary_size=target_tokenizer and target_tokenizer.vocabulary_size,
-        )
-        self.source_tokenizer = tokenizer
-        self.target_tokenizer = target_tokenizer or tokenizer
-        self.max_source_length = max_source_length
-        self.languages = tuple(languages)
-        self.model = self.config.build(dtype)
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the model, whose rows are padded on the right."""
+        if isinstance(model, Choice):
+            model = {self.kinds.key: model.name, **model.values}
+        if model is None or (isinstance(model, Mapping) and "right_padding" not in model):
+            model = dict(model or {})
+            if model.get(self.kinds.key, self.kinds.default) == "transformer":
+                model["right_padding"] = True
+        return super().configured(model)
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of the vocabularies."""
+        target = self.learned.target_tokenizer
+        return {
+            "source_vocabulary_size": self.source_tokenizer.vocabulary_size,
+            "target_vocabulary_size": target and target.vocabulary_size,
+        }
+
+    @property
+    def source_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the source."""
+        return self.learned.tokenizer
+
+    @property
+    def target_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the target, which may be that of the source."""
+        return self.learned.target_tokenizer or self.learned.tokenizer
+
+    @property
+    def max_source_length(self) -> int:
+        """Longest source in tokens that is read."""
+        return self.data.max_length
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Names of the source and the target; `""` if they are not known."""
+        return self.data.source, self.data.target
 
     @property
     def _search(self) -> TranslationSearch:
@@ -186,50 +220,15 @@ class Translator(TranslationPredictions, Task):
             )
 
     @classmethod
-    def create(
-        cls,
-        examples: PreparedTranslation | Pairs,
-        data: TranslationData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
-    ) -> Self:
-        """Makes an untrained translator for pairs, with tokenizers made of them.
-
-        Args:
-            examples: A `PreparedTranslation`, whose tokenizers are taken, or (source, target)
-                strings.
-            data: Settings of the tokenizers and of the lengths; those of a `PreparedTranslation`
-                are its own.
-            model: As `config` of the constructor.
-            dtype: As in the constructor.
-
-        Returns:
-            A `Translator`.
-
-        Example:
-
-        >>> pairs = [("one dog", "ein Hund"), ("one cat", "eine Katze")]
-        >>> Translator.create(pairs, {"vocabulary_size": 262}, {"dim": 8}).max_source_length
-        256
-        """
-        data = cls.data_of(examples, data)
+    def learn(
+        cls, examples: PreparedTranslation | Pairs, data: TranslationData
+    ) -> TranslationLearned:
+        """Makes tokenizers of pairs; those of a `PreparedTranslation` are taken."""
         if isinstance(examples, PreparedTranslation):
-            tokenizers = [examples.source_tokenizer, examples.target_tokenizer]
+            source, target = examples.source_tokenizer, examples.target_tokenizer
         else:
-            tokenizers = make_tokenizers(data, checked_pairs(examples))
-        two = tokenizers[0] is not tokenizers[1]
-        if isinstance(model, Choice):
-            model = {cls.kinds.key: model.name, **model.values}
-        translator = cls(
-            tokenizers[0],
-            model,
-            tokenizers[1] if two else None,
-            data.max_length,
-            dtype,
-            (data.source, data.target),
-        )
-        translator._data = data
-        return translator
+            source, target = make_tokenizers(data, checked_pairs(examples))
+        return TranslationLearned(source, None if target is source else target)
 
     @classmethod
     def data_of(cls, examples: Any, data: Any) -> TranslationData:
@@ -258,8 +257,7 @@ class Translator(TranslationPredictions, Task):
         if batches.dropped:
             warnings.warn(
                 f"{batches.dropped} of {len(pairs)} pairs have a side of more tokens than "
-                "`max_length` and are left out. Split them into sentences, or raise `max_length` "
-                "(`max_source_length` where it is not given).",
+                "`max_length` and are left out. Split them into sentences, or raise `max_length`.",
                 stacklevel=2,
             )
         return batches
@@ -375,30 +373,6 @@ class Translator(TranslationPredictions, Task):
         names = ("source_embedding", "target_embedding")
         tokenizers = (self.source_tokenizer, self.target_tokenizer)
         return dict(zip(names, map(vocabulary_digest, tokenizers), strict=True))
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the translator again."""
-        two = self.target_tokenizer is not self.source_tokenizer
-        return {
-            "config": self.kinds.describe(self.config),
-            "tokenizer": self.source_tokenizer.get_config(),
-            "target_tokenizer": self.target_tokenizer.get_config() if two else None,
-            "max_source_length": self.max_source_length,
-            "languages": list(self.languages),
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained translator of what `get_config` returned."""
-        target = config["target_tokenizer"]
-        return cls(
-            BytePairTokenizer.from_config(config["tokenizer"]),
-            config["config"],
-            target and BytePairTokenizer.from_config(target),
-            config["max_source_length"],
-            dtype,
-            config["languages"],
-        )
 
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones."""

@@ -6,7 +6,8 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -28,9 +29,8 @@ from keras_attn.tasks.captioning.data import (
     whole_pictures,
 )
 from keras_attn.tasks.captioning.graph import decoded_pictures, example_files
-from keras_attn.tasks.checks import check_count
-from keras_attn.tasks.fitted import made
-from keras_attn.tasks.picture_task import PictureTask
+from keras_attn.tasks.constructed import Beginning
+from keras_attn.tasks.picture_task import PictureLearned, PictureTask
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.text_classification.labels import checked_class_names
@@ -55,6 +55,22 @@ from keras_attn.training.token_means import token_means
 from keras_attn.visualize import attention_viewer
 
 
+@dataclass(frozen=True)
+class VisualLearned(PictureLearned):
+    """What the answerer of questions about pictures is made of, and the answers that it knows.
+
+    Raises:
+        ValueError: If there are fewer than two answers, or one comes twice.
+    """
+
+    answers: tuple[str, ...] = ()
+    """The answers, in the order of the logits."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "answers", checked_class_names(self.answers))
+
+
 class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
     """A model that answers questions about pictures, with its encoder and its tokenizer.
 
@@ -65,13 +81,14 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
 
     Args:
         tokenizer: A `WordTokenizer`.
-        answers: The answers, in the order of the logits.
         encoder: An `ImageEncoder`.
-        config: Settings of the model: a `VisualQuestionsConfig`, a `ConcatenatedQuestionsConfig`,
+        train_encoder: Whether the encoder is trained too, or stays as it is.
+        answers: The answers, in the order of the logits.
+        model: Settings of the model: a `VisualQuestionsConfig`, a `ConcatenatedQuestionsConfig`,
             or a dict of the settings of one with its name, `{"model": "concatenation", ...}`
             (`"cross-attention"` if none is named). Sizes are taken from the other arguments.
-        max_length: Largest number of words of a question; the rest is not read.
-        train_encoder: Whether the encoder is trained too, or stays as it is.
+        data: Settings `VisualQuestionsData`, or a dict of some of them, such as `max_length`, the
+            largest number of words of a question; the rest is not read.
         dtype: Dtype or policy of the layers that read the question, such as `"mixed_bfloat16"`.
 
     Raises:
@@ -84,7 +101,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
     >>> red, blue = (np.full((8, 8, 3), color, "uint8") for color in ([200, 0, 0], [0, 0, 200]))
     >>> examples = [(red, "what color is it?", "red"), (blue, "what color is it?", "blue")]
     >>> model, encoder = {"dim": 8, "num_heads": 2}, {"filters": "4,8", "image_size": 8}
-    >>> answerer = VisualQuestionAnswerer.create(examples, {"train": ""}, model, encoder=encoder)
+    >>> answerer = VisualQuestionAnswerer.create(examples, model=model, encoder=encoder)
     >>> run = answerer.fit(examples, epochs=1, verbose=0)  # with more epochs: red
     >>> sorted(answerer.ask(red, "what color is it?").answers)
     ['blue', 'red']
@@ -96,6 +113,9 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
     summary = "Answer questions about pictures, and show where each word looked."
     kinds = VISUAL_QUESTION_MODELS
     Data = VisualQuestionsData
+    Learned = VisualLearned
+    data: VisualQuestionsData
+    learned: VisualLearned
     Training = VisualQuestionsTraining
     Use = VisualQuestionsUse
     limits = ("max_pixels",)
@@ -111,35 +131,14 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
     join = staticmethod(picture_questions)
     reads = "picture_pairs"
 
-    def __init__(
-        self,
-        tokenizer: WordTokenizer,
-        answers: Sequence[str],
-        encoder: ImageEncoder,
-        config: Any = None,
-        max_length: int = VisualQuestionsData.max_length,
-        train_encoder: bool = False,
-        dtype: Any = None,
-    ):
-        for name, value, kind in (
-            ("tokenizer", tokenizer, WordTokenizer),
-            ("encoder", encoder, ImageEncoder),
-        ):
-            if not isinstance(value, kind):
-                raise TypeError(
-                    f"`{name}` must be of {kind.__name__}. Received: {type(value).__name__}."
-                )
-        check_count("max_length", max_length)
-        self.tokenizer, self.max_length = tokenizer, max_length
-        self.answers = checked_class_names(answers)
-        self.config = self.kinds.make(
-            config,
-            vocabulary_size=tokenizer.vocabulary_size,
-            num_classes=len(self.answers),
-            region_dim=encoder.region_dim,
-            grid=encoder.grid,
-        )
-        self.take_models(encoder, self.config.build(dtype), train_encoder)
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of vocabulary, regions and answers."""
+        return {**super().model_sizes(), "num_classes": len(self.answers)}
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The answers, in the order of the logits."""
+        return self.learned.answers
 
     def encode(self, images: Any) -> Any:
         """Returns the regions of a tensor of pictures, here and in the SavedModel.
@@ -173,39 +172,36 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
         return read_questions(test.data, data, "test", test.test_annotations, data.image_dir)
 
     @classmethod
-    def create(
+    def begin(
         cls,
         examples: Iterable[Asked],
-        data: VisualQuestionsData | Mapping[str, Any] | None = None,
-        model: Any = None,
-        dtype: Any = None,
+        data: VisualQuestionsData,
+        model: Any,
+        dtype: Any,
+        *,
         encoder: ImageEncoder | ImageEncoderConfig | Mapping[str, Any] | None = None,
-    ) -> Self:
-        """Makes an untrained object for questions, of which vocabulary and answers are made.
+        **parts: Any,
+    ) -> Beginning:
+        """Makes the vocabulary of questions and the encoder, and learns the commonest answers.
 
         Args:
             examples: `PictureQuestion`s, or (picture, question, answer) tuples.
             data: Settings of the vocabulary, the lengths and the answers.
-            model: As `config` of the constructor.
-            dtype: Dtype or policy of the layers, also of an encoder with random weights.
+            model: As in `create`.
+            dtype: Dtype or policy of an encoder with random weights.
             encoder: Settings of the encoder, or an `ImageEncoder`, which is not trained.
 
         Returns:
-            A `VisualQuestionAnswerer`.
-
-        Raises:
-            ValueError: If there is one answer only, or an example is something else.
+            A `Beginning`.
         """
-        data = made(cls.Data, data or {"train": ""})
         found = checked_questions(examples)
         texts = [example.question for example in found]
         tokenizer = WordTokenizer.train(texts, data.vocabulary_size)
         counts = Counter(example.answer for example in found)
-        answers = sorted(sorted(counts), key=counts.get, reverse=True)[: data.max_answers]
-        encoder, trained, parts = cls.encoder_of(encoder, dtype)
-        task = cls(tokenizer, answers, encoder, model, data.max_length, trained, dtype)
-        task._data, task._parts, task.on_error = data, parts, data.on_error
-        return task
+        answers = sorted(sorted(counts), key=lambda answer: -counts[answer])[: data.max_answers]
+        made, trained, settings = cls.encoder_of(encoder, dtype)
+        learned = VisualLearned(tokenizer, made, trained, tuple(answers))
+        return Beginning(learned, model, parts=settings)
 
     def dataset(
         self,
@@ -291,19 +287,20 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
             examples,
             training.cache_dir or None,
             self._verbose,
-            self.on_error,
+            self.data.on_error,
             batch_size=training.batch_size,
             questions_per_row=training.questions_per_picture,
             seed=training.seed,
             shuffle=shuffle,
         )
         if problems:
-            self._notes.append(f"Left out: {describe_image_problems(problems)}.")
+            self._notes = [*self._notes, f"Left out: {describe_image_problems(problems)}."]
         if batches.num_examples < count:
-            self._notes.append(
+            self._notes = [
+                *self._notes,
                 f"{count - batches.num_examples:,} of {count:,} questions are left out: their "
-                "picture is broken, or their answer not among the commonest."
-            )
+                "picture is broken, or their answer not among the commonest.",
+            ]
         return batches, count
 
     def objective(self, training: VisualQuestionsTraining) -> dict[str, Any]:
@@ -337,7 +334,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
 
     def describe(self, batches: VisualQuestionBatches) -> list[str]:
         """Says what is trained, and what is left out."""
-        notes, self._notes = list(dict.fromkeys(self._notes)), []
+        notes, self._notes = list(dict.fromkeys(self._notes)), ()
         rows, columns = self.encoder.grid
         return [
             *notes,
@@ -367,31 +364,6 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
         return attention_viewer([found.view for found in explanations if found], title)
 
     # Files and export
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the object again."""
-        return {
-            "config": self.kinds.describe(self.config),
-            "vocabulary": self.tokenizer.get_config(),
-            "answers": list(self.answers),
-            "encoder": keras.saving.serialize_keras_object(self.encoder),
-            "max_length": self.max_length,
-            "train_encoder": self.train_encoder,
-            **self.of_pictures(),
-        }
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained object of what `get_config` returned."""
-        return cls(
-            WordTokenizer.from_config(config["vocabulary"]),
-            config["answers"],
-            keras.saving.deserialize_keras_object(config["encoder"], safe_mode=True),
-            config["config"],
-            config["max_length"],
-            config["train_encoder"],
-            dtype,
-        ).with_pictures(config)
 
     def export_examples(self) -> dict[str, Any]:
         """Returns pictures of several kinds, one of them twice, with odd questions about them."""

@@ -66,7 +66,7 @@ class VisualExplanation:
     >>> scenes = sort_of_clevr(2, questions=2)
     >>> model, encoder = {"dim": 8, "num_heads": 2, "intermediate_dim": 8}, {"filters": "4,4"}
     >>> answerer = VisualQuestionAnswerer.create(
-    ...     questions_of(scenes), {"train": ""}, model, encoder=encoder
+    ...     questions_of(scenes), model=model, encoder=encoder
     ... )
     >>> explained = answerer.explain((scenes[0].picture, "how many squares ?"))
     >>> [word for word, _ in explained.words()], explained.attention.shape

@@ -52,6 +52,11 @@ class VisualQuestionsData(ImageFiles, Files):
     vocabulary_size: int = setting(
         20_000, "largest number of words of the questions, special tokens included", at_least=5
     )
+    cache_dtype: str = setting(
+        "float16", "dtype in which the regions of an encoder that is not trained are kept on the "
+        "disk",
+        choices=("float16", "float32"),
+    )  # fmt: skip
     max_length: int = setting(32, "largest number of words of a question", at_least=1)
     max_answers: int = setting(
         3000, "largest number of answers, the commonest; questions with others are not learnt",

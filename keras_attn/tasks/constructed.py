@@ -1,0 +1,261 @@
+"""How a task is made: of examples, of what it learned from them, or of a file's settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import keras
+
+from keras_attn.inputs import read_twice
+from keras_attn.interop import WordVectors
+from keras_attn.models.tensors import LoadReport
+from keras_attn.settings import Kinds, Settings
+from keras_attn.tasks.backbones import Backbone
+from keras_attn.tasks.fitted import made
+from keras_attn.tasks.learned import Learned as _Learned
+from keras_attn.tasks.word_vectors import VectorStart, named_embedding, start_from_vectors
+
+
+class Beginning(NamedTuple):
+    """What a new task is made of.
+
+    Example:
+
+    >>> Beginning(Learned()).model is None
+    True
+    """
+
+    learned: _Learned
+    """What the examples told."""
+    model: Any = None
+    """Settings of the model."""
+    backbone: Backbone | None = None
+    """The encoder or decoder whose weights the task starts from; None for random weights."""
+    vectors: WordVectors | None = None
+    """The vectors that the embedding starts from; None for random numbers."""
+    parts: Mapping[str, Settings] = {}
+    """Settings of further parts of the task."""
+    unused: Sequence[str] = ()
+    """Tensors of the backbone that no layer of ours has."""
+
+
+class Constructed:
+    """The making of a task: a base class of `Task`, which says what only the task knows."""
+
+    kinds: ClassVar[Kinds]
+    Data: ClassVar[type[Settings]]
+    examples_are: ClassVar[str]
+    data_of: ClassVar[Callable[..., Any]]
+    load_weights_of: Callable[..., LoadReport]
+    Learned: ClassVar[type[_Learned]] = _Learned
+    __signature__: ClassVar[inspect.Signature]
+
+    data: Any
+    """The settings `Data` of the task."""
+    learned: Any
+    """What the examples told it: an instance of `Learned`."""
+    config: Any
+    """Settings and sizes of the model."""
+    model: keras.Model
+    loaded: LoadReport | None = None
+    """Which weights the task began with; None for random ones."""
+    word_vectors: VectorStart | None = None
+    """The word vectors that its embedding began with, or None."""
+    _parts: Mapping[str, Settings] = {}
+    _created = False
+    """Whether the settings of the data made the task, not only describe it."""
+
+    def __init_subclass__(cls, **more: Any):
+        super().__init_subclass__(**more)
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        learned = [
+            inspect.Parameter(
+                field.name,
+                kind,
+                default=(
+                    inspect.Parameter.empty
+                    if field.default is dataclasses.MISSING
+                    else field.default
+                ),
+                annotation=field.type,
+            )
+            for field in dataclasses.fields(cls.Learned)
+        ]
+        settings = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+            for name in ("model", "data", "dtype")
+        ]
+        cls.__signature__ = inspect.Signature([*learned, *settings])
+
+    def __init__(
+        self, *learned: Any, model: Any = None, data: Any = None, dtype: Any = None, **named: Any
+    ):
+        kind = type(self)
+        if not (len(learned) == 1 and isinstance(learned[0], kind.Learned)) or named:
+            self._check_call(len(learned), named)
+            learned = (kind.Learned(*learned, **named),)
+        self.learned = learned[0]
+        self.data = made(kind.Data, data)
+        self.config = self.configured(model)
+        self.build(dtype)
+        if getattr(self.data, "freeze_word_vectors", False):
+            named_embedding(self.model).trainable = False
+
+    @classmethod
+    def _check_call(cls, count: int, named: Mapping[str, Any]) -> None:
+        """Raises a TypeError for arguments that the constructor does not take."""
+        known = [field.name for field in dataclasses.fields(cls.Learned)]
+        unknown = [name for name in named if name not in known]
+        if not unknown and count <= len(known):
+            return
+        received = f"`{unknown[0]}`" if unknown else f"{count} arguments by position"
+        advice = ""
+        if unknown and unknown[0] in {field.name for field in dataclasses.fields(cls.Data)}:
+            advice = f" It is a setting of the data: data={{{unknown[0]!r}: ...}}."
+        raise TypeError(
+            f"Expected {cls.__name__}({', '.join(known)}, *, model=None, data=None, dtype=None). "
+            f"Received: {received}.{advice}"
+        )
+
+    # What a task writes
+
+    @classmethod
+    def learn(cls, examples: Any, data: Any) -> _Learned:
+        """Returns what the examples tell a new task: its vocabulary, its classes.
+
+        Args:
+            examples: Training examples.
+            data: Settings `Data`.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def begin(cls, examples: Any, data: Any, model: Any, dtype: Any, **parts: Any) -> Beginning:
+        """Returns what a new task is made of; `learn` and the chosen model, if nothing else.
+
+        Args:
+            examples: Training examples.
+            data: Settings `Data`.
+            model: What was chosen of `kinds`, see `create`.
+            dtype: As in `create`.
+            **parts: As in `create`.
+        """
+        return Beginning(cls.learn(examples, data), model)
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of the model that follow from what was learned and from the data."""
+        return {}
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the model.
+
+        Args:
+            model: What was chosen of `kinds`.
+        """
+        return self.kinds.make(model, **self.model_sizes())
+
+    def build(self, dtype: Any) -> None:
+        """Builds `.model`.
+
+        Args:
+            dtype: Dtype or policy of the layers.
+        """
+        self.model = self.config.build(dtype)
+
+    def created(self, examples: Any) -> None:
+        """Does what a new task needs of its examples once it has a model.
+
+        Args:
+            examples: Training examples.
+        """
+
+    # What is written once
+
+    @classmethod
+    def create(
+        cls,
+        examples: Iterable[Any],
+        *,
+        data: Any = None,
+        model: Any = None,
+        dtype: Any = None,
+        **parts: Any,
+    ) -> Self:
+        """Makes an untrained task for examples: its vocabulary, its classes and its model.
+
+        Args:
+            examples: Training examples, as for `fit`.
+            data: Settings `Data`, or a dict of some of them. If they name a `backbone`, the task
+                starts from its vocabulary and weights; if they name `word_vectors`, its embedding
+                starts from these.
+            model: The model: settings of one of `kinds`, a dict of them such as
+                `{"model": "rnn", "units": 64}`, or None for the default.
+            dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+            **parts: Settings of the further `parts` of the task.
+
+        Returns:
+            The task, not compiled.
+
+        Raises:
+            OSError: If a file that the settings name cannot be read.
+            TypeError: If a setting is unknown or has the wrong type.
+            ValueError: If a setting is out of range, or the examples are not what the task wants.
+        """
+        data = cls.data_of(examples, data)
+        examples = read_twice(examples, cls.examples_are)
+        task = cls.begun(cls.begin(examples, data, model, dtype, **parts), data, dtype)
+        task.created(examples)
+        return task
+
+    @classmethod
+    def begun(cls, start: Beginning, data: Any, dtype: Any = None) -> Self:
+        """Makes a task of its beginning, and loads the weights that it starts from.
+
+        Args:
+            start: What `begin` returned.
+            data: Settings `Data`.
+            dtype: As in `create`.
+        """
+        task = cls(start.learned, model=start.model, data=data, dtype=dtype)
+        task._parts, task._created = start.parts, True
+        if start.backbone is not None:
+            task.loaded = task.load_weights_of(start.backbone, data.backbone)
+        if start.vectors is not None:
+            task.word_vectors = start_from_vectors(
+                task.model,
+                task.learned.tokenizer,
+                start.vectors,
+                data.word_vectors,
+                data.freeze_word_vectors,
+            )
+        return task
+
+    def relearn(self, **changes: Any) -> None:
+        """Changes what the task has learned.
+
+        Args:
+            **changes: New values of fields of `Learned`.
+        """
+        self.learned = dataclasses.replace(self.learned, **changes)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the task again."""
+        return {
+            "model": self.kinds.describe(self.config),
+            "data": self.data.to_dict(),
+            "learned": self.learned.to_config(),
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained task of what `get_config` returned.
+
+        Args:
+            config: The JSON-safe values.
+            dtype: Dtype or policy of the model's layers.
+        """
+        learned = cls.Learned.from_config(config["learned"])
+        return cls(learned, model=config["model"], data=config["data"], dtype=dtype)

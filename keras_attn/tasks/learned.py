@@ -1,0 +1,82 @@
+"""What a task learned from its examples, and how a file holds it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+import keras
+
+from keras_attn.models import ImageEncoder
+from keras_attn.text import (
+    BytePairTokenizer,
+    CharacterTokenizer,
+    WordPieceTokenizer,
+    WordTokenizer,
+)
+
+Tokenizer = BytePairTokenizer | CharacterTokenizer | WordPieceTokenizer | WordTokenizer
+Value = Tokenizer | ImageEncoder | tuple[str, ...] | str | float | None
+"""A field of `Learned`."""
+_TOKENIZERS: dict[str, type[Tokenizer]] = {
+    "byte_pair": BytePairTokenizer,
+    "characters": CharacterTokenizer,
+    "word_piece": WordPieceTokenizer,
+    "words": WordTokenizer,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    """What the examples told a task: its tokenizer, its labels. Base class of dataclasses.
+
+    The fields of a subclass are tokenizers, image encoders, strings, numbers, booleans, None, and
+    tuples of strings. A file of the task holds them beside its settings. A subclass checks them in
+    `__post_init__`.
+
+    Example:
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Labels(Learned):
+    ...     labels: tuple[str, ...]
+    >>> Labels(["no", "yes"]).to_config(), Labels.from_config({"labels": ["no", "yes"]})
+    ({'labels': ['no', 'yes']}, Labels(labels=('no', 'yes')))
+    """
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, list):
+                object.__setattr__(self, field.name, tuple(value))
+
+    def to_config(self) -> dict[str, Any]:
+        """Returns the fields as JSON-safe values."""
+        return {
+            field.name: _packed(getattr(self, field.name)) for field in dataclasses.fields(self)
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Makes an instance of what `to_config` returned."""
+        return cls(
+            **{field.name: unpacked(config[field.name]) for field in dataclasses.fields(cls)}
+        )
+
+
+def _packed(value: Value) -> Any:
+    if isinstance(value, Tokenizer):
+        name = next(name for name, kind in _TOKENIZERS.items() if isinstance(value, kind))
+        return {"tokenizer": name, "config": value.get_config()}
+    if isinstance(value, ImageEncoder):
+        return {"encoder": keras.saving.serialize_keras_object(value)}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def unpacked(value: Any) -> Any:
+    """Returns the field that a JSON-safe value of `Learned.to_config` stands for."""
+    if isinstance(value, Mapping) and "tokenizer" in value:
+        return _TOKENIZERS[value["tokenizer"]].from_config(value["config"])
+    if isinstance(value, Mapping):
+        return keras.saving.deserialize_keras_object(value["encoder"], safe_mode=True)
+    return tuple(value) if isinstance(value, list) else value
