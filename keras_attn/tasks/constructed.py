@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
-
-import keras
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from keras_attn.inputs import read_twice
 from keras_attn.interop import WordVectors
 from keras_attn.models.tensors import LoadReport
 from keras_attn.settings import Kinds, Settings
 from keras_attn.tasks.backbones import Backbone
-from keras_attn.tasks.fitted import made
 from keras_attn.tasks.learned import Learned as _Learned
+from keras_attn.tasks.saved import Saved
 from keras_attn.tasks.word_vectors import VectorStart, named_embedding, start_from_vectors
+
+Given = TypeVar("Given", bound=Sized)
+"""What a task learns from: a list of examples, a text, prepared ids."""
 
 
 class Beginning(NamedTuple):
@@ -42,14 +43,12 @@ class Beginning(NamedTuple):
     """Tensors of the backbone that no layer of ours has."""
 
 
-class Constructed:
+class Constructed(Saved, Generic[Given]):
     """The making of a task: a base class of `Task`, which says what only the task knows."""
 
     kinds: ClassVar[Kinds]
     Data: ClassVar[type[Settings]]
     examples_are: ClassVar[str]
-    data_of: ClassVar[Callable[..., Any]]
-    load_weights_of: Callable[..., LoadReport]
     Learned: ClassVar[type[_Learned]] = _Learned
     __signature__: ClassVar[inspect.Signature]
 
@@ -59,7 +58,6 @@ class Constructed:
     """What the examples told it: an instance of `Learned`."""
     config: Any
     """Settings and sizes of the model."""
-    model: keras.Model
     loaded: LoadReport | None = None
     """Which weights the task began with; None for random ones."""
     word_vectors: VectorStart | None = None
@@ -175,9 +173,19 @@ class Constructed:
     # What is written once
 
     @classmethod
+    def data_of(cls, examples: Any, data: Any) -> Any:
+        """Returns the settings `Data` of a run.
+
+        Args:
+            examples: Training examples.
+            data: Settings `Data`, a dict of some of them, or None.
+        """
+        return made(cls.Data, data)
+
+    @classmethod
     def create(
         cls,
-        examples: Iterable[Any],
+        examples: Given,
         *,
         data: Any = None,
         model: Any = None,
@@ -242,7 +250,7 @@ class Constructed:
         self.learned = dataclasses.replace(self.learned, **changes)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns JSON-safe values of which `from_config` makes the task again."""
+        """Describes the model, the data and what was learned."""
         return {
             "model": self.kinds.describe(self.config),
             "data": self.data.to_dict(),
@@ -251,11 +259,24 @@ class Constructed:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
-        """Makes an untrained task of what `get_config` returned.
-
-        Args:
-            config: The JSON-safe values.
-            dtype: Dtype or policy of the model's layers.
-        """
+        """Makes the task again."""
         learned = cls.Learned.from_config(config["learned"])
         return cls(learned, model=config["model"], data=config["data"], dtype=dtype)
+
+
+def made(kind: Any, given: Any) -> Any:
+    """Makes settings of what a caller gave.
+
+    Args:
+        kind: A class of `Settings`.
+        given: An instance of it, a dict of some of its settings, or None.
+
+    Returns:
+        An instance.
+
+    Example:
+
+    >>> made(TrainingSettings, {"epochs": 3}).epochs
+    3
+    """
+    return given if isinstance(given, kind) else kind.made(given or {})

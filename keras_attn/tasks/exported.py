@@ -26,6 +26,7 @@ from keras_attn.inputs import listed
 from keras_attn.layers.quantization import quantized_sublayers
 from keras_attn.progress import tell
 from keras_attn.settings import Settings
+from keras_attn.tasks.saved import Saved
 from keras_attn.tasks.served_numbers import (
     WITH_SETTINGS,
     expected_with_settings,
@@ -35,11 +36,10 @@ from keras_attn.tasks.served_numbers import (
 _BATCH_SIZE = 64  # rows that a SavedModel computes at a time, where no setting says it
 
 
-class Exported(Keeper):
+class Exported(Saved, Keeper):
     """Predictions and SavedModels: a base class of `Task`, which says what only the task knows."""
 
     Use: ClassVar[type[Settings]] = Settings
-    model: keras.Model
     spare_row: Mapping[str, Any] = {}
     """Inputs of the row that an empty batch gets in the SavedModel; zeros and `""` if not here."""
     signature_inputs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
@@ -115,8 +115,8 @@ class Exported(Keeper):
         """
         return self.run(ops, tensors, use)
 
-    def predict(self, inputs: Any, batch_size: int = 64) -> Any:
-        """Predicts.
+    def _predict_texts(self, inputs: Any, batch_size: int = 64) -> Any:
+        """Predicts, as a task does whose only input is a text.
 
         Args:
             inputs: One input, or a list of them.
@@ -137,6 +137,9 @@ class Exported(Keeper):
             rows = zip(*columns.values(), strict=True)
             found += [dict(zip(columns, row, strict=True)) for row in rows]
         return found[0] if one else found
+
+    predict: Callable[..., Any] = _predict_texts
+    """Predicts. Each task has settings of its own behind the inputs."""
 
     def _computed(self, inputs: Mapping[str, Any], use: Any) -> dict[str, list[Any]]:
         """The outputs of a batch, a list for each."""

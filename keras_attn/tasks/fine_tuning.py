@@ -136,7 +136,7 @@ def choose_weights(model: keras.Model, training: FineTuning) -> dict[int, float]
 class _Chosen:
     """What was frozen and prepared for a training; Keras would track lists of layers."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.lora = False
         self.frozen: list[tuple[keras.layers.Layer | keras.Variable, bool]] = []
 

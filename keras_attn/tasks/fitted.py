@@ -14,7 +14,7 @@ import keras
 
 from keras_attn.files import check_writable, only_one
 from keras_attn.inputs import read_twice
-from keras_attn.settings import Choice, Kinds, Settings, declared_fields
+from keras_attn.settings import Choice, Settings, declared_fields
 from keras_attn.settings.declaring import nearest
 from keras_attn.tasks.checks import check_batches
 from keras_attn.tasks.compiling import (
@@ -24,6 +24,7 @@ from keras_attn.tasks.compiling import (
     make_adam,
     make_schedule,
 )
+from keras_attn.tasks.constructed import Given, made
 from keras_attn.tasks.described import described
 from keras_attn.tasks.doubts import doubt_of_rise
 from keras_attn.tasks.fine_tuning import (
@@ -32,6 +33,7 @@ from keras_attn.tasks.fine_tuning import (
     merge_chosen_lora,
     refuse_adapter,
 )
+from keras_attn.tasks.measured import Measured
 from keras_attn.tasks.run_folder import BEST, tidy_run
 from keras_attn.tasks.special_tokens import say_special_tokens
 from keras_attn.tasks.task_run import TrainingRun, run_training
@@ -54,11 +56,9 @@ ENCODERS = ("bert", "roberta")
 """Architectures that want smaller steps than others do, from random weights too."""
 
 
-class Fitted:
+class Fitted(Measured[Given]):
     """The training of a task: a base class of `Task`, which says what only the task knows."""
 
-    kinds: ClassVar[Kinds]
-    examples_are: ClassVar[str]
     Data: ClassVar[type[Settings]] = Settings
     Training: ClassVar[type[TrainingSettings]] = TrainingSettings
     Use: ClassVar[type[Settings]] = Settings
@@ -70,25 +70,8 @@ class Fitted:
     adam: ClassVar[Mapping[str, float]] = {}
     """Further settings of Adam."""
 
-    model: keras.Model
-    config: Settings
-    """Settings and sizes of the model."""
-    pretrained: bool
     _optimizer: Any = None
-    data: Any
-    _parts: Mapping[str, Settings] = {}
-    _created: bool
     _verbose: Any = None
-
-    @classmethod
-    def data_of(cls, examples: Any, data: Any) -> Any:
-        """Returns the settings `Data` of a run.
-
-        Args:
-            examples: Training examples.
-            data: Settings `Data`, a dict of some of them, or None.
-        """
-        return made(cls.Data, data)
 
     @classmethod
     def model_of(cls, data: Any, model: Any) -> Choice:
@@ -192,8 +175,8 @@ class Fitted:
 
     def fit(
         self,
-        examples: Sequence[Any],
-        dev: Sequence[Any] | None = None,
+        examples: Given,
+        dev: Given | None = None,
         *,
         run_dir: str | os.PathLike | None = None,
         log: Log = lambda text: None,
@@ -246,8 +229,8 @@ class Fitted:
     @classmethod
     def train(
         cls,
-        examples: Sequence[Any],
-        dev: Sequence[Any] | None,
+        examples: Given,
+        dev: Given | None,
         run_dir: str | os.PathLike,
         data: Any = None,
         model: Any = None,
@@ -299,8 +282,8 @@ class Fitted:
 
     def _fit(
         self,
-        examples: Sequence[Any],
-        dev: Sequence[Any] | None,
+        examples: Given,
+        dev: Given | None,
         run_dir: Path | None,
         training: Any,
         more: Mapping[str, Any],
@@ -327,6 +310,7 @@ class Fitted:
                 "or None, which keeps the last ones. Received: none. Bring more examples, or a "
                 "file of development examples."
             )
+        held: Given | tuple[()] = () if dev is None else dev
         say_special_tokens(self, examples, log)
         batches = self.batches(examples, training)
         check_batches(batches, self)
@@ -345,19 +329,18 @@ class Fitted:
                 score,
                 run_dir,
                 sections,
-                lambda: {"data": self.digest(examples, dev or ()), **_shaping(sections)},
+                lambda: {"data": self.digest(examples, held), **_shaping(sections)},
                 log,
                 verbose,
                 callbacks,
             )
         if run.complete:
             merge_chosen_lora(self.model)
-            dev = () if dev is None else dev
-            note = self.finish(dev, training)
+            note = self.finish(held, training)
             if note and run_dir is not None:
                 self.save(run_dir / BEST)
             rise = doubt_of_rise(run.first_loss, run.history.get("loss", []))
-            notes = [note, rise, self.doubt(batches, run), self.doubt_guesses(dev)]
+            notes = [note, rise, self.doubt(batches, run), self.doubt_guesses(held)]
             run = run._replace(note="; ".join(filter(None, notes)))
         return run
 
@@ -370,7 +353,7 @@ class Fitted:
         """
         return ""
 
-    def doubt_guesses(self, dev: Sequence[Any]) -> str:
+    def doubt_guesses(self, dev: Given | tuple[()]) -> str:
         """Returns that all development examples have the same guess; empty if they do not.
 
         Args:
@@ -408,7 +391,7 @@ class Fitted:
         values = {name: value for name, value in self.config.to_dict().items() if name in own}
         return Choice(self.kinds, self.kinds.name_of(self.config), values)
 
-    def digest(self, examples: Sequence[Any], dev: Sequence[Any]) -> str:
+    def digest(self, examples: Given, dev: Given | tuple[()]) -> str:
         """Names the data of a run, so that it does not go on with others.
 
         Args:
@@ -423,31 +406,14 @@ class Fitted:
         """
         digest = hashlib.sha256()
         for side in (examples, dev):
-            for example in [side] if isinstance(side, str) else side:
+            rows = [side] if isinstance(side, str) else read_twice(side, self.examples_are)
+            for example in rows:
                 # Of a named tuple the values alone.
                 row = tuple(example) if isinstance(example, tuple | list) else example
                 text = row if isinstance(row, str) else described(row)
                 digest.update(f"{text}\x00".encode("utf-8", "replace"))
             digest.update(b"\x01")
         return digest.hexdigest()[:16]
-
-
-def made(kind: Any, given: Any) -> Any:
-    """Makes settings of what a caller gave.
-
-    Args:
-        kind: A class of `Settings`.
-        given: An instance of it, a dict of some of its settings, or None.
-
-    Returns:
-        An instance.
-
-    Example:
-
-    >>> made(TrainingSettings, {"epochs": 3}).epochs
-    3
-    """
-    return given if isinstance(given, kind) else kind.made(given or {})
 
 
 def _shaping(sections: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import keras
 from keras_attn.layers.quantization import float_policy
 from keras_attn.models import ImageEncoder, ImageEncoderConfig
 from keras_attn.tasks.captioning.graph import example_files
-from keras_attn.tasks.fitted import made
+from keras_attn.tasks.constructed import made
 from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.picture_regions import PictureRegions
 from keras_attn.tasks.task import Task

@@ -90,6 +90,20 @@ class Saved:
         task.pretrained, task._created = saved.config["pretrained"], saved.config["created"]
         return task
 
+    def get_config(self) -> dict[str, Any]:
+        """Returns JSON-safe values of which `from_config` makes the task again."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], dtype: Any = None) -> Self:
+        """Makes an untrained task of what `get_config` returned.
+
+        Args:
+            config: The JSON-safe values.
+            dtype: Dtype or policy of the model's layers.
+        """
+        raise NotImplementedError
+
     # Copies
 
     def __deepcopy__(self, memo: Any) -> Self:

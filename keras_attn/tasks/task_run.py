@@ -192,16 +192,16 @@ def run_training(
     if run_dir is None:
         if score is not None:
             callbacks.insert(1, best)
-        rows = _Rows()
+        each = _Rows()
         history = model.fit(
             without_autotuning(batches),
             epochs=training.epochs,
             shuffle=False,  # they do it
             verbose=verbose,
             # Under `tf.distribute` Keras reads an epoch ahead, and the batches would count it.
-            callbacks=[EpochOrder(batches), *callbacks, rows],
+            callbacks=[EpochOrder(batches), *callbacks, each],
         ).history
-        rows = rows.found
+        rows = each.found
         if best.weights:
             task.model.set_weights(best.weights)
     else:
@@ -238,7 +238,7 @@ def run_training(
 class _Rows(keras.callbacks.Callback):
     """The figures of each epoch; those that only some epochs have stand at these."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.found: list[dict[str, Any]] = []
 

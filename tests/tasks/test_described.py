@@ -32,7 +32,7 @@ class Pair(Silent):
 
 
 def digest(*examples):
-    return Fitted().digest(examples, [])
+    return Fitted.__new__(Fitted).digest(examples, [])  # which asks nothing of the task
 
 
 DIFFERENT = [

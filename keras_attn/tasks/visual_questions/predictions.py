@@ -20,9 +20,9 @@ from keras_attn.layers import attention_maps
 from keras_attn.metrics.visual_questions import visual_question_scores
 from keras_attn.tasks.captioning.data import Picture, check_picture, read_pictures
 from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.measured import Figures
 from keras_attn.tasks.picture_regions import PictureRegions
 from keras_attn.tasks.region_function import RegionFunction, padded_rows
-from keras_attn.tasks.task import Figures
 from keras_attn.tasks.visual_questions.data import Asked, checked_questions, distinct_pictures
 from keras_attn.tasks.visual_questions.looking import answer_and_look
 from keras_attn.tasks.visual_questions.settings import VisualQuestionsUse

@@ -1,0 +1,173 @@
+"""What tasks are trained on, and how they are measured."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import keras
+
+from keras_attn.tasks.constructed import Constructed, Given
+from keras_attn.tasks.task_run import Scored
+
+
+class Figures(dict):
+    """Figures by their names, as a report.
+
+    Example:
+
+    >>> print(Figures({"accuracy": 0.5}))
+    accuracy 0.5000
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name} {value:.4f}" for name, value in self.items())
+
+    def to_dict(self) -> dict[str, float]:
+        """Returns the figures as a plain dict."""
+        return dict(self)
+
+
+class Measured(Constructed[Given]):
+    """The batches, losses and scores of a task: a base class of `Task`."""
+
+    examples_are: ClassVar[str] = "examples"
+    """What the examples are, for messages: `"texts"`."""
+    rows_are: ClassVar[str] = ""
+    """What batches have of examples, if it is something else: `"rows"` of long texts."""
+    selects: ClassVar[tuple[str, str]] = ("", "")
+    """Which figure of `score` chooses the best weights, and whether the best is its greatest or its
+    least: `("accuracy", "max")`, `("mean_absolute_error", "min")`."""
+
+    @abstractmethod
+    def batches(self, examples: Given, training: Any, shuffle: bool = True) -> Any:
+        """Makes batches of examples for `model.fit`.
+
+        They are a `keras.utils.PyDataset`. `keras_attn.batches.TextBatches` makes them of ids with
+        classes or numbers. Those of your own also need, so that a run can be resumed and
+        described:
+
+        - `num_examples`: the number of examples of an epoch;
+        - `padded_share`: the share of padding, 0 to 1;
+        - `seed`: the integer that the order is made from;
+        - `set_epoch(epoch)`: takes the order of an epoch, counted from 0, which must depend on
+          `seed` and the epoch alone.
+
+        Args:
+            examples: The examples.
+            training: Settings `Training`.
+            shuffle: Whether each epoch has another order.
+        """
+
+    @abstractmethod
+    def objective(self, training: Any) -> dict[str, Any]:
+        """Returns `loss` and metrics, for `keras.Model.compile`.
+
+        Args:
+            training: Settings `Training`.
+        """
+
+    def score(self, examples: Given) -> dict[str, float]:
+        """Measures the task on examples.
+
+        Args:
+            examples: The examples.
+
+        Returns:
+            Figures by their names; `selects` says which of them chooses the weights.
+        """
+        raise NotImplementedError
+
+    def evaluate(self, examples: Given) -> Any:
+        """Measures the task on examples.
+
+        Args:
+            examples: The examples.
+
+        Returns:
+            A report: `print` shows it, and its `to_dict` has the figures.
+        """
+        return Figures(self.score(examples))
+
+    def scored_by(self, training: Any) -> tuple[str, int]:
+        """Returns the figure by which the best weights are chosen.
+
+        Args:
+            training: Settings `Training`.
+
+        Returns:
+            Its name, and 1, or -1 if less is better: what `selects` declares.
+        """
+        name, best = self.selects
+        return name.replace("_", " "), 1 if best == "max" else -1
+
+    def scorer(self, dev: Given, training: Any) -> Callable[[keras.Model], Scored]:
+        """Returns what scores development examples after an epoch, given the model that is fitted.
+
+        Args:
+            dev: Development examples.
+            training: Settings `Training`.
+        """
+        name, sign = self.scored_by(training)
+        if not name or (self.selects[0] and self.selects[1] not in ("max", "min")):
+            raise ValueError(
+                f"Expected `{type(self).__name__}.selects` to declare the figure of `score` that "
+                "chooses the best weights, and whether its greatest or its least value is best: "
+                '`selects = ("accuracy", "max")`, `selects = ("mean_absolute_error", "min")`. '
+                f"Received: {self.selects!r}. Declare it, or train without development examples."
+            )
+
+        def score(model: keras.Model) -> Scored:
+            figures = {name: float(value) for name, value in self.score(dev).items()}
+            name = self.selects[0] or next(iter(figures))
+            if name not in figures:
+                raise ValueError(
+                    f"Expected `score` to return {name!r}, which `{type(self).__name__}.selects` "
+                    f"declares. Received: {list(figures)}."
+                )
+            value = sign * figures[name]
+            # Weights whose figure is not defined are kept only until others have one.
+            key = (-math.inf, 0.0) if math.isnan(value) else (value,)
+            return Scored(key, {f"val_{name}": value for name, value in figures.items()})
+
+        return score
+
+    def finish(self, dev: Given | tuple[()], training: Any) -> str:
+        """Does what belongs to the end of a training, such as a calibration.
+
+        Args:
+            dev: Development examples; none if the training had none.
+            training: Settings `Training`.
+
+        Returns:
+            What was done, for the log; empty if nothing was.
+        """
+        return ""
+
+    def trained_form(self, training: Any) -> keras.Model:
+        """Returns the compiled model that is fitted: another form of the layers of `model`.
+
+        Args:
+            training: Settings `Training`.
+        """
+        return self.model
+
+    @classmethod
+    def check_run_dir(cls, run_dir: Path) -> None:
+        """Raises a ValueError if a folder is used for something else than runs."""
+
+    def describe(self, batches: Any) -> list[str]:
+        """Returns lines for the log about what is trained.
+
+        Args:
+            batches: Training batches.
+        """
+        rows = self.rows_are or self.examples_are
+        return [
+            f"{batches.num_examples:,} {rows}, {self.model.count_params():,} weights, "
+            f"{len(batches):,} batches an epoch, {batches.padded_share:.0%} padding, "
+            f"{keras.backend.backend()}"
+        ]
