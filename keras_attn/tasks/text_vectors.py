@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from keras_attn.fields import EncoderInput, checked_texts
+from keras_attn.fields import checked_texts
 from keras_attn.models.sentence_encoder import unit_length
+from keras_attn.tasks.encoder_task import EncoderTask
 
 Tensor = Any
 
 
-class TextVectors:
+class TextVectors(EncoderTask):
     """Vectors of texts: a base class of tasks whose model is a `sentence_encoder`."""
-
-    field: EncoderInput
-    tokenizer: Any
-    model: Any
-    compute: Callable
-    encoded: Callable
-    logits: Callable
 
     def vectors(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Computes vectors of texts, on every backend.

@@ -19,6 +19,7 @@ from keras_attn.inputs import check_listed
 from keras_attn.records import Documents
 from keras_attn.settings import WrongUse, read_settings, write_settings
 from keras_attn.tasks.backbones import read_backbone
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.pretraining.settings import PretrainingData
 from keras_attn.tasks.special_tokens import say_written
 from keras_attn.text import WordPieceTokenizer, split_sentences
@@ -34,6 +35,33 @@ _VOCABULARY_CHARACTERS = 50_000_000
 """Number of characters from which a vocabulary is made."""
 
 Log = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class PretrainingLearned(Learned):
+    """What pretraining learned beside its weights: the tokenizer.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If its vocabulary has no `[MASK]`.
+    """
+
+    tokenizer: WordPieceTokenizer
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        tokenizer = self.tokenizer
+        if not isinstance(tokenizer, WordPieceTokenizer):
+            raise TypeError(
+                f"`tokenizer` must be a WordPieceTokenizer. Received: {type(tokenizer).__name__}. "
+                "Make one with WordPieceTokenizer.train(texts, ..., mask_in_text=True)."
+            )
+        if not tokenizer.mask_in_text:
+            raise ValueError(
+                '`tokenizer` must read "[MASK]" in a text as a token. Received: one with '
+                f"mask_in_text=False{'' if tokenizer.mask_id else ', without [MASK]'}. "
+                "Make it with mask_in_text=True."
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 from keras import ops
 
+from keras_attn.batches import MaskedBatches
 from keras_attn.explain import EncoderStudy, study_texts
 from keras_attn.fields import EncoderInput
-from keras_attn.generation import CompiledFunction, Keeper
+from keras_attn.generation import CompiledFunction
 from keras_attn.generation.numbers import rounded_count
 from keras_attn.inputs import listed
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.tasks.checks import check_count
-from keras_attn.tasks.pretraining.settings import PretrainingUse
+from keras_attn.tasks.pretraining.data import PretrainingLearned, SentenceIds
+from keras_attn.tasks.pretraining.settings import PretrainingData, PretrainingUse
+from keras_attn.tasks.task import Task
 from keras_attn.text import WordPieceTokenizer
+from keras_attn.training import num_data_shards
 from keras_attn.visualize import LECTURE_SENTENCES
 
 Tensor = Any
@@ -83,16 +86,73 @@ class PretrainingReport(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
-class PretrainingPredictions(Keeper):
+Text = SentenceIds | Sequence[Sequence[str]]
+
+
+class PretrainingPredictions(Task):
     """The predictions of a pretrained encoder: a base class of `Pretrainer`."""
 
-    tokenizer: WordPieceTokenizer
-    max_length: int
-    config: Any
-    model: keras.Model
-    next_sentence: bool
-    dataset: Callable
-    sentence_ids: Callable
+    data: PretrainingData
+    learned: PretrainingLearned
+
+    @property
+    def tokenizer(self) -> WordPieceTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def max_length(self) -> int:
+        """Largest number of ids of a row, special tokens included."""
+        return self.data.max_length
+
+    @property
+    def next_sentence(self) -> bool:
+        """Whether the encoder learns which sentences follow each other."""
+        return self.data.next_sentence
+
+    def dataset(self, documents: Text, **settings: Any) -> MaskedBatches:
+        """Makes batches for `model.fit`.
+
+        Args:
+            documents: Documents, each a list of sentences; or `SentenceIds`.
+            **settings: Of `keras_attn.batches.MaskedBatches`: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `MaskedBatches`.
+
+        Raises:
+            ValueError: If there are too few documents, or they were encoded by another tokenizer.
+        """
+        ids = self.sentence_ids(documents)
+        settings = {
+            "max_length": self.max_length,
+            "next_sentence": self.next_sentence,
+            "segments": self.config.reads_segments,
+            "rows_multiple_of": num_data_shards(),
+            **settings,
+        }
+        return MaskedBatches(ids.shards, self.tokenizer, **settings)
+
+    def sentence_ids(self, documents: Text) -> SentenceIds:
+        """Encodes documents, if they are not encoded yet.
+
+        Args:
+            documents: Documents, each a list of sentences; or `SentenceIds`.
+
+        Returns:
+            `SentenceIds`.
+
+        Raises:
+            ValueError: If they were encoded by another tokenizer.
+        """
+        if not isinstance(documents, SentenceIds):
+            return SentenceIds.encoded(documents, self.tokenizer)
+        if documents.tokenizer.get_config() != self.tokenizer.get_config():
+            raise ValueError(
+                "Expected ids of this task's tokenizer. Received: those of another, with "
+                f"{documents.tokenizer.vocabulary_size:,} tokens."
+            )
+        return documents
 
     @property
     def field(self) -> EncoderInput:
@@ -150,7 +210,7 @@ class PretrainingPredictions(Keeper):
         return found[0] if one else found
 
     def _guesses(self, given: list[tuple[str, str | None]], top_k: int) -> list[Guess]:
-        seconds = None if given[0][1] is None else [second for _, second in given]
+        seconds = [second for _, second in given if second is not None] or None  # of all, or none
         ids, segments = self.field.encode([text for text, _ in given], seconds, _WIDTHS)
         at = [np.flatnonzero(row == self.tokenizer.mask_id) for row in ids]
         most = max([1, *map(len, at)])
@@ -163,17 +223,17 @@ class PretrainingPredictions(Keeper):
         words = self.tokenizer.tokens(outputs["ids"][..., :top_k])
         found = []
         for i, (text, second) in enumerate(given):
-            masks = [
+            guessed = [
                 list(zip(words[i][m], outputs["probabilities"][i, m, :top_k].tolist(), strict=True))
                 for m in range(len(at[i]))
             ]
             follows = float(outputs["follows"][i]) if second is not None else None
-            best = [guesses[0][0] for guesses in masks]
+            best = [guesses[0][0] for guesses in guessed]
             of_first = int((segments[i, at[i]] == 0).sum())
             filled = _filled(text, best[:of_first])
             if second is not None:
                 filled += f" {_filled(second, best[of_first:])}"
-            found.append(Guess(text, masks, filled, second, follows))
+            found.append(Guess(text, guessed, filled, second, follows))
         return found
 
     def _guess_function(self, top_k: int) -> Callable:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,14 +18,17 @@ from keras_attn.records import Documents
 from keras_attn.settings import Choice
 from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
 from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.pretraining.data import (
+    PretrainingLearned,
     SentenceIds,
     make_tokenizer,
     prepare,
     read_sentences,
 )
-from keras_attn.tasks.pretraining.predictions import PretrainingPredictions
+from keras_attn.tasks.pretraining.predictions import (
+    PretrainingPredictions,
+    Text,
+)
 from keras_attn.tasks.pretraining.settings import (
     PretrainingData,
     PretrainingTest,
@@ -34,43 +36,13 @@ from keras_attn.tasks.pretraining.settings import (
     PretrainingUse,
 )
 from keras_attn.tasks.steps import step
-from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
-from keras_attn.text import WordPieceTokenizer
 from keras_attn.text.registry import vocabulary_digest
-from keras_attn.training import MaskedCrossEntropy, num_data_shards
-
-Text = SentenceIds | Sequence[Sequence[str]]
+from keras_attn.training import MaskedCrossEntropy
 
 
-@dataclass(frozen=True)
-class PretrainingLearned(Learned):
-    """What pretraining learned beside its weights: the tokenizer.
-
-    Raises:
-        TypeError: If the tokenizer is of another class.
-        ValueError: If its vocabulary has no `[MASK]`.
-    """
-
-    tokenizer: WordPieceTokenizer
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        tokenizer = self.tokenizer
-        if not isinstance(tokenizer, WordPieceTokenizer):
-            raise TypeError(
-                f"`tokenizer` must be a WordPieceTokenizer. Received: {type(tokenizer).__name__}. "
-                "Make one with WordPieceTokenizer.train(texts, ..., mask_in_text=True)."
-            )
-        if not tokenizer.mask_in_text:
-            raise ValueError(
-                '`tokenizer` must read "[MASK]" in a text as a token. Received: one with '
-                f"mask_in_text=False{'' if tokenizer.mask_id else ', without [MASK]'}. "
-                "Make it with mask_in_text=True."
-            )
-
-
-class Pretrainer(PretrainingPredictions, Task):
+class Pretrainer(PretrainingPredictions):
     """An encoder that learns from plain text: masked words and next sentences (BERT).
 
     `.model` is the plain Keras model from ids to the logits of both, `.dataset(documents)` what its
@@ -107,8 +79,6 @@ class Pretrainer(PretrainingPredictions, Task):
     kinds = ENCODERS
     Data = PretrainingData
     Learned = PretrainingLearned
-    data: PretrainingData
-    learned: PretrainingLearned
     Training = PretrainingTraining
     Use = PretrainingUse
     Test = PretrainingTest
@@ -117,21 +87,6 @@ class Pretrainer(PretrainingPredictions, Task):
     decide_nothing = ("loaded",)
     main_layer = "masked_words"
     reads = "pairs"
-
-    @property
-    def tokenizer(self) -> WordPieceTokenizer:
-        """The tokenizer."""
-        return self.learned.tokenizer
-
-    @property
-    def max_length(self) -> int:
-        """Largest number of ids of a row, special tokens included."""
-        return self.data.max_length
-
-    @property
-    def next_sentence(self) -> bool:
-        """Whether the encoder learns which sentences follow each other."""
-        return self.data.next_sentence
 
     def model_sizes(self) -> dict[str, Any]:
         """Returns the sizes of the encoder that follow from its tokenizer."""
@@ -218,50 +173,6 @@ class Pretrainer(PretrainingPredictions, Task):
             config = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
         return Beginning(PretrainingLearned(tokenizer), config, start)
 
-    def dataset(self, documents: Text, **settings: Any) -> MaskedBatches:
-        """Makes batches for `model.fit`.
-
-        Args:
-            documents: Documents, each a list of sentences; or `SentenceIds`.
-            **settings: Of `keras_attn.batches.MaskedBatches`: `batch_size`, `seed`, `shuffle`, ...
-
-        Returns:
-            `MaskedBatches`.
-
-        Raises:
-            ValueError: If there are too few documents, or they were encoded by another tokenizer.
-        """
-        ids = self.sentence_ids(documents)
-        settings = {
-            "max_length": self.max_length,
-            "next_sentence": self.next_sentence,
-            "segments": self.config.reads_segments,
-            "rows_multiple_of": num_data_shards(),
-            **settings,
-        }
-        return MaskedBatches(ids.shards, self.tokenizer, **settings)
-
-    def sentence_ids(self, documents: Text) -> SentenceIds:
-        """Encodes documents, if they are not encoded yet.
-
-        Args:
-            documents: Documents, each a list of sentences; or `SentenceIds`.
-
-        Returns:
-            `SentenceIds`.
-
-        Raises:
-            ValueError: If they were encoded by another tokenizer.
-        """
-        if not isinstance(documents, SentenceIds):
-            return SentenceIds.encoded(documents, self.tokenizer)
-        if documents.tokenizer.get_config() != self.tokenizer.get_config():
-            raise ValueError(
-                "Expected ids of this task's tokenizer. Received: those of another, with "
-                f"{documents.tokenizer.vocabulary_size:,} tokens."
-            )
-        return documents
-
     def batches(
         self, examples: Text, training: PretrainingTraining, shuffle: bool = True
     ) -> MaskedBatches:
@@ -299,7 +210,7 @@ class Pretrainer(PretrainingPredictions, Task):
                 "val_perplexity": report.perplexity,
                 "val_masked_words_accuracy": report.accuracy,
             }
-            if self.next_sentence:
+            if report.next_sentence_accuracy is not None:
                 figures["val_next_sentence_accuracy"] = report.next_sentence_accuracy
             return Scored((-float(np.log(report.perplexity)),), figures)
 
@@ -395,7 +306,7 @@ class Pretrainer(PretrainingPredictions, Task):
             ids, segments = encode(text, second)
             return {"probability": self.guess(ids, segments, ids[:, :1] * 0, 1)["follows"]}
 
-        functions = {"serving_default": fill}
+        functions: dict[str, Callable] = {"serving_default": fill}
         if self.next_sentence:
             functions["next_sentence"] = follow
         return functions, modules

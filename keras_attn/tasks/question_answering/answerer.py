@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from keras_attn.metrics import AnswerReport, score_answers
 from keras_attn.records import AnsweredQuestion, AnsweredQuestions, read_questions, split_questions
 from keras_attn.records.questions import checked_questions
 from keras_attn.tasks.doubts import doubt_of, rows_of
-from keras_attn.tasks.encoder_task import EncoderLearned, EncoderTask, EncoderTokenizer
+from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
 from keras_attn.tasks.families.windowed import row_lists
-from keras_attn.tasks.question_answering.predictions import AnswerPredictions
+from keras_attn.tasks.question_answering.predictions import AnswerLearned, AnswerPredictions
 from keras_attn.tasks.question_answering.settings import (
     QuestionAnsweringData,
     QuestionAnsweringTest,
@@ -30,19 +29,6 @@ from keras_attn.training import SpanCrossEntropy
 
 Question = AnsweredQuestion | tuple[str, str, Sequence[Any]]
 _LEAST_ROOM = 8
-
-
-@dataclass(frozen=True)
-class AnswerLearned(EncoderLearned):
-    """What question answering learned: its tokenizer, and whether a text may have no answer.
-
-    Example:
-
-    >>> AnswerLearned(WordTokenizer.train(["a b"])).unanswerable
-    False
-    """
-
-    unanswerable: bool = False
 
 
 class QuestionAnswerer(AnswerPredictions):
@@ -93,8 +79,6 @@ class QuestionAnswerer(AnswerPredictions):
     heads = ("spans",)
     Data = QuestionAnsweringData
     Learned = AnswerLearned
-    data: QuestionAnsweringData
-    learned: AnswerLearned
     Training = QuestionAnsweringTraining
     Use = QuestionAnsweringUse
     Test = QuestionAnsweringTest
@@ -118,21 +102,6 @@ class QuestionAnswerer(AnswerPredictions):
                 f"and {special} special tokens."
             )
         return config
-
-    @property
-    def max_question_length(self) -> int:
-        """Largest number of tokens of a question; the rest is cut off."""
-        return self.data.max_question_length
-
-    @property
-    def overlap(self) -> int:
-        """Tokens that two neighbouring windows share."""
-        return self.data.overlap
-
-    @property
-    def unanswerable(self) -> bool:
-        """Whether it has learned that a text may not answer a question."""
-        return self.learned.unanswerable
 
     @property
     def special(self) -> int:
@@ -223,7 +192,9 @@ class QuestionAnswerer(AnswerPredictions):
             if span is None:
                 continue
             cut = given["pieces"][i], rows["rooms"][i], rows["margins"][i]
-            own = windows.rows[i] + window_numbers(np, span[0], *cut) if span else None
+            own = None
+            if span:
+                own = windows.rows[i] + window_numbers(np, np.array(span[0], "int32"), *cut)
             for row in windows.rows[i] + range(windows.counts[i]):
                 first, length = windows.start[row], rows["row_sizes"][row]
                 behind = first + windows.size[row]

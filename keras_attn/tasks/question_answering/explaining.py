@@ -67,11 +67,12 @@ def explain_answers(
         read = of_pieces[first : first + len(ids) - begin - 1].tolist()
         words = weighted_words(question, kept, of_row[1:])
         of_text = weighted_words(text, read, of_row[begin:], marked)
-        columns = list(zip(*words, *of_text, strict=True)) or [(), (), ()]
         explanations.append(
             Explanation(
                 question,
-                *columns,
+                [word.text for word in (*words, *of_text)],
+                [word.place for word in (*words, *of_text)],
+                np.array([word.weight for word in (*words, *of_text)], "float64"),
                 answer.text or "no answer",
                 _probabilities(answer, answerer.unanswerable or not answer.candidates),
                 "gradient x input, for the answer",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from operator import index
 from typing import Any, NamedTuple
 
@@ -34,9 +35,10 @@ from keras_attn.fields.question_rows import windows_of
 from keras_attn.fields.signature import OutputField
 from keras_attn.inputs import listed
 from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.encoder_task import EncoderLearned
 from keras_attn.tasks.families.windowed import WindowedTask
 from keras_attn.tasks.question_answering.explaining import explain_answers
-from keras_attn.tasks.question_answering.settings import QuestionAnsweringUse
+from keras_attn.tasks.question_answering.settings import QuestionAnsweringData, QuestionAnsweringUse
 
 
 class AnswerSpan(NamedTuple):
@@ -81,13 +83,40 @@ class Answer(NamedTuple):
     """Probability that the text does not answer the question."""
 
 
+@dataclass(frozen=True)
+class AnswerLearned(EncoderLearned):
+    """What question answering learned: its tokenizer, and whether a text may have no answer.
+
+    Example:
+
+    >>> AnswerLearned(WordTokenizer.train(["a b"])).unanswerable
+    False
+    """
+
+    unanswerable: bool = False
+
+
 class AnswerPredictions(WindowedTask):
     """The predictions of question answering: a base class of `QuestionAnswerer`."""
 
-    max_question_length: int
-    overlap: int
-    unanswerable: bool
+    data: QuestionAnsweringData
+    learned: AnswerLearned
     of_rows = "row_seconds", "window_start", "window_size", "window_first", "window_behind"
+
+    @property
+    def max_question_length(self) -> int:
+        """Largest number of tokens of a question; the rest is cut off."""
+        return self.data.max_question_length
+
+    @property
+    def overlap(self) -> int:
+        """Tokens that two neighbouring windows share."""
+        return self.data.overlap
+
+    @property
+    def unanswerable(self) -> bool:
+        """Whether it has learned that a text may not answer a question."""
+        return self.learned.unanswerable
 
     @property
     def pairs(self) -> QuestionRows:
@@ -355,7 +384,8 @@ def _as_pair(pair: Any) -> tuple[str, str]:
     if isinstance(pair, Iterable) and not isinstance(pair, str | bytes):
         parts = list(pair)
         if len(parts) == 2:
-            return tuple(checked_texts(parts))
+            question, text = checked_texts(parts)
+            return question, text
     raise TypeError(
         f"Expected a pair of strings, a question and a text. Received: {pair!r:.100}. Lines of the "
         "command have a tab between the two."

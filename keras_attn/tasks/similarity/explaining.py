@@ -64,11 +64,13 @@ def explain_scores(
             )
             for side in (0, 1)
         ]
-        columns = list(zip(*words[0], *words[1], strict=True)) or [(), (), ()]
+        every = [*words[0], *words[1]]
         found.append(
             Explanation(
                 pair[0],
-                *columns,
+                [word.text for word in every],
+                [word.place for word in every],
+                np.array([word.weight for word in every], "float64"),
                 f"score {score:.2f}",
                 {},
                 "gradient x input, for the score",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,20 +16,63 @@ from keras_attn.fields import ODD_TEXTS
 from keras_attn.inputs import listed
 from keras_attn.metrics import CorrelationReport, evaluate_scores
 from keras_attn.records.scored_pairs import checked_scored_pairs
+from keras_attn.tasks.encoder_task import EncoderLearned
 from keras_attn.tasks.similarity.explaining import explain_scores
-from keras_attn.tasks.similarity.settings import SimilarityTest, SimilarityUse
+from keras_attn.tasks.similarity.settings import SimilarityData, SimilarityTest, SimilarityUse
 from keras_attn.tasks.text_vectors import TextVectors
 
 Tensor = Any
 Pair = tuple[str, str]
 
 
+@dataclass(frozen=True)
+class SimilarityLearned(EncoderLearned):
+    """What a scorer learned: its tokenizer and the range of the scores.
+
+    Example:
+
+    >>> SimilarityLearned(WordTokenizer.train(["a b"]), 0.0, 5.0).highest
+    5.0
+
+    Raises:
+        ValueError: If `lowest` is not below `highest`, or one is not finite.
+    """
+
+    lowest: float = 0.0
+    highest: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        lowest, highest = float(self.lowest), float(self.highest)
+        object.__setattr__(self, "lowest", lowest)
+        object.__setattr__(self, "highest", highest)
+        if not (math.isfinite(lowest) and math.isfinite(highest) and lowest < highest):
+            raise ValueError(
+                "`lowest` must be below `highest`, both finite. Received: "
+                f"lowest={lowest}, highest={highest}."
+            )
+
+
 class SimilarityPredictions(TextVectors):
     """The predictions of similarity: a base class of `SimilarityScorer`."""
 
-    kind: str
-    lowest: float
-    highest: float
+    data: SimilarityData
+    learned: SimilarityLearned
+
+    @property
+    def kind(self) -> str:
+        """`"bi"` or `"cross"`."""
+        return self.data.kind
+
+    @property
+    def lowest(self) -> float:
+        """Score of texts that have nothing in common."""
+        return self.learned.lowest
+
+    @property
+    def highest(self) -> float:
+        """Score of texts that say the same."""
+        return self.learned.highest
 
     def predict(
         self, pairs: Pair | Iterable[Pair], batch_size: int = SimilarityUse.batch_size

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -21,12 +19,10 @@ from keras_attn.records.scored_pairs import checked_scored_pairs
 from keras_attn.tasks.compiling import compiled_alike
 from keras_attn.tasks.doubts import doubt_of, rows_of
 from keras_attn.tasks.encoder_task import (
-    EncoderLearned,
-    EncoderTask,
     EncoderTokenizer,
     EncoderTraining,
 )
-from keras_attn.tasks.similarity.predictions import SimilarityPredictions
+from keras_attn.tasks.similarity.predictions import SimilarityLearned, SimilarityPredictions
 from keras_attn.tasks.similarity.settings import (
     SimilarityData,
     SimilarityTest,
@@ -44,35 +40,7 @@ _IN_ORDER = 0.5
 """Spearman's correlation above which scores are in the right order, whatever their values are."""
 
 
-@dataclass(frozen=True)
-class SimilarityLearned(EncoderLearned):
-    """What a scorer learned: its tokenizer and the range of the scores.
-
-    Example:
-
-    >>> SimilarityLearned(WordTokenizer.train(["a b"]), 0.0, 5.0).highest
-    5.0
-
-    Raises:
-        ValueError: If `lowest` is not below `highest`, or one is not finite.
-    """
-
-    lowest: float = 0.0
-    highest: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        lowest, highest = float(self.lowest), float(self.highest)
-        object.__setattr__(self, "lowest", lowest)
-        object.__setattr__(self, "highest", highest)
-        if not (math.isfinite(lowest) and math.isfinite(highest) and lowest < highest):
-            raise ValueError(
-                "`lowest` must be below `highest`, both finite. Received: "
-                f"lowest={lowest}, highest={highest}."
-            )
-
-
-class SimilarityScorer(SimilarityPredictions, EncoderTask):
+class SimilarityScorer(SimilarityPredictions):
     """A scorer of pairs of texts: how similar they are, by numbers that people gave.
 
         bi      score = cosine(vector(first), vector(second))        each text is read alone
@@ -120,8 +88,6 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
     heads = ("classes",)
     Data = SimilarityData
     Learned = SimilarityLearned
-    data: SimilarityData
-    learned: SimilarityLearned
     Training = EncoderTraining
     Use = SimilarityUse
     Test = SimilarityTest
@@ -131,24 +97,9 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
     signature_inputs: ClassVar = {"embed": ("text",)}
 
     @property
-    def kind(self) -> str:
-        """`"bi"` or `"cross"`."""
-        return self.data.kind
-
-    @property
     def pooling(self) -> str | None:
         """Of `"bi"`: `"average"` over all tokens, which None stands for, or `"first"`."""
         return self.data.pooling
-
-    @property
-    def lowest(self) -> float:
-        """Score of texts that have nothing in common."""
-        return self.learned.lowest
-
-    @property
-    def highest(self) -> float:
-        """Score of texts that say the same."""
-        return self.learned.highest
 
     @property
     def num_classes(self) -> int:
@@ -260,7 +211,8 @@ class SimilarityScorer(SimilarityPredictions, EncoderTask):
                 "`highest` (--lowest, --highest)."
             )
         targets = ((targets - self.lowest) / (self.highest - self.lowest)).astype("float32")
-        sides = [self.tokenizer.encode([pair[side] for pair in pairs]) for side in (0, 1)]
+        texts = [pair.first for pair in pairs], [pair.second for pair in pairs]
+        sides = [self.tokenizer.encode(side) for side in texts]
         if self.kind == "cross":
             rows = self.field.rows(*sides)
             return self.row_batches(rows, {"classes": targets[:, None]}, **settings)
@@ -368,7 +320,13 @@ def _range(
 
 
 def _read(path: str, data: SimilarityData) -> ScoredPairs:
-    columns = numbered(data.first, data.second, data.score)
+    first, second, score = numbered(data.first, data.second, data.score)
     return read_scored_pairs(
-        path, *columns, data.format, delimiter=data.delimiter or None, on_error=data.on_error
+        path,
+        first,
+        second,
+        score,
+        data.format,
+        delimiter=data.delimiter or None,
+        on_error=data.on_error,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import index
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -33,9 +34,10 @@ from keras_attn.fields.signature import OutputField
 from keras_attn.fields.word_rows import int32_of
 from keras_attn.inputs import listed
 from keras_attn.metrics import is_bio
+from keras_attn.tasks.encoder_task import EncoderLearned
 from keras_attn.tasks.families.windowed import WindowedTask
 from keras_attn.tasks.tagging.explaining import explain_labels
-from keras_attn.tasks.tagging.settings import TaggingUse
+from keras_attn.tasks.tagging.settings import TaggingData, TaggingUse
 from keras_attn.text import split_words
 
 
@@ -83,10 +85,39 @@ class TaggedWords(NamedTuple):
     """The entities, if the labels mark any."""
 
 
+@dataclass(frozen=True)
+class TaggingLearned(EncoderLearned):
+    """What a tagger learned: its tokenizer and its labels.
+
+    Example:
+
+    >>> TaggingLearned(WordTokenizer.train(["a b"]), ("O", "B-PER")).labels
+    ('O', 'B-PER')
+
+    Raises:
+        ValueError: If there are fewer than two labels, or one comes twice.
+    """
+
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
+            raise ValueError(
+                f"Expected two labels or more, each once. Received: {list(self.labels)[:20]}."
+            )
+
+
 class TaggingPredictions(WindowedTask):
     """The predictions of a tagger: a base class of `Tagger`."""
 
-    labels: tuple[str, ...]
+    data: TaggingData
+    learned: TaggingLearned
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, in the order of the logits."""
+        return self.learned.labels
 
     @property
     def bio(self) -> bool:
@@ -256,7 +287,7 @@ class TaggingPredictions(WindowedTask):
             ValueError: If the method is unknown, or a text does not have the word.
         """
         one = isinstance(texts, str)
-        texts = checked_texts([texts] if one else texts)
+        texts = checked_texts([texts] if isinstance(texts, str) else texts)
         if method not in METHODS:
             raise ValueError(f"`method` must be one of {list(METHODS)}. Received: {method!r}.")
         if method == "attention":

@@ -6,7 +6,6 @@ import itertools
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import keras
@@ -19,9 +18,9 @@ from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.tagged_texts import checked_tagged
 from keras_attn.tasks.class_weights import ClassWeight, weights_of_classes
 from keras_attn.tasks.doubts import doubt_of_guesses
-from keras_attn.tasks.encoder_task import EncoderLearned, EncoderTask, EncoderTokenizer
+from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
 from keras_attn.tasks.families.windowed import row_lists
-from keras_attn.tasks.tagging.predictions import TaggingPredictions
+from keras_attn.tasks.tagging.predictions import TaggingLearned, TaggingPredictions
 from keras_attn.tasks.tagging.settings import (
     TaggingData,
     TaggingTest,
@@ -33,29 +32,6 @@ from keras_attn.tasks.task_run import Scored
 from keras_attn.training import MaskedCrossEntropy
 
 Tagged = TaggedText | tuple[Sequence[str], Sequence[str]]
-
-
-@dataclass(frozen=True)
-class TaggingLearned(EncoderLearned):
-    """What a tagger learned: its tokenizer and its labels.
-
-    Example:
-
-    >>> TaggingLearned(WordTokenizer.train(["a b"]), ("O", "B-PER")).labels
-    ('O', 'B-PER')
-
-    Raises:
-        ValueError: If there are fewer than two labels, or one comes twice.
-    """
-
-    labels: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
-            raise ValueError(
-                f"Expected two labels or more, each once. Received: {list(self.labels)[:20]}."
-            )
 
 
 class Tagger(TaggingPredictions):
@@ -101,8 +77,6 @@ class Tagger(TaggingPredictions):
     token_labels = ("tags",)
     Data = TaggingData
     Learned = TaggingLearned
-    data: TaggingData
-    learned: TaggingLearned
     Training = TaggingTraining
     Use = TaggingUse
     Test = TaggingTest
@@ -115,11 +89,6 @@ class Tagger(TaggingPredictions):
 
     repaired = 0
     """Labels of the training examples that were repaired, see `repair_bio`."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels, in the order of the logits."""
-        return self.learned.labels
 
     @property
     def num_classes(self) -> int:
@@ -136,16 +105,12 @@ class Tagger(TaggingPredictions):
     @classmethod
     def read(cls, data: TaggingData) -> Examples:
         """Reads sentences whose words have labels, from CoNLL columns or JSON lines."""
-        columns = {
-            "word_column": data.word_column,
-            "label_column": data.label_column,
-            "on_error": data.on_error,
-        }
-        train = read_tagged(data.train, **columns)
+        columns = data.word_column, data.label_column, data.on_error
+        train = read_tagged(data.train, *columns)
         counts = Counter(label for text in train for label in text.labels)
         check_label_counts(counts, "words", "label_column")
         if data.dev:
-            dev: Any = read_tagged(data.dev, **columns)
+            dev: Any = read_tagged(data.dev, *columns)
             return Examples(train, dev, f"{train.summary()}\n{dev.summary()}")
         sides = split_tagged(train, data.dev_share, data.split_seed)
         if not all(sides):

@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import checked_method
-from keras_attn.fields import EncoderInput
-from keras_attn.generation import CompiledFunction
 from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.records import LabelledTexts
 from keras_attn.settings import Choice
 from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
-from keras_attn.tasks.checks import check_padding, checked_temperature
+from keras_attn.tasks.checks import check_padding
 from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.learned import Learned
-from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task import Examples
 from keras_attn.tasks.text_classification.data import (
     make_tokenizer,
     read_texts,
     training_texts,
 )
-from keras_attn.tasks.text_classification.explainer import TextExplainer
 from keras_attn.tasks.text_classification.inputs import checked_truncation, texts_of
 from keras_attn.tasks.text_classification.labels import (
     Labelled,
-    checked_class_names,
     checked_examples,
     class_names_of,
 )
 from keras_attn.tasks.text_classification.learning import TextClassificationLearning
-from keras_attn.tasks.text_classification.predictions import (
-    TextClassificationPredictions,
-)
+from keras_attn.tasks.text_classification.reading import ClassifierLearned
 from keras_attn.tasks.text_classification.settings import (
     TextClassificationData,
     TextClassificationTest,
@@ -42,43 +34,10 @@ from keras_attn.tasks.text_classification.settings import (
     TextClassificationUse,
 )
 from keras_attn.tasks.word_vectors import read_vectors, sized_by_vectors
-from keras_attn.text import BytePairTokenizer, WordPieceTokenizer, WordTokenizer, tokenizer_name
 from keras_attn.text.registry import vocabulary_digest
 
 
-@dataclass(frozen=True)
-class ClassifierLearned(Learned):
-    """What a text classifier learned.
-
-    Example:
-
-    >>> ClassifierLearned(WordTokenizer.train(["a b"]), ("no", "yes")).temperature
-    1.0
-
-    Raises:
-        TypeError: If the tokenizer is of another class.
-        ValueError: If there are fewer than two classes, a name comes twice, or the temperature is
-            not above 0.
-    """
-
-    tokenizer: BytePairTokenizer | WordPieceTokenizer | WordTokenizer
-    class_names: tuple[str, ...]
-    """Names of the classes, in the order of the logits."""
-    multi_label: bool = False
-    """Whether a text may have several labels, or none."""
-    pairs: bool = False
-    """Whether pairs of texts are classified, as in textual entailment."""
-    temperature: float = 1.0
-    """What logits are divided by before they become probabilities."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        tokenizer_name(self.tokenizer)  # one that can be saved
-        object.__setattr__(self, "class_names", checked_class_names(self.class_names))
-        object.__setattr__(self, "temperature", checked_temperature(self.temperature))
-
-
-class TextClassifier(TextClassificationLearning, TextClassificationPredictions, Task):
+class TextClassifier(TextClassificationLearning):
     """A classifier of texts, or of pairs of texts, with its tokenizer.
 
     A pair is read as one row, `first [SEP] second`, and loses the end of the longer text if it is
@@ -125,8 +84,6 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
     kinds = TEXT_CLASSIFIERS
     Data = TextClassificationData
     Learned = ClassifierLearned
-    data: TextClassificationData
-    learned: ClassifierLearned
     Training = TextClassificationTraining
     Use = TextClassificationUse
     Test = TextClassificationTest
@@ -158,87 +115,6 @@ class TextClassifier(TextClassificationLearning, TextClassificationPredictions, 
                 f"Received: {max_length}."
             )
         return config
-
-    @property
-    def tokenizer(self) -> Any:
-        """The tokenizer."""
-        return self.learned.tokenizer
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Names of the classes, in the order of the logits."""
-        return self.learned.class_names
-
-    @property
-    def max_length(self) -> int:
-        """Largest number of tokens of a text."""
-        return self.data.max_length
-
-    @property
-    def truncation(self) -> str:
-        """Which part of a long text is kept."""
-        return checked_truncation(self.data.truncation, self.pairs)
-
-    @property
-    def multi_label(self) -> bool:
-        """Whether a text may have several labels, or none."""
-        return self.learned.multi_label
-
-    @property
-    def pairs(self) -> bool:
-        """Whether pairs of texts are classified."""
-        return self.learned.pairs
-
-    @property
-    def temperature(self) -> float:
-        """What logits are divided by before they become probabilities; see `calibrate`."""
-        return self.learned.temperature
-
-    @temperature.setter
-    def temperature(self, temperature: float) -> None:
-        self.relearn(temperature=temperature)
-
-    @property
-    def field(self) -> EncoderInput:
-        """From texts to rows of ids, without the tokens that batches and graph put around them."""
-        between = getattr(self.config, "ends_between", 1)
-        return self.kept(
-            lambda: EncoderInput(
-                self.tokenizer, self.room, start=False, end=False, between=between
-            ),
-            "field",
-        )
-
-    @property
-    def _logits(self) -> CompiledFunction:
-        return self.kept(
-            lambda: CompiledFunction(
-                lambda ids, length: self.model(ids, training=False), self.model
-            ),
-            "logits",
-        )
-
-    @property
-    def _explainer(self) -> TextExplainer:
-        return TextExplainer(self)
-
-    @property
-    def start_id(self) -> int | None:
-        """The id put before each text, if the model reads special tokens or pools the first."""
-        pools_first = getattr(self.config, "pooling", None) == "first"
-        reads = pools_first or getattr(self.config, "special_tokens", False)
-        return self.tokenizer.start_id if reads else None
-
-    @property
-    def end_id(self) -> int | None:
-        """The id put after each text, if the model reads special tokens; else None."""
-        reads = getattr(self.config, "special_tokens", False)
-        return self.tokenizer.end_id if reads else None
-
-    @property
-    def room(self) -> int:
-        """Largest number of a text's own tokens that is read."""
-        return self.max_length - sum(x is not None for x in (self.start_id, self.end_id))
 
     def facts(self) -> list[str]:
         """What tells this classifier from others, for its `repr`."""

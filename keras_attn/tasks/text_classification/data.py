@@ -24,7 +24,7 @@ from keras_attn.records.reading import find_file
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.text_classification.settings import TextClassificationData
 from keras_attn.tasks.word_vectors import train_words
-from keras_attn.text import TOKENIZERS
+from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 
 def read_texts(
@@ -172,17 +172,18 @@ def make_tokenizer(texts: Sequence[str], settings: TextClassificationData) -> An
     >>> make_tokenizer(["a text"], TextClassificationData(tokenizer="byte_pair")).pad_id
     0
     """
-    kind = TOKENIZERS[settings.tokenizer]
     if settings.vocabulary_file:
         if settings.tokenizer != "word_piece":
             raise ValueError(
                 "`vocabulary_file` is BERT's and belongs to tokenizer='word_piece'. Received: it, "
                 f"with tokenizer={settings.tokenizer!r}."
             )
-        return kind.from_vocabulary_file(settings.vocabulary_file)
+        return WordPieceTokenizer.from_vocabulary_file(settings.vocabulary_file)
     if settings.tokenizer == "words":
         return train_words(texts, settings.vocabulary_size, settings)
-    return kind.train(texts, settings.vocabulary_size, allow_fewer=True)
+    if settings.tokenizer == "word_piece":
+        return WordPieceTokenizer.train(texts, settings.vocabulary_size, allow_fewer=True)
+    return BytePairTokenizer.train(texts, settings.vocabulary_size, allow_fewer=True)
 
 
 def _unordered(example: LabelledText) -> tuple[str, ...]:

@@ -140,13 +140,14 @@ def label_numbers(
         for row, label in zip(rows, labels, strict=True):
             row[[number[name] for name in label_names(label)]] = 1.0
         return rows
+    names = [label for label in labels if isinstance(label, str)]
     several = [label for label in labels if not isinstance(label, str)]
     if several:
         raise ValueError(
             "Expected one label, a string, for each text. Received: "
             f"{several[0]!r}. Classifiers with multi_label=True take several."
         )
-    return np.array([number[label] for label in labels], "int32")
+    return np.array([number[name] for name in names], "int32")
 
 
 def warn_of_imbalance(examples: Iterable[Labelled], class_names: Sequence[str]) -> None:

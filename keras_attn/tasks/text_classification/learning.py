@@ -11,20 +11,17 @@ import numpy as np
 
 from keras_attn.batches import TextBatches
 from keras_attn.batches.classification_batches import truncate
-from keras_attn.fields import EncoderInput
 from keras_attn.metrics import evaluate_probabilities
-from keras_attn.records.labelled_texts import Input
 from keras_attn.tasks.class_weights import ClassWeight
 from keras_attn.tasks.doubts import doubt_of, doubt_of_guesses, loss_of_shares
 from keras_attn.tasks.task_run import Scored, TrainingRun
-from keras_attn.tasks.text_classification.inputs import checked_inputs
 from keras_attn.tasks.text_classification.labels import (
     Labelled,
     checked_examples,
     example_weights,
-    label_numbers,
     warn_of_imbalance,
 )
+from keras_attn.tasks.text_classification.predictions import TextClassificationPredictions
 from keras_attn.tasks.text_classification.settings import TextClassificationTraining
 from keras_attn.tasks.text_classification.token_weights import set_token_weights
 from keras_attn.training import num_data_shards
@@ -33,20 +30,8 @@ FEWEST_FOR_TEMPERATURE = 30
 """With fewer development texts `fit` leaves the temperature at 1."""
 
 
-class TextClassificationLearning:
+class TextClassificationLearning(TextClassificationPredictions):
     """The training of a text classifier: a base class of `TextClassifier`."""
-
-    tokenizer: Any
-    class_names: list[str]
-    max_length: int
-    truncation: str
-    multi_label: bool
-    pairs: bool
-    field: EncoderInput
-    temperature: float
-    model: keras.Model
-    loaded: Any
-    word_vectors: Any
 
     def dataset(
         self,
@@ -98,35 +83,6 @@ class TextClassificationLearning:
         if training.class_weight is None:
             warn_of_imbalance(examples, self.class_names)
         return batches
-
-    def id_batches(
-        self, ids: Any, labels: Any = None, weights: Any = None, **settings: Any
-    ) -> TextBatches:
-        """Makes batches of tokenised texts, as the model reads them.
-
-        Args:
-            ids: The ids of each text.
-            labels: Numbers of classes, zeros and ones, or None.
-            weights: Weight of each text, or None.
-            **settings: Of `TextBatches`.
-
-        Returns:
-            `TextBatches`.
-        """
-        settings = {
-            "max_length": self.max_length,
-            "truncation": self.truncation,
-            "start_id": self.start_id,
-            "end_id": self.end_id,
-            "pad_id": self.tokenizer.pad_id,
-            **settings,
-        }
-        return TextBatches(ids, labels, weights, **settings)
-
-    def _split(self, examples: Iterable[Labelled]) -> tuple[list[Input], np.ndarray]:
-        texts, labels = checked_examples(examples)
-        texts = checked_inputs(texts, self.pairs)
-        return texts, label_numbers(labels, self.class_names, self.multi_label)
 
     def objective(self, training: TextClassificationTraining) -> dict[str, Any]:
         """Cross-entropy, or the binary one of each class where a text may have several labels."""
@@ -231,6 +187,6 @@ class TextClassificationLearning:
             ValueError: If the kind is unknown, or the model has no such weights.
         """
         texts, labels = self._split(examples)
-        rows = self.encode(texts)
-        rows = [truncate(row, self.max_length, self.truncation) for row in rows]
+        encoded = self.encode(texts)
+        rows = [truncate(row, self.max_length, self.truncation) for row in encoded]
         set_token_weights(self.model, rows, labels, kind)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 
-from keras_attn.fields import ODD_TEXTS, EncoderInput
+from keras_attn.fields import ODD_TEXTS
+from keras_attn.generation import CompiledFunction
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
 from keras_attn.progress import report
-from keras_attn.records.labelled_texts import Input
+from keras_attn.tasks.text_classification.explainer import TextExplainer
 from keras_attn.tasks.text_classification.graph import graph_function
 from keras_attn.tasks.text_classification.inputs import Inputs, checked_inputs, is_one
 from keras_attn.tasks.text_classification.labels import Labelled
+from keras_attn.tasks.text_classification.reading import TextClassificationReading
 from keras_attn.tasks.text_classification.settings import (
     TextClassificationTest,
     TextClassificationUse,
@@ -38,18 +39,21 @@ class Prediction(NamedTuple):
     """Probability of each class."""
 
 
-class TextClassificationPredictions:
+class TextClassificationPredictions(TextClassificationReading):
     """The predictions of a text classifier, here and exported: a base class of `TextClassifier`."""
 
-    tokenizer: Any
-    class_names: list[str]
-    max_length: int
-    truncation: str
-    multi_label: bool
-    pairs: bool
-    field: EncoderInput
-    temperature: float
-    model: keras.Model
+    @property
+    def _logits(self) -> CompiledFunction:
+        return self.kept(
+            lambda: CompiledFunction(
+                lambda ids, length: self.model(ids, training=False), self.model
+            ),
+            "logits",
+        )
+
+    @property
+    def _explainer(self) -> TextExplainer:
+        return TextExplainer(self)
 
     def predict_logits(
         self, texts: Inputs, batch_size: int = TextClassificationUse.batch_size
@@ -69,36 +73,6 @@ class TextClassificationPredictions:
             ValueError: If a pair is given to a classifier of single texts, or the reverse.
         """
         return self.logits_of_ids(self.encode(checked_inputs(texts, self.pairs)), batch_size)
-
-    def encode(self, texts: Sequence[Input]) -> list[list[int]]:
-        """Returns the ids of texts, without special tokens at their ends.
-
-        Args:
-            texts: Strings; or pairs, which become one row with a separator, shortened so that they
-                fit.
-
-        Returns:
-            A list of ids for each.
-        """
-        if not self.pairs:
-            return self.tokenizer.encode(texts)
-        return self.joined(self.encoded_sides(texts))
-
-    def encoded_sides(self, pairs: Sequence[Any]) -> list[list[list[int]]]:
-        """Returns the ids of the first texts of pairs, and those of the second ones.
-
-        Args:
-            pairs: Tuples of two strings.
-        """
-        return [self.tokenizer.encode([pair[side] for pair in pairs]) for side in (0, 1)]
-
-    def joined(self, sides: Sequence[list[list[int]]]) -> list[list[int]]:
-        """Returns a row for each pair, shortened so that it fits.
-
-        Args:
-            sides: What `encoded_sides` returns.
-        """
-        return [ids for ids, _ in self.field.rows(*sides)]
 
     def logits_of_ids(
         self, ids: Sequence[Sequence[int]], batch_size: int = TextClassificationUse.batch_size

@@ -14,8 +14,7 @@ from keras_attn.batches import TextWindows
 from keras_attn.corpora import load_shakespeare
 from keras_attn.export import limited
 from keras_attn.fields import ODD_TEXTS, checked_texts
-from keras_attn.generation import Recent, WindowDecoder
-from keras_attn.models import LANGUAGE_MODELS, TokenDecoder, language_decoder
+from keras_attn.models import LANGUAGE_MODELS
 from keras_attn.models.tensors import load_tensors
 from keras_attn.records import read_text, split_text
 from keras_attn.settings import Choice
@@ -27,9 +26,9 @@ from keras_attn.tasks.served_numbers import (
     own_numbers,
 )
 from keras_attn.tasks.steps import step, values_for
-from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
-from keras_attn.tasks.text_generation.reading import TextGenerationReading
+from keras_attn.tasks.text_generation.reading import Text
 from keras_attn.tasks.text_generation.scores import TextGenerationScores
 from keras_attn.tasks.text_generation.settings import (
     BYTE_PAIRS,
@@ -51,33 +50,7 @@ from keras_attn.training import MaskedCrossEntropy, num_data_shards
 Tensor = Any
 
 
-class Text(str):
-    """A text with a line that sums it up.
-
-    Args:
-        text: The text.
-        where: Where it is from.
-
-    Example:
-
-    >>> Text("to be", "hamlet.txt").summary()
-    'hamlet.txt: 5 characters'
-    """
-
-    where: str
-
-    def __new__(cls, text: str, where: str = "given") -> Self:
-        """Makes a text that knows where it is from."""
-        made = super().__new__(cls, text)
-        made.where = where
-        return made
-
-    def summary(self) -> str:
-        """Returns where it is from, and how long it is."""
-        return f"{self.where}: {len(self):,} characters"
-
-
-class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationReading, Task):
+class TextGenerator(TextGenerationWriting, TextGenerationScores):
     """A language model of characters or byte pairs with its tokenizer and its sampling.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(text)` what its `fit` takes.
@@ -120,8 +93,6 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
     kinds = LANGUAGE_MODELS
     Data = TextGenerationData
     Learned = GeneratorLearned
-    data: TextGenerationData
-    learned: GeneratorLearned
     Training = TextGenerationTraining
     Use = TextGenerationUse
     limits = ("max_num_characters",)
@@ -136,45 +107,6 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
             "vocabulary_size": self.tokenizer.vocabulary_size,
             "sequence_length": self.sequence_length,
         }
-
-    @property
-    def tokenizer(self) -> CharacterTokenizer | BytePairTokenizer:
-        """The tokenizer."""
-        return self.learned.tokenizer
-
-    @property
-    def sequence_length(self) -> int:
-        """Tokens of a window."""
-        return self.data.sequence_length or self.learned.sequence_length
-
-    @property
-    def special_tokens(self) -> bool:
-        """Whether special tokens that are written in a text are read as tokens."""
-        return self.data.special_tokens
-
-    @property
-    def ends(self) -> bool:
-        """Whether the model knows where texts end."""
-        return self.learned.ends
-
-    @ends.setter
-    def ends(self, ends: bool) -> None:
-        self.relearn(ends=bool(ends))
-
-    @property
-    def _compiled(self) -> Recent[Any]:
-        return self.kept(Recent, "compiled")
-
-    @property
-    def _decoder(self) -> TokenDecoder | WindowDecoder:
-        return self.kept(self._make_decoder, "decoder")
-
-    def _make_decoder(self) -> TokenDecoder | WindowDecoder:
-        decoder = language_decoder(self.model)
-        if not hasattr(self.config, "sequence_length"):
-            return decoder
-        # It reads so many tokens at a time.
-        return WindowDecoder(decoder, self.sequence_length, self.tokenizer.start_id)
 
     def facts(self) -> list[str]:
         """What tells this generator from others, for its `repr`."""
@@ -220,6 +152,7 @@ class TextGenerator(TextGenerationWriting, TextGenerationScores, TextGenerationR
             return read_start(data.backbone).beginning(data, model)
         if data.special_tokens:
             texts = pattern_of(ENDS).split(examples)[::2]
+        tokenizer: CharacterTokenizer | BytePairTokenizer
         if data.tokenizer == "characters":
             tokenizer = CharacterTokenizer.train(texts, data.vocabulary_size)
         else:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 from keras import ops
 
 from keras_attn.batches import scoring_windows
-from keras_attn.generation import CompiledFunction, Recent
+from keras_attn.generation import CompiledFunction
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.progress import report
 from keras_attn.tasks.checks import check_count, is_count
+from keras_attn.tasks.text_generation.reading import TextGenerationReading
 from keras_attn.tasks.text_generation.settings import TextGenerationUse
-from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 
 Tensor = Any
 
@@ -46,15 +44,8 @@ class TextScore(NamedTuple):
         return self._asdict()
 
 
-class TextGenerationScores:
+class TextGenerationScores(TextGenerationReading):
     """The scores of a text generator: a base class of `TextGenerator`."""
-
-    tokenizer: CharacterTokenizer | BytePairTokenizer
-    sequence_length: int
-    model: keras.Model
-    _compiled: Recent[Any]
-    _encode: Callable
-    _length: Callable
 
     def evaluate(
         self,

@@ -7,25 +7,22 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_attn.fields import checked_texts
 from keras_attn.generation import (
     CompiledFunction,
     CompiledSteps,
     Generation,
-    Recent,
     SampledSteps,
-    WindowDecoder,
     beam_search,
     sample,
 )
 from keras_attn.generation.numbers import columns
 from keras_attn.generation.sampling import SAMPLING, check_sampling
 from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.text_generation.reading import TextGenerationReading
 from keras_attn.tasks.text_generation.settings import TextGenerationUse, check_beams
 from keras_attn.tasks.text_generation.writing_kinds import WritingKind, seeds_of, writing_kind
-from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 from keras_attn.text.checks import well_formed
 from keras_attn.text.pieces import StopReader, TokenReader, checked_stops, cut_at_stop
 
@@ -40,26 +37,8 @@ _ROOM = 256
 """Texts in parts have room for a multiple of so many tokens, since JAX compiles for each room."""
 
 
-class TextGenerationWriting:
+class TextGenerationWriting(TextGenerationReading):
     """What a text generator writes: a base class of `TextGenerator`."""
-
-    tokenizer: CharacterTokenizer | BytePairTokenizer
-    sequence_length: int
-    ends: bool
-    model: keras.Model
-    _decoder: Any
-    _compiled: Recent[Any]
-
-    @property
-    def longest_prompt(self) -> int:
-        """Number of tokens that are read of a prompt, the last ones.
-
-        For a recurrent model `sequence_length - 1`. A model that reads a limited number of tokens
-        needs room for new ones: three quarters of that.
-        """
-        if isinstance(self._decoder, WindowDecoder):
-            return self._decoder.longest_prompt - 1
-        return self.sequence_length - 1
 
     def generate(
         self,
@@ -123,7 +102,7 @@ class TextGenerationWriting:
         self._check_least(min_length, num_characters, end_token)
         stops = checked_stops(stop)
         one = isinstance(prompts, str)
-        texts = checked_texts([prompts] if one else prompts)
+        texts = checked_texts([prompts] if isinstance(prompts, str) else prompts)
         seeds = seeds_of(seed, len(texts))
         kind, numbers = self._kind(settings, end_token, min_length, beams)
         if not texts:
@@ -290,30 +269,6 @@ class TextGenerationWriting:
             over = left <= 0 or all(ended)
             yield pieces
 
-    def _prompt_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of prompts that are read, after the start token."""
-        tokenizer, most = self.tokenizer, self.longest_prompt
-        # A character that is no UTF-8 may become three: the last `most` of what is read.
-        return [[tokenizer.start_id, *tokenizer.encode(text)[-most:]] for text in texts]
-
-    def _padded(self, rows: Sequence[Sequence[int]], batch_size: int) -> np.ndarray:
-        """Ids `(B, P)` of prompts, padded on the right; rows that only fill it come last."""
-        tokenizer = self.tokenizer
-        width, count = max(map(len, rows)), len(rows)
-        if keras.backend.backend() == "jax":  # it compiles for each shape
-            width, count = -(-width // 16) * 16, min(batch_size, 2 ** (count - 1).bit_length())
-            width = min(width, self.longest_prompt + 1)
-        ids = np.full((count, width), tokenizer.pad_id, "int32")
-        ids[:, 0] = tokenizer.start_id
-        for r, row in enumerate(rows):
-            ids[r, : len(row)] = row
-        return ids
-
-    def _mask(self, ids: Tensor) -> Tensor:
-        # The start token is read, though some vocabularies have one token for it and for padding.
-        first = ops.cumsum(ops.ones_like(ids), axis=1) == 1
-        return ops.logical_or(ops.not_equal(ids, self.tokenizer.pad_id), first)
-
     def _check_least(self, min_length: Any, num_characters: int, end_token: bool) -> None:
         if not min_length:
             return
@@ -424,7 +379,7 @@ class TextGenerationWriting:
         """The same in parts of `count` tokens, `(ids, room, limits, seeds, *numbers)`."""
 
         def make() -> CompiledSteps:
-            steps = SampledSteps(self._decoder, **self._rules(kind.ends), **dict(kind.fixed))
+            steps = SampledSteps(self._decoder, **{**self._rules(kind.ends), **dict(kind.fixed)})
 
             def begin(*inputs: Tensor) -> Any:
                 ids, room, limits, seeds, *more = inputs

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from keras_attn.records import (
     split_pairs,
 )
 from keras_attn.settings import read_settings, write_settings
+from keras_attn.tasks.checks import check_padding
+from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.special_tokens import say_written
 from keras_attn.tasks.translation.settings import TranslationData
 from keras_attn.text import BytePairTokenizer
@@ -35,6 +37,32 @@ PREPARED_VERSION = 2
 _HEADER, _SETTINGS, _IDS = "prepared.json", "settings.toml", "train.npz"
 _OF_IDS = "an archive of ids"
 Row = Sequence[int]
+
+
+@dataclass(frozen=True)
+class TranslationLearned(Learned):
+    """What a translator learned beside its weights: its tokenizers.
+
+    Raises:
+        TypeError: If a tokenizer is of another class.
+    """
+
+    tokenizer: BytePairTokenizer
+    target_tokenizer: BytePairTokenizer | None = None
+    """Tokenizer of the target, for two vocabularies."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("tokenizer", "target_tokenizer"):
+            value = getattr(self, name)
+            if value is None and name == "target_tokenizer":
+                continue
+            if not isinstance(value, BytePairTokenizer):
+                raise TypeError(
+                    f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
+                    "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
+                )
+            check_padding(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,11 +192,24 @@ class PreparedTranslation:
         )
 
 
-def columns(source: str | None, target: str | None, delimiter: str = "") -> dict[str, int | str]:
+class Columns(TypedDict, total=False):
+    """Arguments of `read_pairs` about the columns of a table."""
+
+    source: int | str
+    target: int | str
+    delimiter: str
+
+
+def columns(source: str | None, target: str | None, delimiter: str = "") -> Columns:
     """Returns the arguments of `read_pairs` about columns that were given as strings."""
-    given = {"source": source, "target": target}
-    found = {k: int(v) if v.isdecimal() else v for k, v in given.items() if v}
-    return {**found, "delimiter": delimiter} if delimiter else found
+    found: Columns = {}
+    if source:
+        found["source"] = int(source) if source.isdecimal() else source
+    if target:
+        found["target"] = int(target) if target.isdecimal() else target
+    if delimiter:
+        found["delimiter"] = delimiter
+    return found
 
 
 def _read(
@@ -247,7 +288,7 @@ def _make_ids(
 ) -> tuple[list[BytePairTokenizer], list[Row], list[Row], int]:
     """Returns the tokenizers, the ids of both sides, and how many pairs were too long."""
     sides = [[pair.source for pair in train], [pair.target for pair in train]]
-    tokenizers = make_tokenizers(settings, train)
+    tokenizers = make_tokenizers(settings, [pair[:2] for pair in train])
     rows = zip(
         tokenizers[0].encode(sides[0], add_end=True), tokenizers[1].encode(sides[1]), strict=True
     )
@@ -278,15 +319,21 @@ def _write(
     for side, rows in (("source", sources), ("target", targets)):
         arrays[f"{side}_lengths"] = np.array([len(row) for row in rows], "int32")
         arrays[f"{side}_ids"] = np.concatenate([np.asarray(row, "int32") for row in rows])
-    np.savez(folder / _IDS, **arrays)
+    np.savez(
+        folder / _IDS,
+        source_lengths=arrays["source_lengths"],
+        source_ids=arrays["source_ids"],
+        target_lengths=arrays["target_lengths"],
+        target_ids=arrays["target_ids"],
+    )
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(arrays[name].tobytes())
     for tokenizer in tokenizers:
         digest.update(json.dumps(tokenizer.get_config(), sort_keys=True).encode())
     for name, pairs in (("dev", dev), ("test", test)):
-        rows = [{"source": pair.source, "target": pair.target} for pair in pairs]
-        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+        texts = [{"source": pair.source, "target": pair.target} for pair in pairs]
+        lines = [json.dumps(row, ensure_ascii=False) for row in texts]
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
         digest.update(f"{name}: {lines}".encode())
     write_settings(folder / _SETTINGS, {"data": settings})

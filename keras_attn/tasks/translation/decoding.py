@@ -145,7 +145,8 @@ class TranslationSearch:
         self, found: Generation, weights: np.ndarray, text: str, source: list[int], cut: bool
     ) -> NBestTranslations:
         """Turns what was found for one text, `(R, ...)`, into texts and alignments."""
-        lengths = [int(length) for length in found.lengths if length]  # 0: there is no such one
+        # Where there is no such one, the length is 0.
+        lengths = [int(length) for length in np.asarray(found.lengths) if length]
         ids = [found.tokens[r, :length].tolist() for r, length in enumerate(lengths)]
         return NBestTranslations(
             [self.target_tokenizer.decode(tokens) if text.strip() else "" for tokens in ids],

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import keras
-
 from keras_attn.explain.alignment import Alignment
 from keras_attn.fields import checked_texts
 from keras_attn.files import open_output
@@ -22,9 +20,12 @@ from keras_attn.tasks.checks import (
     checked_pairs,
 )
 from keras_attn.tasks.steps import Note, step, values_for
+from keras_attn.tasks.task import Task
+from keras_attn.tasks.translation.data import TranslationLearned
 from keras_attn.tasks.translation.decoding import TranslationSearch
 from keras_attn.tasks.translation.scores import TranslationScores
 from keras_attn.tasks.translation.settings import (
+    TranslationData,
     TranslationFiles,
     TranslationTest,
     TranslationUse,
@@ -33,13 +34,35 @@ from keras_attn.tasks.translation.settings import (
 from keras_attn.text import BytePairTokenizer
 
 
-class TranslationPredictions:
+class TranslationPredictions(Task):
     """The predictions of a translator: a base class of `Translator`."""
 
-    model: keras.Model
-    target_tokenizer: BytePairTokenizer
-    max_source_length: int
-    _search: TranslationSearch
+    data: TranslationData
+    learned: TranslationLearned
+
+    @property
+    def source_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the source."""
+        return self.learned.tokenizer
+
+    @property
+    def target_tokenizer(self) -> BytePairTokenizer:
+        """Tokenizer of the target, which may be that of the source."""
+        return self.learned.target_tokenizer or self.learned.tokenizer
+
+    @property
+    def max_source_length(self) -> int:
+        """Longest source in tokens that is read."""
+        return self.data.max_length
+
+    @property
+    def _search(self) -> TranslationSearch:
+        return self.kept(
+            lambda: TranslationSearch(
+                self.model, self.source_tokenizer, self.target_tokenizer, self.max_source_length
+            ),
+            "search",
+        )
 
     def translate(
         self,
@@ -69,9 +92,9 @@ class TranslationPredictions:
         """
         check_decoding(alpha, beams=beams, batch_size=batch_size)
         one = isinstance(texts, str)
-        texts = checked_texts([texts] if one else texts)
+        texts = checked_texts([texts] if isinstance(texts, str) else texts)
         tokens = self._search.best(self._read(texts), beams, alpha, batch_size, jit_compile)
-        translations = self._decoded(texts, tokens)
+        translations = self._translations(texts, tokens)
         return translations[0] if one else translations
 
     def translate_n_best(
@@ -113,11 +136,11 @@ class TranslationPredictions:
         """
         count = check_n_best(beams, alpha, num_return_sequences, batch_size=batch_size)
         one = isinstance(texts, str)
-        texts = checked_texts([texts] if one else texts)
+        texts = checked_texts([texts] if isinstance(texts, str) else texts)
         found = self._search.n_best(texts, beams, alpha, count, batch_size, jit_compile)
         return found[0] if one else found
 
-    def _decoded(self, texts: Sequence[str], tokens: Sequence[Sequence[int]]) -> list[str]:
+    def _translations(self, texts: Sequence[str], tokens: Sequence[Sequence[int]]) -> list[str]:
         """Translations of texts: nothing for a text without a word."""
         found = self.target_tokenizer.decode(tokens) if len(tokens) else []
         return [new if text.strip() else "" for text, new in zip(texts, found, strict=True)]
@@ -151,9 +174,10 @@ class TranslationPredictions:
             ValueError: If there is no such attention, or the target is longer than any translation.
         """
         ids = self._read([source])[0]
+        own = None
         if target is not None:
-            target = self.target_tokenizer.encode(*checked_texts([target]), add_end=True)
-        return self._search.align(self.source_tokenizer.normalized(source), ids, target, layer)
+            (own,) = self.target_tokenizer.encode(checked_texts([target]), add_end=True)
+        return self._search.align(self.source_tokenizer.normalized(source), ids, own, layer)
 
     predict = translate  # as all tasks call what they are for
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import unicodedata
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,21 +18,19 @@ from keras_attn.records import ParallelText, read_pairs
 from keras_attn.settings import Choice, WrongUse
 from keras_attn.tasks.checks import (
     Pairs,
-    check_padding,
     checked_pairs,
 )
 from keras_attn.tasks.compiling import trained_form
-from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.served_numbers import own_numbers
 from keras_attn.tasks.steps import step
-from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.translation.data import (
     PreparedTranslation,
+    TranslationLearned,
     columns,
     make_tokenizers,
 )
-from keras_attn.tasks.translation.decoding import TranslationSearch
 from keras_attn.tasks.translation.graph import graph_functions, stacked
 from keras_attn.tasks.translation.predictions import TranslationPredictions
 from keras_attn.tasks.translation.scores import ParallelPairs
@@ -43,39 +40,12 @@ from keras_attn.tasks.translation.settings import (
     TranslationTraining,
     TranslationUse,
 )
-from keras_attn.text import BytePairTokenizer
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 from keras_attn.training.token_means import token_means
 
 
-@dataclass(frozen=True)
-class TranslationLearned(Learned):
-    """What a translator learned beside its weights: its tokenizers.
-
-    Raises:
-        TypeError: If a tokenizer is of another class.
-    """
-
-    tokenizer: BytePairTokenizer
-    target_tokenizer: BytePairTokenizer | None = None
-    """Tokenizer of the target, for two vocabularies."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("tokenizer", "target_tokenizer"):
-            value = getattr(self, name)
-            if value is None and name == "target_tokenizer":
-                continue
-            if not isinstance(value, BytePairTokenizer):
-                raise TypeError(
-                    f"`{name}` must be a BytePairTokenizer. Received: {type(value).__name__}. "
-                    "Make one with BytePairTokenizer.train(texts, vocabulary_size)."
-                )
-            check_padding(value)
-
-
-class Translator(TranslationPredictions, Task):
+class Translator(TranslationPredictions):
     """An encoder-decoder with its tokenizer and its decoding: strings in, strings out.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(pairs)` what its `fit` takes.
@@ -113,8 +83,6 @@ class Translator(TranslationPredictions, Task):
     kinds = ENCODER_DECODERS
     Data = TranslationData
     Learned = TranslationLearned
-    data: TranslationData
-    learned: TranslationLearned
     Training = TranslationTraining
     Use = TranslationUse
     Test = TranslationTest
@@ -142,33 +110,9 @@ class Translator(TranslationPredictions, Task):
         }
 
     @property
-    def source_tokenizer(self) -> BytePairTokenizer:
-        """Tokenizer of the source."""
-        return self.learned.tokenizer
-
-    @property
-    def target_tokenizer(self) -> BytePairTokenizer:
-        """Tokenizer of the target, which may be that of the source."""
-        return self.learned.target_tokenizer or self.learned.tokenizer
-
-    @property
-    def max_source_length(self) -> int:
-        """Longest source in tokens that is read."""
-        return self.data.max_length
-
-    @property
     def languages(self) -> tuple[str, str]:
         """Names of the source and the target; `""` if they are not known."""
         return self.data.source, self.data.target
-
-    @property
-    def _search(self) -> TranslationSearch:
-        return self.kept(
-            lambda: TranslationSearch(
-                self.model, self.source_tokenizer, self.target_tokenizer, self.max_source_length
-            ),
-            "search",
-        )
 
     def facts(self) -> list[str]:
         """What tells this translator from others, for its `repr`."""
@@ -207,10 +151,13 @@ class Translator(TranslationPredictions, Task):
         self._check_direction(test.source, test.target)
         names = test.source, test.target
         if not test.pairs_target:  # two files have no columns
-            names = [given or own for given, own in zip(names, self.languages, strict=True)]
-        more = {} if test.split is None else {"split": test.split}
-        paths = os.path.expanduser(test.pairs), os.path.expanduser(test.pairs_target) or None
-        return read_pairs(*paths, **columns(*names, test.delimiter), **more)
+            names = test.source or self.languages[0], test.target or self.languages[1]
+        return read_pairs(
+            os.path.expanduser(test.pairs),
+            os.path.expanduser(test.pairs_target) or None,
+            split=test.split,
+            **columns(*names, test.delimiter),
+        )
 
     def _check_direction(self, source: str, target: str) -> None:
         if all(self.languages) and (source, target) == self.languages[::-1]:
@@ -291,11 +238,11 @@ class Translator(TranslationPredictions, Task):
             "seed": training.seed,
             "shuffle": shuffle,
         }
-        prepared = isinstance(examples, PreparedTranslation)
-        if training.batching == "bucketed" and not prepared:
-            return self.dataset(examples, **settings)
-        if prepared:
+        rows: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
+        if isinstance(examples, PreparedTranslation):
             rows = (examples.sources, examples.targets)
+        elif training.batching == "bucketed":
+            return self.dataset(examples, **settings)
         else:
             rows = self._encode(checked_pairs(examples))
         if training.batching == "packed":
@@ -357,8 +304,6 @@ class Translator(TranslationPredictions, Task):
         if (run_dir / "prepared.json").exists():
             raise ValueError(f"{run_dir} holds prepared data. Give another folder for the run.")
 
-    # Use
-
     # Files and export
 
     backbone: ClassVar = {
@@ -387,7 +332,7 @@ class Translator(TranslationPredictions, Task):
         count = use.num_return_sequences or use.beams
         n_best = self._search.n_best(texts, use.beams, use.alpha, count, size)
         return {
-            "serving_default": {"translation": self._decoded(texts, best)},
+            "serving_default": {"translation": self._translations(texts, best)},
             "details": stacked(n_best),
         }
 
