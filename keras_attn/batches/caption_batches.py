@@ -20,8 +20,10 @@ from keras_attn.records.reading import is_integer
 class Pictures(Protocol):
     """A source of images for `CaptionBatches`: `CachedRegions`, `PictureFiles`, or your own."""
 
-    shape: tuple[int, ...]
-    """The shape of one image."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one image."""
+        ...
 
     def __len__(self) -> int: ...
 

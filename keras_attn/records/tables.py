@@ -68,7 +68,7 @@ class Table:
     [(2, {'text': 'Fine, really.'})]
     """
 
-    columns: dict[str, Column]
+    columns: Mapping[str, Column]
     delimiter: str = ","
     quotes: bool = True
     header: bool | None = None

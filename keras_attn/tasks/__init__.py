@@ -8,7 +8,7 @@ from keras_attn.explain import (
     deletion_curve,
 )
 from keras_attn.models.tensors import LoadReport
-from keras_attn.tasks.answer_selection.predictions import FoundAnswer
+from keras_attn.tasks.answer_selection.found import FoundAnswer
 from keras_attn.tasks.answer_selection.selector import AnswerSelector
 from keras_attn.tasks.answer_selection.settings import (
     AnswerSelectionData,
@@ -120,7 +120,7 @@ from keras_attn.tasks.translation.settings import (
 )
 from keras_attn.tasks.translation.translator import Translator
 from keras_attn.tasks.visual_questions.answerer import VisualQuestionAnswerer
-from keras_attn.tasks.visual_questions.predictions import VisualAnswer, VisualExplanation
+from keras_attn.tasks.visual_questions.answers import VisualAnswer, VisualExplanation
 from keras_attn.tasks.visual_questions.settings import (
     VisualQuestionsData,
     VisualQuestionsTest,

@@ -81,7 +81,7 @@ def weights_of_classes(
     array([1., 3.], dtype=float32)
     """
     check_class_weight(class_weight)
-    if class_weight == "balanced":
+    if isinstance(class_weight, str):  # "balanced"
         return class_weights(labels, len(names)).astype("float32")
     unknown = [name for name in class_weight if name not in names]
     if unknown:

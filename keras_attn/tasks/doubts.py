@@ -138,4 +138,5 @@ def rows_of(batches: Any, name: str | None = None) -> tuple[np.ndarray, np.ndarr
     found = [batches[i][1:] for i in range(len(batches))]
     if name is not None:
         found = [(labels[name], weights[name]) for labels, weights in found]
-    return tuple(np.concatenate(part) for part in zip(*found, strict=True))
+    labels, weights = (np.concatenate(part) for part in zip(*found, strict=True))
+    return labels, weights

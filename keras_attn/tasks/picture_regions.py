@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,15 +15,68 @@ from keras_attn.images.image_problems import describe_image_problems
 from keras_attn.models import ImageEncoder
 from keras_attn.tasks.captioning.data import as_pictures, read_pictures, region_cache
 from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.learned import Learned
+from keras_attn.tasks.task import Task
+from keras_attn.text import BytePairTokenizer, WordTokenizer
 
 
-class PictureRegions:
+@dataclass(frozen=True)
+class PictureLearned(Learned):
+    """What a task that reads pictures is made of: its tokenizer and the encoder of pictures.
+
+    Raises:
+        TypeError: If the tokenizer or the encoder is of another class.
+        ValueError: If the encoder is to be trained, and has no trainable weights.
+    """
+
+    tokenizer: BytePairTokenizer | WordTokenizer
+    encoder: ImageEncoder
+    train_encoder: bool = False
+    """Whether those weights of the encoder are trained that are trainable."""
+    reads: ClassVar[type] = WordTokenizer
+    """The class of the tokenizer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, self.reads):
+            kind = self.reads.__name__
+            raise TypeError(
+                f"`tokenizer` must be a {kind}. Received: {type(self.tokenizer).__name__}. Make "
+                f"one with {kind}.train(texts, vocabulary_size)."
+            )
+        if not isinstance(self.encoder, ImageEncoder):
+            raise TypeError(
+                f"`encoder` must be an ImageEncoder. Received: {type(self.encoder).__name__}. Make "
+                "one with encoder_from_model(model), applications_encoder(name), "
+                "small_cnn_encoder()."
+            )
+        if self.train_encoder and not self.encoder.trainable_weights:
+            raise ValueError(
+                "Expected an encoder with weights that are trained, for train_encoder=True. "
+                f"Received: {self.encoder.name!r} without one. Set its `trainable` to True."
+            )
+
+
+class PictureRegions(Task):
     """The regions of pictures: a base class of the tasks that read pictures."""
 
-    encoder: ImageEncoder
-    train_encoder: bool
-    data: Any
+    learned: PictureLearned
     _result: ClassVar[str] = "caption"
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def encoder(self) -> ImageEncoder:
+        """The encoder of pictures."""
+        return self.learned.encoder
+
+    @property
+    def train_encoder(self) -> bool:
+        """Whether the encoder is trained, or stays as it is."""
+        return self.learned.train_encoder
 
     def _regions(self, images: Any, batch_size: int) -> np.ndarray:
         """The regions of pictures of the size of the encoder."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import keras
@@ -13,51 +12,11 @@ from keras_attn.layers.quantization import float_policy
 from keras_attn.models import ImageEncoder, ImageEncoderConfig
 from keras_attn.tasks.captioning.graph import example_files
 from keras_attn.tasks.constructed import made
-from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.picture_regions import PictureRegions
-from keras_attn.tasks.task import Task
-from keras_attn.text import BytePairTokenizer, WordTokenizer
 from keras_attn.text.registry import vocabulary_digest
 
 
-@dataclass(frozen=True)
-class PictureLearned(Learned):
-    """What a task that reads pictures is made of: its tokenizer and the encoder of pictures.
-
-    Raises:
-        TypeError: If the tokenizer or the encoder is of another class.
-        ValueError: If the encoder is to be trained, and has no trainable weights.
-    """
-
-    tokenizer: BytePairTokenizer | WordTokenizer
-    encoder: ImageEncoder
-    train_encoder: bool = False
-    """Whether those weights of the encoder are trained that are trainable."""
-    reads: ClassVar[type] = WordTokenizer
-    """The class of the tokenizer."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.tokenizer, self.reads):
-            kind = self.reads.__name__
-            raise TypeError(
-                f"`tokenizer` must be a {kind}. Received: {type(self.tokenizer).__name__}. Make "
-                f"one with {kind}.train(texts, vocabulary_size)."
-            )
-        if not isinstance(self.encoder, ImageEncoder):
-            raise TypeError(
-                f"`encoder` must be an ImageEncoder. Received: {type(self.encoder).__name__}. Make "
-                "one with encoder_from_model(model), applications_encoder(name), "
-                "small_cnn_encoder()."
-            )
-        if self.train_encoder and not self.encoder.trainable_weights:
-            raise ValueError(
-                "Expected an encoder with weights that are trained, for train_encoder=True. "
-                f"Received: {self.encoder.name!r} without one. Set its `trainable` to True."
-            )
-
-
-class PictureTask(PictureRegions, Task):
+class PictureTask(PictureRegions):
     """A task with two models: an encoder of pictures, and a reader of what it makes of them.
 
     If the encoder is not trained, `.model` is the reader, whose regions are computed once; else it
@@ -66,27 +25,11 @@ class PictureTask(PictureRegions, Task):
 
     parts: ClassVar = {"encoder": ImageEncoderConfig}
 
-    learned: PictureLearned
     reader: keras.Model
     """The model from regions and tokens to logits."""
     joined: keras.Model
     """The model from pictures and tokens to logits."""
     _notes: Sequence[str] = ()
-
-    @property
-    def tokenizer(self) -> Any:
-        """The tokenizer."""
-        return self.learned.tokenizer
-
-    @property
-    def encoder(self) -> ImageEncoder:
-        """The encoder of pictures."""
-        return self.learned.encoder
-
-    @property
-    def train_encoder(self) -> bool:
-        """Whether the encoder is trained, or stays as it is."""
-        return self.learned.train_encoder
 
     @property
     def max_length(self) -> int:
@@ -108,7 +51,7 @@ class PictureTask(PictureRegions, Task):
 
     @staticmethod
     @abstractmethod
-    def join(encoder: ImageEncoder, reader: keras.Model) -> keras.Model:
+    def join(encoder: ImageEncoder, reader: keras.Model, /) -> keras.Model:
         """Makes the model from pictures and tokens to logits, with the layers of two models.
 
         Args:

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from keras_attn.files import remove_partial_files
-from keras_attn.settings import Settings, differences, read_settings, write_settings
+from keras_attn.settings import Kinds, Settings, differences, read_settings, write_settings
 from keras_attn.training import TrainingCheckpoint, TrainingLog, fit_resumable
 
 _LONGER = " A run cannot be made longer: its learning rate falls to zero over all of its epochs."
@@ -19,7 +19,7 @@ SETTINGS, CHECKPOINT, LOG, BEST = "settings.toml", "checkpoint.npz", "log.csv", 
 
 
 def tidy_run(
-    run_dir: Path, kinds: Mapping[str, type], sections: Mapping[str, Any]
+    run_dir: Path, kinds: Mapping[str, type[Settings] | Kinds], sections: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Refuses the folder of another run, and removes what killed processes left in it.
 

@@ -45,7 +45,8 @@ class ProgressLines(keras.callbacks.Callback):
             return
         self._last, done, steps = now, batch + 1, self.params.get("steps") or 0
         before = self.params.get("first_batch", 0)  # of an epoch that is resumed
-        losses = [name for name in logs or {} if name == "loss" or name.endswith("_loss")]
+        logs = logs or {}
+        losses = [name for name in logs if name == "loss" or name.endswith("_loss")]
         told = "".join(f", {n.replace('_', ' ')} {float(logs[n]):.4f}" for n in losses)
         left = ""
         if steps > done:
@@ -81,7 +82,8 @@ class FirstLoss(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Called by Keras."""
-        if self._first and self.loss is None and batch + 1 >= self.steps and "loss" in (logs or {}):
+        logs = logs or {}
+        if self._first and self.loss is None and batch + 1 >= self.steps and "loss" in logs:
             self.loss = float(logs["loss"])
 
 

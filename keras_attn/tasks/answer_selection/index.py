@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import keras
 import numpy as np
@@ -26,7 +26,7 @@ class AnswerIndex:
     0.0
     """
 
-    def __init__(self, answers: Sequence[str], embed: Callable[[Sequence[str]], np.ndarray]):
+    def __init__(self, answers: Iterable[str], embed: Callable[[Sequence[str]], np.ndarray]):
         self.answers = list(answers)
         self._embed = embed
         self._weights = 0

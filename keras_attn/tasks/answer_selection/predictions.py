@@ -5,18 +5,26 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from keras_attn.explain import EncoderStudy, Explanation, study_texts
 from keras_attn.explain.explained_page import explained_page
-from keras_attn.fields import ODD_TEXTS, EncoderInput, checked_texts
+from keras_attn.fields import ODD_TEXTS, EncoderInput
 from keras_attn.metrics import RankingReport, ranks_of, score_ranks
 from keras_attn.records import ScoredPair
 from keras_attn.records.selection_questions import checked_selection_questions
+from keras_attn.tasks.answer_selection.found import (
+    FoundAnswer,
+    asked_texts,
+    checked_candidates,
+    reranked,
+    search_use,
+)
 from keras_attn.tasks.answer_selection.index import AnswerIndex, best
 from keras_attn.tasks.answer_selection.settings import AnswerSelectionTest, AnswerSelectionUse
+from keras_attn.tasks.encoder_task import EncoderTask
 from keras_attn.tasks.similarity.explaining import explain_scores
 from keras_attn.tasks.similarity.scorer import SimilarityScorer
 from keras_attn.tasks.text_vectors import TextVectors
@@ -24,24 +32,7 @@ from keras_attn.tasks.text_vectors import TextVectors
 _SURE = 1e-5  # scores that are this far apart are in the same order on every machine
 
 
-class FoundAnswer(NamedTuple):
-    """An answer that was found.
-
-    Example:
-
-    >>> FoundAnswer("In Oslo.", 0.75, 3).answer
-    'In Oslo.'
-    """
-
-    answer: str
-    """The answer."""
-    score: float
-    """By vectors a cosine; by words BM25; by both from 0 to 1; after a reranker its score."""
-    number: int
-    """Its place among the answers of the task, or among the candidates of the question, from 0."""
-
-
-class AnswerSelectionPredictions(TextVectors):
+class AnswerSelectionPredictions(TextVectors, EncoderTask):
     """The predictions of answer selection: a base class of `AnswerSelector`."""
 
     answers: tuple[str, ...]
@@ -89,8 +80,8 @@ class AnswerSelectionPredictions(TextVectors):
                 questions.
         """
         one = isinstance(questions, str)
-        asked = checked_texts([questions] if one else questions)
-        use = _use(
+        asked = asked_texts(questions)
+        use = search_use(
             top_k=top_k, by=by, lexical_weight=lexical_weight, reranker=reranker,
             rerank_depth=rerank_depth, batch_size=batch_size,
         )  # fmt: skip
@@ -99,12 +90,23 @@ class AnswerSelectionPredictions(TextVectors):
                 f"`rerank_depth` must be at least `top_k`. Received: {use.depth} and {top_k}."
             )
         if candidates is not None:
-            candidates = _checked_candidates([candidates] if one else candidates, len(asked))
-        found = []
-        for own, scores in self._searched(asked, candidates, use, reranker):
-            numbers = best(scores, top_k).tolist()
-            found.append([FoundAnswer(own[i], float(scores[i]), i) for i in numbers])
+            candidates = checked_candidates([candidates] if one else candidates, len(asked))
+        found = self._found(asked, candidates, use, reranker)
         return found[0] if one else found
+
+    def _found(
+        self,
+        questions: Sequence[str],
+        candidates: Sequence[Sequence[str]] | None,
+        use: AnswerSelectionUse,
+        reranker: Any = None,
+    ) -> list[list[FoundAnswer]]:
+        """The best answers to each question."""
+        found = []
+        for own, scores in self._searched(questions, candidates, use, reranker):
+            numbers = best(scores, use.top_k).tolist()
+            found.append([FoundAnswer(own[i], float(scores[i]), i) for i in numbers])
+        return found
 
     def _searched(
         self,
@@ -127,7 +129,7 @@ class AnswerSelectionPredictions(TextVectors):
         for i, (question, scores) in enumerate(zip(questions, found, strict=True)):
             own = self.answers if candidates is None else candidates[i]
             if use.depth:
-                scores = _reranked(reranker, question, own, scores, use)
+                scores = reranked(reranker, question, own, scores, use)
             if not np.isfinite(scores).all():
                 raise ValueError(
                     f"The scores of the answers to {question!r:.80} are not finite: the training "
@@ -183,9 +185,9 @@ class AnswerSelectionPredictions(TextVectors):
             ValueError: If the method is unknown, or the encoder has no attention.
         """
         one = isinstance(questions, str)
-        asked = checked_texts([questions] if one else questions)
-        use = _use(method=method, batch_size=batch_size)
-        first = [x for (x,) in self.predict(asked, top_k=1, batch_size=batch_size)]
+        asked = asked_texts(questions)
+        use = search_use(method=method, batch_size=batch_size)
+        first = [x for (x,) in self._found(asked, None, search_use(top_k=1, batch_size=batch_size))]
         pairs = [(question, x.answer) for question, x in zip(asked, first, strict=True)]
         if use.method == "attention":
             texts = list(dict.fromkeys(text for pair in pairs for text in pair))
@@ -239,7 +241,7 @@ class AnswerSelectionPredictions(TextVectors):
                     f"{missing[0]!r:.80}, which is not, for {x.question!r:.80}. Add it to "
                     "`answers`, or give each question candidates of its own."
                 )
-        use = _use(
+        use = search_use(
             by=by, lexical_weight=lexical_weight, reranker=reranker, rerank_depth=rerank_depth,
             batch_size=batch_size,
         )  # fmt: skip
@@ -313,7 +315,9 @@ class AnswerSelectionPredictions(TextVectors):
             ValueError: As in `evaluate`.
         """
         checked = checked_selection_questions(examples)
-        use = _use(by=by, lexical_weight=lexical_weight, negatives=negatives, batch_size=batch_size)
+        use = search_use(
+            by=by, lexical_weight=lexical_weight, negatives=negatives, batch_size=batch_size
+        )
         own = [x.candidates or self.answers for x in checked]
         given = own if any(x.candidates for x in checked) else None
         found = self._searched([x.question for x in checked], given, use)
@@ -354,21 +358,18 @@ class AnswerSelectionPredictions(TextVectors):
     def expected(
         self, examples: Mapping[str, Any], use: AnswerSelectionUse
     ) -> dict[str, dict[str, Any]]:
-        """Returns what this object gives, as the SavedModel is to give it.
-
-        The order of answers is left out if two scores are nearly equal, as other machines may have
-        another order.
-        """
+        """Returns what this object gives, as the SavedModel is to give it."""
         texts = examples["text"]
-        found = self.predict(texts, min(use.top_k + 1, len(self.answers)))
+        more = search_use(top_k=min(use.top_k + 1, len(self.answers)))
+        found = self._found(asked_texts(texts), None, more)
         scores = np.array([[x.score for x in row] for row in found], "float32")
         count = min(use.top_k, len(self.answers))
         search: dict[str, Any] = {"scores": scores[:, :count]}
+        # Of nearly equal scores the order may be another one on other machines.
         if self.policy.compute_dtype == "float32" and (-np.diff(scores) > _SURE).all():
             search["answers"] = [[x.answer for x in row[:count]] for row in found]
             search["numbers"] = np.array([[x.number for x in row[:count]] for row in found])
-        vectors = self.embed(texts, normalize=True)
-        return {"serving_default": search, "embed": {"vectors": vectors}}
+        return {"serving_default": search, "embed": {"vectors": self.embed(texts, normalize=True)}}
 
     def serve(self, tf: Any, use: AnswerSelectionUse) -> tuple[dict[str, Callable], list[Any]]:
         """Returns the functions of the SavedModel.
@@ -397,36 +398,3 @@ class AnswerSelectionPredictions(TextVectors):
             return {"answers": answers, "scores": scores, "numbers": numbers}
 
         return {"serving_default": search, "embed": embed}, [*modules, index]
-
-
-def _use(**given: Any) -> AnswerSelectionUse:
-    """Settings of a search, checked; of a reranker that is an object its class stands there."""
-    if isinstance(given.get("reranker"), SimilarityScorer):
-        given["reranker"] = SimilarityScorer.__name__
-    return AnswerSelectionUse(**given)
-
-
-def _checked_candidates(given: Any, count: int) -> list[list[str]]:
-    found = [[own] if isinstance(own, str) else checked_texts(own) for own in given]
-    if len(found) != count or not all(found):
-        raise ValueError(
-            "Expected one candidate or more for each question. Received: "
-            f"{len(found)} lists for {count} questions, {sum(not own for own in found)} of them "
-            "empty."
-        )
-    return found
-
-
-def _reranked(
-    reranker: SimilarityScorer,
-    question: str,
-    answers: Sequence[str],
-    scores: np.ndarray,
-    use: AnswerSelectionUse,
-) -> np.ndarray:
-    """New scores of the best answers; the others stay behind these, in their order."""
-    first = best(scores, use.depth)
-    new = np.array(reranker.predict([(question, answers[i]) for i in first], use.batch_size))
-    behind = np.asarray(scores, "float64") - scores.max() + new.min() - 1
-    behind[first] = new
-    return behind

@@ -38,7 +38,6 @@ from keras_attn.tasks.compiling import compiled_alike
 from keras_attn.tasks.doubts import doubt_of
 from keras_attn.tasks.encoder_task import (
     EncoderLearned,
-    EncoderTask,
     EncoderTokenizer,
     EncoderTraining,
 )
@@ -76,7 +75,7 @@ class SelectionLearned(EncoderLearned):
         object.__setattr__(self, "answers", answers)
 
 
-class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
+class AnswerSelector(AnswerSelectionPredictions):
     """A search for the answers to questions among those that it holds.
 
         score = cosine(vector(question), vector(answer))
@@ -142,10 +141,7 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The answers to choose from.
-
-        Other answers may be assigned.
-        """
+        """The answers to choose from; others may be assigned."""
         return self.learned.answers
 
     @answers.setter
@@ -169,10 +165,10 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
         """
         train = read_questions_of(data.train, data)
         if data.dev:
-            dev = read_questions_of(data.dev, data)
-            answers = tuple(dict.fromkeys([*train.answers, *dev.answers]))
-            summary = f"{train.summary()}\n{dev.summary()}"
-            return Examples(replace(train, answers=answers), dev, summary)
+            chosen = read_questions_of(data.dev, data)
+            answers = tuple(dict.fromkeys([*train.answers, *chosen.answers]))
+            summary = f"{train.summary()}\n{chosen.summary()}"
+            return Examples(replace(train, answers=answers), chosen, summary)
         apart = data.near_duplicates == "apart"
         first, dev = split_selection_questions(train, data.dev_share, data.split_seed, apart)
         summary = f"{train.summary()} Held out: {len(dev):,}"
@@ -339,8 +335,7 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
 
     def trained_form(self, training: EncoderTraining) -> keras.Model:
         """Returns the compiled model of pairs, with the layers of `model`."""
-        form = paired_encoder(self.model, each_with_all=True)
-        return compiled_alike(form, self.model)
+        return compiled_alike(paired_encoder(self.model, each_with_all=True), self.model)
 
     def scorer(
         self, dev: Sequence[Any], training: EncoderTraining
@@ -379,16 +374,12 @@ class AnswerSelector(AnswerSelectionPredictions, EncoderTask):
 def read_questions_of(
     path: str | os.PathLike, data: AnswerSelectionData, answers: Iterable[str] | None = None
 ) -> SelectionQuestions:
-    """Reads questions with right answers by the settings of the data.
-
-    Args:
-        path: The file.
-        data: Settings of the data.
-        answers: The answers that may occur; None: any.
-    """
+    """Reads questions whose right answers are among `answers`; None: any."""
+    question, answer = numbered(data.question, data.answer)
     return read_selection_questions(
         path,
-        *numbered(data.question, data.answer),
+        question,
+        answer,
         data.format,
         delimiter=data.delimiter or None,
         on_error=data.on_error,
@@ -397,11 +388,7 @@ def read_questions_of(
 
 
 def read_answers(data: AnswerSelectionData) -> list[str]:
-    """Reads the file `data.answers`; no answers if there is none.
-
-    Args:
-        data: Settings of the data.
-    """
+    """Reads the file `data.answers`; no answers if there is none."""
     if not data.answers:
         return []
     _, column = numbered(data.question, data.answer)

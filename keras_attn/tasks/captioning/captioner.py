@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 
@@ -25,18 +24,16 @@ from keras_attn.tasks.captioning.data import (
     picture_source,
     whole_pictures,
 )
-from keras_attn.tasks.captioning.decoding import CaptionSearch
 from keras_attn.tasks.captioning.graph import example_files, expected_outputs, graph_functions
-from keras_attn.tasks.captioning.predictions import CaptioningPredictions
+from keras_attn.tasks.captioning.predictions import CaptioningLearned, CaptioningPredictions
 from keras_attn.tasks.captioning.settings import (
     CaptioningData,
     CaptioningTest,
     CaptioningTraining,
     CaptioningUse,
 )
-from keras_attn.tasks.captioning.sources import TestPictures, test_pictures, training_pictures
+from keras_attn.tasks.captioning.sources import TestPictures, measured_pictures, training_pictures
 from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.picture_task import PictureLearned, PictureTask
 from keras_attn.tasks.served_numbers import own_numbers
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
@@ -46,14 +43,7 @@ from keras_attn.training import MaskedCrossEntropy, num_data_shards, without_aut
 _DIFFERENT = 2  # pictures that CIDEr weighs words by
 
 
-@dataclass(frozen=True)
-class CaptioningLearned(PictureLearned):
-    """What a captioner is made of: its tokenizer and the encoder of pictures."""
-
-    reads: ClassVar[type] = BytePairTokenizer
-
-
-class Captioner(CaptioningPredictions, PictureTask):
+class Captioner(CaptioningPredictions):
     """A captioner of pictures with its encoder and its tokenizer.
 
     `.model` is the plain Keras model that is trained, `.dataset(images)` what its `fit` takes. If
@@ -97,26 +87,12 @@ class Captioner(CaptioningPredictions, PictureTask):
     kinds = CAPTIONERS
     main_layer = "decoder"
     Data = CaptioningData
-    Learned = CaptioningLearned
-    data: CaptioningData
     Training = CaptioningTraining
     Use = CaptioningUse
     limits = ("max_pixels",)
     Test = CaptioningTest
     examples_are = "pictures"
     join = staticmethod(image_captioner)
-
-    @property
-    def captioner(self) -> keras.Model:
-        """The model from regions and tokens to logits."""
-        return self.reader
-
-    @property
-    def _search(self) -> CaptionSearch:
-        return self.kept(
-            lambda: CaptionSearch(self.encoder, self.captioner, self.tokenizer, self.max_length),
-            "search",
-        )
 
     def facts(self) -> list[str]:
         """What tells this captioner from others, for its `repr`."""
@@ -137,7 +113,7 @@ class Captioner(CaptioningPredictions, PictureTask):
 
     def read_test(self, test: CaptioningTest, data: CaptioningData) -> TestPictures:
         """Reads captioned pictures, and the training captions if `--train` names them."""
-        return test_pictures(test, data)
+        return measured_pictures(test, data)
 
     @classmethod
     def begin(

@@ -160,8 +160,9 @@ def read_pictures(
         numbers, whole, problems = [], [], []
         for number in range(start, min(start + batch_size, len(pictures))):
             picture = pictures[number]
-            named = isinstance(picture, str | os.PathLike)
-            where = os.fspath(picture) if named else f"picture {number}"
+            where = f"picture {number}"
+            if isinstance(picture, str | os.PathLike):
+                where = os.fspath(picture)
             try:
                 whole.append(load_image(picture, size))
             except (OSError, ValueError) as error:
@@ -197,9 +198,9 @@ class PictureArrays:
         """Shape of one."""
         return self.arrays.shape[1:]
 
-    def read(self, numbers: Sequence[int]) -> np.ndarray:
+    def read(self, numbers: Iterable[int]) -> np.ndarray:
         """Those of some numbers, `(m, ...)`."""
-        return self.arrays[np.asarray(numbers)]
+        return self.arrays[np.fromiter(numbers, "int64")]
 
 
 def region_cache(
@@ -257,36 +258,38 @@ def picture_source(
     >>> picture_source(captioner, [np.zeros((8, 8, 3), "uint8")]).shape
     (4, 4)
     """
-    if _in_memory(captioner, pictures, cache_dir):
+    paths = _paths(captioner, pictures, cache_dir)
+    if paths is None:
         if captioner.train_encoder:
             [(_, pixels, _)] = read_pictures(pictures, captioner.encoder.image_size, len(pictures))
             return PictureArrays(pixels)
         return PictureArrays(captioner.regions(pictures))
     if captioner.train_encoder:
-        return PictureFiles(pictures, captioner.encoder.image_size)
+        return PictureFiles(paths, captioner.encoder.image_size)
     cache = captioner.feature_cache(cache_dir)
-    captioner.fill_cache(cache, pictures, verbose)
-    return CachedRegions(cache, pictures)
+    captioner.fill_cache(cache, paths, verbose)
+    return CachedRegions(cache, paths)
 
 
-def _in_memory(
+def _paths(
     captioner: Any, pictures: Sequence[Picture], cache_dir: str | os.PathLike | None
-) -> bool:
-    """Whether pictures are in memory; raises a ValueError if only some are, or `cache_dir` errs."""
-    in_memory = [isinstance(picture, np.ndarray | bytes) for picture in pictures]
-    if any(in_memory) and not all(in_memory):
+) -> list[str | os.PathLike] | None:
+    """The pictures, if all are files; None if all are in memory. `cache_dir` must be for these."""
+    paths = [picture for picture in pictures if isinstance(picture, str | os.PathLike)]
+    in_memory = len(pictures) - len(paths)
+    if paths and in_memory:
         raise ValueError(
             "Expected pictures that are all paths, or all arrays or bytes. Received: "
-            f"{sum(in_memory)} of {len(in_memory)} in memory."
+            f"{in_memory} of {len(pictures)} in memory."
         )
-    if cache_dir is not None and in_memory[0]:
+    if cache_dir is not None and not paths:
         raise ValueError("`cache_dir` is for pictures in files. Received: pictures in memory.")
     if cache_dir is not None and captioner.train_encoder:
         raise ValueError(
             "`cache_dir` keeps the regions of an encoder that is not trained. Received: it, with "
             "train_encoder=True."
         )
-    return in_memory[0]
+    return paths or None
 
 
 def whole_pictures(
@@ -326,8 +329,10 @@ def whole_pictures(
     """
     check_on_error(on_error)
     pictures = found.pictures
-    if _in_memory(captioner, pictures, cache_dir):
-        size, numbers, problems = captioner.encoder.image_size, [], []
+    paths = _paths(captioner, pictures, cache_dir)
+    problems: list[ImageProblem] = []
+    if paths is None:
+        size, numbers = captioner.encoder.image_size, []
         for some, _, broken in read_pictures(pictures, size, 32, "skip"):
             numbers += some
             problems += broken
@@ -335,12 +340,12 @@ def whole_pictures(
             refuse_image_problems("pictures", "whole pictures", len(pictures), problems)
     else:
         if captioner.train_encoder:
-            problems = check_images(pictures, on_error).problems
+            problems = check_images(paths, on_error).problems
         else:
             cache = captioner.feature_cache(cache_dir)
-            problems = captioner.fill_cache(cache, pictures, verbose, on_error).problems
-        broken = {os.path.abspath(problem.where) for problem in problems}
-        numbers = [n for n, p in enumerate(pictures) if os.path.abspath(os.fspath(p)) not in broken]
+            problems = captioner.fill_cache(cache, paths, verbose, on_error).problems
+        bad = {os.path.abspath(problem.where) for problem in problems}
+        numbers = [n for n, p in enumerate(paths) if os.path.abspath(os.fspath(p)) not in bad]
     if not numbers:
         described = describe_image_problems(problems)
         raise ValueError(
@@ -351,18 +356,7 @@ def whole_pictures(
 
 
 def drawn(images: Iterable[Captioned], most: int, seed: int) -> list[Captioned]:
-    """Draws examples at random, and returns them in their order.
-
-    Args:
-        images: The examples.
-        most: Largest number of them.
-        seed: Seed of the draw.
-
-    Example:
-
-    >>> drawn(["a", "b", "c"], 5, seed=0)
-    ['a', 'b', 'c']
-    """
+    """Draws at most so many examples at random, and returns them in their order."""
     images = listed(images, "(picture, captions) pairs", 2)
     if len(images) <= most:
         return images

@@ -162,7 +162,7 @@ class CaptionSearch:
 
     def _readable(self, found: Generation, weights: np.ndarray) -> list[Caption]:
         captions = []
-        for r, length in enumerate(found.lengths):
+        for r, length in enumerate(np.asarray(found.lengths)):
             if length == 0:  # there is no such one
                 continue
             ids = found.tokens[r, :length].tolist()

@@ -6,9 +6,11 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import keras
 import numpy as np
 
 from keras_attn.fields import checked_texts
@@ -31,6 +33,7 @@ from keras_attn.tasks.captioning.decoding import CaptionSearch
 from keras_attn.tasks.captioning.settings import (
     CaptionedFiles,
     CaptionFigures,
+    CaptioningData,
     CaptioningTest,
     CaptioningUse,
     check_figures,
@@ -39,18 +42,38 @@ from keras_attn.tasks.captioning.settings import (
 )
 from keras_attn.tasks.captioning.sources import TestPictures
 from keras_attn.tasks.checks import check_decoding, check_n_best
-from keras_attn.tasks.picture_regions import PictureRegions
+from keras_attn.tasks.picture_regions import PictureLearned
+from keras_attn.tasks.picture_task import PictureTask
 from keras_attn.tasks.steps import Note, step
 from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
 from keras_attn.visualize import AttentionView, attention_viewer
 
 
-class CaptioningPredictions(PictureRegions):
+@dataclass(frozen=True)
+class CaptioningLearned(PictureLearned):
+    """What a captioner is made of: its tokenizer and the encoder of pictures."""
+
+    reads: ClassVar[type] = BytePairTokenizer
+
+
+class CaptioningPredictions(PictureTask):
     """The predictions of a captioner: a base class of `Captioner`."""
 
-    tokenizer: BytePairTokenizer
-    _search: CaptionSearch
+    Learned = CaptioningLearned
+    data: CaptioningData
+
+    @property
+    def captioner(self) -> keras.Model:
+        """The model from regions and tokens to logits."""
+        return self.reader
+
+    @property
+    def _search(self) -> CaptionSearch:
+        return self.kept(
+            lambda: CaptionSearch(self.encoder, self.captioner, self.tokenizer, self.max_length),
+            "search",
+        )
 
     def _regions(self, images: Any, batch_size: int) -> np.ndarray:
         return self._search.regions(images, batch_size)

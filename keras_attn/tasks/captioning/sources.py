@@ -167,7 +167,7 @@ class TestPictures(Sequence[CaptionedImage]):
         return self.images.summary()
 
 
-def test_pictures(test: CaptioningTest, data: CaptioningData) -> TestPictures:
+def measured_pictures(test: CaptioningTest, data: CaptioningData) -> TestPictures:
     """Reads the pictures that `evaluate` of the command measures.
 
     Args:
@@ -182,15 +182,14 @@ def test_pictures(test: CaptioningTest, data: CaptioningData) -> TestPictures:
     test.check(data)
     learnt = None
     if test.train is not None:
-        sides = {"train_split": test.train_split, "train_names": test.train_names}
-        learnt = learnt_captions(test.train, dataclasses.replace(data, **sides))
+        of_train = dataclasses.replace(
+            data, train_split=test.train_split, train_names=test.train_names
+        )
+        learnt = learnt_captions(test.train, of_train)
     images = read_captioned(test.data, data, test.split, data.image_dir, test.names)
     if data.on_error == "skip":
         images = images.check_images("skip")
     return TestPictures(images, learnt)
-
-
-test_pictures.__test__ = False  # not a test of pytest
 
 
 def _kind(path: str, settings: CaptioningData) -> str:

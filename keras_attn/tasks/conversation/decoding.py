@@ -132,8 +132,10 @@ class AnswerSearch:
     ):
         self.model = model
         self.encodes = "source_ids" in (model.input if isinstance(model.input, dict) else ())
-        self.layers = SequenceDecoder(model) if self.encodes else language_decoder(model)
-        recurrent = self.encodes and isinstance(self.layers.encoder, RecurrentEncoder)
+        self.layers = layers = SequenceDecoder(model) if self.encodes else language_decoder(model)
+        recurrent = isinstance(layers, SequenceDecoder) and isinstance(
+            layers.encoder, RecurrentEncoder
+        )
         self.tokenizer = tokenizer
         self.other_id, self.self_id = map(tokenizer.vocabulary.index, MARKS)
         self.max_turns = max_turns
@@ -220,26 +222,24 @@ class AnswerSearch:
 
         where p(T) is the model's own without any turn (Li et al., 2016).
         """
-        settings = {
-            "max_length": self.max_answer,
-            "end_id": self.tokenizer.end_id,
-            "pad_id": self.tokenizer.pad_id,
-            "suppressed_ids": (
-                self.tokenizer.pad_id, self.tokenizer.start_id, self.other_id, self.self_id,
-            ),
-        }  # fmt: skip
-        decoder, given = self._prompted(ids)
+        pad, end = self.tokenizer.pad_id, self.tokenizer.end_id
+        suppressed = pad, self.tokenizer.start_id, self.other_id, self.self_id
+        decoder, *given = self._prompted(ids)
         numbers = dict(numbers or {})
         if use.search == "sample":
             seeds = self.seeds(ids, numbers.pop("seed", use.seed))
-            return sample(decoder, *given, seed=seeds, **settings, **{**use.sampling(), **numbers})
+            return sample(
+                decoder, *given, max_length=self.max_answer, end_id=end, pad_id=pad,
+                suppressed_ids=suppressed, seed=seeds, **{**use.sampling(), **numbers},
+            )  # fmt: skip
         alpha = numbers.get("alpha", use.alpha)
-        settings |= {"num_beams": use.beams, "alpha": alpha}
         weight = numbers.get("mutual_information", use.mutual_information)
         ranks = is_tensor(weight) or weight
         found = beam_search(
-            decoder, *given, num_return_sequences=use.beams if ranks else 1, **settings
-        )
+            decoder, *given, max_length=self.max_answer, end_id=end, pad_id=pad,
+            suppressed_ids=suppressed, num_beams=use.beams, alpha=alpha,
+            num_return_sequences=use.beams if ranks else 1,
+        )  # fmt: skip
         best = ops.zeros_like(found.lengths[:, :1])
         if ranks:
             tokens = ops.reshape(found.tokens, (-1, self.max_answer))
@@ -250,12 +250,13 @@ class AnswerSearch:
         tokens = ops.take_along_axis(found.tokens, ops.expand_dims(best, 2), axis=1)[:, 0]
         return Generation(tokens, *(ops.take_along_axis(t, best, axis=1)[:, 0] for t in found[1:]))
 
-    def _prompted(self, ids: Tensor) -> tuple[Any, tuple]:
+    def _prompted(self, ids: Tensor) -> tuple[Any, Tensor, *tuple[Tensor | None, ...]]:
         """The decoder with the prompts, their mask, and the memory of an encoder with its mask."""
-        if self.encodes:
+        if isinstance(self.layers, SequenceDecoder):
             start = ids[:, :1] * 0 + self.tokenizer.start_id
-            return self.layers.decoder, (start, None, *self.layers.encode(ids))
-        return self.layers, (ids, ops.not_equal(ids, self.tokenizer.pad_id))
+            memory, mask = self.layers.encode(ids)
+            return self.layers.decoder, start, None, memory, mask
+        return self.layers, ids, ops.not_equal(ids, self.tokenizer.pad_id), None, None
 
     def seeds(self, ids: Tensor, seed: Any) -> Tensor:
         """Returns a seed for each row, int32 `(B,)`, made of its ids and an integer or `(B,)`."""
@@ -313,6 +314,7 @@ class AnswerSearch:
             ValueError: If there is no such attention.
         """
         S, T = len(row), len(answer)
+        inputs: np.ndarray | dict[str, np.ndarray]
         if self.encodes:
             inputs = {
                 "source_ids": np.array([row], "int32"),
@@ -321,7 +323,7 @@ class AnswerSearch:
         else:
             inputs = np.array([[*row, *answer[:-1]]], "int32")
         maps = []
-        if not self.encodes or self.layers.num_attentions:
+        if not isinstance(self.layers, SequenceDecoder) or self.layers.num_attentions:
             role = "cross" if self.encodes else "self"
             maps = attention_maps(self.model, inputs).select(role=role)
         if not isinstance(layer, int) or not -len(maps) <= layer < len(maps):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-import keras
 
 from keras_attn.explain.alignment import END, Alignment
 from keras_attn.fields import checked_texts
-from keras_attn.generation import Keeper
 from keras_attn.inputs import listed
 from keras_attn.interop import read_word_vectors
 from keras_attn.metrics.conversation import (
@@ -20,38 +18,16 @@ from keras_attn.metrics.conversation import (
     nearest_answers,
     random_answers,
 )
-from keras_attn.records import Exchange
 from keras_attn.tasks.checks import check_count
-from keras_attn.tasks.conversation.decoding import AnswerSearch, spoken
+from keras_attn.tasks.conversation.decoding import MARKS, AnswerSearch, spoken
 from keras_attn.tasks.conversation.settings import ConversationData, ConversationUse
+from keras_attn.tasks.conversation.turns import checked_conversations, checked_exchanges
+from keras_attn.tasks.learned import Learned
+from keras_attn.tasks.task import Task
 from keras_attn.text import BytePairTokenizer
 
 _COLUMNS = ("BLEU", "distinct_1", "distinct_2", "commonest", "embedding_average")
 _DIGITS = {"BLEU": 2, "commonest": 3}
-
-
-class TestExchanges(list):
-    """Exchanges to measure on, with those of the training, from which baselines are drawn.
-
-    Example:
-
-    >>> TestExchanges([Exchange(("Hi.",), "Hello!")], [], "a.jsonl: 1 dialogue").summary()
-    'a.jsonl: 1 dialogue; 1 answers to measure on, 0 to learn from'
-    """
-
-    __test__ = False  # no test, whatever its name
-
-    def __init__(self, exchanges: Iterable[Exchange], train: Sequence[Exchange], where: str):
-        super().__init__(exchanges)
-        self.train = train
-        self.where = where
-
-    def summary(self) -> str:
-        """Returns what was read."""
-        return (
-            f"{self.where.removesuffix('.')}; {len(self):,} answers to measure on, "
-            f"{len(self.train):,} to learn from"
-        )
 
 
 class ConversationScores(NamedTuple):
@@ -97,13 +73,49 @@ class ConversationScores(NamedTuple):
         return self._asdict()
 
 
-class ConversationPredictions(Keeper):
-    """The predictions of a talker: a base class of `Talker`."""
+@dataclass(frozen=True)
+class ConversationLearned(Learned):
+    """What a talker learned beside its weights.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If the tokenizer lacks the marks of turns.
+    """
 
     tokenizer: BytePairTokenizer
-    empty_contexts: bool
-    model: keras.Model
+    empty_contexts: bool = False
+    """Whether the model learned answers without any turn too."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, BytePairTokenizer):
+            raise TypeError(
+                "`tokenizer` must be a BytePairTokenizer. Received: "
+                f"{type(self.tokenizer).__name__}."
+            )
+        if not set(MARKS) <= set(self.tokenizer.special_tokens):
+            raise ValueError(
+                f"`tokenizer` must have the special tokens {list(MARKS)}. Received: "
+                f"{list(self.tokenizer.special_tokens)}. Make one with Talker.create(exchanges)."
+            )
+
+
+class ConversationPredictions(Task):
+    """The predictions of a talker: a base class of `Talker`."""
+
+    Learned = ConversationLearned
     data: ConversationData
+    learned: ConversationLearned
+
+    @property
+    def tokenizer(self) -> BytePairTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def empty_contexts(self) -> bool:
+        """Whether the model learned answers without any turn too."""
+        return self.learned.empty_contexts
 
     @property
     def _search(self) -> AnswerSearch:
@@ -254,8 +266,10 @@ class ConversationPredictions(Keeper):
         if learnt:
             answers = [x.answer for x in learnt]
             rows["random training answer"] = random_answers(answers, len(examples), seed)
-            contexts = [[" ".join(spoken(x.turns, most)) for x in s] for s in (examples, learnt)]
-            rows["answer of the nearest training context"] = nearest_answers(*contexts, answers)
+            asked, known = (
+                [" ".join(spoken(x.turns, most)) for x in some] for some in (examples, learnt)
+            )
+            rows["answer of the nearest training context"] = nearest_answers(asked, known, answers)
         references = [x.answer for x in examples]
         found = None
         if vectors:
@@ -306,90 +320,3 @@ class ConversationPredictions(Keeper):
             [END if i == end else token for i, token in zip(ids, target, strict=True)],
             weights,
         )
-
-
-def checked_conversations(conversations: Any) -> list[tuple[str, ...]]:
-    """Checks conversations.
-
-    Args:
-        conversations: Strings, and tuples or lists of strings.
-
-    Returns:
-        A tuple of turns for each.
-
-    Raises:
-        TypeError: If something is not a string.
-
-    Example:
-
-    >>> checked_conversations(["Hi.", ("Hi.", "Hello!", "So?")])
-    [('Hi.',), ('Hi.', 'Hello!', 'So?')]
-    """
-    return [
-        tuple(checked_texts([turns] if isinstance(turns, str) else turns))
-        for turns in listed(conversations, "a string, a tuple of strings, or a list of these")
-    ]
-
-
-def checked_exchanges(exchanges: Iterable[Any]) -> list[Exchange]:
-    """Checks exchanges.
-
-    Args:
-        exchanges: `Exchange`s, or tuples of turns (a string, or several of them) and an answer.
-
-    Returns:
-        A list of `Exchange`s.
-
-    Raises:
-        ValueError: If there are none, or one is of another kind.
-
-    Example:
-
-    >>> checked_exchanges([("Hi.", "Hello!")])
-    [Exchange(turns=('Hi.',), answer='Hello!')]
-    """
-    found = []
-    given = listed(exchanges, "exchanges of turns and an answer", 2)
-    for i, example in enumerate(given):
-        parts = list(example) if isinstance(example, tuple | list) else []
-        turns = parts[0] if parts else None
-        turns = [turns] if isinstance(turns, str) else turns
-        right = isinstance(turns, tuple | list) and all(isinstance(t, str) for t in turns)
-        if len(parts) != 2 or not right or not isinstance(parts[1], str):
-            raise ValueError(
-                "Expected exchanges: turns (strings) and an answer. Received: "
-                f"{example!r:.100} at position {i}."
-            )
-        found.append(Exchange(tuple(turns), parts[1]))
-    if not found:
-        raise ValueError("Expected at least one exchange of turns and an answer. Received: none.")
-    return found
-
-
-def answers_to(
-    lines: Iterable[str], reply: Callable[[tuple[str, ...]], str], max_turns: int
-) -> Iterator[str]:
-    """Answers what is said, line by line; an empty line begins a new conversation.
-
-    Args:
-        lines: The lines.
-        reply: Gives an answer to the turns so far.
-        max_turns: Largest number of turns that are kept.
-
-    Example:
-
-    >>> list(answers_to(["Hi.", "So?", "", "Hi."], lambda turns: str(len(turns)), 4))
-    ['1', '3', '1']
-    """
-    turns: list[str] = []
-    answered = True
-    for line in lines:
-        if not line.strip():
-            turns, answered = [], True
-            continue
-        # After an empty answer the same side goes on speaking.
-        turns = [*turns, line] if answered else [*turns[:-1], f"{turns[-1]} {line}"]
-        answer = reply(tuple(turns))
-        yield answer
-        answered = bool(answer.strip())
-        turns = [*turns, *[answer] * answered][-max_turns:]

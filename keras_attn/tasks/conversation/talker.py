@@ -6,7 +6,6 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import keras
@@ -26,10 +25,8 @@ from keras_attn.settings import Choice
 from keras_attn.tasks.conversation.decoding import MARKS, with_marks
 from keras_attn.tasks.conversation.graph import graph_functions, tried_numbers
 from keras_attn.tasks.conversation.predictions import (
+    ConversationLearned,
     ConversationPredictions,
-    TestExchanges,
-    answers_to,
-    checked_exchanges,
 )
 from keras_attn.tasks.conversation.settings import (
     ConversationData,
@@ -37,44 +34,17 @@ from keras_attn.tasks.conversation.settings import (
     ConversationTraining,
     ConversationUse,
 )
-from keras_attn.tasks.learned import Learned
+from keras_attn.tasks.conversation.turns import TestExchanges, answers_to, checked_exchanges
 from keras_attn.tasks.served_numbers import own_numbers
 from keras_attn.tasks.steps import Note, step, values_for
-from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards
 
 
-@dataclass(frozen=True)
-class ConversationLearned(Learned):
-    """What a talker learned beside its weights.
-
-    Raises:
-        TypeError: If the tokenizer is of another class.
-        ValueError: If the tokenizer lacks the marks of turns.
-    """
-
-    tokenizer: BytePairTokenizer
-    empty_contexts: bool = False
-    """Whether the model learned answers without any turn too."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.tokenizer, BytePairTokenizer):
-            raise TypeError(
-                "`tokenizer` must be a BytePairTokenizer. Received: "
-                f"{type(self.tokenizer).__name__}."
-            )
-        if not set(MARKS) <= set(self.tokenizer.special_tokens):
-            raise ValueError(
-                f"`tokenizer` must have the special tokens {list(MARKS)}. Received: "
-                f"{list(self.tokenizer.special_tokens)}. Make one with Talker.create(exchanges)."
-            )
-
-
-class Talker(ConversationPredictions, Task):
+class Talker(ConversationPredictions):
     """A model that answers the turns so far (Vinyals and Le, 2015): strings in, strings out.
 
     `.model` is the plain Keras model, `.dataset(exchanges)` what its `fit` takes. An
@@ -115,9 +85,6 @@ class Talker(ConversationPredictions, Task):
     summary = "Answer the turns of a conversation: a model trained on your dialogues."
     kinds = CONVERSATION_MODELS
     Data = ConversationData
-    Learned = ConversationLearned
-    data: ConversationData
-    learned: ConversationLearned
     Training = ConversationTraining
     Use = ConversationUse
     Test = ConversationTest
@@ -144,16 +111,6 @@ class Talker(ConversationPredictions, Task):
             "target_vocabulary_size": None,
             "sequence_length": self.data.max_context + self.data.max_answer,
         }
-
-    @property
-    def tokenizer(self) -> BytePairTokenizer:
-        """The tokenizer."""
-        return self.learned.tokenizer
-
-    @property
-    def empty_contexts(self) -> bool:
-        """Whether the model learned answers without any turn too."""
-        return self.learned.empty_contexts
 
     def facts(self) -> list[str]:
         """What tells this talker from others, for its `repr`."""
@@ -210,7 +167,8 @@ class Talker(ConversationPredictions, Task):
     @classmethod
     def learn(cls, examples: Sequence[Any], data: ConversationData) -> ConversationLearned:
         """Makes the byte pairs of turns and answers."""
-        texts = dict.fromkeys(t for x in checked_exchanges(examples) for t in (*x.turns, x.answer))
+        turns = (text for x in checked_exchanges(examples) for text in (*x.turns, x.answer))
+        texts = list(dict.fromkeys(turns))
         if data.split_digits:  # no pair with a digit is learnt
             without = [re.sub(r"\d", " ", text) for text in texts]
             texts = without if any(map(str.strip, without)) else ["?"]
@@ -252,13 +210,18 @@ class Talker(ConversationPredictions, Task):
             answers.append(answers[i])
             self.relearn(empty_contexts=True)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
-        marks = {"pad_id": self.tokenizer.pad_id, "end_id": self.tokenizer.end_id}
+        pad, end = self.tokenizer.pad_id, self.tokenizer.end_id
+        batches: TokenBatches | AnswerBatches
         if self._search.encodes:
-            marks["start_id"] = self.tokenizer.start_id
+            start = self.tokenizer.start_id
+            batches = TokenBatches(
+                rows, answers, pad_id=pad, end_id=end, start_id=start, **settings
+            )
         else:
-            marks["max_length"] = self.data.max_context + self.data.max_answer
-        kind = TokenBatches if self._search.encodes else AnswerBatches
-        batches = kind(rows, answers, **marks, **settings)
+            most = self.data.max_context + self.data.max_answer
+            batches = AnswerBatches(
+                rows, answers, pad_id=pad, end_id=end, max_length=most, **settings
+            )
         batches._dropped = len(given) - len(kept)
         return batches
 

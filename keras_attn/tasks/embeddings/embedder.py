@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +22,7 @@ from keras_attn.tasks.compiling import checked_steps, jit_compile
 from keras_attn.tasks.constructed import Beginning
 from keras_attn.tasks.embeddings.data import WordIds, read_words
 from keras_attn.tasks.embeddings.predictions import (
+    EmbeddingsLearned,
     EmbeddingsPredictions,
     WordTests,
     tokenizer_of,
@@ -35,10 +35,8 @@ from keras_attn.tasks.embeddings.settings import (
     VectorsFile,
     WordPage,
 )
-from keras_attn.tasks.learned import Learned
 from keras_attn.tasks.steps import step
-from keras_attn.tasks.task import Examples, Task
-from keras_attn.text import WordTokenizer
+from keras_attn.tasks.task import Examples
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import NegativeSamplingLoss, scale_row_steps
 
@@ -46,26 +44,7 @@ Texts = WordIds | Sequence[str]
 _MODEL = "the model, such as RUN/best.task; or a file of word vectors"
 
 
-@dataclass(frozen=True)
-class EmbeddingsLearned(Learned):
-    """What an embedder learned beside its vectors: the words.
-
-    Raises:
-        TypeError: If the tokenizer is of another class, or has hash buckets.
-    """
-
-    tokenizer: WordTokenizer
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.tokenizer, WordTokenizer) or self.tokenizer.hash_buckets:
-            raise TypeError(
-                "`tokenizer` must be a WordTokenizer without hash buckets. Received: "
-                f"{type(self.tokenizer).__name__}."
-            )
-
-
-class WordEmbedder(EmbeddingsPredictions, Task):
+class WordEmbedder(EmbeddingsPredictions):
     """Vectors of words, learned from plain text by skip-gram or CBOW with negative sampling.
 
     `.model` is the plain Keras model from words and those around them to logits, `.dataset(texts)`
@@ -99,11 +78,8 @@ class WordEmbedder(EmbeddingsPredictions, Task):
     summary = "Learn vectors of words (word2vec), and look at them: neighbours, analogies, a map."
     kinds = WORD_MODELS
     Data = EmbeddingsData
-    Learned = EmbeddingsLearned
     data: EmbeddingsData
-    learned: EmbeddingsLearned
     Training = EmbeddingsTraining
-    Use = EmbeddingsUse
     Test = EmbeddingsTest
     steps = ("fit", "evaluate", "predict", "export")
     examples_are = "texts"
@@ -113,11 +89,6 @@ class WordEmbedder(EmbeddingsPredictions, Task):
     started = ""
     """What the vectors started from, in words."""
     _counts: np.ndarray | None = None
-
-    @property
-    def tokenizer(self) -> WordTokenizer:
-        """The tokenizer, whose words have vectors."""
-        return self.learned.tokenizer
 
     def model_sizes(self) -> dict[str, Any]:
         """Returns the number of words."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import keras
 import numpy as np
 from keras import ops
 
@@ -19,6 +19,8 @@ from keras_attn.interop import WordVectors, write_word_vectors
 from keras_attn.metrics import AnalogyReport, Neighbour, WordPairReport, WordSpace
 from keras_attn.records import read_analogies, read_word_pairs
 from keras_attn.tasks.embeddings.settings import EmbeddingsTest, EmbeddingsUse
+from keras_attn.tasks.learned import Learned
+from keras_attn.tasks.task import Task
 from keras_attn.text import WordTokenizer
 from keras_attn.text.words import SPECIAL_TOKENS
 from keras_attn.visualize import word_map_page
@@ -85,12 +87,37 @@ class EmbeddingsReport(NamedTuple):
         return found if self.analogies is None else {"analogies": self.analogies.to_dict(), **found}
 
 
-class EmbeddingsPredictions:
+@dataclass(frozen=True)
+class EmbeddingsLearned(Learned):
+    """What an embedder learned beside its vectors: the words.
+
+    Raises:
+        TypeError: If the tokenizer is of another class, or has hash buckets.
+    """
+
+    tokenizer: WordTokenizer
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, WordTokenizer) or self.tokenizer.hash_buckets:
+            raise TypeError(
+                "`tokenizer` must be a WordTokenizer without hash buckets. Received: "
+                f"{type(self.tokenizer).__name__}."
+            )
+
+
+class EmbeddingsPredictions(Task):
     """What word embeddings are asked: a base class of `WordEmbedder`."""
 
-    model: keras.Model
-    tokenizer: WordTokenizer
+    Learned = EmbeddingsLearned
+    learned: EmbeddingsLearned
+    Use = EmbeddingsUse
     signature_inputs: ClassVar = {"serving_default": ("words",)}
+
+    @property
+    def tokenizer(self) -> WordTokenizer:
+        """The tokenizer, whose words have vectors."""
+        return self.learned.tokenizer
 
     @property
     def vectors(self) -> WordVectors:
@@ -166,10 +193,10 @@ class EmbeddingsPredictions:
         """
         one, top_k = isinstance(texts, str), self.Use(top_k=top_k).top_k
         use = self.Use(top_k=rounded_count(top_k))
-        texts = [texts] if one else listed(texts, "words")
+        asked = [texts] if isinstance(texts, str) else listed(texts, "words")
         rows: list[dict[str, Any]] = []
-        for i in range(0, len(texts), batch_size):
-            found = self._computed({"words": texts[i : i + batch_size]}, use)
+        for i in range(0, len(asked), batch_size):
+            found = self._computed({"words": asked[i : i + batch_size]}, use)
             for words, cosines in zip(found["words"], found["similarities"], strict=True):
                 there = min(top_k, words.index("") if "" in words else len(words))
                 rows.append({"words": words[:there], "similarities": cosines[:there]})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -16,7 +15,6 @@ from keras_attn.fields import ODD_TEXTS
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.models import PAIR_CLASSIFIERS
 from keras_attn.settings import Choice
-from keras_attn.tasks.checks import checked_temperature
 from keras_attn.tasks.class_weights import ClassWeight
 from keras_attn.tasks.constructed import Beginning
 from keras_attn.tasks.doubts import doubt_of, doubt_of_guesses, loss_of_shares
@@ -28,24 +26,21 @@ from keras_attn.tasks.entailment.data import (
     training_pairs,
 )
 from keras_attn.tasks.entailment.graph import graph_function
-from keras_attn.tasks.entailment.predictions import EntailmentPredictions
+from keras_attn.tasks.entailment.predictions import EntailmentLearned, EntailmentPredictions
 from keras_attn.tasks.entailment.settings import (
     EntailmentData,
     EntailmentTest,
     EntailmentTraining,
     EntailmentUse,
 )
-from keras_attn.tasks.learned import Learned
-from keras_attn.tasks.task import Examples, Task
+from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.text_classification.labels import (
-    checked_class_names,
     class_names_of,
     example_weights,
     warn_of_imbalance,
 )
 from keras_attn.tasks.word_vectors import read_vectors, sized_by_vectors, train_words
-from keras_attn.text import WordTokenizer
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
 from keras_attn.visualize.web_page import escaped, web_page
@@ -55,38 +50,7 @@ FEWEST_FOR_TEMPERATURE = 30
 _STYLE = "body{font:16px sans-serif;margin:2em}section{margin:0 0 2.5em}h2{font-size:1em}"
 
 
-@dataclass(frozen=True)
-class EntailmentLearned(Learned):
-    """What a classifier of entailment learned.
-
-    Example:
-
-    >>> EntailmentLearned(WordTokenizer.train(["a b"]), ("no", "yes")).temperature
-    1.0
-
-    Raises:
-        TypeError: If the tokenizer is of another class.
-        ValueError: If there are fewer than two classes, a name comes twice, or the temperature is
-            not above 0.
-    """
-
-    tokenizer: WordTokenizer
-    class_names: tuple[str, ...]
-    """Names of the classes, in the order of the logits."""
-    temperature: float = 1.0
-    """What logits are divided by before they become probabilities."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.tokenizer, WordTokenizer):
-            raise TypeError(
-                f"`tokenizer` must be a WordTokenizer. Received: {type(self.tokenizer).__name__}."
-            )
-        object.__setattr__(self, "class_names", checked_class_names(self.class_names))
-        object.__setattr__(self, "temperature", checked_temperature(self.temperature))
-
-
-class EntailmentClassifier(EntailmentPredictions, Task):
+class EntailmentClassifier(EntailmentPredictions):
     """A classifier of pairs of texts with its tokenizer of words.
 
     `.model` is the plain Keras model from ids to logits, `.dataset(examples)` what its `fit` takes.
@@ -120,9 +84,6 @@ class EntailmentClassifier(EntailmentPredictions, Task):
     summary = "Say whether a text follows from another one, and which words were compared."
     kinds = PAIR_CLASSIFIERS
     Data = EntailmentData
-    Learned = EntailmentLearned
-    data: EntailmentData
-    learned: EntailmentLearned
     Training = EntailmentTraining
     Use = EntailmentUse
     Test = EntailmentTest
@@ -137,30 +98,6 @@ class EntailmentClassifier(EntailmentPredictions, Task):
             "vocabulary_size": self.tokenizer.vocabulary_size,
             "num_classes": len(self.class_names),
         }
-
-    @property
-    def tokenizer(self) -> WordTokenizer:
-        """The tokenizer."""
-        return self.learned.tokenizer
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Names of the classes, in the order of the logits."""
-        return self.learned.class_names
-
-    @property
-    def max_length(self) -> int:
-        """Largest number of words of a text; the rest is not read."""
-        return self.data.max_length
-
-    @property
-    def temperature(self) -> float:
-        """What logits are divided by before they become probabilities; see `calibrate`."""
-        return self.learned.temperature
-
-    @temperature.setter
-    def temperature(self, temperature: float) -> None:
-        self.relearn(temperature=temperature)
 
     def facts(self) -> list[str]:
         """What tells this classifier from others, for its `repr`."""
@@ -237,28 +174,6 @@ class EntailmentClassifier(EntailmentPredictions, Task):
         weights = example_weights(labels, self.class_names, class_weight)
         settings = {"rows_multiple_of": num_data_shards(), **settings}
         return self.pair_batches(pairs, labels, weights, **settings)
-
-    def pair_batches(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        labels: Any = None,
-        weights: Any = None,
-        **settings: Any,
-    ) -> PairBatches:
-        """Makes batches of pairs, as the model reads them.
-
-        Args:
-            pairs: (premise, hypothesis) strings.
-            labels: Numbers of classes, or None.
-            weights: Weight of each pair, or None.
-            **settings: As in `dataset`.
-
-        Returns:
-            `PairBatches`.
-        """
-        sides = (self.tokenizer.encode([pair[side] for pair in pairs]) for side in (0, 1))
-        settings = {"max_length": self.max_length, "pad_id": self.tokenizer.pad_id, **settings}
-        return PairBatches(*sides, labels, weights, **settings)
 
     def batches(
         self,
@@ -366,7 +281,7 @@ class EntailmentClassifier(EntailmentPredictions, Task):
     def expected(self, examples: Mapping[str, Any], use: Any) -> dict[str, dict[str, Any]]:
         """Returns what this object gives, as the SavedModel is to give it."""
         pairs = list(zip(examples["premise"], examples["hypothesis"], strict=True))
-        logits, weights = self._computed(pairs, len(pairs))
+        logits, weights = self._logits_and_weights(pairs, len(pairs))
         probabilities = self.probabilities_of_logits(logits)
         sides = list(zip(*self.words(pairs), strict=True))
         widths = [max(1, *map(len, words)) for words in sides]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from keras_attn.inputs import listed
 from keras_attn.records.items import Items
 from keras_attn.records.label_columns import check_label_counts
-from keras_attn.records.labelled_texts import LABELLED_PROBLEMS, count_labels
+from keras_attn.records.labelled_texts import LABELLED_PROBLEMS
 from keras_attn.records.problems import LineProblem, describe_problems, many
 from keras_attn.records.reading import LineReading, format_of, is_blank, open_lines
 from keras_attn.records.tables import Table
@@ -80,7 +81,7 @@ class LabelledPairs(Items[LabelledPair]):
     @property
     def label_counts(self) -> dict[str, int]:
         """How many pairs have each label, in the order of the names."""
-        return count_labels(self.pairs)
+        return dict(sorted(Counter(pair.label for pair in self.pairs).items()))
 
     def summary(self) -> str:
         """The counts in words, with the numbers of the first bad lines."""

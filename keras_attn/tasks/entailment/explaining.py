@@ -100,7 +100,8 @@ class PairExplainer:
 
         run = self.classifier.kept(make, "gradients")
         batches = self.classifier.pair_batches(pairs, batch_size=batch_size, shuffle=False)
-        found, weights = [], []
+        found: list[np.ndarray] = []
+        weights: list[tuple[np.ndarray, np.ndarray]] = []
         for (inputs,) in batches:
             premises, hypotheses = inputs["premise_ids"], inputs["hypothesis_ids"]
             classes = np.full(len(premises), wanted, "int32")

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
 
+from keras_attn.batches.pair_batches import PairBatches
 from keras_attn.explain import Alignment
 from keras_attn.explain.methods import METHODS, check_label
-from keras_attn.generation import CompiledFunction, Keeper
+from keras_attn.generation import CompiledFunction
 from keras_attn.layers import AdditiveAttention
 from keras_attn.layers.collect import traced_attention
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
 from keras_attn.progress import report
+from keras_attn.tasks.checks import checked_temperature
 from keras_attn.tasks.entailment.data import LabelledPair, checked_pairs
 from keras_attn.tasks.entailment.explaining import PairExplainer
-from keras_attn.tasks.entailment.settings import EntailmentTest, EntailmentUse
-from keras_attn.tasks.text_classification.labels import label_numbers
+from keras_attn.tasks.entailment.settings import EntailmentData, EntailmentTest, EntailmentUse
+from keras_attn.tasks.learned import Learned
+from keras_attn.tasks.task import Task
+from keras_attn.tasks.text_classification.labels import checked_class_names, label_numbers
 from keras_attn.tasks.text_classification.predictions import Prediction
+from keras_attn.text import WordTokenizer
 from keras_attn.visualize.display import percent
 
 TEMPERATURES = (0.2, 10.0)
@@ -56,14 +62,67 @@ def classify_and_align(model: keras.Model, premise_ids: Any, hypothesis_ids: Any
     return (keras.ops.cast(logits, "float32"), *weights)
 
 
-class EntailmentPredictions(Keeper):
+@dataclass(frozen=True)
+class EntailmentLearned(Learned):
+    """What a classifier of entailment learned.
+
+    Example:
+
+    >>> EntailmentLearned(WordTokenizer.train(["a b"]), ("no", "yes")).temperature
+    1.0
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If there are fewer than two classes, a name comes twice, or the temperature is
+            not above 0.
+    """
+
+    tokenizer: WordTokenizer
+    class_names: tuple[str, ...]
+    """Names of the classes, in the order of the logits."""
+    temperature: float = 1.0
+    """What logits are divided by before they become probabilities."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, WordTokenizer):
+            raise TypeError(
+                f"`tokenizer` must be a WordTokenizer. Received: {type(self.tokenizer).__name__}."
+            )
+        object.__setattr__(self, "class_names", checked_class_names(self.class_names))
+        object.__setattr__(self, "temperature", checked_temperature(self.temperature))
+
+
+class EntailmentPredictions(Task):
     """The predictions of a classifier of entailment: a base class of `EntailmentClassifier`."""
 
-    tokenizer: Any
-    class_names: tuple[str, ...]
-    config: Any
-    temperature: float
-    model: keras.Model
+    Learned = EntailmentLearned
+    learned: EntailmentLearned
+    data: EntailmentData
+
+    @property
+    def tokenizer(self) -> WordTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the logits."""
+        return self.learned.class_names
+
+    @property
+    def max_length(self) -> int:
+        """Largest number of words of a text; the rest is not read."""
+        return self.data.max_length
+
+    @property
+    def temperature(self) -> float:
+        """What logits are divided by before they become probabilities; see `calibrate`."""
+        return self.learned.temperature
+
+    @temperature.setter
+    def temperature(self, temperature: float) -> None:
+        self.relearn(temperature=temperature)
 
     @property
     def _aligned(self) -> CompiledFunction:
@@ -77,7 +136,33 @@ class EntailmentPredictions(Keeper):
             "aligned",
         )
 
-    def _computed(self, pairs: Sequence[tuple], batch_size: int) -> tuple[np.ndarray, list[Any]]:
+    def pair_batches(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        labels: Any = None,
+        weights: Any = None,
+        **settings: Any,
+    ) -> PairBatches:
+        """Makes batches of pairs, as the model reads them.
+
+        Args:
+            pairs: (premise, hypothesis) strings.
+            labels: Numbers of classes, or None.
+            weights: Weight of each pair, or None.
+            **settings: As in `dataset`.
+
+        Returns:
+            `PairBatches`.
+        """
+        premises, hypotheses = (
+            self.tokenizer.encode([pair[side] for pair in pairs]) for side in (0, 1)
+        )
+        settings = {"max_length": self.max_length, "pad_id": self.tokenizer.pad_id, **settings}
+        return PairBatches(premises, hypotheses, labels, weights, **settings)
+
+    def _logits_and_weights(
+        self, pairs: Sequence[tuple], batch_size: int
+    ) -> tuple[np.ndarray, list[Any]]:
         """Logits `(n, C)`, and the weights `(T, S)` of each pair, with padding."""
         if not len(pairs):
             return np.zeros((0, len(self.class_names)), "float32"), []
@@ -106,7 +191,7 @@ class EntailmentPredictions(Keeper):
         Raises:
             ValueError: If an input is not a pair of strings.
         """
-        return self._computed(checked_pairs(pairs, labelled=False), batch_size)[0]
+        return self._logits_and_weights(checked_pairs(pairs, labelled=False), batch_size)[0]
 
     def probabilities_of_logits(self, logits: Any) -> np.ndarray:
         """Makes probabilities of logits, at the temperature that `calibrate` found.
@@ -206,7 +291,7 @@ class EntailmentPredictions(Keeper):
 
     def _alignments(self, pairs: Sequence[tuple], batch_size: int) -> list[Alignment]:
         """Which words of the premise each word of the hypothesis attended to."""
-        logits, weights = self._computed(pairs, batch_size)
+        logits, weights = self._logits_and_weights(pairs, batch_size)
         words = self.words(pairs)
         found = []
         for (premise, hypothesis), scores, row in zip(

@@ -6,7 +6,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import keras
@@ -30,10 +29,9 @@ from keras_attn.tasks.captioning.data import (
 )
 from keras_attn.tasks.captioning.graph import decoded_pictures, example_files
 from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.picture_task import PictureLearned, PictureTask
 from keras_attn.tasks.task import Examples
 from keras_attn.tasks.task_run import Scored
-from keras_attn.tasks.text_classification.labels import checked_class_names
+from keras_attn.tasks.visual_questions.answers import VisualLearned
 from keras_attn.tasks.visual_questions.data import (
     Asked,
     checked_questions,
@@ -55,23 +53,7 @@ from keras_attn.training.token_means import token_means
 from keras_attn.visualize import attention_viewer
 
 
-@dataclass(frozen=True)
-class VisualLearned(PictureLearned):
-    """What the answerer of questions about pictures is made of, and the answers that it knows.
-
-    Raises:
-        ValueError: If there are fewer than two answers, or one comes twice.
-    """
-
-    answers: tuple[str, ...] = ()
-    """The answers, in the order of the logits."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "answers", checked_class_names(self.answers))
-
-
-class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
+class VisualQuestionAnswerer(VisualQuestionPredictions):
     """A model that answers questions about pictures, with its encoder and its tokenizer.
 
     `.model` is the plain Keras model that is trained, `.dataset(examples)` what its `fit` takes. If
@@ -113,9 +95,7 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
     summary = "Answer questions about pictures, and show where each word looked."
     kinds = VISUAL_QUESTION_MODELS
     Data = VisualQuestionsData
-    Learned = VisualLearned
     data: VisualQuestionsData
-    learned: VisualLearned
     Training = VisualQuestionsTraining
     Use = VisualQuestionsUse
     limits = ("max_pixels",)
@@ -134,11 +114,6 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
     def model_sizes(self) -> dict[str, Any]:
         """Returns the sizes of vocabulary, regions and answers."""
         return {**super().model_sizes(), "num_classes": len(self.answers)}
-
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """The answers, in the order of the logits."""
-        return self.learned.answers
 
     def encode(self, images: Any) -> Any:
         """Returns the regions of a tensor of pictures, here and in the SavedModel.
@@ -253,15 +228,15 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
                 else "Expected at least one question about a picture. Received: none."
             )
         pictures, places = distinct_pictures([example.picture for example in known])
-        found = CaptionedPictures(pictures, [[n] for n in range(len(pictures))])
+        found = CaptionedPictures(pictures, [[str(n)] for n in range(len(pictures))])
         whole, problems = whole_pictures(self, found, on_error, cache_dir, verbose)
-        place_of = {n: place for place, (n,) in enumerate(whole.captions)}
-        known = [(x, place_of[n]) for x, n in zip(known, places, strict=True) if n in place_of]
+        place_of = {int(n): place for place, (n,) in enumerate(whole.captions)}
+        kept = [(x, place_of[n]) for x, n in zip(known, places, strict=True) if n in place_of]
         batches = VisualQuestionBatches(
             picture_source(self, whole.pictures, cache_dir, verbose),
-            [place for _, place in known],
-            self.tokenizer.encode([example.question for example, _ in known]),
-            [numbers[example.answer] for example, _ in known],
+            [place for _, place in kept],
+            self.tokenizer.encode([example.question for example, _ in kept]),
+            [numbers[example.answer] for example, _ in kept],
             **{
                 "name": "images" if self.train_encoder else "regions",
                 "max_length": self.max_length,
@@ -347,11 +322,11 @@ class VisualQuestionAnswerer(VisualQuestionPredictions, PictureTask):
 
     def digest(self, examples: Iterable[Asked], dev: Iterable[Asked]) -> str:
         """Names pictures, questions, answers, and an encoder that is not trained."""
-        sides = [
+        train, others = (
             [(x.picture, [f"{x.question}\x00{x.answer}"]) for x in checked_questions(side)]
             for side in (examples, dev)
-        ]
-        return digest_of(*sides, self.weights_digest())
+        )
+        return digest_of(train, others, self.weights_digest())
 
     @staticmethod
     def readable(result: Any) -> str:

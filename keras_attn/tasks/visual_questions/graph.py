@@ -70,5 +70,9 @@ def graph_functions(
             picture = tf.identity(picture)
         return answer(tf.gather(regions, picture), question)
 
-    functions = {"serving_default": serve, "encode": encode_pictures, "ask": ask}
+    functions: dict[str, Callable] = {
+        "serving_default": serve,
+        "encode": encode_pictures,
+        "ask": ask,
+    }
     return functions, [tokenizer]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
 
 from keras_attn.fields import TextInput, checked_texts
-from keras_attn.generation import CompiledFunction, Keeper
+from keras_attn.generation import CompiledFunction
 from keras_attn.images import ImageProblem, PictureQuestion, load_image
 from keras_attn.images.image_problems import describe_image_problems
 from keras_attn.layers import attention_maps
@@ -21,105 +20,28 @@ from keras_attn.metrics.visual_questions import visual_question_scores
 from keras_attn.tasks.captioning.data import Picture, check_picture, read_pictures
 from keras_attn.tasks.checks import check_count
 from keras_attn.tasks.measured import Figures
-from keras_attn.tasks.picture_regions import PictureRegions
+from keras_attn.tasks.picture_task import PictureTask
 from keras_attn.tasks.region_function import RegionFunction, padded_rows
+from keras_attn.tasks.visual_questions.answers import VisualAnswer, VisualExplanation, VisualLearned
 from keras_attn.tasks.visual_questions.data import Asked, checked_questions, distinct_pictures
 from keras_attn.tasks.visual_questions.looking import answer_and_look
 from keras_attn.tasks.visual_questions.settings import VisualQuestionsUse
 from keras_attn.visualize import AttentionPart, AttentionView
-from keras_attn.visualize.display import percent
 
 _BLOCK = 1024  # questions whose different pictures are encoded together
 
 
-class VisualAnswer(NamedTuple):
-    """What a model answers to a question about a picture.
-
-    Example:
-
-    >>> VisualAnswer("What is it?", "cat", 0.75, {"cat": 0.75, "dog": 0.25}).answer
-    'cat'
-    """
-
-    question: str
-    answer: str
-    """The most probable answer."""
-    probability: float
-    answers: dict[str, float]
-    """The best answers and their probabilities, the best first."""
-
-
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class VisualExplanation:
-    """An answer to a question about a picture, and where each word of the question looked.
-
-    Args:
-        answer: The answer.
-        tokens: The T words of the question that were read.
-        attention: float32 `(T, rows, columns)`: the weights of the regions of the picture, of each
-            word its own, which sum to 1; the mean over the heads of the last block.
-        view: All attention, of all blocks and heads, for `attention_viewer`.
-
-    Example:
-
-    >>> from keras_attn.corpora import questions_of, sort_of_clevr
-    >>> scenes = sort_of_clevr(2, questions=2)
-    >>> model, encoder = {"dim": 8, "num_heads": 2, "intermediate_dim": 8}, {"filters": "4,4"}
-    >>> answerer = VisualQuestionAnswerer.create(
-    ...     questions_of(scenes), model=model, encoder=encoder
-    ... )
-    >>> explained = answerer.explain((scenes[0].picture, "how many squares ?"))
-    >>> [word for word, _ in explained.words()], explained.attention.shape
-    (['how', 'many', 'squares', '?'], (4, 16, 16))
-    """
-
-    answer: VisualAnswer
-    tokens: list[str]
-    attention: np.ndarray
-    view: AttentionView
-
-    @property
-    def title(self) -> str:
-        """The question and its answer."""
-        return f"{self.answer.question} {self.answer.answer} {percent(self.answer.probability)}"
-
-    def words(self) -> list[tuple[str, np.ndarray]]:
-        """Returns the words, each with its map `(rows, columns)`."""
-        return list(zip(self.tokens, self.attention, strict=True))
-
-    def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
-        """Draws the picture, and for each word the picture with its map over it.
-
-        Needs matplotlib, of the extra `examples`.
-
-        Args:
-            path: Where the figure is written, if anywhere.
-            title: Text above it; the question and the answer if None.
-
-        Returns:
-            A `matplotlib.figure.Figure`, which notebooks show.
-        """
-        from keras_attn.visualize import plot_caption
-
-        title = self.title if title is None else title
-        return plot_caption(self.view.image, self, path, title=title)
-
-    def _repr_html_(self) -> str:
-        return self.view._repr_html_()
-
-    def __repr__(self) -> str:
-        return f"VisualExplanation({self.title!r})"
-
-
-class VisualQuestionPredictions(PictureRegions, Keeper):
+class VisualQuestionPredictions(PictureTask):
     """The predictions of a `VisualQuestionAnswerer`, of which it is a base class."""
 
-    tokenizer: Any
-    answers: tuple[str, ...]
-    reader: keras.Model
-    max_length: int
-    config: Any
+    Learned = VisualLearned
+    learned: VisualLearned
     _result = "answer"
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The answers, in the order of the logits."""
+        return self.learned.answers
 
     @property
     def answering(self) -> keras.Model:
@@ -277,7 +199,12 @@ class VisualQuestionPredictions(PictureRegions, Keeper):
     def line(cls, given: tuple[str, str], result: VisualAnswer | None) -> str:
         """Returns a line of JSON; without an answer if the picture could not be read."""
         image, question = given
-        nothing = {"question": question, "answer": None, "probability": None, "answers": {}}
+        nothing: dict[str, object] = {
+            "question": question,
+            "answer": None,
+            "probability": None,
+            "answers": {},
+        }
         found = nothing if result is None else result._asdict()
         return json.dumps({"image": image, **found}, ensure_ascii=False)
 

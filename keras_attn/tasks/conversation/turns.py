@@ -1,0 +1,124 @@
+"""Turns and exchanges: checked, measured on, and answered line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from keras_attn.fields import checked_texts
+from keras_attn.inputs import listed
+from keras_attn.records import Exchange
+
+
+class TestExchanges(list):
+    """Exchanges to measure on, with those of the training, from which baselines are drawn.
+
+    Example:
+
+    >>> TestExchanges([Exchange(("Hi.",), "Hello!")], [], "a.jsonl: 1 dialogue").summary()
+    'a.jsonl: 1 dialogue; 1 answers to measure on, 0 to learn from'
+    """
+
+    __test__ = False  # no test, whatever its name
+
+    def __init__(self, exchanges: Iterable[Exchange], train: Sequence[Exchange], where: str):
+        super().__init__(exchanges)
+        self.train = train
+        self.where = where
+
+    def summary(self) -> str:
+        """Returns what was read."""
+        return (
+            f"{self.where.removesuffix('.')}; {len(self):,} answers to measure on, "
+            f"{len(self.train):,} to learn from"
+        )
+
+
+def checked_conversations(conversations: Any) -> list[tuple[str, ...]]:
+    """Checks conversations.
+
+    Args:
+        conversations: Strings, and tuples or lists of strings.
+
+    Returns:
+        A tuple of turns for each.
+
+    Raises:
+        TypeError: If something is not a string.
+
+    Example:
+
+    >>> checked_conversations(["Hi.", ("Hi.", "Hello!", "So?")])
+    [('Hi.',), ('Hi.', 'Hello!', 'So?')]
+    """
+    return [
+        tuple(checked_texts([turns] if isinstance(turns, str) else turns))
+        for turns in listed(conversations, "a string, a tuple of strings, or a list of these")
+    ]
+
+
+def checked_exchanges(exchanges: Iterable[Any]) -> list[Exchange]:
+    """Checks exchanges.
+
+    Args:
+        exchanges: `Exchange`s, or tuples of turns (a string, or several of them) and an answer.
+
+    Returns:
+        A list of `Exchange`s.
+
+    Raises:
+        ValueError: If there are none, or one is of another kind.
+
+    Example:
+
+    >>> checked_exchanges([("Hi.", "Hello!")])
+    [Exchange(turns=('Hi.',), answer='Hello!')]
+    """
+    found = []
+    given = listed(exchanges, "exchanges of turns and an answer", 2)
+    for i, example in enumerate(given):
+        parts = list(example) if isinstance(example, tuple | list) else []
+        turns = parts[0] if parts else None
+        turns = [turns] if isinstance(turns, str) else turns
+        if (
+            len(parts) != 2
+            or not isinstance(turns, tuple | list)
+            or not all(isinstance(text, str) for text in (*turns, parts[1]))
+        ):
+            raise ValueError(
+                "Expected exchanges: turns (strings) and an answer. Received: "
+                f"{example!r:.100} at position {i}."
+            )
+        found.append(Exchange(tuple(turns), parts[1]))
+    if not found:
+        raise ValueError("Expected at least one exchange of turns and an answer. Received: none.")
+    return found
+
+
+def answers_to(
+    lines: Iterable[str], reply: Callable[[tuple[str, ...]], str], max_turns: int
+) -> Iterator[str]:
+    """Answers what is said, line by line; an empty line begins a new conversation.
+
+    Args:
+        lines: The lines.
+        reply: Gives an answer to the turns so far.
+        max_turns: Largest number of turns that are kept.
+
+    Example:
+
+    >>> list(answers_to(["Hi.", "So?", "", "Hi."], lambda turns: str(len(turns)), 4))
+    ['1', '3', '1']
+    """
+    turns: list[str] = []
+    answered = True
+    for line in lines:
+        if not line.strip():
+            turns, answered = [], True
+            continue
+        # After an empty answer the same side goes on speaking.
+        turns = [*turns, line] if answered else [*turns[:-1], f"{turns[-1]} {line}"]
+        answer = reply(tuple(turns))
+        yield answer
+        answered = bool(answer.strip())
+        turns = [*turns, *[answer] * answered][-max_turns:]
