@@ -40,8 +40,6 @@ class Exported(Saved, Keeper):
     """Predictions and SavedModels: a base class of `Task`, which says what only the task knows."""
 
     Use: ClassVar[type[Settings]] = Settings
-    spare_row: Mapping[str, Any] = {}
-    """Inputs of the row that an empty batch gets in the SavedModel; zeros and `""` if not here."""
     signature_inputs: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Names of the inputs of a signature, by its name; all inputs if it is not here."""
 
@@ -54,10 +52,15 @@ class Exported(Saved, Keeper):
 
     # Inputs and outputs, for tasks that declare them
 
-    inputs: Mapping[str, Any]
-    """Fields of the inputs by their names, such as `{"text": TextInput(...)}`."""
-    outputs: Mapping[str, Any]
-    """Fields of the outputs by their names, such as `{"label": Label(...)}`."""
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """Fields of the inputs by their names, such as `{"text": TextInput(...)}`."""
+        raise NotImplementedError
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        """Fields of the outputs by their names, such as `{"label": Label(...)}`."""
+        raise NotImplementedError
 
     def signatures(self, use: Any) -> Mapping[str, Signature]:
         """Returns what the SavedModel takes and gives, by the names of its signatures.
@@ -152,6 +155,11 @@ class Exported(Saved, Keeper):
         return {name: field.decode(tensors) for name, field in signature.outputs.items()}
 
     # Export
+
+    @property
+    def spare_row(self) -> Mapping[str, Any]:
+        """Inputs of the row that an empty batch gets in the SavedModel; else zeros and `""`."""
+        return {}
 
     @property
     def export_tolerance(self) -> float:

@@ -40,6 +40,7 @@ from keras_attn.tasks.task_run import TrainingRun, run_training
 from keras_attn.tasks.training_settings import (
     COMPILED,
     OF_OPTIMIZER,
+    RunSettings,
     TrainingSettings,
     enough_epochs,
 )
@@ -60,7 +61,7 @@ class Fitted(Measured[Given]):
     """The training of a task: a base class of `Task`, which says what only the task knows."""
 
     Data: ClassVar[type[Settings]] = Settings
-    Training: ClassVar[type[TrainingSettings]] = TrainingSettings
+    Training: ClassVar[type[RunSettings]] = TrainingSettings
     Use: ClassVar[type[Settings]] = Settings
     Test: ClassVar[type[Settings]] = Settings
     parts: ClassVar[Mapping[str, type[Settings]]] = {}

@@ -127,9 +127,10 @@ class Saved:
         weights = model_tensors(self.whole), quantized_sublayers(self.whole)
         return type(self), config, self.policy.name, *weights, frozen, plain
 
-    backbone: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Layers of the model that `load_backbone` loads, each with the names that it has in other
-    models."""
+    @property
+    def backbone(self) -> Mapping[str, tuple[str, ...]]:
+        """Layers of the model that `load_backbone` loads, each with its names in other models."""
+        return {}
 
     def vocabularies(self) -> dict[str, str]:
         """Returns what names the vocabulary of each embedding, by the name of its layer."""
