@@ -130,7 +130,7 @@ def test_mutual_information_by_hand(talkers, kind, eager):
     for weight, alpha in ((0.5, 1.0), (2.0, 0.5)):
         use = ConversationUse(beams=4, mutual_information=weight, alpha=alpha)
         found = search.search(ids, use)
-        decoder, given = search._prompted(ids)
+        decoder, *given = search._prompted(ids)
         best = beam_search(
             decoder, *given, num_beams=4, num_return_sequences=4, alpha=alpha, max_length=8,
             end_id=2, suppressed_ids=(0, 1, search.other_id, search.self_id),
