@@ -111,7 +111,7 @@ def ran(key: str, arguments: list[str], place: Path) -> dict[str, Any]:
 def clean(text: Any, place: Path) -> str:
     """A text without the folder, and without what differs from run to run."""
     text = re.sub(r"\x1b\[[0-9;]*m|[^\n]*\r(?!\n)|\x08", "", str(text)).replace(str(place), "PLACE")
-    return CHANGES.sub("SOME", text)
+    return CHANGES.sub("SOME", re.sub(r"\S*/(keras_attn/\S+\.py):\d+", r"\1", text))
 
 
 def line_of(key: str, line: str) -> dict[str, Any]:
