@@ -201,3 +201,14 @@ def test_pairs_that_are_too_long_are_counted(tmp_path, pairs):
     settings = TranslationData(train=pairs, **{**SMALL, "max_length": 2})
     with pytest.raises(ValueError, match="`max_length`=2 tokens"):
         PreparedTranslation.prepare(settings, tmp_path / "none")
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_vocabularies_that_are_learned(separate):
+    """One of both sides, or one of each."""
+    pairs = [("one dog", "ein Hund"), ("one cat", "eine Katze")] * 3
+    data = Translator.Data(vocabulary_size=264, separate_vocabularies=separate)
+    learned = Translator.learn(pairs, data)
+    assert (learned.target_tokenizer is None) == (not separate)
+    if separate:
+        assert learned.target_tokenizer.get_config() != learned.tokenizer.get_config()
