@@ -1,6 +1,7 @@
 """Runs of the captioning: what they read, keep, refuse and come to."""
 
 import csv
+import dataclasses
 import json
 import re
 import sys
@@ -355,6 +356,12 @@ def test_whole_pictures(place):
     with pytest.warns(UserWarning, match=r"1 of 3 pictures are left out: .*cut\.png"):
         batches = captioner.dataset(images, on_error="skip")
     assert batches.num_examples == 2
+
+    training = captioner.Training()
+    with pytest.raises(ValueError, match=r"cut\.png"):
+        captioner.batches(images, training)
+    captioner.data = dataclasses.replace(captioner.data, on_error="skip")
+    assert captioner.batches(images, training).num_examples == 2
 
 
 @pytest.mark.parametrize("case", ["soft", pytest.param("transformer", marks=pytest.mark.slow)])
