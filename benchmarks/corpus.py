@@ -26,7 +26,7 @@ from keras_attn.tasks.pretraining.data import load_prepared
 folder, steps = sys.argv[1], int(sys.argv[2])
 train, dev = load_prepared(folder)
 began = time.perf_counter()
-pretrainer = Pretrainer.create(train, {"max_length": 128})
+pretrainer = Pretrainer.create(train, data={"max_length": 128})
 batches = pretrainer.dataset(train, batch_size=32)
 opened = time.perf_counter() - began
 waited = []
