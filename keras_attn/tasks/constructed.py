@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence, Sized
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, NoReturn, Self, TypeVar
 
 from keras_attn.inputs import read_twice
 from keras_attn.interop import WordVectors
@@ -50,6 +50,8 @@ class Constructed(Saved, Generic[Given]):
     Data: ClassVar[type[Settings]]
     examples_are: ClassVar[str]
     Learned: ClassVar[type[_Learned]] = _Learned
+    parts: ClassVar[Mapping[str, type[Settings]]] = {}
+    """Further settings that `create` takes, by name: `{"encoder": ImageEncoderConfig}`."""
     __signature__: ClassVar[inspect.Signature]
 
     data: Any
@@ -110,12 +112,17 @@ class Constructed(Saved, Generic[Given]):
         if not unknown and count <= len(known):
             return
         received = f"`{unknown[0]}`" if unknown else f"{count} arguments by position"
+        cls._refuse(received, f"{', '.join(known)}, *, model=None, data=None, dtype=None")
+
+    @classmethod
+    def _refuse(cls, received: str, expected: str, method: str = "") -> NoReturn:
+        """Raises a TypeError that says what the constructor or a method takes."""
+        name = received.strip("`")
         advice = ""
-        if unknown and unknown[0] in {field.name for field in dataclasses.fields(cls.Data)}:
-            advice = f" It is a setting of the data: data={{{unknown[0]!r}: ...}}."
+        if name in {field.name for field in dataclasses.fields(cls.Data)}:
+            advice = f" It is a setting of the data: data={{{name!r}: ...}}."
         raise TypeError(
-            f"Expected {cls.__name__}({', '.join(known)}, *, model=None, data=None, dtype=None). "
-            f"Received: {received}.{advice}"
+            f"Expected {cls.__name__}{method}({expected}). Received: {received}.{advice}"
         )
 
     # What a task writes
@@ -202,7 +209,7 @@ class Constructed(Saved, Generic[Given]):
             model: The model: settings of one of `kinds`, a dict of them such as
                 `{"model": "rnn", "units": 64}`, or None for the default.
             dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
-            **parts: Settings of the further `parts` of the task.
+            **parts: Settings of the further `parts` of the task; no other names.
 
         Returns:
             The task, not compiled.
@@ -212,6 +219,11 @@ class Constructed(Saved, Generic[Given]):
             TypeError: If a setting is unknown or has the wrong type.
             ValueError: If a setting is out of range, or the examples are not what the task wants.
         """
+        unknown = [name for name in parts if name not in cls.parts]
+        if unknown:
+            own = "".join(f", {part}=None" for part in cls.parts)
+            expected = f"examples, *, data=None, model=None, dtype=None{own}"
+            cls._refuse(f"`{unknown[0]}`", expected, ".create")
         data = cls.data_of(examples, data)
         examples = read_twice(examples, cls.examples_are)
         task = cls.begun(cls.begin(examples, data, model, dtype, **parts), data, dtype)

@@ -64,8 +64,6 @@ class Fitted(Measured[Given]):
     Training: ClassVar[type[RunSettings]] = TrainingSettings
     Use: ClassVar[type[Settings]] = Settings
     Test: ClassVar[type[Settings]] = Settings
-    parts: ClassVar[Mapping[str, type[Settings]]] = {}
-    """Further settings that `create` takes, by name: `{"encoder": ImageEncoderConfig}`."""
     warmup: ClassVar[tuple[float, int]] = (0.05, 1000)
     """Share of all updates for the warm-up, and the most of them, if `warmup_steps` is None."""
     adam: ClassVar[Mapping[str, float]] = {}

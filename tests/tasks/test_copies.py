@@ -266,3 +266,10 @@ def test_arguments_of_constructors():
         kind(tagger.tokenizer, lables=["O", "B-X"])
     again = kind(tagger.learned, model=tagger.config, data=tagger.data)
     assert (again.labels, again.data) == (tagger.labels, tagger.data)
+    examples = [(["Ada", "codes"], ["B-PER", "O"])]
+    with pytest.raises(
+        TypeError, match=r"Expected Tagger\.create\(examples, .*`max_length`\. It is"
+    ):
+        kind.create(examples, max_length=8)
+    with pytest.raises(TypeError, match=r"dtype=None\)\. Received: `encoder`\.$"):
+        kind.create(examples, encoder={})
