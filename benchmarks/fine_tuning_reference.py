@@ -26,7 +26,7 @@ class Reference:
         kind = getattr(transformers, case.reference)
         self.model = kind.from_pretrained(self.folder, attn_implementation="sdpa")
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.0, weight_decay=0.01)
-        from keras_attn.tasks.compiling import make_schedule
+        from keras_attn.tasks.base.compiling import make_schedule
 
         schedule = make_schedule(total_steps, case.training["learning_rate"])
         self.rates = [float(np.asarray(schedule(i))) for i in range(total_steps)]

@@ -19,9 +19,9 @@ from keras_attn.models import TransformerClassifierConfig
 from keras_attn.models.tensors import to_bytes
 from keras_attn.settings import read_settings
 from keras_attn.tasks import TextClassifier
+from keras_attn.tasks.base.task_file import read_task
 from keras_attn.tasks.pretraining.data import load_prepared, prepare
 from keras_attn.tasks.pretraining.settings import PretrainingData
-from keras_attn.tasks.task_file import read_task
 from keras_attn.tasks.text_classification.settings import TextClassificationData
 from keras_attn.tasks.translation.data import PreparedTranslation
 from keras_attn.tasks.translation.settings import TranslationData

@@ -5,7 +5,7 @@ import pytest
 from keras_attn.export import export_text_functions
 from keras_attn.progress import progress_lines, report, tell
 from keras_attn.tasks import TextClassifier
-from keras_attn.tasks.decoding_batches import DecodingBatches
+from keras_attn.tasks.families.decoding_batches import DecodingBatches
 
 
 def test_lines_are_apart_in_time_and_end_with_the_block(monkeypatch):

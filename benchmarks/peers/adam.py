@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.peers import Job
-from keras_attn.tasks.compiling import make_adam
+from keras_attn.tasks.base.compiling import make_adam
 
 
 def update(case: dict, jit: bool, ours: bool) -> Job:

@@ -15,12 +15,14 @@ from keras_attn.tasks.answer_selection.settings import (
     AnswerSelectionTest,
     AnswerSelectionUse,
 )
-from keras_attn.tasks.attention_views import (
-    caption_view,
-    classification_view,
-    translation_view,
-)
-from keras_attn.tasks.backbones import Backbone, read_backbone
+from keras_attn.tasks.base.backbones import Backbone, read_backbone
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.fine_tuning import EncoderTraining, FineTuning
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.steps import Note, Step, step, steps_of
+from keras_attn.tasks.base.task import Examples, Task
+from keras_attn.tasks.base.task_run import Scored, TrainingRun
+from keras_attn.tasks.base.training_settings import TrainingSettings
 from keras_attn.tasks.captioning.captioner import Captioner
 from keras_attn.tasks.captioning.decoding import Caption
 from keras_attn.tasks.captioning.settings import (
@@ -29,7 +31,6 @@ from keras_attn.tasks.captioning.settings import (
     CaptioningTraining,
     CaptioningUse,
 )
-from keras_attn.tasks.constructed import Beginning
 from keras_attn.tasks.conversation.predictions import ConversationScores
 from keras_attn.tasks.conversation.settings import (
     ConversationData,
@@ -47,7 +48,6 @@ from keras_attn.tasks.embeddings.settings import (
     EmbeddingsTraining,
     EmbeddingsUse,
 )
-from keras_attn.tasks.encoder_task import EncoderData, EncoderTask
 from keras_attn.tasks.entailment.classifier import EntailmentClassifier
 from keras_attn.tasks.entailment.data import LabelledPair, LabelledPairs, read_labelled_pairs
 from keras_attn.tasks.entailment.settings import (
@@ -56,8 +56,12 @@ from keras_attn.tasks.entailment.settings import (
     EntailmentTraining,
     EntailmentUse,
 )
-from keras_attn.tasks.fine_tuning import EncoderTraining, FineTuning
-from keras_attn.tasks.learned import Learned
+from keras_attn.tasks.families.attention_views import (
+    caption_view,
+    classification_view,
+    translation_view,
+)
+from keras_attn.tasks.families.encoder_task import EncoderData, EncoderTask
 from keras_attn.tasks.pretraining.data import SentenceIds
 from keras_attn.tasks.pretraining.predictions import Guess, PretrainingReport
 from keras_attn.tasks.pretraining.pretrainer import Pretrainer
@@ -81,7 +85,6 @@ from keras_attn.tasks.similarity.settings import (
     SimilarityTest,
     SimilarityUse,
 )
-from keras_attn.tasks.steps import Note, Step, step, steps_of
 from keras_attn.tasks.tagging.predictions import EntityPlace, TaggedWords
 from keras_attn.tasks.tagging.settings import (
     TaggingData,
@@ -90,8 +93,6 @@ from keras_attn.tasks.tagging.settings import (
     TaggingUse,
 )
 from keras_attn.tasks.tagging.tagger import Tagger
-from keras_attn.tasks.task import Examples, Task
-from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.tasks.text_classification.classifier import TextClassifier
 from keras_attn.tasks.text_classification.predictions import Prediction
 from keras_attn.tasks.text_classification.settings import (
@@ -108,7 +109,6 @@ from keras_attn.tasks.text_generation.settings import (
     TextGenerationTraining,
     TextGenerationUse,
 )
-from keras_attn.tasks.training_settings import TrainingSettings
 from keras_attn.tasks.translation.data import PreparedTranslation
 from keras_attn.tasks.translation.decoding import NBestTranslations
 from keras_attn.tasks.translation.scores import TranslationScores

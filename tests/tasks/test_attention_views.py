@@ -5,7 +5,7 @@ import pytest
 from text_classification_toys import CASES, EXAMPLES, LONG, make
 
 from keras_attn.tasks import TextClassifier, Translator
-from keras_attn.tasks.attention_views import classification_view, translation_view
+from keras_attn.tasks.families.attention_views import classification_view, translation_view
 from keras_attn.text import BytePairTokenizer
 from keras_attn.visualize import attention_viewer
 

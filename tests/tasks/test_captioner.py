@@ -33,7 +33,7 @@ from keras_attn.images import CaptionedImage, FeatureCache
 from keras_attn.metrics import caption_scores
 from keras_attn.models import small_cnn_encoder
 from keras_attn.tasks import Caption, Captioner, Translator
-from keras_attn.tasks.attention_views import caption_view
+from keras_attn.tasks.families.attention_views import caption_view
 from keras_attn.text import CharacterTokenizer
 
 EACH = pytest.mark.parametrize("case", CASES)

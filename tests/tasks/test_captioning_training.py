@@ -20,6 +20,7 @@ from keras_attn.tasks import (
     CaptioningTraining,
     CaptioningUse,
 )
+from keras_attn.tasks.base.task_run import DevelopmentBest
 from keras_attn.tasks.captioning import sources as captioning_sources
 from keras_attn.tasks.captioning.data import checked_captioned, whole_pictures
 from keras_attn.tasks.captioning.sources import (
@@ -27,7 +28,6 @@ from keras_attn.tasks.captioning.sources import (
     read_captioned,
     training_pictures,
 )
-from keras_attn.tasks.task_run import DevelopmentBest
 
 DATA = CaptioningData(vocabulary_size=290, max_length=14)
 ENCODER = ImageEncoderConfig(image_size=16, filters="8,16")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from keras_attn.tasks import Translator
-from keras_attn.tasks import decoding_batches as module
-from keras_attn.tasks.decoding_batches import DecodingBatches, fixed_shape
+from keras_attn.tasks.families import decoding_batches as module
+from keras_attn.tasks.families.decoding_batches import DecodingBatches, fixed_shape
 from keras_attn.text import BytePairTokenizer
 
 WORDS = "zero one two three four five six seven eight nine".split()

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from keras_attn.tasks.described import described
-from keras_attn.tasks.fitted import Fitted
+from keras_attn.tasks.base.described import described
+from keras_attn.tasks.base.fitted import Fitted
 
 
 @dataclasses.dataclass

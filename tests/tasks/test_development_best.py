@@ -10,7 +10,7 @@ from tracing import eagerly
 
 from keras_attn.tasks import Task as BaseTask
 from keras_attn.tasks import TextClassifier
-from keras_attn.tasks.task_run import DevelopmentBest, Scored
+from keras_attn.tasks.base.task_run import DevelopmentBest, Scored
 from keras_attn.tasks.text_generation.settings import TextGenerationTraining
 
 INF, NAN = float("inf"), float("nan")

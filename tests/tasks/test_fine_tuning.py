@@ -16,7 +16,7 @@ from keras_attn.adapt import enable_lora, merge_lora
 from keras_attn.models import BertConfig, with_heads
 from keras_attn.models.tensors import model_tensors
 from keras_attn.tasks import FineTuning, Tagger, TextGenerator
-from keras_attn.tasks.fine_tuning import choose_weights, merge_chosen_lora
+from keras_attn.tasks.base.fine_tuning import choose_weights, merge_chosen_lora
 from keras_attn.text import CharacterTokenizer
 from keras_attn.training import checkpointing
 

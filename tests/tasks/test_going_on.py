@@ -15,7 +15,7 @@ from keras_attn.interop import save_pretrained
 from keras_attn.models import BertConfig, GptConfig
 from keras_attn.models.tensors import model_tensors
 from keras_attn.tasks import TextGenerationData, TextGenerator
-from keras_attn.tasks.fine_tuning import choose_weights
+from keras_attn.tasks.base.fine_tuning import choose_weights
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 from keras_attn.training import MaskedCrossEntropy, checkpointing
 

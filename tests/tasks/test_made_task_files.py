@@ -9,7 +9,7 @@ import pytest
 
 from keras_attn.models.tensors import from_bytes, to_bytes
 from keras_attn.tasks import TextClassifier, TextGenerator
-from keras_attn.tasks.backbones import read_backbone
+from keras_attn.tasks.base.backbones import read_backbone
 from keras_attn.tasks.text_generation.starting import read_start
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 

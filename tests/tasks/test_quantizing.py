@@ -151,7 +151,8 @@ def test_the_command(tmp_path, capsys):
 def test_exports_of_quantized_models_compare_most_rows(monkeypatch, tmp_path):
     given = []
     monkeypatch.setattr(
-        "keras_attn.tasks.exported.export_text_functions", lambda *_, **more: given.append(more)
+        "keras_attn.tasks.base.exported.export_text_functions",
+        lambda *_, **more: given.append(more),
     )
     monkeypatch.setattr(
         Translator, "expected", lambda *_: {"serving_default": {"translation": [""] * 9}}

@@ -21,7 +21,7 @@ from keras_attn.tasks import (
     TextGenerationTraining,
     training_settings,
 )
-from keras_attn.tasks.doubts import doubt_of_rise
+from keras_attn.tasks.base.doubts import doubt_of_rise
 
 EXAMPLES = [
     (sentence, "ab"[i % 2]) for i, (sentence, *_) in enumerate(pretraining_toys.documents(8))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from keras_attn.tasks.run_folder import BEST, CHECKPOINT, LOG, tidy_run
-from keras_attn.tasks.training_settings import TrainingSettings
+from keras_attn.tasks.base.run_folder import BEST, CHECKPOINT, LOG, tidy_run
+from keras_attn.tasks.base.training_settings import TrainingSettings
 
 SECTIONS = {"training": TrainingSettings()}
 

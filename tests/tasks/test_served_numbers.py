@@ -8,8 +8,8 @@ import tensorflow as tf
 from text_generation_toys import make
 from translation_toys import fitted
 
+from keras_attn.tasks.base.served_numbers import checked_numbers
 from keras_attn.tasks.captioning.graph import decoded_pictures
-from keras_attn.tasks.served_numbers import checked_numbers
 from keras_attn.tasks.text_generation import generator as generator_module
 
 SAMPLED = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")

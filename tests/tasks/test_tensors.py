@@ -13,7 +13,7 @@ from processes import answer
 from keras_attn.adapt import enable_lora
 from keras_attn.models.tensors import from_bytes, load_tensors, model_tensors, to_bytes
 from keras_attn.tasks import TextClassifier, Translator
-from keras_attn.tasks.task_file import read_tensors
+from keras_attn.tasks.base.task_file import read_tensors
 from keras_attn.text import BytePairTokenizer
 
 PAIRS = [("one dog", "ein Hund"), ("one cat", "eine Katze")]

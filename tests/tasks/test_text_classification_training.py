@@ -13,7 +13,7 @@ from keras_attn.tasks import (
     TextClassificationTraining,
     TextClassifier,
 )
-from keras_attn.tasks.task_run import DevelopmentBest
+from keras_attn.tasks.base.task_run import DevelopmentBest
 from keras_attn.tasks.text_classification.data import (
     make_tokenizer,
     read_texts,

@@ -40,7 +40,7 @@ from keras_attn.models import (
 )
 from keras_attn.records import LabelledText
 from keras_attn.tasks import TextClassifier, Translator
-from keras_attn.tasks.attention_views import classification_view
+from keras_attn.tasks.families.attention_views import classification_view
 from keras_attn.tasks.text_classification.labels import warn_of_imbalance
 from keras_attn.text import CharacterTokenizer
 

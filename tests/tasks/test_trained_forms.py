@@ -12,7 +12,7 @@ from keras_attn.tasks import (
     TranslationTraining,
     Translator,
 )
-from keras_attn.tasks.compiling import checked_steps
+from keras_attn.tasks.base.compiling import checked_steps
 from keras_attn.training import ChunkedLossModel, read_training_notes
 
 MODEL = {"num_layers": 1, "dim": 16, "num_heads": 2, "intermediate_dim": 32, "dropout": 0.0}
@@ -110,7 +110,7 @@ def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
         seen["model"], seen["batches"] = model, batches
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("keras_attn.tasks.run_folder.fit_resumable", stop)
+    monkeypatch.setattr("keras_attn.tasks.base.run_folder.fit_resumable", stop)
     packed = {"batching": "packed", "tokens_per_row": 64}
     settings = training(chunked_loss=True, steps_per_execution=7, label_smoothing=0.2, **packed)
     with pytest.raises(KeyboardInterrupt):

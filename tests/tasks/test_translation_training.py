@@ -19,8 +19,8 @@ from keras_attn.tasks import (
     TranslationTraining,
     Translator,
 )
-from keras_attn.tasks.compiling import ema_momentum
-from keras_attn.tasks.task_run import DevelopmentBest
+from keras_attn.tasks.base.compiling import ema_momentum
+from keras_attn.tasks.base.task_run import DevelopmentBest
 
 MODEL = {"num_layers": 1, "dim": 32, "num_heads": 2, "intermediate_dim": 64, "dropout": 0.0}
 
@@ -140,7 +140,7 @@ def test_the_settings_reach_the_training(data, tmp_path, monkeypatch):
         seen["model"] = model
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("keras_attn.tasks.run_folder.fit_resumable", stop)
+    monkeypatch.setattr("keras_attn.tasks.base.run_folder.fit_resumable", stop)
     settings = training(
         precision="mixed_float16",
         tokens_per_batch=64,

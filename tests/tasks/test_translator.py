@@ -15,7 +15,7 @@ from translation_toys import CONFIG, PAIRS
 
 from keras_attn.batches import TokenBatches
 from keras_attn.tasks import TranslationTest, Translator
-from keras_attn.tasks.task_file import FORMAT_VERSION
+from keras_attn.tasks.base.task_file import FORMAT_VERSION
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import MaskedCrossEntropy
 

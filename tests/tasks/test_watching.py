@@ -10,8 +10,8 @@ from text_classification_toys import EXAMPLES, TOKENIZERS
 from translation_toys import tokenizer
 
 from keras_attn.tasks import TextClassifier, Translator
-from keras_attn.tasks.task_run import DevelopmentBest, Scored
-from keras_attn.tasks.watching import ProgressLines
+from keras_attn.tasks.base.task_run import DevelopmentBest, Scored
+from keras_attn.tasks.base.watching import ProgressLines
 
 
 def small():

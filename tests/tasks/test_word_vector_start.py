@@ -17,7 +17,7 @@ from keras_attn.tasks import (
     TextClassificationData,
     TextClassifier,
 )
-from keras_attn.tasks.word_vectors import embedding_of_words
+from keras_attn.tasks.base.word_vectors import embedding_of_words
 from keras_attn.text import WordTokenizer
 
 VECTORS = WordVectors(["the", "good", "great", "film"], np.arange(1.0, 25.0).reshape(4, 6))

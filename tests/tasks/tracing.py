@@ -73,5 +73,5 @@ def unsaved(monkeypatch):
                 export.check_equal(f"{name}: {output}", found, values, tolerance)
         made.append(functions)
 
-    monkeypatch.setattr("keras_attn.tasks.exported.export_text_functions", run)
+    monkeypatch.setattr("keras_attn.tasks.base.exported.export_text_functions", run)
     return made

@@ -9,7 +9,7 @@ from keras_attn.batches import EpochOrder, TokenBatches
 from keras_attn.cli import main
 from keras_attn.layers import DecoderBlock, MultiHeadAttention, TokenEmbedding
 from keras_attn.metrics import Perplexity
-from keras_attn.tasks.compiling import make_adam
+from keras_attn.tasks.base.compiling import make_adam
 from keras_attn.training import MaskedCrossEntropy, num_data_shards, seed_everything
 from keras_attn.training.distribution import whole_value
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_attn.layers import TokenEmbedding
-from keras_attn.tasks.compiling import make_adam
+from keras_attn.tasks.base.compiling import make_adam
 from keras_attn.training import sum_repeated_rows
 
 # Row 0 stands twice: its gradients are 2 and then 0.5.

@@ -24,10 +24,10 @@ from keras_attn.tasks.answer_selection.found import (
 )
 from keras_attn.tasks.answer_selection.index import AnswerIndex, best
 from keras_attn.tasks.answer_selection.settings import AnswerSelectionTest, AnswerSelectionUse
-from keras_attn.tasks.encoder_task import EncoderTask
+from keras_attn.tasks.families.encoder_task import EncoderTask
+from keras_attn.tasks.families.text_vectors import TextVectors
 from keras_attn.tasks.similarity.explaining import explain_scores
 from keras_attn.tasks.similarity.scorer import SimilarityScorer
-from keras_attn.tasks.text_vectors import TextVectors
 
 _SURE = 1e-5  # scores that are this far apart are in the same order on every machine
 

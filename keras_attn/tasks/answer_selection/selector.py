@@ -34,16 +34,16 @@ from keras_attn.tasks.answer_selection.settings import (
     AnswerSelectionUse,
     PairQuestions,
 )
-from keras_attn.tasks.compiling import compiled_alike
-from keras_attn.tasks.doubts import doubt_of
-from keras_attn.tasks.encoder_task import (
+from keras_attn.tasks.base.compiling import compiled_alike
+from keras_attn.tasks.base.doubts import doubt_of
+from keras_attn.tasks.base.steps import step, values_for
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored, TrainingRun
+from keras_attn.tasks.families.encoder_task import (
     EncoderLearned,
     EncoderTokenizer,
     EncoderTraining,
 )
-from keras_attn.tasks.steps import step, values_for
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import Scored, TrainingRun
 from keras_attn.text.checks import well_formed
 from keras_attn.training import InBatchCrossEntropy, num_data_shards
 

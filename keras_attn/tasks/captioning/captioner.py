@@ -15,6 +15,10 @@ from keras_attn.metrics import Perplexity, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.metrics.captions import check_references
 from keras_attn.models import CAPTIONERS, ImageEncoder, ImageEncoderConfig, image_captioner
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.served_numbers import own_numbers
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.captioning.data import (
     Captioned,
     CaptionedPictures,
@@ -33,10 +37,6 @@ from keras_attn.tasks.captioning.settings import (
     CaptioningUse,
 )
 from keras_attn.tasks.captioning.sources import TestPictures, measured_pictures, training_pictures
-from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.served_numbers import own_numbers
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
 from keras_attn.training import MaskedCrossEntropy, num_data_shards, without_autotuning
 

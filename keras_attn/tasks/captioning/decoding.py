@@ -13,7 +13,7 @@ from keras_attn.explain.alignment import END, Alignment
 from keras_attn.generation import CompiledFunction, Generation, Recent, beam_search
 from keras_attn.generation.numbers import columns
 from keras_attn.models import CaptionDecoder, ImageEncoder
-from keras_attn.tasks.region_function import RegionFunction, padded_rows, row_batches
+from keras_attn.tasks.families.region_function import RegionFunction, padded_rows, row_batches
 from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
 

@@ -11,8 +11,8 @@ from keras_attn.images import load_image
 from keras_attn.images.image_headers import first_frame_graph, image_size_graph
 from keras_attn.images.loading import MAX_PIXELS
 from keras_attn.layers import ImagePreprocessing
+from keras_attn.tasks.base.served_numbers import WITH_SETTINGS, checked_numbers
 from keras_attn.tasks.captioning.decoding import Caption, CaptionSearch
-from keras_attn.tasks.served_numbers import WITH_SETTINGS, checked_numbers
 
 # Most levels of 255 by which decoding and resizing in the graph may differ from Pillow's.
 PIXEL_TOLERANCE = {"png": 1, "jpeg": 4}

@@ -21,6 +21,8 @@ from keras_attn.layers import attention_maps
 from keras_attn.metrics import CaptionScores, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.records.problems import many
+from keras_attn.tasks.base.checks import check_decoding, check_n_best
+from keras_attn.tasks.base.steps import Note, step
 from keras_attn.tasks.captioning.data import (
     Captioned,
     as_pictures,
@@ -41,10 +43,8 @@ from keras_attn.tasks.captioning.settings import (
     is_page,
 )
 from keras_attn.tasks.captioning.sources import TestPictures
-from keras_attn.tasks.checks import check_decoding, check_n_best
-from keras_attn.tasks.picture_regions import PictureLearned
-from keras_attn.tasks.picture_task import PictureTask
-from keras_attn.tasks.steps import Note, step
+from keras_attn.tasks.families.picture_regions import PictureLearned
+from keras_attn.tasks.families.picture_task import PictureTask
 from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
 from keras_attn.visualize import AttentionView, attention_viewer

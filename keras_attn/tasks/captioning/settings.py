@@ -8,6 +8,7 @@ from pathlib import Path
 
 from keras_attn.files import check_output, check_writable
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
+from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.data_settings import READ, ImageFiles, LimitedFiles
 from keras_attn.tasks.families.training_settings import (
     BatchTraining,
@@ -15,7 +16,6 @@ from keras_attn.tasks.families.training_settings import (
     RegionCache,
 )
 from keras_attn.tasks.families.use_settings import BeamSearchUse, ImageUse
-from keras_attn.tasks.training_settings import default_epochs
 
 FORMATS = ("auto", "karpathy", "coco", "flickr8k", "csv", "ucm", "emoji")
 SCORES = ("cider", "bleu_4", "perplexity")

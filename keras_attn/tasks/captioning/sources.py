@@ -27,8 +27,8 @@ from keras_attn.images import (
 from keras_attn.input_files import read_input
 from keras_attn.records.reading import open_lines
 from keras_attn.records.splitting import draw, together
+from keras_attn.tasks.base.checks import check_formats
 from keras_attn.tasks.captioning.settings import CaptioningData, CaptioningTest
-from keras_attn.tasks.checks import check_formats
 
 _WITH_SIDES = ("karpathy", "ucm", "emoji")
 _OF_FORMATS = {

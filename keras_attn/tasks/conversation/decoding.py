@@ -23,7 +23,7 @@ from keras_attn.layers import RecurrentEncoder, attention_maps
 from keras_attn.models import SequenceDecoder, language_decoder
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.tasks.conversation.settings import ConversationUse
-from keras_attn.tasks.decoding_batches import DecodingBatches
+from keras_attn.tasks.families.decoding_batches import DecodingBatches
 from keras_attn.text import BytePairTokenizer
 
 Tensor = Any

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from keras_attn.tasks.base.served_numbers import SAMPLED, WITH_SETTINGS, checked_numbers
 from keras_attn.tasks.conversation.decoding import AnswerSearch
 from keras_attn.tasks.conversation.settings import ConversationUse
-from keras_attn.tasks.served_numbers import SAMPLED, WITH_SETTINGS, checked_numbers
 from keras_attn.text.ragged_rows import row_numbers
 from keras_attn.white_space import normalize_white_space_in_graph
 

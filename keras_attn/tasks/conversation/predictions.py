@@ -18,12 +18,12 @@ from keras_attn.metrics.conversation import (
     nearest_answers,
     random_answers,
 )
-from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.base.checks import check_count
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.conversation.decoding import MARKS, AnswerSearch, spoken
 from keras_attn.tasks.conversation.settings import ConversationData, ConversationUse
 from keras_attn.tasks.conversation.turns import checked_conversations, checked_exchanges
-from keras_attn.tasks.learned import Learned
-from keras_attn.tasks.task import Task
 from keras_attn.text import BytePairTokenizer
 
 _COLUMNS = ("BLEU", "distinct_1", "distinct_2", "commonest", "embedding_average")

@@ -22,6 +22,10 @@ from keras_attn.records import (
     without,
 )
 from keras_attn.settings import Choice
+from keras_attn.tasks.base.served_numbers import own_numbers
+from keras_attn.tasks.base.steps import Note, step, values_for
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.conversation.decoding import MARKS, with_marks
 from keras_attn.tasks.conversation.graph import graph_functions, tried_numbers
 from keras_attn.tasks.conversation.predictions import (
@@ -35,10 +39,6 @@ from keras_attn.tasks.conversation.settings import (
     ConversationUse,
 )
 from keras_attn.tasks.conversation.turns import TestExchanges, answers_to, checked_exchanges
-from keras_attn.tasks.served_numbers import own_numbers
-from keras_attn.tasks.steps import Note, step, values_for
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import Scored
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy, num_data_shards

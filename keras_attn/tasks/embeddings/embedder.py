@@ -18,8 +18,10 @@ from keras_attn.interop import WordVectors, read_word_vectors, word_vector_width
 from keras_attn.metrics import Neighbour
 from keras_attn.models import WORD_MODELS
 from keras_attn.settings import Choice
-from keras_attn.tasks.compiling import checked_steps, jit_compile
-from keras_attn.tasks.constructed import Beginning
+from keras_attn.tasks.base.compiling import checked_steps, jit_compile
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.steps import step
+from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.embeddings.data import WordIds, read_words
 from keras_attn.tasks.embeddings.predictions import (
     EmbeddingsLearned,
@@ -35,8 +37,6 @@ from keras_attn.tasks.embeddings.settings import (
     VectorsFile,
     WordPage,
 )
-from keras_attn.tasks.steps import step
-from keras_attn.tasks.task import Examples
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import NegativeSamplingLoss, scale_row_steps
 

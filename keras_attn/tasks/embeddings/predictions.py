@@ -18,9 +18,9 @@ from keras_attn.inputs import listed
 from keras_attn.interop import WordVectors, write_word_vectors
 from keras_attn.metrics import AnalogyReport, Neighbour, WordPairReport, WordSpace
 from keras_attn.records import read_analogies, read_word_pairs
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.embeddings.settings import EmbeddingsTest, EmbeddingsUse
-from keras_attn.tasks.learned import Learned
-from keras_attn.tasks.task import Task
 from keras_attn.text import WordTokenizer
 from keras_attn.text.words import SPECIAL_TOKENS
 from keras_attn.visualize import word_map_page

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from keras_attn.interop.word_vectors import FORMATS
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
+from keras_attn.tasks.base.training_settings import RunSettings
 from keras_attn.tasks.families.data_settings import BadLines, RunningTexts
-from keras_attn.tasks.training_settings import RunSettings
 
 
 @dataclass(frozen=True)

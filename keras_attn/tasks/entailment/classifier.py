@@ -15,9 +15,11 @@ from keras_attn.fields import ODD_TEXTS
 from keras_attn.metrics import evaluate_probabilities
 from keras_attn.models import PAIR_CLASSIFIERS
 from keras_attn.settings import Choice
-from keras_attn.tasks.class_weights import ClassWeight
-from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.doubts import doubt_of, doubt_of_guesses, loss_of_shares
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.doubts import doubt_of, doubt_of_guesses, loss_of_shares
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored, TrainingRun
+from keras_attn.tasks.base.word_vectors import read_vectors, sized_by_vectors, train_words
 from keras_attn.tasks.entailment.data import (
     LabelledPair,
     LabelledPairs,
@@ -33,14 +35,12 @@ from keras_attn.tasks.entailment.settings import (
     EntailmentTraining,
     EntailmentUse,
 )
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import Scored, TrainingRun
+from keras_attn.tasks.families.class_weights import ClassWeight
 from keras_attn.tasks.text_classification.labels import (
     class_names_of,
     example_weights,
     warn_of_imbalance,
 )
-from keras_attn.tasks.word_vectors import read_vectors, sized_by_vectors, train_words
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
 from keras_attn.visualize.web_page import escaped, web_page

@@ -16,8 +16,8 @@ from keras_attn.records.labelled_texts import LABELLED_PROBLEMS
 from keras_attn.records.problems import LineProblem, describe_problems, many
 from keras_attn.records.reading import LineReading, format_of, is_blank, open_lines
 from keras_attn.records.tables import Table
+from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.entailment.settings import EntailmentData
-from keras_attn.tasks.task import Examples
 
 COLUMNS = {
     "sick": ("sentence_A", "sentence_B", "entailment_label"),

@@ -17,12 +17,12 @@ from keras_attn.layers import AdditiveAttention
 from keras_attn.layers.collect import traced_attention
 from keras_attn.metrics import ClassificationReport, evaluate_probabilities, fit_temperature
 from keras_attn.progress import report
-from keras_attn.tasks.checks import checked_temperature
+from keras_attn.tasks.base.checks import checked_temperature
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.entailment.data import LabelledPair, checked_pairs
 from keras_attn.tasks.entailment.explaining import PairExplainer
 from keras_attn.tasks.entailment.settings import EntailmentData, EntailmentTest, EntailmentUse
-from keras_attn.tasks.learned import Learned
-from keras_attn.tasks.task import Task
 from keras_attn.tasks.text_classification.labels import checked_class_names, label_numbers
 from keras_attn.tasks.text_classification.predictions import Prediction
 from keras_attn.text import WordTokenizer

@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 
 from keras_attn.settings import Settings, setting, with_defaults
-from keras_attn.tasks.class_weights import ClassTraining
+from keras_attn.tasks.base.word_vectors import WordVectorData
+from keras_attn.tasks.families.class_weights import ClassTraining
 from keras_attn.tasks.families.data_settings import (
     COLUMN_OF_FORMAT,
     FORMATS,
@@ -16,7 +17,6 @@ from keras_attn.tasks.families.data_settings import (
 )
 from keras_attn.tasks.families.training_settings import BatchTraining
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
-from keras_attn.tasks.word_vectors import WordVectorData
 
 
 @dataclass(frozen=True)

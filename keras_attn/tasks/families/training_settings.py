@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keras_attn.settings import Settings, setting, with_defaults
-from keras_attn.tasks.training_settings import TrainingSettings
+from keras_attn.tasks.base.training_settings import TrainingSettings
 
 
 @dataclass(frozen=True)

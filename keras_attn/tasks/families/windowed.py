@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_attn.arrays import Array, ArrayModule, starts_of
 from keras_attn.export import in_parts
-from keras_attn.tasks.encoder_task import EncoderTask
+from keras_attn.tasks.families.encoder_task import EncoderTask
 
 Arrays = Mapping[str, Array]
 

@@ -18,10 +18,10 @@ from keras_attn.folder_headers import read_header, write_header
 from keras_attn.inputs import check_listed
 from keras_attn.records import Documents
 from keras_attn.settings import WrongUse, read_settings, write_settings
-from keras_attn.tasks.backbones import read_backbone
-from keras_attn.tasks.learned import Learned
+from keras_attn.tasks.base.backbones import read_backbone
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.special_tokens import say_written
 from keras_attn.tasks.pretraining.settings import PretrainingData
-from keras_attn.tasks.special_tokens import say_written
 from keras_attn.text import WordPieceTokenizer, split_sentences
 from keras_attn.text.special_tokens import written_special_tokens
 

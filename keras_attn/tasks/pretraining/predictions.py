@@ -16,10 +16,10 @@ from keras_attn.generation import CompiledFunction
 from keras_attn.generation.numbers import rounded_count
 from keras_attn.inputs import listed
 from keras_attn.ops.token_losses import token_cross_entropy
-from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.base.checks import check_count
+from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.pretraining.data import PretrainingLearned, SentenceIds
 from keras_attn.tasks.pretraining.settings import PretrainingData, PretrainingUse
-from keras_attn.tasks.task import Task
 from keras_attn.text import WordPieceTokenizer
 from keras_attn.training import num_data_shards
 from keras_attn.visualize import LECTURE_SENTENCES

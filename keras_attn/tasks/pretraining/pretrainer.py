@@ -16,8 +16,11 @@ from keras_attn.inputs import listed
 from keras_attn.models import ENCODERS, with_heads
 from keras_attn.records import Documents
 from keras_attn.settings import Choice
-from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
-from keras_attn.tasks.constructed import Beginning
+from keras_attn.tasks.base.backbones import chosen_model, read_backbone, sizes_of
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.steps import step
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.pretraining.data import (
     PretrainingLearned,
     SentenceIds,
@@ -35,9 +38,6 @@ from keras_attn.tasks.pretraining.settings import (
     PretrainingTraining,
     PretrainingUse,
 )
-from keras_attn.tasks.steps import step
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import Scored
 from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import MaskedCrossEntropy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keras_attn.settings import RunDefault, Settings, setting, with_defaults
-from keras_attn.tasks.backbones import BackboneStart
+from keras_attn.tasks.base.backbones import BackboneStart
 from keras_attn.tasks.families.data_settings import BadLines, HeldOut, RunningTexts
 from keras_attn.tasks.families.training_settings import BatchTraining
 from keras_attn.tasks.families.use_settings import BatchUse

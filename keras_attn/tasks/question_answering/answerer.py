@@ -13,8 +13,10 @@ from keras_attn.fields.question_rows import windows_of
 from keras_attn.metrics import AnswerReport, score_answers
 from keras_attn.records import AnsweredQuestion, AnsweredQuestions, read_questions, split_questions
 from keras_attn.records.questions import checked_questions
-from keras_attn.tasks.doubts import doubt_of, rows_of
-from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
+from keras_attn.tasks.base.doubts import doubt_of, rows_of
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import TrainingRun
+from keras_attn.tasks.families.encoder_task import EncoderTask, EncoderTokenizer
 from keras_attn.tasks.families.windowed import row_lists
 from keras_attn.tasks.question_answering.predictions import AnswerLearned, AnswerPredictions
 from keras_attn.tasks.question_answering.settings import (
@@ -23,8 +25,6 @@ from keras_attn.tasks.question_answering.settings import (
     QuestionAnsweringTraining,
     QuestionAnsweringUse,
 )
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import TrainingRun
 from keras_attn.training import SpanCrossEntropy
 
 Question = AnsweredQuestion | tuple[str, str, Sequence[Any]]

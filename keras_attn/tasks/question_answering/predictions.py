@@ -34,8 +34,8 @@ from keras_attn.fields import (
 from keras_attn.fields.question_rows import windows_of
 from keras_attn.fields.signature import OutputField
 from keras_attn.inputs import listed
-from keras_attn.tasks.checks import check_count
-from keras_attn.tasks.encoder_task import EncoderLearned
+from keras_attn.tasks.base.checks import check_count
+from keras_attn.tasks.families.encoder_task import EncoderLearned
 from keras_attn.tasks.families.windowed import WindowedTask
 from keras_attn.tasks.question_answering.explaining import explain_answers
 from keras_attn.tasks.question_answering.settings import QuestionAnsweringData, QuestionAnsweringUse

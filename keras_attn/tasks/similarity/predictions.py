@@ -16,10 +16,10 @@ from keras_attn.fields import ODD_TEXTS
 from keras_attn.inputs import listed
 from keras_attn.metrics import CorrelationReport, evaluate_scores
 from keras_attn.records.scored_pairs import checked_scored_pairs
-from keras_attn.tasks.encoder_task import EncoderLearned
+from keras_attn.tasks.families.encoder_task import EncoderLearned
+from keras_attn.tasks.families.text_vectors import TextVectors
 from keras_attn.tasks.similarity.explaining import explain_scores
 from keras_attn.tasks.similarity.settings import SimilarityData, SimilarityTest, SimilarityUse
-from keras_attn.tasks.text_vectors import TextVectors
 
 Tensor = Any
 Pair = tuple[str, str]

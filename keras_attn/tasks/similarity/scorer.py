@@ -16,9 +16,12 @@ from keras_attn.models import paired_encoder, sentence_encoder
 from keras_attn.records import ScoredPair, ScoredPairs, read_scored_pairs, split_scored_pairs
 from keras_attn.records.columns import numbered
 from keras_attn.records.scored_pairs import checked_scored_pairs
-from keras_attn.tasks.compiling import compiled_alike
-from keras_attn.tasks.doubts import doubt_of, rows_of
-from keras_attn.tasks.encoder_task import (
+from keras_attn.tasks.base.compiling import compiled_alike
+from keras_attn.tasks.base.doubts import doubt_of, rows_of
+from keras_attn.tasks.base.steps import step, values_for
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import TrainingRun
+from keras_attn.tasks.families.encoder_task import (
     EncoderTokenizer,
     EncoderTraining,
 )
@@ -28,9 +31,6 @@ from keras_attn.tasks.similarity.settings import (
     SimilarityTest,
     SimilarityUse,
 )
-from keras_attn.tasks.steps import step, values_for
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import TrainingRun
 from keras_attn.training import num_data_shards
 
 Scored = ScoredPair | tuple[tuple[str, str], float]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keras_attn.settings import setting, with_defaults
-from keras_attn.tasks.encoder_task import EncoderData
 from keras_attn.tasks.families.data_settings import (
     COLUMN_OR_NUMBER,
     Files,
@@ -13,6 +12,7 @@ from keras_attn.tasks.families.data_settings import (
     Tables,
     column,
 )
+from keras_attn.tasks.families.encoder_task import EncoderData
 from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
 
 KINDS = ("bi", "cross")

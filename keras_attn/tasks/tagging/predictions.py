@@ -34,7 +34,7 @@ from keras_attn.fields.signature import OutputField
 from keras_attn.fields.word_rows import int32_of
 from keras_attn.inputs import listed
 from keras_attn.metrics import is_bio
-from keras_attn.tasks.encoder_task import EncoderLearned
+from keras_attn.tasks.families.encoder_task import EncoderLearned
 from keras_attn.tasks.families.windowed import WindowedTask
 from keras_attn.tasks.tagging.explaining import explain_labels
 from keras_attn.tasks.tagging.settings import TaggingData, TaggingUse

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from keras_attn.settings import setting, with_defaults
-from keras_attn.tasks.class_weights import ClassWeights
-from keras_attn.tasks.encoder_task import EncoderData
+from keras_attn.tasks.base.fine_tuning import EncoderTraining
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.families.class_weights import ClassWeights
 from keras_attn.tasks.families.data_settings import READ, Files
+from keras_attn.tasks.families.encoder_task import EncoderData
 from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
-from keras_attn.tasks.fine_tuning import EncoderTraining
-from keras_attn.tasks.training_settings import default_epochs
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ from keras_attn.metrics import TaggingReport, is_bio, repair_bio, score_tags
 from keras_attn.records import TaggedText, TaggedTexts, read_tagged, split_tagged
 from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.tagged_texts import checked_tagged
-from keras_attn.tasks.class_weights import ClassWeight, weights_of_classes
-from keras_attn.tasks.doubts import doubt_of_guesses
-from keras_attn.tasks.encoder_task import EncoderTask, EncoderTokenizer
+from keras_attn.tasks.base.doubts import doubt_of_guesses
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
+from keras_attn.tasks.families.class_weights import ClassWeight, weights_of_classes
+from keras_attn.tasks.families.encoder_task import EncoderTask, EncoderTokenizer
 from keras_attn.tasks.families.windowed import row_lists
 from keras_attn.tasks.tagging.predictions import TaggingLearned, TaggingPredictions
 from keras_attn.tasks.tagging.settings import (
@@ -27,8 +29,6 @@ from keras_attn.tasks.tagging.settings import (
     TaggingTraining,
     TaggingUse,
 )
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import Scored
 from keras_attn.training import MaskedCrossEntropy
 
 Tagged = TaggedText | tuple[Sequence[str], Sequence[str]]

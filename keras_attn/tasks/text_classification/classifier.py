@@ -10,10 +10,11 @@ from keras_attn.explain.methods import checked_method
 from keras_attn.models import TEXT_CLASSIFIERS
 from keras_attn.records import LabelledTexts
 from keras_attn.settings import Choice
-from keras_attn.tasks.backbones import chosen_model, read_backbone, sizes_of
-from keras_attn.tasks.checks import check_padding
-from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.task import Examples
+from keras_attn.tasks.base.backbones import chosen_model, read_backbone, sizes_of
+from keras_attn.tasks.base.checks import check_padding
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.word_vectors import read_vectors, sized_by_vectors
 from keras_attn.tasks.text_classification.data import (
     make_tokenizer,
     read_texts,
@@ -33,7 +34,6 @@ from keras_attn.tasks.text_classification.settings import (
     TextClassificationTraining,
     TextClassificationUse,
 )
-from keras_attn.tasks.word_vectors import read_vectors, sized_by_vectors
 from keras_attn.text.registry import vocabulary_digest
 
 

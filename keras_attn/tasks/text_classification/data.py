@@ -21,9 +21,9 @@ from keras_attn.records import (
 from keras_attn.records.label_columns import check_label_counts
 from keras_attn.records.labelled_texts import Input, count_labels
 from keras_attn.records.reading import find_file
-from keras_attn.tasks.task import Examples
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.word_vectors import train_words
 from keras_attn.tasks.text_classification.settings import TextClassificationData
-from keras_attn.tasks.word_vectors import train_words
 from keras_attn.text import BytePairTokenizer, WordPieceTokenizer
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from keras_attn.inputs import listed
 from keras_attn.records import LabelledText
 from keras_attn.records.labelled_texts import Input, Label, as_labelled, label_names
-from keras_attn.tasks.class_weights import ClassWeight, weights_of_classes
+from keras_attn.tasks.families.class_weights import ClassWeight, weights_of_classes
 
 Labelled = LabelledText | tuple[Input, Label]
 

@@ -12,9 +12,9 @@ import numpy as np
 from keras_attn.batches import TextBatches
 from keras_attn.batches.classification_batches import truncate
 from keras_attn.metrics import evaluate_probabilities
-from keras_attn.tasks.class_weights import ClassWeight
-from keras_attn.tasks.doubts import doubt_of, doubt_of_guesses, loss_of_shares
-from keras_attn.tasks.task_run import Scored, TrainingRun
+from keras_attn.tasks.base.doubts import doubt_of, doubt_of_guesses, loss_of_shares
+from keras_attn.tasks.base.task_run import Scored, TrainingRun
+from keras_attn.tasks.families.class_weights import ClassWeight
 from keras_attn.tasks.text_classification.labels import (
     Labelled,
     checked_examples,

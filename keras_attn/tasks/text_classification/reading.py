@@ -11,9 +11,9 @@ import numpy as np
 from keras_attn.batches import TextBatches
 from keras_attn.fields import EncoderInput
 from keras_attn.records.labelled_texts import Input
-from keras_attn.tasks.checks import checked_temperature
-from keras_attn.tasks.learned import Learned
-from keras_attn.tasks.task import Task
+from keras_attn.tasks.base.checks import checked_temperature
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.text_classification.inputs import checked_inputs, checked_truncation
 from keras_attn.tasks.text_classification.labels import (
     Labelled,

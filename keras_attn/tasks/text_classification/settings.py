@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from keras_attn.batches.classification_batches import TRUNCATIONS
 from keras_attn.settings import RunDefault, Settings, setting, with_defaults
-from keras_attn.tasks.backbones import BackboneData, refuse_new_tokenizer
-from keras_attn.tasks.class_weights import ClassTraining
+from keras_attn.tasks.base.backbones import BackboneData, refuse_new_tokenizer
+from keras_attn.tasks.base.fine_tuning import FineTuning
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.families.class_weights import ClassTraining
 from keras_attn.tasks.families.data_settings import (
     FORMATS,
     READ,
@@ -18,8 +20,6 @@ from keras_attn.tasks.families.data_settings import (
     column,
 )
 from keras_attn.tasks.families.use_settings import ClassUse, SplitTest
-from keras_attn.tasks.fine_tuning import FineTuning
-from keras_attn.tasks.training_settings import default_epochs
 from keras_attn.text import TOKENIZERS
 
 

@@ -18,16 +18,16 @@ from keras_attn.models import LANGUAGE_MODELS
 from keras_attn.models.tensors import load_tensors
 from keras_attn.records import read_text, split_text
 from keras_attn.settings import Choice
-from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.served_numbers import (
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.served_numbers import (
     SAMPLED,
     WITH_SETTINGS,
     checked_numbers,
     own_numbers,
 )
-from keras_attn.tasks.steps import step, values_for
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.base.steps import step, values_for
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.text_generation.reading import Text
 from keras_attn.tasks.text_generation.scores import TextGenerationScores
 from keras_attn.tasks.text_generation.settings import (

@@ -13,7 +13,7 @@ from keras import ops
 from keras_attn.fields import checked_texts
 from keras_attn.generation import Recent, WindowDecoder
 from keras_attn.models import TokenDecoder, language_decoder
-from keras_attn.tasks.task import Task
+from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.text_generation.settings import TextGenerationData
 from keras_attn.tasks.text_generation.starting import GeneratorLearned
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer

@@ -12,7 +12,7 @@ from keras_attn.batches import scoring_windows
 from keras_attn.generation import CompiledFunction
 from keras_attn.ops.token_losses import token_cross_entropy
 from keras_attn.progress import report
-from keras_attn.tasks.checks import check_count, is_count
+from keras_attn.tasks.base.checks import check_count, is_count
 from keras_attn.tasks.text_generation.reading import TextGenerationReading
 from keras_attn.tasks.text_generation.settings import TextGenerationUse
 

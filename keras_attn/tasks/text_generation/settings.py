@@ -9,12 +9,12 @@ from typing import Any
 
 from keras_attn.generation.sampling import SAMPLING
 from keras_attn.settings import RunDefault, Settings, WrongUse, setting, with_defaults
-from keras_attn.tasks.backbones import BackboneStart
-from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.base.backbones import BackboneStart
+from keras_attn.tasks.base.checks import check_count
+from keras_attn.tasks.base.fine_tuning import FineTuning
+from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.data_settings import READ, HeldOutShares
 from keras_attn.tasks.families.use_settings import SamplingUse
-from keras_attn.tasks.fine_tuning import FineTuning
-from keras_attn.tasks.training_settings import default_epochs
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 from keras_attn.text.pieces import checked_stops
 

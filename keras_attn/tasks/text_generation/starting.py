@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from keras_attn.models import LANGUAGE_MODELS, GptConfig
 from keras_attn.settings import Choice, declared_fields
-from keras_attn.tasks.backbones import Backbone
-from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.learned import Learned
-from keras_attn.tasks.task_file import read_task
+from keras_attn.tasks.base.backbones import Backbone
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task_file import read_task
 from keras_attn.tasks.text_generation.settings import (
     SEQUENCE_LENGTH,
     TOKENIZERS,

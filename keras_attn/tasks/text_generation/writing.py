@@ -19,7 +19,7 @@ from keras_attn.generation import (
 )
 from keras_attn.generation.numbers import columns
 from keras_attn.generation.sampling import SAMPLING, check_sampling
-from keras_attn.tasks.checks import check_count
+from keras_attn.tasks.base.checks import check_count
 from keras_attn.tasks.text_generation.reading import TextGenerationReading
 from keras_attn.tasks.text_generation.settings import TextGenerationUse, check_beams
 from keras_attn.tasks.text_generation.writing_kinds import WritingKind, seeds_of, writing_kind

@@ -26,9 +26,9 @@ from keras_attn.records import (
     split_pairs,
 )
 from keras_attn.settings import read_settings, write_settings
-from keras_attn.tasks.checks import check_padding
-from keras_attn.tasks.learned import Learned
-from keras_attn.tasks.special_tokens import say_written
+from keras_attn.tasks.base.checks import check_padding
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.special_tokens import say_written
 from keras_attn.tasks.translation.settings import TranslationData
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.special_tokens import written_special_tokens

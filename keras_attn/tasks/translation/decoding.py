@@ -13,7 +13,7 @@ from keras_attn.generation import CompiledFunction, Generation, Recent, beam_sea
 from keras_attn.generation.numbers import columns
 from keras_attn.layers import RecurrentEncoder, attention_maps
 from keras_attn.models import SequenceDecoder
-from keras_attn.tasks.decoding_batches import DecodingBatches
+from keras_attn.tasks.families.decoding_batches import DecodingBatches
 from keras_attn.text import BytePairTokenizer
 
 Tensor = Any

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_attn.explain.alignment import END
-from keras_attn.tasks.served_numbers import WITH_SETTINGS, checked_numbers
+from keras_attn.tasks.base.served_numbers import WITH_SETTINGS, checked_numbers
 from keras_attn.tasks.translation.decoding import (
     NBestTranslations,
     TranslationSearch,

@@ -13,14 +13,14 @@ from keras_attn.explain.alignment import Alignment
 from keras_attn.fields import checked_texts
 from keras_attn.files import open_output
 from keras_attn.models import SequenceDecoder
-from keras_attn.tasks.checks import (
+from keras_attn.tasks.base.checks import (
     Pairs,
     check_decoding,
     check_n_best,
     checked_pairs,
 )
-from keras_attn.tasks.steps import Note, step, values_for
-from keras_attn.tasks.task import Task
+from keras_attn.tasks.base.steps import Note, step, values_for
+from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.translation.data import TranslationLearned
 from keras_attn.tasks.translation.decoding import TranslationSearch
 from keras_attn.tasks.translation.scores import TranslationScores

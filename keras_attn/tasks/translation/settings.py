@@ -8,10 +8,10 @@ from pathlib import Path
 from keras_attn.files import check_output, check_writable
 from keras_attn.records.tables import check_delimiter
 from keras_attn.settings import Settings, WrongUse, setting, with_defaults
+from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.data_settings import BadLines, Tables
 from keras_attn.tasks.families.training_settings import TokenBatches
 from keras_attn.tasks.families.use_settings import BeamSearchUse
-from keras_attn.tasks.training_settings import default_epochs
 
 FORMATS = ("auto", "tsv", "csv", "parallel", "jsonl", "multi30k", "tatoeba")
 TOKENIZE = ("13a", "char", "intl", "none", "zh", "ja-mecab", "ko-mecab", "flores200")

@@ -16,15 +16,15 @@ from keras_attn.fields import ODD_TEXTS
 from keras_attn.models import ENCODER_DECODERS
 from keras_attn.records import ParallelText, read_pairs
 from keras_attn.settings import Choice, WrongUse
-from keras_attn.tasks.checks import (
+from keras_attn.tasks.base.checks import (
     Pairs,
     checked_pairs,
 )
-from keras_attn.tasks.compiling import trained_form
-from keras_attn.tasks.served_numbers import own_numbers
-from keras_attn.tasks.steps import step
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.base.compiling import trained_form
+from keras_attn.tasks.base.served_numbers import own_numbers
+from keras_attn.tasks.base.steps import step
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.translation.data import (
     PreparedTranslation,
     TranslationLearned,

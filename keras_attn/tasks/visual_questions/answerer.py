@@ -21,6 +21,9 @@ from keras_attn.models import (
     ImageEncoderConfig,
     picture_questions,
 )
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
 from keras_attn.tasks.captioning.data import (
     CaptionedPictures,
     digest_of,
@@ -28,9 +31,6 @@ from keras_attn.tasks.captioning.data import (
     whole_pictures,
 )
 from keras_attn.tasks.captioning.graph import decoded_pictures, example_files
-from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.task import Examples
-from keras_attn.tasks.task_run import Scored
 from keras_attn.tasks.visual_questions.answers import VisualLearned
 from keras_attn.tasks.visual_questions.data import (
     Asked,

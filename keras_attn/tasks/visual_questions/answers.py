@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attn.tasks.picture_regions import PictureLearned
+from keras_attn.tasks.families.picture_regions import PictureLearned
 from keras_attn.tasks.text_classification.labels import checked_class_names
 from keras_attn.visualize import AttentionView
 from keras_attn.visualize.display import percent

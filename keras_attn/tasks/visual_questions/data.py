@@ -16,9 +16,9 @@ from keras_attn.images import (
     read_vqa,
 )
 from keras_attn.inputs import listed
+from keras_attn.tasks.base.checks import check_formats
+from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.captioning.data import Picture, check_picture
-from keras_attn.tasks.checks import check_formats
-from keras_attn.tasks.task import Examples
 from keras_attn.tasks.visual_questions.settings import VisualQuestionsData
 
 Asked = PictureQuestion | tuple[Picture, str, str]

@@ -17,11 +17,11 @@ from keras_attn.images import ImageProblem, PictureQuestion, load_image
 from keras_attn.images.image_problems import describe_image_problems
 from keras_attn.layers import attention_maps
 from keras_attn.metrics.visual_questions import visual_question_scores
+from keras_attn.tasks.base.checks import check_count
+from keras_attn.tasks.base.measured import Figures
 from keras_attn.tasks.captioning.data import Picture, check_picture, read_pictures
-from keras_attn.tasks.checks import check_count
-from keras_attn.tasks.measured import Figures
-from keras_attn.tasks.picture_task import PictureTask
-from keras_attn.tasks.region_function import RegionFunction, padded_rows
+from keras_attn.tasks.families.picture_task import PictureTask
+from keras_attn.tasks.families.region_function import RegionFunction, padded_rows
 from keras_attn.tasks.visual_questions.answers import VisualAnswer, VisualExplanation, VisualLearned
 from keras_attn.tasks.visual_questions.data import Asked, checked_questions, distinct_pictures
 from keras_attn.tasks.visual_questions.looking import answer_and_look

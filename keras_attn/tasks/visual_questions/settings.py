@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from keras_attn.images.question_readers import COCO_NAME
 from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.data_settings import READ, Files, ImageFiles
 from keras_attn.tasks.families.training_settings import (
     BatchTraining,
@@ -14,7 +15,6 @@ from keras_attn.tasks.families.training_settings import (
     RegionCache,
 )
 from keras_attn.tasks.families.use_settings import BatchUse, DataTest, ImageUse
-from keras_attn.tasks.training_settings import default_epochs
 
 FORMATS = ("auto", "csv", "easy_vqa", "vqa")
 

@@ -11,10 +11,10 @@ from keras_attn.inputs import read_twice
 from keras_attn.interop import WordVectors
 from keras_attn.models.tensors import LoadReport
 from keras_attn.settings import Kinds, Settings
-from keras_attn.tasks.backbones import Backbone
-from keras_attn.tasks.learned import Learned as _Learned
-from keras_attn.tasks.saved import Saved
-from keras_attn.tasks.word_vectors import VectorStart, named_embedding, start_from_vectors
+from keras_attn.tasks.base.backbones import Backbone
+from keras_attn.tasks.base.learned import Learned as _Learned
+from keras_attn.tasks.base.saved import Saved
+from keras_attn.tasks.base.word_vectors import VectorStart, named_embedding, start_from_vectors
 
 Given = TypeVar("Given", bound=Sized)
 """What a task learns from: a list of examples, a text, prepared ids."""

@@ -13,10 +13,10 @@ import numpy as np
 from keras_attn.images import CacheFill, FeatureCache
 from keras_attn.images.image_problems import describe_image_problems
 from keras_attn.models import ImageEncoder
+from keras_attn.tasks.base.checks import check_count
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task import Task
 from keras_attn.tasks.captioning.data import as_pictures, read_pictures, region_cache
-from keras_attn.tasks.checks import check_count
-from keras_attn.tasks.learned import Learned
-from keras_attn.tasks.task import Task
 from keras_attn.text import BytePairTokenizer, WordTokenizer
 
 

@@ -26,8 +26,8 @@ from keras_attn.inputs import listed
 from keras_attn.layers.quantization import quantized_sublayers
 from keras_attn.progress import tell
 from keras_attn.settings import Settings
-from keras_attn.tasks.saved import Saved
-from keras_attn.tasks.served_numbers import (
+from keras_attn.tasks.base.saved import Saved
+from keras_attn.tasks.base.served_numbers import (
     WITH_SETTINGS,
     expected_with_settings,
     number_columns,

@@ -12,9 +12,9 @@ import keras
 
 from keras_attn.batches import EpochOrder
 from keras_attn.ops.replicas import replicas
-from keras_attn.tasks.run_folder import BEST, train_in_folder
-from keras_attn.tasks.task_file import load_weights
-from keras_attn.tasks.watching import FiniteLoss, FirstLoss, ProgressLines
+from keras_attn.tasks.base.run_folder import BEST, train_in_folder
+from keras_attn.tasks.base.task_file import load_weights
+from keras_attn.tasks.base.watching import FiniteLoss, FirstLoss, ProgressLines
 from keras_attn.training import averaged_weights, without_autotuning
 
 

@@ -16,20 +16,20 @@ from keras_attn.generation import CompiledFunction
 from keras_attn.models import ENCODERS, with_heads
 from keras_attn.progress import report
 from keras_attn.settings import Choice, setting, with_defaults
-from keras_attn.tasks.backbones import (
+from keras_attn.tasks.base.backbones import (
     BackboneData,
     chosen_model,
     read_backbone,
     refuse_new_tokenizer,
     sizes_of,
 )
-from keras_attn.tasks.constructed import Beginning
-from keras_attn.tasks.doubts import doubt_of
-from keras_attn.tasks.fine_tuning import EncoderTraining
-from keras_attn.tasks.learned import Learned
-from keras_attn.tasks.task import Task
-from keras_attn.tasks.task_run import TrainingRun
-from keras_attn.tasks.word_vectors import (
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.doubts import doubt_of
+from keras_attn.tasks.base.fine_tuning import EncoderTraining
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task import Task
+from keras_attn.tasks.base.task_run import TrainingRun
+from keras_attn.tasks.base.word_vectors import (
     read_vectors,
     sized_by_vectors,
     train_words,

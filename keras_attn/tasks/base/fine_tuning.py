@@ -9,8 +9,8 @@ import keras
 from keras_attn.adapt import enable_lora, merge_lora
 from keras_attn.adapt.lora import with_lora
 from keras_attn.settings import RunDefault, setting, with_defaults
+from keras_attn.tasks.base.training_settings import default_epochs
 from keras_attn.tasks.families.training_settings import BatchTraining
-from keras_attn.tasks.training_settings import default_epochs
 
 _BELOW = ("embedding", "positions")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_attn.tasks.task_run import TrainingRun
+from keras_attn.tasks.base.task_run import TrainingRun
 
 
 def doubt_of(run: TrainingRun, guess: float, guessing: str) -> str:

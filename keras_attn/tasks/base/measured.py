@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import keras
 
-from keras_attn.tasks.constructed import Constructed, Given
-from keras_attn.tasks.task_run import Scored
+from keras_attn.tasks.base.constructed import Constructed, Given
+from keras_attn.tasks.base.task_run import Scored
 
 
 class Figures(dict):

@@ -21,8 +21,8 @@ from keras_attn.layers.quantization import (
 )
 from keras_attn.models.tensors import LoadReport, load_tensors, model_tensors
 from keras_attn.settings import Settings
-from keras_attn.tasks.backbones import read_backbone
-from keras_attn.tasks.task_file import read_task, save_task
+from keras_attn.tasks.base.backbones import read_backbone
+from keras_attn.tasks.base.task_file import read_task, save_task
 from keras_attn.trained import find
 
 
@@ -170,7 +170,7 @@ class Saved:
         """Starts from the weights of an encoder that was read before; see `load_backbone`.
 
         Args:
-            backbone: What `keras_attn.tasks.backbones.read_backbone` returned.
+            backbone: What `keras_attn.tasks.base.backbones.read_backbone` returned.
             place: Where it was read, for messages.
 
         Returns:

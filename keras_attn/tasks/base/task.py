@@ -7,10 +7,10 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, NamedTuple
 
-from keras_attn.tasks.constructed import Given
-from keras_attn.tasks.exported import Exported
-from keras_attn.tasks.fitted import Fitted
-from keras_attn.tasks.quantizing import Quantizable
+from keras_attn.tasks.base.constructed import Given
+from keras_attn.tasks.base.exported import Exported
+from keras_attn.tasks.base.fitted import Fitted
+from keras_attn.tasks.base.quantizing import Quantizable
 
 
 class Examples(NamedTuple, Generic[Given]):

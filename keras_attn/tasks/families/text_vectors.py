@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_attn.fields import checked_texts
 from keras_attn.models.sentence_encoder import unit_length
-from keras_attn.tasks.encoder_task import EncoderTask
+from keras_attn.tasks.families.encoder_task import EncoderTask
 
 Tensor = Any
 

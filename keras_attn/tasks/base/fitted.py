@@ -16,28 +16,28 @@ from keras_attn.files import check_writable, only_one
 from keras_attn.inputs import read_twice
 from keras_attn.settings import Choice, Settings, declared_fields
 from keras_attn.settings.declaring import nearest
-from keras_attn.tasks.checks import check_batches
-from keras_attn.tasks.compiling import (
+from keras_attn.tasks.base.checks import check_batches
+from keras_attn.tasks.base.compiling import (
     checked_steps,
     ema_momentum,
     jit_compile,
     make_adam,
     make_schedule,
 )
-from keras_attn.tasks.constructed import Given, made
-from keras_attn.tasks.described import described
-from keras_attn.tasks.doubts import doubt_of_rise
-from keras_attn.tasks.fine_tuning import (
+from keras_attn.tasks.base.constructed import Given, made
+from keras_attn.tasks.base.described import described
+from keras_attn.tasks.base.doubts import doubt_of_rise
+from keras_attn.tasks.base.fine_tuning import (
     FineTuning,
     choose_weights,
     merge_chosen_lora,
     refuse_adapter,
 )
-from keras_attn.tasks.measured import Measured
-from keras_attn.tasks.run_folder import BEST, tidy_run
-from keras_attn.tasks.special_tokens import say_special_tokens
-from keras_attn.tasks.task_run import TrainingRun, run_training
-from keras_attn.tasks.training_settings import (
+from keras_attn.tasks.base.measured import Measured
+from keras_attn.tasks.base.run_folder import BEST, tidy_run
+from keras_attn.tasks.base.special_tokens import say_special_tokens
+from keras_attn.tasks.base.task_run import TrainingRun, run_training
+from keras_attn.tasks.base.training_settings import (
     COMPILED,
     OF_OPTIMIZER,
     RunSettings,
@@ -401,7 +401,7 @@ class Fitted(Measured[Given]):
             Hexadecimal digits.
 
         Raises:
-            TypeError: See `keras_attn.tasks.described.described`.
+            TypeError: See `keras_attn.tasks.base.described.described`.
         """
         digest = hashlib.sha256()
         for side in (examples, dev):

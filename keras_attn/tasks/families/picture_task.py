@@ -10,9 +10,9 @@ import keras
 
 from keras_attn.layers.quantization import float_policy
 from keras_attn.models import ImageEncoder, ImageEncoderConfig
+from keras_attn.tasks.base.constructed import made
 from keras_attn.tasks.captioning.graph import example_files
-from keras_attn.tasks.constructed import made
-from keras_attn.tasks.picture_regions import PictureRegions
+from keras_attn.tasks.families.picture_regions import PictureRegions
 from keras_attn.text.registry import vocabulary_digest
 
 

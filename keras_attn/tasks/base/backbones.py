@@ -19,9 +19,9 @@ from keras_attn.settings import (
     setting,
     with_defaults,
 )
-from keras_attn.tasks.learned import unpacked
-from keras_attn.tasks.task_file import read_task
-from keras_attn.tasks.word_vectors import WordVectorData
+from keras_attn.tasks.base.learned import unpacked
+from keras_attn.tasks.base.task_file import read_task
+from keras_attn.tasks.base.word_vectors import WordVectorData
 from keras_attn.text.registry import vocabulary_digest
 
 

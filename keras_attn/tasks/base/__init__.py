@@ -1,0 +1,1 @@
+"""Training, files, predictions and exports of all tasks."""
