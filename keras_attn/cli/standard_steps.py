@@ -58,13 +58,18 @@ def standard_steps(task: type[Task]) -> dict[str, Step]:
     >>> standard_steps(TextClassifier)["fit"].line
     'Train; the same command again resumes a run that was interrupted.'
     """
+    read = (
+        task.read
+        if inspect.getattr_static(task, "read") is not vars(Task)["read"]
+        else task.read_file
+    )
     reader = READERS[task.reads]
     shown = READERS[_read_by_explain(task)]
     steps = [
         Step(
             "fit",
             "Train; the same command again resumes a run that was interrupted.\n\n"
-            f"{_about(task.read)}\n\n"
+            f"{_about(read)}\n\n"
             "The weights with the best score are kept in RUN_DIR/best.task. Ctrl-C ends the "
             "training after the batch at hand.",
             _fit,

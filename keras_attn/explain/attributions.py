@@ -1,6 +1,6 @@
 """Token weights of models of texts: their own attention, and gradients of their decisions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import keras
@@ -252,3 +252,23 @@ def _gradients(function: Callable, inputs: list[Tensor]) -> tuple[Any, list[Tens
             gradients = torch.autograd.grad(value, tensors)
         return keras.tree.map_structure(lambda x: x.detach(), aux), list(gradients)
     raise NotImplementedError(f"Gradients are not implemented for the {backend} backend.")
+
+
+def label_log_odds(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
+    """Picks the log-odds of a label at a place of each row.
+
+    Args:
+        logits: `{"tags": (B, T, C)}`.
+        index: The place and the number of the label, int `(B, 2)`.
+
+    Returns:
+        `(B,)`.
+
+    Example:
+
+    >>> logits = {"tags": ops.log([[[0.5, 0.5], [0.2, 0.8]]])}
+    >>> [round(float(x), 4) for x in label_log_odds(logits, ops.array([[1, 0]]))]
+    [-1.3863]
+    """
+    at = ops.take_along_axis(logits["tags"], index[:, :1, None], axis=1)[:, 0]
+    return log_odds(at, index[:, 1])

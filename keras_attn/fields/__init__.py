@@ -11,6 +11,7 @@ from keras_attn.fields.ragged_outputs import (
     StringRows,
 )
 from keras_attn.fields.signature import Signature, Together
+from keras_attn.fields.tagged_words import EntityPlace, LabelledWords, TaggedWords
 from keras_attn.fields.text import ODD_TEXTS, TextInput, checked_texts
 from keras_attn.fields.word_rows import TextWords, WordLists, WordRows
 from keras_attn.fields.word_sums import WordList, WordSum
@@ -18,7 +19,9 @@ from keras_attn.fields.word_sums import WordList, WordSum
 __all__ = [
     "ODD_TEXTS",
     "EncoderInput",
+    "EntityPlace",
     "Label",
+    "LabelledWords",
     "NameRows",
     "NumberRows",
     "Numbers",
@@ -27,6 +30,7 @@ __all__ = [
     "QuestionRows",
     "Signature",
     "StringRows",
+    "TaggedWords",
     "TextInput",
     "TextWords",
     "Together",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
@@ -194,10 +195,12 @@ class WordLists:
 
 
 class TextWords:
-    """Texts as inputs, cut into words by `keras_attn.text.split_words`.
+    """Texts as inputs, cut into words; in Python lists of words, too.
 
     Args:
         rows: A `WordRows`.
+        split: Whether `keras_attn.text.split_words` cuts the texts; else they are cut at white
+            space.
         limit: Function of the module `tensorflow` and of the number of places for words in a
             request, texts times words of the longest one. It refuses too many.
 
@@ -212,29 +215,50 @@ class TextWords:
     examples = ODD_TEXTS
     """What exports are tried with."""
 
-    def __init__(self, rows: WordRows, limit: Callable[[ModuleType, Array], Array] | None = None):
-        self.rows = rows
-        self.limit = limit
+    def __init__(
+        self,
+        rows: WordRows,
+        split: bool = True,
+        limit: Callable[[ModuleType, Array], Array] | None = None,
+    ):
+        self.rows, self.split, self.limit = rows, split, limit
 
-    def encode(self, texts: Sequence[str]) -> dict[str, Any]:
+    def encode(self, texts: Sequence[str | Sequence[str]]) -> dict[str, Any]:
         """Returns the pieces of words, and where they are.
 
         Args:
-            texts: Strings.
+            texts: Strings, or lists of words, whose places are not told.
 
         Returns:
             What `WordRows.encode` returns; the `text`s; each `word`; and the places `word_starts`
             and `word_ends` of characters.
+
+        Raises:
+            TypeError: If one of the texts is something else.
         """
-        cut = [split_words(text) for text in texts]
-        every = [*chain.from_iterable(cut)]
+        cut = [self._cut(text, i) for i, text in enumerate(texts)]
+        words, starts = zip(*chain.from_iterable(cut), strict=True) if any(cut) else ((), ())
+        begins = int32_of(starts)
         return {
-            **self.rows.encode([[word.text for word in words] for words in cut]),
+            **self.rows.encode([[word for word, _ in row] for row in cut]),
             "text": texts,
-            "word": [word.text for word in every],
-            "word_starts": int32_of([word.start for word in every]),
-            "word_ends": int32_of([word.end for word in every]),
+            "word": list(words),
+            "word_starts": begins,
+            "word_ends": begins + int32_of([*map(len, words)]),
         }
+
+    def _cut(self, text: Any, number: int) -> list[tuple[str, int]]:
+        """The words of a text, and where they begin."""
+        if isinstance(text, str):
+            if self.split:
+                return [(word.text, word.start) for word in split_words(text)]
+            return [(found.group(), found.start()) for found in re.finditer(r"\S+", text)]
+        is_row = isinstance(text, Sequence) and not isinstance(text, bytes)
+        if is_row and all(isinstance(word, str) for word in text):
+            return [(word, 0) for word in text]
+        raise TypeError(
+            f"Expected a string or a list of words. Received: {text!r:.100} at position {number}."
+        )
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns the same as TensorFlow ops; places are those of bytes.

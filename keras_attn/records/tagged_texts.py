@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -240,3 +241,17 @@ def split_tagged(
     words = ["\x00".join(text.words) for text in texts]
     second = drawn_by_hash(words, share, seed)
     return sides_of(texts, (joined in second for joined in words))
+
+
+def warn_of_unknown(texts: Sequence[TaggedText], labels: Sequence[str], stacklevel: int) -> None:
+    """Warns of labels of sentences that are not among those of a tagger."""
+    counts = Counter(label for text in texts for label in text.labels)
+    unknown = {label: n for label, n in counts.items() if label not in labels}
+    if unknown:
+        some = ", ".join(f"{label} ({n:,})" for label, n in [*unknown.items()][:5])
+        more = f", {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
+        warnings.warn(
+            f"{sum(unknown.values()):,} of {counts.total():,} words have labels that this "
+            f"tagger does not know, and count as errors: {some}{more}.",
+            stacklevel=stacklevel,
+        )

@@ -7,6 +7,7 @@ from keras_attn.explain import (
     Explanation,
     deletion_curve,
 )
+from keras_attn.fields import EntityPlace, TaggedWords
 from keras_attn.models.tensors import LoadReport
 from keras_attn.tasks.answer_selection.found import FoundAnswer
 from keras_attn.tasks.answer_selection.selector import AnswerSelector
@@ -85,14 +86,13 @@ from keras_attn.tasks.similarity.settings import (
     SimilarityTest,
     SimilarityUse,
 )
-from keras_attn.tasks.tagging.predictions import EntityPlace, TaggedWords
-from keras_attn.tasks.tagging.settings import (
+from keras_attn.tasks.tagging import (
+    Tagger,
     TaggingData,
     TaggingTest,
     TaggingTraining,
     TaggingUse,
 )
-from keras_attn.tasks.tagging.tagger import Tagger
 from keras_attn.tasks.text_classification.classifier import TextClassifier
 from keras_attn.tasks.text_classification.predictions import Prediction
 from keras_attn.tasks.text_classification.settings import (

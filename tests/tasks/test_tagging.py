@@ -256,14 +256,14 @@ def test_which_words_speak_for_a_label(tagger):
     assert "Why" in tagger.page(first, "Why")
     for word in ("Rome", 6, -1):
         with pytest.raises(ValueError, match=r"its number, 0 to 5. Received"):
-            tagger.explain("Tom meets Eva in Oslo .", word, "gradient")
+            tagger.explain("Tom meets Eva in Oslo .", word=word, method="gradient")
 
 
 def test_words_of_other_windows_have_no_weight(random_weights, eager):
     tagger, _ = random_weights
     words = split_words(LONG)
     for number in (0, len(words) // 2, len(words) - 1):
-        explanation = tagger.explain(LONG, number, "gradient")
+        explanation = tagger.explain(LONG, word=number, method="gradient")
         assert words[number].text in explanation.tokens
         assert (words[number].start, words[number].end) in explanation.offsets
         assert len(explanation.tokens) < 22 < len(words)
@@ -309,7 +309,7 @@ def test_gradients_are_those_of_autograd(random_weights, theirs):
     model, _ = theirs
     rows, places = tagging_toys.rows_of(tagger, [text for text in TEXTS if text])
     rows, index = rows[:3], [(places[0][0][1], 1), (places[1][2][1], 0), (4, 3)]
-    from keras_attn.tasks.tagging.explaining import label_log_odds
+    from keras_attn.explain.attributions import label_log_odds
 
     for (ids, _), (column, label), found in zip(
         rows, index, tagger.gradients(rows, label_log_odds, index, batch_size=2), strict=True
@@ -414,8 +414,8 @@ def test_mixed_precision(tagger, tmp_path):
     with eagerly():
         for mine, whole in zip(half.predict(TEXTS), tagger.predict(TEXTS), strict=True):
             np.testing.assert_allclose(mine.probabilities, whole.probabilities, atol=0.1)
-        explanation = half.explain("Tom meets Eva in Oslo .", "Oslo", "gradient")
-        expected = tagger.explain("Tom meets Eva in Oslo .", "Oslo", "gradient")
+        explanation = half.explain("Tom meets Eva in Oslo .", word="Oslo", method="gradient")
+        expected = tagger.explain("Tom meets Eva in Oslo .", word="Oslo", method="gradient")
         np.testing.assert_allclose(explanation.weights, expected.weights, atol=0.5)
         half.fit(sentences(8), epochs=1, verbose=0)
 

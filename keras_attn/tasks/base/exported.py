@@ -22,7 +22,6 @@ from keras_attn.export import (
 )
 from keras_attn.fields import Signature, Together
 from keras_attn.generation import CompiledFunction, Keeper
-from keras_attn.inputs import listed
 from keras_attn.layers.quantization import quantized_sublayers
 from keras_attn.progress import tell
 from keras_attn.settings import Settings
@@ -117,32 +116,6 @@ class Exported(Saved, Keeper):
             use: Settings `Use`.
         """
         return self.run(ops, tensors, use)
-
-    def _predict_texts(self, inputs: Any, batch_size: int = 64) -> Any:
-        """Predicts, as a task does whose only input is a text.
-
-        Args:
-            inputs: One input, or a list of them.
-            batch_size: Inputs computed at a time.
-
-        Returns:
-            A dict of the outputs by their names, or a list of dicts.
-
-        Raises:
-            TypeError: If an input is not what the task reads.
-        """
-        one = isinstance(inputs, str)
-        inputs = [inputs] if one else listed(inputs, "texts")
-        (name,) = self.inputs
-        found = []
-        for i in range(0, len(inputs), batch_size):
-            columns = self._computed({name: inputs[i : i + batch_size]}, self.Use())
-            rows = zip(*columns.values(), strict=True)
-            found += [dict(zip(columns, row, strict=True)) for row in rows]
-        return found[0] if one else found
-
-    predict: Callable[..., Any] = _predict_texts
-    """Predicts. Each task has settings of its own behind the inputs."""
 
     def _computed(self, inputs: Mapping[str, Any], use: Any) -> dict[str, list[Any]]:
         """The outputs of a batch, a list for each."""

@@ -42,9 +42,23 @@ class Measured(Constructed[Given]):
     """Which figure of `score` chooses the best weights, and whether the best is its greatest or its
     least: `("accuracy", "max")`, `("mean_absolute_error", "min")`."""
 
-    @abstractmethod
-    def batches(self, examples: Given, training: Any, shuffle: bool = True) -> Any:
+    batched_by: ClassVar[tuple[str, ...]] = ("batch_size", "seed")
+    """Settings `Training` that `dataset` takes."""
+
+    def dataset(self, *examples: Any, **settings: Any) -> Any:
         """Makes batches of examples for `model.fit`.
+
+        Args:
+            *examples: The examples: one argument.
+            **settings: Of the batches: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            A `keras.utils.PyDataset`.
+        """
+        raise NotImplementedError
+
+    def batches(self, examples: Given, training: Any, shuffle: bool = True) -> Any:
+        """Makes the batches of a training, see `dataset`.
 
         They are a `keras.utils.PyDataset`. `keras_attn.batches.TextBatches` makes them of ids with
         classes or numbers. Those of your own also need, so that a run can be resumed and
@@ -61,6 +75,8 @@ class Measured(Constructed[Given]):
             training: Settings `Training`.
             shuffle: Whether each epoch has another order.
         """
+        settings = {name: getattr(training, name) for name in self.batched_by}
+        return self.dataset(examples, shuffle=shuffle, **settings)
 
     @abstractmethod
     def objective(self, training: Any) -> dict[str, Any]:
@@ -80,17 +96,6 @@ class Measured(Constructed[Given]):
             Figures by their names; `selects` says which of them chooses the weights.
         """
         raise NotImplementedError
-
-    def evaluate(self, examples: Given) -> Any:
-        """Measures the task on examples.
-
-        Args:
-            examples: The examples.
-
-        Returns:
-            A report: `print` shows it, and its `to_dict` has the figures.
-        """
-        return Figures(self.score(examples))
 
     def scored_by(self, training: Any) -> tuple[str, int]:
         """Returns the figure by which the best weights are chosen.

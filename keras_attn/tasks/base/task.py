@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any, ClassVar, Generic, NamedTuple
 
 from keras_attn.tasks.base.constructed import Given
-from keras_attn.tasks.base.exported import Exported
-from keras_attn.tasks.base.fitted import Fitted
+from keras_attn.tasks.base.predicting import Predicting
 from keras_attn.tasks.base.quantizing import Quantizable
 
 
@@ -32,7 +29,7 @@ class Examples(NamedTuple, Generic[Given]):
     """Settings `Data` by which the examples were made; None: those of the call."""
 
 
-class Task(Fitted[Given], Exported, Quantizable):
+class Task(Predicting[Given], Quantizable):
     """A model with its preprocessing, its training and its results: strings in, strings out.
 
     `.model` is the plain Keras model. A subclass says what only the task knows; the methods here
@@ -59,23 +56,61 @@ class Task(Fitted[Given], Exported, Quantizable):
     with a tab between them; `"only_pairs"`, lines of two; `"picture_pairs"`, lines of a picture's
     path and a text; `"turns"`, lines of any number. An object may say of itself what it reads, if
     not all of its class read the same."""
-    explain: ClassVar[Callable[..., Any]]
-    """What `page` shows; tasks with the step `explain` have it."""
-    page: ClassVar[Callable[..., str]]
-    """Makes an HTML page of what `explain` returned, given the title too."""
 
     # What a task writes
 
     @classmethod
-    @abstractmethod
+    def read_file(cls, path: str, data: Any) -> Any:
+        """Reads examples of a file: for training, to choose the best weights, or for a test.
+
+        Args:
+            path: The file.
+            data: Settings `Data`.
+
+        Returns:
+            Examples that have a `summary()`.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def check_read(cls, examples: Any, data: Any) -> None:
+        """Raises an error if nothing can be learned from training examples that were read.
+
+        Args:
+            examples: What `read_file` returned.
+            data: Settings `Data`.
+        """
+
+    @classmethod
+    def split(cls, examples: Any, data: Any) -> tuple[Any, Any]:
+        """Splits examples into those to learn from and those that choose the best weights.
+
+        Args:
+            examples: What `read_file` returned.
+            data: Settings `Data`.
+        """
+        raise NotImplementedError
+
+    @classmethod
     def read(cls, data: Any) -> Examples:
         """Reads the examples that `fit` of the command learns from.
 
         Args:
             data: Settings `Data`.
         """
+        train = cls.read_file(data.train, data)
+        cls.check_read(train, data)
+        if data.dev:
+            dev = cls.read_file(data.dev, data)
+            return Examples(train, dev, f"{train.summary()}\n{dev.summary()}")
+        sides = cls.split(train, data)
+        if not all(sides):
+            raise ValueError(
+                f"Expected two different {cls.examples_are} or more, to split them. Received: one. "
+                "Give a file for development (--dev)."
+            )
+        return Examples(*sides, f"{train.summary()}; held out: {len(sides[1]):,}")
 
-    @abstractmethod
     def read_test(self, test: Any, data: Any) -> Any:
         """Reads the examples that `evaluate` of the command measures; they have a `summary()`.
 
@@ -83,6 +118,7 @@ class Task(Fitted[Given], Exported, Quantizable):
             test: Settings `Test`.
             data: Settings `Data`; None if none of them is an option of `evaluate`.
         """
+        return self.read_file(test.data, data)
 
     @staticmethod
     def readable(result: Any) -> str:

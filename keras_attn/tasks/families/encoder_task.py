@@ -10,6 +10,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.batches import EncoderBatches
+from keras_attn.explain import Explanation, study_texts
 from keras_attn.explain.attributions import encoder_gradient_function
 from keras_attn.fields import EncoderInput
 from keras_attn.generation import CompiledFunction
@@ -131,6 +132,7 @@ class EncoderTask(Task):
     main_layer = "encoder"
     decide_nothing: ClassVar[tuple[str, ...]] = ("loaded", "word_vectors")
     backbone: ClassVar = {"embedding": (), "encoder": (), "pooler": ()}
+    hooks: ClassVar = {**Task.hooks, "explain": "reasons"}
 
     @property
     def tokenizer(self) -> EncoderTokenizer:
@@ -195,15 +197,6 @@ class EncoderTask(Task):
         if not data.word_vectors:
             return chosen
         return sized_by_vectors(cls.kinds, chosen, data.word_vectors)
-
-    @classmethod
-    def checked(cls, examples: Any) -> Any:
-        """Returns examples in one form, each checked.
-
-        Args:
-            examples: Training examples.
-        """
-        raise NotImplementedError
 
     @classmethod
     def texts_of(cls, examples: Any, data: Any) -> Iterable[str]:
@@ -283,6 +276,46 @@ class EncoderTask(Task):
         lines = [] if self.loaded is None else str(self.loaded).split("\n")
         lines += [] if self.word_vectors is None else [str(self.word_vectors)]
         return [*lines, *super().describe(batches)]
+
+    # Explanations
+
+    def studied(self, inputs: list[Any]) -> list[Any]:
+        """Returns the texts, or pairs of texts, whose heads are shown.
+
+        Args:
+            inputs: What `asked` returned.
+        """
+        return inputs
+
+    def reasons(self, inputs: list[Any], use: Any) -> list[Explanation]:
+        """Explains results by gradients, or shows what each head of the encoder attends to.
+
+        Args:
+            inputs: What `asked` returned.
+            use: Settings `Use`.
+
+        Returns:
+            An `Explanation` of each input.
+        """
+        raise NotImplementedError
+
+    def explained(self, inputs: list[Any], use: Any, **more: Any) -> Any:
+        """Explains results, see `reasons`; or shows what each head of the encoder attends to.
+
+        Args:
+            inputs: What `asked` returned.
+            use: Settings `Use`; its `method` chooses.
+            **more: As in `reasons`.
+        """
+        if use.method != "attention":
+            return self.reasons(inputs, use, **more) if inputs else []
+        for name, value in more.items():
+            if value is not None:
+                raise ValueError(
+                    f"`{name}` belongs to method='gradient'. Received: {name}={value!r} with "
+                    "method='attention'."
+                )
+        return study_texts(self.model, self.field, self.studied(inputs))
 
     # Rows
 

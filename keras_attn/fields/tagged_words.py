@@ -1,0 +1,176 @@
+"""Labels of words as outputs, and the entities that they mark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple
+
+from keras_attn.arrays import LabelTables, label_tables
+from keras_attn.fields.ragged_outputs import NameRows, NumberRows, PartRows, PlaceRows, StringRows
+from keras_attn.fields.signature import OutputField
+
+
+class EntityPlace(NamedTuple):
+    """An entity and where it stands.
+
+    Attributes:
+        kind: Its type.
+        text: As it stands in the text; words with a space between them, if words were given.
+        start: Place of its first character in the text; None if words were given.
+        end: Place behind its last character.
+        first: Number of its first word.
+        behind: Number behind its last word.
+
+    Example:
+
+    >>> EntityPlace("PER", "Ada", 0, 3, 0, 1).text
+    'Ada'
+    """
+
+    kind: str
+    text: str
+    start: int | None
+    end: int | None
+    first: int
+    behind: int
+
+
+class TaggedWords(NamedTuple):
+    """What a tagger says of a text.
+
+    Attributes:
+        text: The text; None if words were given.
+        words: Its words.
+        labels: The label of each word.
+        probabilities: Probability of each of these labels.
+        entities: The entities, if the labels mark any.
+
+    Example:
+
+    >>> TaggedWords("Hi", ["Hi"], ["O"], [0.75], []).labels
+    ['O']
+    """
+
+    text: str | None
+    words: list[str]
+    labels: list[str]
+    probabilities: list[float]
+    entities: list[EntityPlace]
+
+    def number_of(self, word: int | str | None) -> int | None:
+        """Returns the number of a word: its own, or its first place.
+
+        Args:
+            word: A number or a word. If None, the first word of the first entity, or of the text.
+
+        Returns:
+            The number; None if None was given and there are no words.
+
+        Raises:
+            ValueError: If there is no such word.
+        """
+        if word is None and self.entities:
+            return self.entities[0].first
+        if not self.words:
+            return None
+        if isinstance(word, str) and word in self.words:
+            return self.words.index(word)
+        number = 0 if word is None else word
+        if not isinstance(number, str) and 0 <= number < len(self.words):
+            return int(number)
+        raise ValueError(
+            f"`word` must be a word of {(self.text or '')[:80]!r}, or its number, 0 to "
+            f"{len(self.words) - 1}. Received: {word!r}."
+        )
+
+
+class LabelledWords:
+    """Labels of words and the entities that they mark, as outputs.
+
+    Args:
+        labels: The labels, in the order of the logits.
+        bio: Whether they mark entities.
+
+    Example:
+
+    >>> LabelledWords(["O", "B-X", "I-X"], bio=True).tables.kinds
+    ['X']
+    """
+
+    def __init__(self, labels: Sequence[str], bio: bool):
+        self.labels, self.bio = labels, bio
+
+    @cached_property
+    def tables(self) -> LabelTables:
+        """What each label marks."""
+        return label_tables(self.labels, self.bio)
+
+    def outputs(self, of_texts: bool) -> dict[str, OutputField]:
+        """Returns the outputs of a SavedModel: without places in texts, if words were given.
+
+        Args:
+            of_texts: Whether texts were given.
+        """
+        found: dict[str, OutputField] = {
+            "labels": NameRows(self.labels, "labels", "words"),
+            "probabilities": NumberRows("probabilities", "words"),
+            "kinds": NameRows(["", *self.tables.kinds], "kinds", "entities"),
+            "first": NumberRows("first", "entities"),
+            "behind": NumberRows("behind", "entities"),
+        }
+        if not of_texts:
+            return found
+        places = {
+            name: PlaceRows(name, rows)
+            for rows, names in (
+                ("words", ("word_starts", "word_ends")),
+                ("entities", ("entity_starts", "entity_ends")),
+            )
+            for name in names
+        }
+        return {
+            **found,
+            **places,
+            "words": StringRows("word", "words"),
+            "entities": PartRows("entity_starts", "entity_ends", "entities"),
+            "entity_start_characters": PlaceRows("entity_starts", "entities", characters=True),
+            "entity_end_characters": PlaceRows("entity_ends", "entities", characters=True),
+        }
+
+    def read(self, tensors: Mapping[str, Any]) -> list[TaggedWords]:
+        """Returns what a person reads, in Python.
+
+        Args:
+            tensors: What `TextWords.encode` returns, and these arrays: `labels` and `probabilities`
+                of all words; of all entities what `keras_attn.arrays.entities` returns, and
+                `entity_starts` and `entity_ends`, their places in the texts.
+        """
+        columns = (tensors[name].tolist() for name in ("labels", "probabilities"))
+        words = zip(tensors["word"], *columns, strict=True)
+        names = "kinds", "entity_starts", "entity_ends", "first", "behind"
+        entities = zip(*(tensors[name].tolist() for name in names), strict=True)
+        counts = (tensors[name].tolist() for name in ("words", "entities"))
+        return [
+            self._tagged(text, [*islice(words, of_words)], [*islice(entities, of_entities)])
+            for text, of_words, of_entities in zip(tensors["text"], *counts, strict=True)
+        ]
+
+    def _tagged(
+        self, text: object, words: list[tuple[str, int, float]], entities: list[tuple[int, ...]]
+    ) -> TaggedWords:
+        own = [word for word, *_ in words]
+        if isinstance(text, str):
+            places = [
+                EntityPlace(self.tables.kinds[kind - 1], text[start:end], start, end, *numbers)
+                for kind, start, end, *numbers in entities
+            ]
+        else:
+            text = None
+            places = [
+                EntityPlace(self.tables.kinds[kind - 1], " ".join(own[a:b]), None, None, a, b)
+                for kind, _, _, a, b in entities
+            ]
+        labels = [self.labels[label] for _, label, _ in words]
+        return TaggedWords(text, own, labels, [p for *_, p in words], places)

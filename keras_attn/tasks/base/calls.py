@@ -1,0 +1,119 @@
+"""Signatures and docstrings of methods whose keyword arguments are settings."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_attn.settings import Option, Settings
+from keras_attn.settings.declaring import nearest
+
+Call = Callable[..., Any]
+
+
+def options_for(kind: type[Settings], step: str) -> list[Option]:
+    """Returns the settings of a class that a step has.
+
+    Args:
+        kind: The class of settings.
+        step: Name of the step.
+    """
+    of_class = kind.for_steps
+    return [x for x in kind.declared() if step in (x.steps or of_class or (step,))]
+
+
+def further_parameters(hook: Call) -> list[inspect.Parameter]:
+    """Returns the keyword-only parameters of a hook: arguments of the call that are no settings."""
+    every = inspect.signature(hook).parameters.values()
+    return [x for x in every if x.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+def parted(
+    options: Sequence[Option], more: Sequence[str], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parts keyword arguments into settings and others.
+
+    Args:
+        options: The settings.
+        more: Names of the others.
+        given: The arguments.
+
+    Returns:
+        Two dicts. NumPy's numbers have become Python's.
+
+    Raises:
+        TypeError: If a name is unknown.
+    """
+    known = [option.name for option in options]
+    for name in given:
+        if name not in known and name not in more:
+            raise TypeError(f"Unknown setting `{name}`. {nearest(name, [*known, *more])}")
+    plain = {n: x.item() if isinstance(x, np.generic) else x for n, x in given.items()}
+    return (
+        {name: value for name, value in plain.items() if name in known},
+        {name: value for name, value in plain.items() if name not in known},
+    )
+
+
+def declared_call(
+    call: Call, hook: Call, options: Sequence[Option], defaults: Mapping[str, Any]
+) -> Call:
+    """Returns a method with the signature and docstring of what it calls.
+
+    Args:
+        call: The method `call(self, inputs, **settings)`.
+        hook: The method that it calls. The name of its first argument, its keyword-only arguments
+            and its docstring become those of the call.
+        options: Settings that the call takes besides.
+        defaults: Defaults of keyword-only arguments without one, by name.
+    """
+
+    own, first, *_ = inspect.signature(hook).parameters.values()
+    more = [_with_default(x, defaults) for x in further_parameters(hook)]
+    further = {x.name: x.default for x in more}
+    taken = [x for x in options if x.name not in further]
+    settings = [
+        inspect.Parameter(
+            x.name, inspect.Parameter.KEYWORD_ONLY, default=x.default, annotation=x.kind.__name__
+        )
+        for x in taken
+    ]
+    first = inspect.Parameter(first.name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.Signature([own, first, *more, *settings])
+
+    @functools.wraps(call)
+    def method(self: Any, *inputs: Any, **given: Any) -> Any:
+        if first.name in given and not inputs:
+            inputs = (given.pop(first.name),)
+        if len(inputs) != 1:
+            raise TypeError(
+                f"Expected {call.__name__}{signature}, with settings by their names. Received: "
+                f"{len(inputs)} arguments by position."
+            )
+        return call(self, inputs[0], **(further | given))
+
+    method.__dict__["__signature__"] = signature
+    text = inspect.getdoc(hook) or inspect.getdoc(call) or ""
+    method.__doc__ = _with_arguments(text, {x.name: x.help for x in taken})
+    return method
+
+
+def _with_default(parameter: inspect.Parameter, defaults: Mapping[str, Any]) -> inspect.Parameter:
+    if parameter.default is not inspect.Parameter.empty:
+        return parameter
+    return parameter.replace(default=defaults[parameter.name])
+
+
+def _with_arguments(text: str, helps: Mapping[str, str]) -> str:
+    """Adds settings to the arguments that a docstring describes, and drops `use` from them."""
+    lines = [f"    {name}: {text[:1].upper()}{text[1:]}." for name, text in helps.items()]
+    before, _, behind = text.partition("Args:\n")
+    arguments, _, rest = behind.partition("\n\n")
+    dropped = ("    use:", "    results:")
+    kept = [x for x in arguments.split("\n") if x and not x.startswith(dropped)]
+    text = "\n".join([f"{before.rstrip()}\n\nArgs:", *kept, *lines])
+    return f"{text}\n\n{rest}" if rest else text

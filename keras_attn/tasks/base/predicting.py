@@ -1,0 +1,194 @@
+"""Predictions, measurements and explanations of tasks, written once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from keras_attn.explain.explained_page import explained_page
+from keras_attn.inputs import listed
+from keras_attn.tasks.base.calls import declared_call, further_parameters, options_for, parted
+from keras_attn.tasks.base.constructed import Given
+from keras_attn.tasks.base.doubts import doubt_of_guesses
+from keras_attn.tasks.base.exported import Exported
+from keras_attn.tasks.base.fitted import Fitted
+from keras_attn.tasks.base.measured import Figures
+
+
+class Predicting(Fitted[Given], Exported):
+    """How a task is used: a base class of `Task`, which says what only the task knows.
+
+    `predict`, `evaluate` and `explain` take settings `Use` as keyword arguments: those of the step
+    of their name. Their signatures and docstrings are made from the settings and from the hook that
+    each of them calls: `results`, `report` and `explained`. Keyword-only parameters of a hook are
+    arguments of the call, too. Those of `report` have their defaults from settings `Test`.
+    """
+
+    inputs_are: ClassVar[str] = "texts"
+    """What the inputs are, for messages."""
+    guesses_are: ClassVar[str] = ""
+    """What `guesses` returns, if not one for each example: `"words"`."""
+    hooks: ClassVar[Mapping[str, str]] = {
+        "predict": "results",
+        "evaluate": "report",
+        "explain": "explained",
+    }
+    """Which hook has the arguments and the docstring of a call."""
+
+    def __init_subclass__(cls, **more: Any):
+        super().__init_subclass__(**more)
+        for name, hook in cls.hooks.items():
+            method = getattr(cls, name)
+            generic = getattr(Predicting, name)
+            changed = not {"name", "hooks", "Use", "Test", hook}.isdisjoint(vars(cls))
+            if changed and getattr(method, "__wrapped__", method) is generic:
+                options = options_for(cls.Use, name)
+                defaults = {x.name: x.default for x in cls.Test.declared()}
+                setattr(cls, name, declared_call(generic, getattr(cls, hook), options, defaults))
+
+    # What a task writes
+
+    @staticmethod
+    def is_one(inputs: Any) -> bool:
+        """Returns whether a caller gave one input: a string. Of pairs, a tuple."""
+        return isinstance(inputs, str)
+
+    def asked(self, inputs: Any) -> list[Any]:
+        """Returns inputs as `results` takes them, each checked.
+
+        Args:
+            inputs: What the caller gave; a list of one input for one.
+        """
+        return listed(inputs, self.inputs_are)
+
+    def results(self, inputs: Any, use: Any) -> list[Any]:
+        """Predicts.
+
+        Args:
+            inputs: One input, or a list of them.
+            use: Settings `Use`.
+
+        Returns:
+            A dict of the outputs by their names, or a list of dicts.
+
+        Raises:
+            TypeError: If an input is not what the task reads.
+        """
+        size = getattr(use, "batch_size", 64)
+        (name,) = self.inputs
+        found = []
+        for i in range(0, len(inputs), size):
+            columns = self._computed({name: inputs[i : i + size]}, use)
+            rows = zip(*columns.values(), strict=True)
+            found += [dict(zip(columns, row, strict=True)) for row in rows]
+        return found
+
+    @classmethod
+    def checked(cls, examples: Any) -> Any:
+        """Returns examples in one form, each checked.
+
+        Args:
+            examples: Examples, as for `fit`.
+        """
+        return examples
+
+    def inputs_of(self, examples: Any) -> list[Any]:
+        """Returns the inputs of examples, as `results` takes them.
+
+        Args:
+            examples: What `checked` returned.
+        """
+        raise NotImplementedError
+
+    def measured(self, examples: Any, use: Any) -> Any:
+        """Computes what `report` compares with the examples: here the results.
+
+        Args:
+            examples: What `checked` returned.
+            use: Settings `Use`.
+        """
+        return self.results(self.inputs_of(examples), use) if len(examples) else []
+
+    def report(self, *examples: Any, **settings: Any) -> Any:
+        """Measures the task on examples.
+
+        Args:
+            *examples: What `checked` returned, and what `measured` returned for it.
+            **settings: Settings `Test`, as keyword-only parameters.
+
+        Returns:
+            A report: `print` shows it, and its `to_dict` has the figures.
+        """
+        raise NotImplementedError
+
+    def guesses(self, examples: Any, results: Any) -> tuple[list[Any], list[Any]] | None:
+        """Returns the guesses and the right answers, to doubt guesses that are all the same.
+
+        Args:
+            examples: What `checked` returned.
+            results: What `measured` returned.
+        """
+        return None
+
+    def explained(self, inputs: Any, use: Any) -> Any:
+        """Explains results.
+
+        Args:
+            inputs: One input, or a list of them.
+            use: Settings `Use`.
+
+        Returns:
+            An explanation of one input, a list of them for a list, or an object for all.
+        """
+        raise NotImplementedError
+
+    page: Any = staticmethod(explained_page)
+    """Makes an HTML page of what `explain` returned, given the title too."""
+
+    # What is written once
+
+    def predict(self, *inputs: Any, **settings: Any) -> Any:
+        """Predicts, see `results`."""
+        use, more = self._parted("predict", settings)
+        (inputs,) = inputs
+        one = self.is_one(inputs)
+        given = self.asked([inputs] if one else inputs)
+        found = self.results(given, use, **more) if given else []
+        return found[0] if one else found
+
+    def evaluate(self, *examples: Any, **settings: Any) -> Any:
+        """Measures the task on examples, see `report`."""
+        (given,) = examples
+        if type(self).report is Predicting.report:
+            return Figures(self.score(given))
+        use, more = self._parted("evaluate", settings)
+        checked = self.checked(given)
+        return self.report(checked, self.measured(checked, use), **more)
+
+    def explain(self, *inputs: Any, **settings: Any) -> Any:
+        """Explains results, see `explained`."""
+        use, more = self._parted("explain", settings)
+        (inputs,) = inputs
+        one = self.is_one(inputs)
+        found = self.explained(self.asked([inputs] if one else inputs), use, **more)
+        return found[0] if one and isinstance(found, list) else found
+
+    def doubt_guesses(self, dev: Any) -> str:
+        """Returns that all development examples have the same guess; empty if they do not.
+
+        Args:
+            dev: Development examples; none if the training had none.
+        """
+        if not len(dev) or type(self).guesses is Predicting.guesses:
+            return ""
+        examples = self.checked(dev)
+        guesses = self.guesses(examples, self.measured(examples, self.Use()))
+        what = self.guesses_are or self.examples_are
+        return "" if guesses is None else doubt_of_guesses(*guesses, what)
+
+    def _parted(self, step: str, given: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Settings `Use` of keyword arguments, and those that the hook takes."""
+        more = [x.name for x in further_parameters(getattr(self, self.hooks[step]))]
+        options = [x for x in options_for(self.Use, step) if x.name not in more]
+        use, more_given = parted(options, more, given)
+        return self.Use(**use), more_given

@@ -1,0 +1,533 @@
+"""Tagging: words in, a label for each word and the entities out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array, ArrayModule, entities
+from keras_attn.batches import EncoderBatches
+from keras_attn.explain import Explanation
+from keras_attn.explain.attributions import label_log_odds
+from keras_attn.export import limited
+from keras_attn.fields import (
+    ODD_TEXTS,
+    LabelledWords,
+    Signature,
+    TaggedWords,
+    TextWords,
+    WordLists,
+    WordRows,
+    checked_texts,
+)  # fmt: skip
+from keras_attn.metrics import TaggingReport, is_bio, repair_bio, score_tags
+from keras_attn.records import TaggedText, read_tagged, split_tagged
+from keras_attn.records.label_columns import check_label_counts
+from keras_attn.records.tagged_texts import checked_tagged, warn_of_unknown
+from keras_attn.settings import setting, with_defaults
+from keras_attn.tasks.base.fine_tuning import EncoderTraining
+from keras_attn.tasks.base.task_run import Scored
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.families.class_weights import ClassWeight, ClassWeights, weights_of_classes
+from keras_attn.tasks.families.data_settings import READ, Files
+from keras_attn.tasks.families.encoder_task import EncoderData, EncoderLearned, EncoderTask
+from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
+from keras_attn.tasks.families.windowed import WindowedTask, row_lists
+from keras_attn.text import split_words
+from keras_attn.training import MaskedCrossEntropy
+
+Tagged = TaggedText | tuple[Sequence[str], Sequence[str]]
+Tensors = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={"train": "sentences to learn from: CoNLL columns, or JSON lines with words and labels"},
+    words={"examples": "sentences"},
+)
+class TaggingData(EncoderData, Files):
+    """The words and labels that are read, and the encoder."""
+
+    word_column: int = setting(
+        0, "column of the words, from 0; negative numbers count from the end", steps=READ
+    )
+    label_column: int = setting(-1, "column of the labels", steps=READ)
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    epochs=default_epochs(10, backbone=4), words={"classes": "labels", "examples": "words"}
+)
+class TaggingTraining(ClassWeights, EncoderTraining):
+    """Settings of the training of a tagger."""
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    method="attention",
+    words={
+        "rows": "rows",
+        "shown": "what each head looks at, or the words that speak for the label of the first "
+        "entity of each text",
+    },
+)
+class TaggingUse(PageUse):
+    """Settings of predictions, pages and SavedModels of a tagger."""
+
+    max_words: int = setting(
+        5_000_000, "largest number of words that the SavedModel gives at a time: rows times words "
+        "of the longest text", at_least=1, steps=("export",),
+    )  # fmt: skip
+    split: bool = setting(
+        True, "cut each line into words and punctuation marks; else words are parted by spaces",
+        steps=("predict",),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"examples": "sentences with labels, as for fit"})
+class TaggingTest(BootstrapTest):
+    """Settings of the evaluation of a tagger."""
+
+
+@dataclass(frozen=True)
+class TaggingLearned(EncoderLearned):
+    """What a tagger learned: its tokenizer and its labels."""
+
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.labels) < 2 or len(set(self.labels)) < len(self.labels):
+            raise ValueError(
+                f"Expected two labels or more, each once. Received: {list(self.labels)[:20]}."
+            )
+
+
+class Tagger(WindowedTask):
+    """A tagger: an encoder with a head that labels each word.
+
+    A word is labelled by the state of its first piece. Byte pairs read each word with a space
+    before it, as `transformers` does with `add_prefix_space`. Sentences that are longer than
+    `max_length` are cut into rows that overlap (`keras_attn.arrays.windows`), so that no word is
+    left out. If the labels mark entities (`B-X`, `I-X` and `O`), each `I-X` that does not continue
+    an entity is read as `B-X`, in the training labels and in the model's guesses.
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), section 5.3: BERT on CoNLL-2003.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
+            `WordTokenizer`.
+        labels: The labels, in the order of the logits.
+        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None.
+        data: Settings `TaggingData`, or a dict of some of them, such as `max_length`.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If there are fewer than two labels, one comes twice, or a setting is unknown or
+            out of range.
+
+    Example:
+
+    >>> examples = [(["Ada", "codes"], ["B-PER", "O"]), (["Tea", "helps"], ["O", "O"])] * 4
+    >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32, "dropout": 0.0}
+    >>> data = {"vocabulary_size": 60, "max_length": 16}
+    >>> tagger = Tagger.create(examples, data=data, model=sizes)
+    >>> run = tagger.fit(examples, epochs=20, batch_size=8, learning_rate=0.02, verbose=0)
+    >>> tagger.predict("Ada codes").entities
+    [EntityPlace(kind='PER', text='Ada', start=0, end=3, first=0, behind=1)]
+    """
+
+    name = "tagging"
+    summary = "Label the words of sentences: names of people and places, or parts of speech."
+    heads = token_labels = ("tags",)
+    Data, Learned, Training = TaggingData, TaggingLearned, TaggingTraining
+    Use, Test = TaggingUse, TaggingTest
+    data: TaggingData
+    learned: TaggingLearned
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    examples_are, rows_are = "sentences", "rows"
+    guesses_are = "words"
+    batched_by = ("batch_size", "seed", "class_weight")
+    decide_nothing = (*EncoderTask.decide_nothing, "repaired")
+    signature_inputs: ClassVar = {"serving_default": ("text",), "words": ("words",)}
+    limits = ("max_words",)
+
+    repaired = 0
+    """Labels of the training examples that were repaired, see `repair_bio`."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, in the order of the logits."""
+        return self.learned.labels
+
+    @property
+    def num_classes(self) -> int:
+        """Number of labels."""
+        return len(self.labels)
+
+    @property
+    def bio(self) -> bool:
+        """Whether the labels mark entities."""
+        return is_bio(self.labels)
+
+    @property
+    def words(self) -> WordRows:
+        """From words to the rows that the model reads."""
+        return WordRows(self.tokenizer, self.max_length)
+
+    @property
+    def labelled(self) -> LabelledWords:
+        """From the numbers of labels to labels and entities."""
+        return LabelledWords(self.labels, self.bio)
+
+    def facts(self) -> list[str]:
+        """What tells this tagger from others, for its `repr`."""
+        some = ", ".join(self.labels[:5]) + (", ..." if len(self.labels) > 5 else "")
+        return [*super().facts(), f"{len(self.labels)} labels: {some}"]
+
+    # Data and training
+
+    @classmethod
+    def read_file(cls, path: str, data: TaggingData) -> Any:
+        """Reads sentences whose words have labels, from CoNLL columns or JSON lines."""
+        return read_tagged(path, data.word_column, data.label_column, data.on_error)
+
+    @classmethod
+    def check_read(cls, examples: Sequence[TaggedText], data: TaggingData) -> None:
+        """Refuses a column that hardly has labels."""
+        counts = Counter(label for text in examples for label in text.labels)
+        check_label_counts(counts, "words", "label_column")
+
+    @classmethod
+    def split(cls, examples: Sequence[TaggedText], data: TaggingData) -> Any:
+        """Splits sentences; equal ones stay on one side."""
+        return split_tagged(examples, data.dev_share, data.split_seed)
+
+    @classmethod
+    def checked(cls, examples: Iterable[Tagged]) -> list[TaggedText]:
+        """Returns labelled sentences."""
+        return checked_tagged(examples)
+
+    @classmethod
+    def texts_of(cls, examples: Sequence[TaggedText], data: TaggingData) -> Iterable[str]:
+        """Returns the sentences."""
+        return (" ".join(text.words) for text in examples)
+
+    @classmethod
+    def learn_beside(
+        cls, tokenizer: Any, examples: Sequence[TaggedText], data: TaggingData
+    ) -> TaggingLearned:
+        """Returns the labels of sentences; of entities, `B-X` and `I-X` of each type."""
+        labels = [*dict.fromkeys(label for text in examples for label in text.labels)]
+        if not is_bio(labels):
+            return TaggingLearned(
+                tokenizer, tuple(sorted(labels, key=lambda label: (label != "O", label)))
+            )
+        kinds = sorted({label[2:] for label in labels if label != "O"})
+        # An entity may be longer in a text to come.
+        return TaggingLearned(tokenizer, ("O", *(f"{m}-{kind}" for kind in kinds for m in "BI")))
+
+    def dataset(
+        self, examples: Iterable[Tagged], class_weight: ClassWeight = None, **settings: Any
+    ) -> EncoderBatches:
+        """Makes batches for `model.fit`.
+
+        Args:
+            examples: `TaggedText`s, or pairs of a list of words and a list of labels.
+            class_weight: None: every word has the same weight. `"balanced"`: every label has. Or
+                the weights of labels by their names; a label that is not named has weight 1.
+            **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `EncoderBatches`.
+
+        Raises:
+            ValueError: If a label, or a name of `class_weight`, is not one of this tagger's, or a
+                weight is not one.
+        """
+        texts = checked_tagged(examples)
+        numbers = [number for text in self._numbers(texts) for number in text]
+        rows = self.rows(np, self.words.encode([text.words for text in texts]))
+        table = np.full(rows["row_ids"].shape, -1, "int32")
+        table[rows["row"], rows["column"]] = numbers
+        labels = [row[:size] for row, size in zip(table, rows["row_sizes"], strict=True)]
+        if class_weight is not None:
+            weights = weights_of_classes(np.array(numbers), self.labels, class_weight)
+            settings = {"label_weights": {"tags": weights}, **settings}
+        return self.row_batches(row_lists(rows), {"tags": labels}, **settings)
+
+    def _numbers(self, texts: Sequence[TaggedText]) -> list[list[int]]:
+        """The numbers of the labels, which are repaired before."""
+        number = {label: i for i, label in enumerate(self.labels)}
+        every, self.repaired = [], 0
+        for i, text in enumerate(texts):
+            labels, changed = repair_bio(text.labels) if self.bio else (text.labels, 0)
+            self.repaired += changed
+            unknown = [label for label in labels if label not in number]
+            if unknown:
+                raise ValueError(
+                    f"Expected labels of {list(self.labels)}. Received: {unknown[0]!r} in sentence "
+                    f"{i}, {' '.join(text.words)[:80]!r}."
+                )
+            every.append([number[label] for label in labels])
+        return every
+
+    def objective(self, training: TaggingTraining) -> dict[str, Any]:
+        """Cross-entropy of the labels of all words."""
+        return {
+            "loss": {"tags": MaskedCrossEntropy(ignore_id=None, name="tags")},
+            "weighted_metrics": {"tags": keras.metrics.SparseCategoricalAccuracy(name="accuracy")},
+        }
+
+    def describe(self, batches: Any) -> list[str]:
+        """Says what is trained, how many labels were repaired, and why there are no entities."""
+        notes = []
+        if self.repaired:
+            notes = [f"{self.repaired:,} labels I-X that go on no entity were read as B-X"]
+        marks = [label for label in self.labels if label != "O"]
+        odd = [label for label in marks if not is_bio([label])]
+        if 0 < len(odd) < len(marks):
+            notes = [
+                f"no entities, as there are labels other than B-X, I-X and O: {', '.join(odd[:5])}"
+            ]
+        return [*super().describe(batches), *notes]
+
+    # Measuring
+
+    def scored_by(self, training: TaggingTraining) -> tuple[str, int]:
+        """The F1 of entities, or the accuracy if the labels do not mark any."""
+        return ("entity F1" if self.bio else "accuracy"), 1
+
+    def scorer(
+        self, dev: Sequence[Tagged], training: TaggingTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Returns what scores development sentences, and warns of labels that are new in them."""
+        warn_of_unknown(checked_tagged(dev), self.labels, stacklevel=5)  # who called `fit`
+        return super().scorer(dev, training)
+
+    def score(self, examples: Sequence[Tagged]) -> dict[str, float]:
+        """Measures the F1 of entities, if the labels mark them, and the accuracy."""
+        texts = checked_tagged(examples)
+        report = self._report(texts, self.measured(texts, self.Use()), num_bootstrap=0)
+        figures = {} if report.f1 is None else {"f1": report.f1}
+        return {**figures, "accuracy": report.accuracy}
+
+    def inputs_of(self, examples: Sequence[TaggedText]) -> list[list[str]]:
+        """Returns the words of sentences."""
+        return [list(text.words) for text in examples]
+
+    def guesses(
+        self, examples: Sequence[TaggedText], results: Sequence[TaggedWords]
+    ) -> tuple[list[str], list[str]]:
+        """Returns the labels of all words."""
+        both = ([label for x in side for label in x.labels] for side in (results, examples))
+        guessed, right = both
+        return guessed, right
+
+    def report(
+        self,
+        examples: Sequence[TaggedText],
+        results: Sequence[TaggedWords],
+        *,
+        num_bootstrap: int,
+        seed: int = 0,
+    ) -> TaggingReport:
+        """Measures the tagger.
+
+        Args:
+            examples: `TaggedText`s, or pairs of a list of words and a list of labels. Labels that
+                the tagger does not know count as errors, with a warning.
+            results: What was predicted for them.
+            num_bootstrap: Samples for the interval; 0 computes none.
+            seed: Seed of these samples.
+
+        Returns:
+            A `TaggingReport`: accuracy, and `seqeval`'s precision, recall and F1 of entities.
+            `print` shows it.
+
+        Raises:
+            ValueError: If there are no sentences.
+        """
+        warn_of_unknown(examples, self.labels, stacklevel=5)
+        return self._report(examples, results, num_bootstrap=num_bootstrap, seed=seed)
+
+    def _report(
+        self, texts: Sequence[TaggedText], results: Sequence[TaggedWords], **settings: int
+    ) -> TaggingReport:
+        labels = [tagged.labels for tagged in results]
+        return score_tags([text.labels for text in texts], labels, entities=self.bio, **settings)
+
+    # Predictions
+
+    def signatures(self, use: TaggingUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        `serving_default` takes `text: string (B,)`, `words` takes `words: string (B, W)`, padded
+        with `""`. Both give, equal to what this object gives,
+
+            labels         string (B, W)    of the words, `""` in padding
+            probabilities  float32 (B, W)   of these labels
+            kinds          string (B, E)    of the entities, `""` in padding
+            first, behind  int32 (B, E)     the first word of an entity, and the one behind it
+
+        and for texts also
+
+            words          string (B, W)    as the text was cut, see `keras_attn.text.split_words`
+            word_starts, word_ends          int32 (B, W)    their places in bytes
+            entities       string (B, E)    as they stand in the text
+            entity_starts, entity_ends      int32 (B, E)    their places in bytes
+            entity_start_characters, entity_end_characters  int32 (B, E)
+
+        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made. Rows
+        times words of the longest text are at most `max_words`.
+
+        Args:
+            use: Settings `Use`.
+        """
+
+        def limit(tf: ModuleType, number: Array) -> Array:
+            return limited(
+                tf, number, use.max_words, "max_words",
+                f"at most {use.max_words:,} words in all texts, each as long as the longest",
+                "Send long texts in requests of their own", least=0,
+            )  # fmt: skip
+
+        texts = TextWords(self.words, use.split, limit)
+        outputs = self.labelled.outputs
+        return {
+            "serving_default": Signature(("text",), texts, outputs(of_texts=True)),
+            "words": Signature(("words",), WordLists(self.words), outputs(of_texts=False)),
+        }
+
+    def rows(self, xp: ArrayModule, tensors: Tensors) -> dict[str, Array]:
+        """Makes the rows that the model reads, see `WordRows.rows`."""
+        return self.words.rows(xp, tensors)
+
+    def scores(self, inputs: Tensors) -> dict[str, Array]:
+        """Computes the probability of each label for each piece, on every backend."""
+        return {"tokens": ops.softmax(self.logits(inputs)["tags"], axis=-1)}
+
+    def run(self, xp: ArrayModule, tensors: Tensors, use: TaggingUse) -> dict[str, Array]:
+        """Reads off the labels of words, and finds the entities that they mark."""
+        starts = xp.take(tensors["token_starts"], tensors["row"], axis=0)
+        table = xp.take(tensors["tokens"], starts + tensors["column"], axis=0)  # (W, C)
+        best = xp.array(xp.argmax(table, axis=-1), dtype="int32")
+        found = entities(xp, best, tensors["words"], self.labelled.tables)
+        labels = xp.expand_dims(found["labels"], 1)
+        found["probabilities"] = xp.take_along_axis(table, labels, axis=1)[:, 0]
+        if "word_starts" in tensors:
+            for name, word in (("starts", "first_word"), ("ends", "last_word")):
+                places = xp.take(tensors[f"word_{name}"], found[word], axis=0)
+                found[f"entity_{name}"] = places
+        return found
+
+    def results(self, texts: Sequence[Any], use: TaggingUse) -> list[TaggedWords]:
+        """Labels words.
+
+        Args:
+            texts: A string, which is cut into words; or a list whose items are strings or lists of
+                words.
+            use: Settings `Use`.
+
+        Returns:
+            A `TaggedWords` for a string, a list of them for a list.
+
+        Raises:
+            TypeError: If an input is neither a string nor a list of strings.
+        """
+        tensors = TextWords(self.words, use.split).encode(texts)
+        return self.labelled.read(tensors | self.computed(tensors, use))
+
+    def studied(self, texts: list[Any]) -> list[str]:
+        """Returns the texts, which must be strings."""
+        return checked_texts(texts)
+
+    def reasons(
+        self, texts: list[Any], use: TaggingUse, *, word: int | str | None = None
+    ) -> list[Explanation]:
+        """Shows what each head of the encoder looks at, or which words speak for the label of one.
+
+        Args:
+            texts: A string, or a list of them.
+            use: Settings `Use`.
+            word: The word whose label is explained by `"gradient"`: its number from 0, or the word,
+                which stands for its first place. If None, the first word of the first entity, or of
+                the text if there is none.
+
+        Returns:
+            For `"attention"` an `EncoderStudy`, whose `html()` is a page. For `"gradient"` an
+            `Explanation` of a string, or a list of them, by gradient times input of the log-odds of
+            the label. In a text that is longer than `max_length`, words of other rows have no
+            weight.
+
+        Raises:
+            TypeError: If an input is not a string.
+            ValueError: If the method is unknown, or a text does not have the word.
+        """
+        results = self.results(checked_texts(texts), use)
+        given = TextWords(self.words).encode(texts)
+        rows = self.rows(np, given)
+        every, numbers = row_lists(rows), [tagged.number_of(word) for tagged in results]
+        begins = np.cumsum(given["words"]) - given["words"]
+        some = [(i, begins[i], n) for i, n in enumerate(numbers) if n is not None]
+        at = [begin + n for _, begin, n in some]
+        labels = [self.labels.index(results[i].labels[n]) for i, _, n in some]
+        taken = [every[rows["row"][word]] for word in at]
+        index = np.array([*zip(rows["column"][at], labels, strict=True)], "int32").reshape(-1, 2)
+        weights = self.gradients(taken, label_log_odds, index, use.batch_size)
+        tables = self.compute(taken, use.batch_size, self.scores)
+        found = [Explanation(text, [], [], np.zeros(0)) for text in texts]
+        for (i, begin, n), (column, label), of_row, table in zip(
+            some, index, weights, tables, strict=True
+        ):
+            words = slice(begin, begin + len(results[i].words))
+            first = rows["word_pieces"][words] - rows["row_starts"][rows["row"][begin + n]] + 1
+            ends = np.clip([first, first + given["pieces"][words]], 1, len(of_row) - 1)  # (2, W)
+            read = np.flatnonzero(ends[0] < ends[1])
+            places = given["word_starts"][words][read], given["word_ends"][words][read]
+            found[i] = Explanation(
+                texts[i],
+                [results[i].words[k] for k in read],
+                [*zip(*(place.tolist() for place in places), strict=True)],
+                np.array([of_row[slice(*ends[:, k])].sum() for k in read]),
+                self.labels[label],
+                dict(zip(self.labels, map(float, table["tokens"][column]), strict=True)),
+                f"gradient x input, for the word {results[i].words[n]!r}",
+            )
+        return found
+
+    def checked_use(self, use: TaggingUse) -> TaggingUse:
+        """Returns the settings of an export, which has a signature of its own for given words."""
+        if not use.split:
+            raise ValueError(
+                "A SavedModel cuts texts into words. Received: split=False. Leave it out, and call "
+                "the signature `words` with words."
+            )
+        return use
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd texts beside ordinary ones."""
+        texts = [*ODD_TEXTS, "U.S. shares (3.5%) fell", "x\x01y \x01 z", "ab" * 300]
+        words = [[word.text for word in split_words(text)] for text in texts]
+        most = max(map(len, words))
+        return {"text": texts, "words": [[*row, *[""] * (most - len(row))] for row in words]}
+
+    @staticmethod
+    def readable(result: TaggedWords) -> str:
+        """Returns a result as the command writes it: a JSON object."""
+        rounded = [round(p, 6) for p in result.probabilities]
+        entities = [entity._asdict() for entity in result.entities]
+        found = {"words": result.words, "labels": result.labels, "probabilities": rounded}
+        return json.dumps({**found, "entities": entities}, ensure_ascii=False)

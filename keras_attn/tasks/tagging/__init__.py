@@ -1,1 +1,0 @@
-"""Tagging: a label for each word, and the entities that the labels mark."""
