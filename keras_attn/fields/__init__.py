@@ -1,6 +1,7 @@
 """Kinds of inputs and outputs of tasks: the same in Python and in a TensorFlow graph."""
 
 from keras_attn.fields.encoder_input import EncoderInput
+from keras_attn.fields.generated_text import GeneratedText, PromptInput
 from keras_attn.fields.outputs import Label, Numbers
 from keras_attn.fields.question_rows import QuestionRows
 from keras_attn.fields.ragged_outputs import (
@@ -20,6 +21,7 @@ __all__ = [
     "ODD_TEXTS",
     "EncoderInput",
     "EntityPlace",
+    "GeneratedText",
     "Label",
     "LabelledWords",
     "NameRows",
@@ -27,6 +29,7 @@ __all__ = [
     "Numbers",
     "PartRows",
     "PlaceRows",
+    "PromptInput",
     "QuestionRows",
     "Signature",
     "StringRows",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from keras_attn.arrays import Array
 
@@ -31,6 +31,14 @@ class OutputField(Protocol):
 
     def graph(self, tf: ModuleType, tensors: Mapping[str, Array]) -> Array:
         """Returns the same as TensorFlow ops."""
+
+
+@runtime_checkable
+class WithModules(Protocol):
+    """An output whose ops use `tf.Module`s, such as the tables of a tokenizer."""
+
+    def modules(self) -> list[object]:
+        """Returns the modules; called once, before `graph`."""
 
 
 class Signature(NamedTuple):

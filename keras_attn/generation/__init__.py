@@ -10,6 +10,7 @@ from keras_attn.generation.recent import Recent
 from keras_attn.generation.sampled_steps import SampledSteps
 from keras_attn.generation.sampling import sample
 from keras_attn.generation.search import beam_search, greedy_search, length_penalty
+from keras_attn.generation.text_writer import TextWriter, Writing
 from keras_attn.generation.window_decoder import WindowDecoder
 
 __all__ = [
@@ -21,7 +22,9 @@ __all__ = [
     "Recent",
     "RecomputeDecoder",
     "SampledSteps",
+    "TextWriter",
     "WindowDecoder",
+    "Writing",
     "beam_search",
     "greedy_search",
     "length_penalty",

@@ -1,5 +1,7 @@
 """Random numbers as a function of seed and step, the same on every backend."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from keras import ops
 
@@ -78,6 +80,33 @@ def row_seeds(seed: TensorLike, rows: Tensor) -> Tensor:
         raise ValueError(f"`seed` must be at most 2^31 - 1. Received: {seed}.")
     start = mixed_bits(ops.cast(rows, "int32") * 0 + seed)
     return mixed_bits(start + ops.cast(rows, "int32") * _GOLDEN)
+
+
+def seeds_of(seed: int | Sequence[int] | np.ndarray, count: int) -> np.ndarray:
+    """Returns the seeds of so many prompts, int32 `(count,)`.
+
+    Args:
+        seed: An integer, or one for each prompt.
+        count: Number of prompts.
+
+    Raises:
+        ValueError: If there is another number of seeds, or a seed is out of range.
+
+    Example:
+
+    >>> seeds_of([4, 5], 2).tolist()
+    [4, 5]
+    """
+    given = np.asarray(seed)
+    if given.ndim and len(given) != count:
+        raise ValueError(
+            f"`seed` must be an integer, or one for each of the {count} prompts. "
+            f"Received: {len(given)}."
+        )
+    if not count:
+        return np.zeros(0, "int32")
+    seeds = row_seeds(given if given.ndim else seed, ops.arange(count, dtype="int32"))
+    return ops.convert_to_numpy(seeds)
 
 
 def uniform_noise(seeds: Tensor, step: Size) -> Tensor:

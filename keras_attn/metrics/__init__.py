@@ -46,6 +46,7 @@ from keras_attn.metrics.masked_words import (
 )
 from keras_attn.metrics.ranking import RankingReport, ranks_of, score_ranking, score_ranks
 from keras_attn.metrics.reports import Estimate, Report
+from keras_attn.metrics.text_score import TextScore
 from keras_attn.metrics.tokens import MaskedAccuracy, Perplexity
 from keras_attn.metrics.visual_questions import (
     agreement,
@@ -76,6 +77,7 @@ __all__ = [
     "RankingReport",
     "Report",
     "TaggingReport",
+    "TextScore",
     "WordPairReport",
     "WordSpace",
     "agreement",

@@ -54,7 +54,7 @@ from keras_attn.records.selection_questions import (
 )
 from keras_attn.records.splits import TranslationSplits, remove_overlap, split_pairs, template
 from keras_attn.records.tagged_texts import TaggedText, TaggedTexts, read_tagged, split_tagged
-from keras_attn.records.texts import read_text, split_text
+from keras_attn.records.texts import Text, read_text, split_text
 from keras_attn.records.word_questions import read_analogies, read_word_pairs
 
 __all__ = [
@@ -75,6 +75,7 @@ __all__ = [
     "SelectionQuestions",
     "TaggedText",
     "TaggedTexts",
+    "Text",
     "TextAnswer",
     "TranslationPair",
     "TranslationSplits",

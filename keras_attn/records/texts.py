@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Self
 
 from keras_attn.input_files import read_input
 from keras_attn.line_ends import with_newlines
@@ -74,3 +75,29 @@ def split_text(text: str, dev_share: float, test_share: float) -> tuple[str, str
     first = int(len(text) * round(1 - dev_share - test_share, 9))
     second = int(len(text) * round(1 - test_share, 9))
     return text[:first], text[first:second], text[second:]
+
+
+class Text(str):
+    """A text that knows where it is from.
+
+    Args:
+        text: The text.
+        where: Where it is from.
+
+    Example:
+
+    >>> Text("to be", "hamlet.txt").summary()
+    'hamlet.txt: 5 characters'
+    """
+
+    where: str
+
+    def __new__(cls, text: str, where: str = "given") -> Self:
+        """Makes a text."""
+        made = super().__new__(cls, text)
+        made.where = where
+        return made
+
+    def summary(self) -> str:
+        """Returns where it is from, and how long it is."""
+        return f"{self.where}: {len(self):,} characters"

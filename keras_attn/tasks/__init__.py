@@ -101,13 +101,12 @@ from keras_attn.tasks.text_classification.settings import (
     TextClassificationTraining,
     TextClassificationUse,
 )
-from keras_attn.tasks.text_generation.generator import TextGenerator
-from keras_attn.tasks.text_generation.scores import TextScore
-from keras_attn.tasks.text_generation.settings import (
+from keras_attn.tasks.text_generation import (
     TextGenerationData,
     TextGenerationTest,
     TextGenerationTraining,
     TextGenerationUse,
+    TextGenerator,
 )
 from keras_attn.tasks.translation.data import PreparedTranslation
 from keras_attn.tasks.translation.decoding import NBestTranslations

@@ -6,8 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from keras_attn.text.byte_pair import BytePairTokenizer
 from keras_attn.text.characters import CharacterTokenizer
+from keras_attn.text.checks import well_formed
 
 ENDS = ("<end>", "</s>", "<eos>", "<|endoftext|>", "<|end_of_text|>")
 """Names that common tokenizers give to the token that ends a text."""
@@ -72,3 +75,49 @@ def readable_tokens(tokenizer: BytePairTokenizer | CharacterTokenizer) -> dict[s
     if not own or "<end>" in own:
         return {**dict.fromkeys(ENDS, tokenizer.end_id), **found}
     return found
+
+
+class SpecialTokenReader:
+    """Reads texts whose special tokens are text, or tokens.
+
+    Args:
+        tokenizer: The tokenizer.
+        as_tokens: Whether the special tokens of `readable_tokens` are read as tokens.
+
+    Example:
+
+    >>> reader = SpecialTokenReader(CharacterTokenizer.train(["ab"]), as_tokens=True)
+    >>> reader.encode("ab</s>a").tolist(), reader.length("ab</s>a"), reader.has_ends("ab</s>a")
+    ([4, 5, 2, 4], 4, True)
+    """
+
+    def __init__(self, tokenizer: BytePairTokenizer | CharacterTokenizer, as_tokens: bool):
+        self.tokenizer = tokenizer
+        self.tokens = readable_tokens(tokenizer) if as_tokens else {}
+        """Ids of the special tokens that are read as tokens, by their names."""
+
+    def _cut(self, text: str) -> tuple[list[str], list[str]]:
+        """The parts of a text, and the special tokens between them."""
+        if not self.tokens:
+            return [text], []
+        parts = pattern_of(self.tokens).split(text)
+        return parts[::2], parts[1::2]
+
+    def encode(self, text: str) -> np.ndarray:
+        """Returns the ids of a text, int32 `(N,)`."""
+        parts, between = self._cut(text)
+        first, *rest = (np.array(row, "int32") for row in self.tokenizer.encode(parts))
+        rows = [first]
+        for token, row in zip(between, rest, strict=True):
+            rows += [np.array([self.tokens[token]], "int32"), row]
+        return np.concatenate(rows)
+
+    def length(self, text: str) -> int:
+        """Returns the number of characters of a text, of which a special token is one."""
+        parts, tokens = self._cut(text)
+        return sum(len(well_formed(part)) for part in parts) + len(tokens)
+
+    def has_ends(self, text: str) -> bool:
+        """Returns whether a text has an end of a text that is read as a token."""
+        ends = getattr(self.tokenizer, "end_ids", (self.tokenizer.end_id,))
+        return any(self.tokens[token] in ends for token in self._cut(text)[1])

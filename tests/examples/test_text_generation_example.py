@@ -9,7 +9,7 @@ import pytest
 from processes import run_python
 
 from keras_attn.tasks import TextGenerationUse, TextGenerator
-from keras_attn.tasks.text_generation.settings import SEQUENCE_LENGTH
+from keras_attn.tasks.text_generation import SEQUENCE_LENGTH
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ from tracing import eagerly
 from keras_attn.tasks import Task as BaseTask
 from keras_attn.tasks import TextClassifier
 from keras_attn.tasks.base.task_run import DevelopmentBest, Scored
-from keras_attn.tasks.text_generation.settings import TextGenerationTraining
+from keras_attn.tasks.text_generation import TextGenerationTraining
 
 INF, NAN = float("inf"), float("nan")
 

@@ -126,7 +126,7 @@ LENGTHS = """
 import sys
 from keras_attn.tasks import TextGenerator
 generator = TextGenerator.load(sys.argv[1])
-kind, traced = type(generator._decoder), []
+kind, traced = type(generator.writer.decoder), []
 step = kind.step
 kind.step = lambda *args, **kwargs: traced.append(1) or step(*args, **kwargs)
 first = generator.generate(["to be", "or"], 20, seed=3)
@@ -192,7 +192,7 @@ def test_special_tokens_are_not_written():
     )
     generator = TextGenerator(tokenizer, model=GPT, data={"sequence_length": 16})
     assert tokenizer.token_bytes[3] == b""
-    assert generator._rules(end_token=True)["suppressed_ids"] == [0, 1, 2, 3, 4]
+    assert generator.writer.rules(generator.ends)["suppressed_ids"] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -220,10 +220,10 @@ def test_any_of_several_end_tokens_ends_a_text(file, tmp_path, eager):
     path.write_text(json.dumps({**content, "eos_token_id": [2, 270]}))
     generator = TextGenerator.from_pretrained(tmp_path / "a")
     assert generator.tokenizer.end_ids == (2, 270) and generator.tokenizer.end_id == 2
-    assert generator._rules(True) == {
-        "end_id": [2, 270], "pad_id": 0, "min_length": 0, "suppressed_ids": [0, 1]
+    assert generator.writer.rules(True) == {
+        "end_id": [2, 270], "pad_id": 0, "suppressed_ids": [0, 1]
     }  # fmt: skip
-    assert generator._rules(False)["suppressed_ids"] == [0, 1, 2, 270]
+    assert generator.writer.rules(False)["suppressed_ids"] == [0, 1, 2, 270]
     for settings in ({"top_k": 1}, {"beams": 1}):
         assert generator.generate("to be", 8, **settings) == "to be"
     assert list(generator.stream("to be", 8, top_k=1)) == []

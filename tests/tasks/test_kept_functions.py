@@ -13,7 +13,7 @@ from keras import ops
 from text_generation_toys import ALL, make
 from translation_toys import fitted
 
-from keras_attn.generation import Recent, SampledSteps
+from keras_attn.generation import Recent, SampledSteps, TextWriter
 from keras_attn.tasks import ConversationUse, TextGenerator, WordEmbedder
 from keras_attn.tasks.captioning.decoding import CaptionSearch
 from keras_attn.tasks.conversation.decoding import AnswerSearch
@@ -55,15 +55,17 @@ def random_generator(ends=False, bias=0.0):
 
 def eager_text(generator, prompt, count, seed, end_token=True, **settings):
     """What `generate` writes, computed with numbers that are constants and without a graph."""
-    ids = ops.array(generator._padded(generator._prompt_ids([prompt]), 1))
-    found = generator.continue_ids(ids, count, ops.array([seed], "int32"), end_token, **settings)
-    return prompt + generator.tokenizer.decode(ops.convert_to_numpy(found.tokens)[0].tolist())
+    use = generator.Use(end_token=end_token, **settings)
+    ids = [[generator.tokenizer.start_id, *generator.tokenizer.encode(prompt)]]
+    tensors = {"ids": ops.array(ids), "seed": ops.array([seed], "int32"), "num_tokens": count}
+    found = generator.run(ops, tensors, use)["tokens"]
+    return prompt + generator.tokenizer.decode(ops.convert_to_numpy(found)[0].tolist())
 
 
 @on_tensorflow
 def test_one_function_writes_with_all_values_of_a_number(monkeypatch):
     generator = random_generator()
-    whole = counted(monkeypatch, TextGenerator, "continue_ids")
+    whole = counted(monkeypatch, TextWriter, "search")
     parts = counted(monkeypatch, SampledSteps, "begin")
     for i in range(8):
         settings = {
@@ -82,7 +84,7 @@ def test_one_function_writes_with_all_values_of_a_number(monkeypatch):
 @on_tensorflow
 def test_a_text_has_its_least_length_as_a_number(monkeypatch):
     generator = random_generator(ends=True, bias=3.0)
-    whole = counted(monkeypatch, TextGenerator, "continue_ids")
+    whole = counted(monkeypatch, TextWriter, "search")
     lengths = []
     for least in (1, 4, 7):
         text = generator.generate("to be", 9, seed=[1], min_length=least)
@@ -115,14 +117,14 @@ def test_ends_may_be_set_after_a_call():
 def test_only_a_few_functions_are_kept(monkeypatch):
     """What was forgotten is made again, and leaves no memory behind."""
     generator = random_generator()
-    assert generator._compiled.most <= 8
-    generator._compiled.most = 1
-    whole = counted(monkeypatch, TextGenerator, "continue_ids")
+    assert generator.writer._compiled.most <= 8
+    generator.writer._compiled.most = 1
+    whole = counted(monkeypatch, TextWriter, "search")
     texts, functions = {}, []
     for size in (0, 2, 0):
         text = generator.generate("to be", 6, no_repeat_ngram_size=size)
         assert texts.setdefault(size, text) == text
-        functions += [weakref.ref(function) for _, function in generator._compiled]
+        functions += [weakref.ref(function) for _, function in generator.writer._compiled]
     assert len(whole) == 3
     gc.collect()
     assert [function() is None for function in functions] == [True, True, False]

@@ -9,8 +9,7 @@ import pytest
 
 from keras_attn.models.tensors import from_bytes, to_bytes
 from keras_attn.tasks import TextClassifier, TextGenerator
-from keras_attn.tasks.base.backbones import read_backbone
-from keras_attn.tasks.text_generation.starting import read_start
+from keras_attn.tasks.base.backbones import read_backbone, read_language_model
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer
 
 SMALL = {"dim": 8, "num_layers": 1, "num_heads": 2, "intermediate_dim": 8}
@@ -109,7 +108,9 @@ def test_huge_sizes(files, tmp_path, little_memory, kind, name, value):
     refused(load, path, "belong together.*the settings ask for .* or more, and the file has")
 
 
-@pytest.mark.parametrize(("kind", "read"), [("bert", read_backbone), ("writer", read_start)])
+@pytest.mark.parametrize(
+    ("kind", "read"), [("bert", read_backbone), ("writer", read_language_model)]
+)
 def test_huge_sizes_of_a_start(files, tmp_path, kind, read):
     for name, value in (("dim", 3_000_000), ("num_layers", 3000)):
         path = changed(files / f"{kind}.task", tmp_path / "made.task", setting(name, value))

@@ -8,9 +8,9 @@ import tensorflow as tf
 from text_generation_toys import make
 from translation_toys import fitted
 
+from keras_attn.tasks.base import exported
 from keras_attn.tasks.base.served_numbers import checked_numbers
 from keras_attn.tasks.captioning.graph import decoded_pictures
-from keras_attn.tasks.text_generation import generator as generator_module
 
 SAMPLED = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
@@ -56,7 +56,7 @@ def test_texts_with_the_numbers_of_each_request(generator, unsaved):
 
 
 def test_what_ignores_the_numbers_is_not_kept(generator, unsaved, monkeypatch):
-    monkeypatch.setattr(generator_module, "checked_numbers", lambda tf, numbers: {})
+    monkeypatch.setattr(exported, "checked_numbers", lambda tf, numbers: {})
     with pytest.raises(RuntimeError, match="another `with_settings: text` than the Python object"):
         generator.export("nowhere")
     assert not unsaved

@@ -40,7 +40,7 @@ def test_ends_of_texts_from_scratch(tmp_path):
     expected = [2 if c == "\x02" else ids_of[c] for c in joined]
     assert generator._encode(TEXT).tolist() == expected
     assert generator.dataset(TEXT, shuffle=False)[0][1][:11].ravel().tolist() == expected[:88]
-    assert generator.ends and generator._rules(end_token=True)["suppressed_ids"] == [0, 1, 3]
+    assert generator.ends and generator.writer.rules(True)["suppressed_ids"] == [0, 1, 3]
     # Each end counts as a character.
     assert generator.evaluate(TEXT).characters == len(expected)
     generator.save(tmp_path / "a.task")

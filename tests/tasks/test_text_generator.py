@@ -21,8 +21,12 @@ from text_generation_toys import (
 from tracing import eagerly
 
 from keras_attn.models import RecurrentLanguageModelConfig
-from keras_attn.tasks import TextGenerator, Translator
-from keras_attn.tasks.text_generation.settings import TextGenerationData, TextGenerationTest
+from keras_attn.tasks import (
+    TextGenerationData,
+    TextGenerationTest,
+    TextGenerator,
+    Translator,
+)
 from keras_attn.text import BytePairTokenizer, CharacterTokenizer, WordTokenizer
 
 
@@ -149,8 +153,8 @@ def test_only_the_end_of_a_prompt_is_read(random_weights):
     assert len(end) == 23
     long, short = generator.generate(["x" * 1000 + end, end], 30, seed=[3, 3])
     assert long[-30:] == short[-30:]
-    ids = generator._padded(generator._prompt_ids(["x" + end]), 1)
-    assert ids.tolist() == [[1, *generator.tokenizer.encode(end)]]
+    prompts = generator.signatures(generator.Use())["serving_default"].field
+    assert prompts.encode(["x" + end], [3], 30)["ids"] == [[1, *generator.tokenizer.encode(end)]]
 
 
 def test_no_ngram_comes_twice(generator):
@@ -316,7 +320,9 @@ def test_export_leaves_what_is_there(random_weights, served, tmp_path, monkeypat
     generator, _ = random_weights
     with pytest.raises(FileExistsError, match="overwrite"):
         generator.export(served.path)
-    monkeypatch.setattr(generator, "generate", lambda texts, *a, **k: ["other"] * len(texts))
+    monkeypatch.setattr(
+        generator, "computed", lambda tensors, use: {"tokens": [[4]] * len(tensors["ids"])}
+    )
     with pytest.raises(RuntimeError, match="another `serving_default: text`"):
         generator.export(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []

@@ -6,9 +6,8 @@ import pytest
 import tensorflow as tf
 from text_generation_toys import ALL, PROMPTS, SEEDS, make, untrained
 
-from keras_attn.generation import CompiledSteps
+from keras_attn.generation import CompiledSteps, text_writer
 from keras_attn.tasks import TextGenerationUse, TextGenerator
-from keras_attn.tasks.text_generation import writing
 from keras_attn.text import BytePairTokenizer
 from keras_attn.text.pieces import cut_at_stop
 
@@ -50,7 +49,7 @@ def ending(bias=1.0):
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
-    monkeypatch.setattr(writing, "PIECES", ((2e7, 16),))
+    monkeypatch.setattr(text_writer, "PIECES", ((2e7, 16),))
 
 
 @pytest.fixture
@@ -76,8 +75,8 @@ def test_a_stream_is_what_is_generated(random_weights, calls):
     together = random_weights.generate(PROMPTS, 20, seed=5)
     streamed = random_weights.streamed(PROMPTS, num_characters=20, seed=5, batch_size=3)
     assert list(map("".join, streamed)) == together
-    kinds = dict(random_weights._compiled)
-    (run,) = [kinds[k] for k in kinds if k[:2] == ("steps", 16) and len(k[2].numbers) > 1]
+    kinds = dict(random_weights.writer._compiled)
+    (run,) = [kinds[k] for k in kinds if k[:2] == ("steps", 16) and len(k[3]) > 1]
     assert run._go_on.experimental_get_tracing_count() == 1
 
 
@@ -99,7 +98,7 @@ def test_a_stream_of_bytes_has_whole_characters(of_bytes):
 
 
 def test_large_models_give_smaller_pieces(random_weights, monkeypatch):
-    monkeypatch.setattr(writing, "PIECES", ((10, 64), (20, 16)))
+    monkeypatch.setattr(text_writer, "PIECES", ((10, 64), (20, 16)))
     pieces = list(random_weights.stream("to", 6, seed=3))
     assert [len(piece) for piece in pieces] == [4, 2]
     assert "to" + "".join(pieces) == random_weights.generate("to", 6, seed=3)
@@ -179,10 +178,10 @@ def test_an_end_token_ends_a_text(tmp_path):
 
 def test_prompts_are_batched_by_length_and_given_back_in_order(random_weights, monkeypatch):
     widths = []
-    padded = random_weights._padded
+    padded = random_weights.writer.padded
     monkeypatch.setattr(
-        random_weights,
-        "_padded",
+        random_weights.writer,
+        "padded",
         lambda rows, n: (widths.append(max(map(len, rows))), padded(rows, n))[1],
     )
     prompts = ["to be, or not", "t", "question", "", "to be, or nut", "is"]

@@ -1,16 +1,16 @@
-"""Encoders that a task starts from: their settings, tokenizer and weights."""
+"""Pretrained models that a task starts from: their settings, tokenizer and weights."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attn.models import ENCODERS, RobertaConfig
+from keras_attn.models import ENCODERS, LANGUAGE_MODELS, GptConfig, RobertaConfig
 from keras_attn.settings import (
     Choice,
     Kinds,
@@ -26,7 +26,7 @@ from keras_attn.text.registry import vocabulary_digest
 
 
 class Backbone(NamedTuple):
-    """An encoder that a task can start from.
+    """An encoder or a language model that a task can start from.
 
     Example:
 
@@ -35,13 +35,17 @@ class Backbone(NamedTuple):
     """
 
     model: str
-    """Name of its architecture in `ENCODERS`."""
+    """Name of its architecture."""
     settings: dict[str, Any]
     """Its settings and sizes."""
     tokenizer: Any
     """Its tokenizer."""
     tensors: dict[str, np.ndarray]
     """Its weights by the names that our layers have."""
+    learned: Mapping[str, Any] = {}
+    """What a language model knows besides: whether texts end, and tokens of its windows."""
+    unused: Sequence[str] = ()
+    """Tensors of the file that no layer of ours has."""
 
     @property
     def vocabularies(self) -> dict[str, str]:
@@ -89,6 +93,12 @@ class Backbone(NamedTuple):
         values = {**self.settings, **chosen.values}
         return Choice(kinds, self.model, {k: v for k, v in values.items() if k in own})
 
+    def declared(self, kinds: Kinds, chosen: Choice) -> Choice:
+        """Returns what `choice` returns, without the sizes."""
+        values = self.choice(kinds, chosen).values
+        own = {field.name for field in declared_fields(kinds[self.model])}
+        return Choice(kinds, self.model, {k: v for k, v in values.items() if k in own})
+
 
 def chosen_model(kinds: Kinds, place: str, model: Any) -> Choice:
     """Returns the settings of a model that may start from an encoder, without its sizes.
@@ -102,11 +112,7 @@ def chosen_model(kinds: Kinds, place: str, model: Any) -> Choice:
         The choice, with the settings of the encoder.
     """
     chosen = kinds.made({} if model is None else model)
-    if not place:
-        return chosen
-    found = read_backbone(place).choice(kinds, chosen)
-    own = {field.name for field in declared_fields(kinds[found.name])}
-    return Choice(kinds, found.name, {k: v for k, v in found.values.items() if k in own})
+    return read_backbone(place).declared(kinds, chosen) if place else chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,3 +238,57 @@ def read_backbone(place: str | os.PathLike) -> Backbone:
         return unpacked(config["learned"]["tokenizer"])
 
     return Backbone(name, settings, saved.check(make), saved.tensors)
+
+
+_TABLE, _HEAD = "embedding/embedding/embeddings", "head/kernel"
+
+
+def read_language_model(place: str | os.PathLike) -> Backbone:
+    """Reads a language model with its tokenizer.
+
+    Args:
+        place: A file written by `TextGenerator.save`; or a folder of Hugging Face weights with
+            their tokenizer, or their name on the hub, as for `keras_attn.interop.read_pretrained`.
+
+    Returns:
+        A `Backbone`, without the logits of ids that the tokenizer does not have.
+
+    Raises:
+        FileNotFoundError: If there is nothing.
+        ValueError: If it is not a decoder, has no tokenizer, or is damaged.
+    """
+    path = Path(place).expanduser() if isinstance(place, str | os.PathLike) else None
+    if path is not None and path.is_file():
+        saved = read_task(path, "TextGenerator")
+
+        def make(config: dict[str, Any]) -> Backbone:
+            LANGUAGE_MODELS.make(config["model"]).build()
+            settings, learned = dict(config["model"]), dict(config["learned"])
+            learned["sequence_length"] = (
+                config["data"]["sequence_length"] or learned["sequence_length"]
+            )
+            name = settings.pop(LANGUAGE_MODELS.key)
+            tokenizer = unpacked(learned.pop("tokenizer"))
+            return Backbone(name, settings, tokenizer, saved.tensors, learned)
+
+        return saved.check(make)
+    from keras_attn.interop import read_pretrained
+
+    found = read_pretrained(place)
+    if not isinstance(found.config, GptConfig) or found.tokenizer is None:
+        lack = "a decoder" if found.tokenizer is not None else "a tokenizer"
+        raise ValueError(
+            f"Expected a decoder with its tokenizer. Received: {place}, which has not {lack}."
+        )
+    tensors, size = dict(found.tensors), found.tokenizer.vocabulary_size
+    tensors[_TABLE] = tensors[_TABLE][:size]
+    if _HEAD in tensors:
+        tensors[_HEAD] = tensors[_HEAD][:, :size]
+    return Backbone(
+        LANGUAGE_MODELS.name_of(found.config),
+        found.config.to_dict(),
+        found.tokenizer,
+        tensors,
+        {"ends": True, "sequence_length": found.config.sequence_length},
+        found.unused,
+    )

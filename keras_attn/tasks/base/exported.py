@@ -21,6 +21,7 @@ from keras_attn.export import (
     with_a_row,
 )
 from keras_attn.fields import Signature, Together
+from keras_attn.fields.signature import WithModules
 from keras_attn.generation import CompiledFunction, Keeper
 from keras_attn.layers.quantization import quantized_sublayers
 from keras_attn.progress import tell
@@ -28,6 +29,7 @@ from keras_attn.settings import Settings
 from keras_attn.tasks.base.saved import Saved
 from keras_attn.tasks.base.served_numbers import (
     WITH_SETTINGS,
+    checked_numbers,
     expected_with_settings,
     number_columns,
 )
@@ -164,6 +166,9 @@ class Exported(Saved, Keeper):
     def served_numbers(self, use: Any) -> dict[str, tuple[Any, Any]]:
         """Returns the numbers that the signature `with_settings` takes; none if it is not there.
 
+        It is `serving_default` with these numbers for each row, which `run` finds among the tensors
+        by the names of the settings.
+
         Args:
             use: Settings of the export.
 
@@ -184,6 +189,10 @@ class Exported(Saved, Keeper):
             encode, modules = signature.field.to_graph(tf)
             functions[name] = self._served(tf, signature, encode, use)
             resources += modules
+            for field in signature.outputs.values():
+                resources += field.modules() if isinstance(field, WithModules) else []
+        if self.served_numbers(use):
+            functions[WITH_SETTINGS] = functions["serving_default"]
         return functions, resources
 
     def _served(
@@ -192,7 +201,8 @@ class Exported(Saved, Keeper):
         """The function of a signature."""
 
         def serve(**raw: Any) -> dict[str, Any]:
-            tensors = encode(*(raw[name] for name in signature.inputs))
+            tensors = encode(*(raw.pop(name) for name in signature.inputs))
+            tensors = {**tensors, **checked_numbers(tf, raw)}
             tensors = {**tensors, **self.computed_graph(tf, tensors, use)}
             return {name: field.graph(tf, tensors) for name, field in signature.outputs.items()}
 

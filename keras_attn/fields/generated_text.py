@@ -1,0 +1,158 @@
+"""Texts that a model writes as outputs, and the prompts that they continue as inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from keras_attn.arrays import Array
+from keras_attn.fields.signature import Encode
+from keras_attn.fields.text import checked_texts
+from keras_attn.hints import Tensor
+from keras_attn.text.checks import well_formed
+from keras_attn.text.pieces import cut_at_stop, stop_pattern
+from keras_attn.text.tokenizer import Tokenizer
+
+
+class PromptInput:
+    """Prompts with a seed for each and the number of new tokens, as the inputs of a signature.
+
+    Of each prompt the last tokens are read, behind the start token.
+
+    Args:
+        tokenizer: Has `encode`, `start_id`, `pad_id` and `to_graph`.
+        max_length: Largest number of tokens that is read.
+        limit: `limit(tf, number)` returns the number of new tokens of a request, or refuses it.
+        graph: Returns the tokenizer's graph; that of the tokenizer if None.
+
+    Example:
+
+    >>> from keras_attn.text import CharacterTokenizer
+    >>> prompts = PromptInput(CharacterTokenizer.train(["abcd"]), 2, lambda tf, number: number)
+    >>> prompts.encode(["abcd", ""], [7, 8], 5)["ids"]
+    [[1, 6, 7], [1]]
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_length: int,
+        limit: Callable[[ModuleType, Tensor], Tensor],
+        graph: Callable[[], Any] | None = None,
+    ):
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.limit = limit
+        self._graph = graph or tokenizer.to_graph
+
+    def encode(self, texts: Sequence[str], seeds: Any, num_tokens: int) -> dict[str, Any]:
+        """Returns the prompts, a list of ids for each, the seeds and the number of new tokens.
+
+        Args:
+            texts: Strings.
+            seeds: int32 `(B,)`.
+            num_tokens: Number of new tokens.
+        """
+        texts = checked_texts(texts)
+        rows = self.tokenizer.encode(texts)
+        return {
+            # A character that is no UTF-8 may become three: the last of what is read.
+            "ids": [[self.tokenizer.start_id, *row[-self.max_length :]] for row in rows],
+            "prompt": [well_formed(text) for text in texts],
+            "seed": np.asarray(seeds, "int32"),
+            "num_tokens": num_tokens,
+        }
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops, the ids as a tensor `(B, P)` padded on the right.
+
+        Args:
+            tf: The module `tensorflow`.
+        """
+        graph, start, pad = self._graph(), self.tokenizer.start_id, self.tokenizer.pad_id
+
+        def encode(text: Tensor, seeds: Tensor, num_tokens: Tensor) -> dict[str, Tensor]:
+            num_tokens = self.limit(tf, num_tokens)
+            text = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+            ids = graph.encode(text)[:, -self.max_length :]
+            ids = tf.concat([tf.fill([tf.size(text), 1], start), ids], axis=1).to_tensor(pad)
+            return {"ids": ids, "prompt": text, "seed": seeds, "num_tokens": num_tokens}
+
+        return encode, [graph]
+
+
+class GeneratedText:
+    """Texts of generated tokens.
+
+    Args:
+        tokenizer: Has `decode` and `to_graph`.
+        of: Name of the ids `(B, T)` or `(B, R, T)`; in Python also lists of rows.
+        some: Name of booleans `(B,)`: texts of rows without it are empty. None: all have it.
+        after: Name of the texts `(B,)` that are continued; None if there are none.
+        stops: Strings. A text ends where the first of them begins in it.
+        graph: Returns the tokenizer's graph, which other fields may have; that of the tokenizer if
+            None.
+
+    Example:
+
+    >>> from keras_attn.text import CharacterTokenizer
+    >>> field = GeneratedText(CharacterTokenizer.train(["abcd"]), after="prompt", stops=["d"])
+    >>> field.decode({"tokens": [[5, 6], [6, 7]], "prompt": ["a", ""]})
+    ['abc', 'c']
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        of: str = "tokens",
+        *,
+        some: str | None = None,
+        after: str | None = None,
+        stops: Sequence[str] = (),
+        graph: Callable[[], Any] | None = None,
+    ):
+        self.tokenizer = tokenizer
+        self.of, self.some, self.after = of, some, after
+        self.stops = tuple(stops)
+        self._make_graph = graph or tokenizer.to_graph
+        self._graph: Any = None
+
+    def decode(self, tensors: Mapping[str, Any]) -> list[Any]:
+        """Returns a text, or a list of texts, for each row.
+
+        Args:
+            tensors: Arrays by their names.
+        """
+        texts = self.tokenizer.decode(tensors[self.of])
+        if self.stops:
+            texts = [cut_at_stop(text, self.stops) for text in texts]
+        if self.some:
+            rows = zip(texts, tensors[self.some], strict=True)
+            texts = [x if some else "" if isinstance(x, str) else [""] * len(x) for x, some in rows]
+        if self.after:
+            texts = [a + text for a, text in zip(tensors[self.after], texts, strict=True)]
+        return texts
+
+    def modules(self) -> list[object]:
+        """Returns the `tf.Module`s that `graph` uses, which must be called after it."""
+        self._graph = self._make_graph()
+        return [self._graph]
+
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Array:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+            tensors: Tensors by their names.
+        """
+        texts = self._graph.decode(tensors[self.of])
+        if self.stops:
+            texts = tf.strings.regex_replace(texts, stop_pattern(self.stops), "")
+        if self.some:
+            some = tensors[self.some]
+            some = tf.reshape(some, [-1, *[1] * (texts.shape.rank - 1)])
+            texts = tf.where(some, texts, "")
+        return tf.strings.join([tensors[self.after], texts]) if self.after else texts

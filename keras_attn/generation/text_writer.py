@@ -1,0 +1,302 @@
+"""Texts written by a language model: continuations of prompts, whole or while they are written."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.generation.compiled import CompiledFunction
+from keras_attn.generation.compiled_steps import CompiledSteps
+from keras_attn.generation.decoders import Decoder
+from keras_attn.generation.loops import Generation
+from keras_attn.generation.numbers import columns, sampling_inputs
+from keras_attn.generation.recent import Recent
+from keras_attn.generation.sampled_steps import SampledSteps
+from keras_attn.generation.sampling import sample
+from keras_attn.generation.search import beam_search
+from keras_attn.hints import Size, Tensor
+from keras_attn.text.pieces import StopReader, TokenReader
+from keras_attn.text.tokenizer import Tokenizer
+
+PIECES = ((2e6, 64), (2e7, 16))
+"""Tokens of a piece of a stream for models with so many weights at most; 4 for larger ones. A call
+costs about a millisecond beside its steps, and those of small models take a tenth of that."""
+STEPS_TO_STOP = 32
+"""Tokens after which stop strings are looked for."""
+_ROOM = 256
+"""Texts in parts have room for a multiple of so many tokens, since JAX compiles for each room."""
+
+
+class WritingTokenizer(Tokenizer, Protocol):
+    """A tokenizer with an id for unknown characters, and all tokens by their ids."""
+
+    @property
+    def unknown_id(self) -> int | None:
+        """Id of unknown characters; None if there are none."""
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """The tokens in the order of their ids."""
+
+
+class Writing(NamedTuple):
+    """How texts are continued."""
+
+    sampling: tuple[tuple[str, Any], ...] = ()
+    """Arguments of `sample` with their names."""
+    ends: bool = False
+    """Whether the end token ends a text; if not, it is never written."""
+    min_length: int = 0
+    """Number of new tokens before which there is no end token."""
+    beams: int | None = None
+    """Width of a beam search for the most probable text, instead of a sample."""
+    stops: tuple[str, ...] = ()
+    """Strings at which a text ends."""
+
+    def parted(self) -> tuple[Writing, dict[str, float]]:
+        """Returns what a function is compiled for, and the numbers that are its inputs."""
+        numbers, fixed = sampling_inputs({} if self.beams else dict(self.sampling))
+        if self.min_length:
+            numbers["min_length"] = self.min_length
+        return Writing(tuple(fixed.items()), self.ends, beams=self.beams), numbers
+
+
+class TextWriter:
+    """Continues prompts with a decoder, by compiled functions.
+
+    Args:
+        model: The model whose weights the decoder reads.
+        decoder: Any object with `prefill` and `step`.
+        tokenizer: The tokenizer of the texts. Its special tokens are never written.
+        max_prompt: Largest number of ids of a prompt, with the start token.
+
+    Example:
+
+    >>> from keras_attn.text import CharacterTokenizer
+    >>> tokenizer = CharacterTokenizer.train(["to be"])
+    >>> model = RecurrentLanguageModelConfig(tokenizer.vocabulary_size, units=8).build()
+    >>> writer = TextWriter(model, language_decoder(model), tokenizer, max_prompt=8)
+    >>> tokens = writer.tokens([[1, 5], [1]], seeds=np.array([7, 8]), count=3, how=Writing())
+    >>> [len(row) for row in tokens]
+    [3, 3]
+    """
+
+    def __init__(
+        self, model: keras.Model, decoder: Decoder, tokenizer: WritingTokenizer, max_prompt: int
+    ):
+        self.model = model
+        self.decoder = decoder
+        self.tokenizer = tokenizer
+        self.max_prompt = max_prompt
+        self._compiled: Recent[Any] = Recent()
+
+    def search(
+        self,
+        ids: Tensor,
+        how: Writing,
+        max_length: Size,
+        seeds: Tensor,
+        max_lengths: Tensor | None = None,
+        numbers: Mapping[str, Tensor] | None = None,
+    ) -> Generation:
+        """Samples or searches after prompts; for any backend, and for the export.
+
+        Args:
+            ids: `(B, P)`: the start token, the prompt, padding.
+            how: How, except for stop strings.
+            max_length: Number of new tokens; an integer, or a tensor in a graph.
+            seeds: int32 `(B,)`.
+            max_lengths: int32 `(B,)`, the number of new tokens of each row; `max_length` if None.
+            numbers: Tensors `(B,)` that replace arguments of the search.
+
+        Returns:
+            `Generation`.
+        """
+        settings = {"min_length": how.min_length, **self.rules(how.ends)}
+        mask = self._mask(ids)
+        if how.beams is not None:
+            # What never ends has an end token too, which is then among the suppressed ids.
+            settings["end_id"] = settings["end_id"] or self.tokenizer.end_id
+            found = beam_search(
+                self.decoder,
+                ids,
+                mask,
+                num_beams=how.beams,
+                max_length=max_length,
+                max_lengths=max_lengths,
+                alpha=1.0,
+                **{**settings, **(numbers or {})},
+            )
+            return Generation(*(values[:, 0] for values in found))
+        return sample(
+            self.decoder,
+            ids,
+            mask,
+            max_length=max_length,
+            max_lengths=max_lengths,
+            seed=seeds,
+            **{**settings, **dict(how.sampling), **(numbers or {})},
+        )
+
+    def tokens(
+        self,
+        rows: Sequence[Sequence[int]],
+        seeds: np.ndarray,
+        count: int,
+        how: Writing,
+        batch_size: int = 64,
+    ) -> list[list[int]]:
+        """Writes after prompts.
+
+        Args:
+            rows: Ids of each prompt, the start token first.
+            seeds: int32 `(N,)`.
+            count: Largest number of new tokens.
+            how: How.
+            batch_size: Texts written at a time, those with prompts of like lengths together.
+
+        Returns:
+            The new ids of each text. A text with a stop string has all of it, and maybe more.
+        """
+        found: list[list[int]] = [[] for _ in rows]
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+        for first in range(0, len(rows), batch_size):
+            members = order[first : first + batch_size]
+            ids = self.padded([rows[i] for i in members], batch_size)
+            new = self._new(ids, np.resize(seeds[members], len(ids)), len(members), count, how)
+            for i, row in zip(members, new, strict=True):
+                found[i] = row
+        return found
+
+    def stream(
+        self, row: Sequence[int], seed: np.ndarray, count: int, how: Writing
+    ) -> Iterator[str]:
+        """Writes after a prompt, and gives out what is written while it is written.
+
+        Args:
+            row: Ids of the prompt, the start token first.
+            seed: int32 `(1,)`.
+            count: Largest number of new tokens.
+            how: How; a sample.
+
+        Returns:
+            An iterator over pieces of text; none of them is empty.
+        """
+        weights = self.model.count_params()
+        tokens = next((tokens for most, tokens in PIECES if weights <= most), 4)
+        pieces = self._pieces(self.padded([row], 1), seed, 1, count, how, tokens)
+        return (text for _, (text,) in pieces if text)
+
+    def _new(
+        self, ids: np.ndarray, seeds: np.ndarray, rows: int, count: int, how: Writing
+    ) -> list[list[int]]:
+        """The new ids of the first `rows` of padded prompts."""
+        compiles_each_length = keras.backend.backend() == "jax"
+        if how.beams is None and (how.stops or compiles_each_length):
+            steps = STEPS_TO_STOP if how.stops else _ROOM
+            parts = [new for new, _ in self._pieces(ids, seeds, rows, count, how, steps)]
+            return [[*itertools.chain.from_iterable(row)] for row in zip(*parts, strict=True)]
+        kind, numbers = how.parted()
+        names = tuple(numbers)
+
+        def search(ids: Tensor, room: Size, limits: Tensor, seeds: Tensor, *more: Tensor) -> Tensor:
+            given = dict(zip(names, more, strict=True))
+            return self.search(ids, kind, room, seeds, limits, given).tokens
+
+        run = self._compiled.get((kind, names), lambda: CompiledFunction(search, self.model))
+        room = _room(count) if compiles_each_length else count
+        tokens = run(ids, room, np.full(len(ids), count), seeds, *columns(numbers, len(ids)))
+        return tokens[:rows, :count].tolist()
+
+    def _pieces(
+        self, ids: np.ndarray, seeds: np.ndarray, rows: int, count: int, how: Writing, steps: int
+    ) -> Iterator[tuple[list[list[int]], list[str]]]:
+        """What is written after padded prompts, `steps` tokens at a time: ids and texts of rows."""
+        readers = [(TokenReader(self.tokenizer), StopReader(how.stops)) for _ in range(rows)]
+        kind, numbers = how.parted()
+        run = self._steps(kind, tuple(numbers), steps)
+        limits, seeds = np.full(len(ids), count), np.resize(seeds, len(ids))
+        state = run.begin(ids, _room(count), limits, seeds, *columns(numbers, len(ids)))
+        left, over = count, False
+        while not over:
+            found, state = run.go_on(state)
+            left -= found["tokens"].shape[1]
+            ids_of, texts, ended = [], [], []
+            for row, (tokens, stopping) in enumerate(readers):
+                new = found["tokens"][row, : found["lengths"][row]].tolist()
+                text = tokens.read(new)
+                finished = bool(found["finished"][row])
+                if left <= 0 or finished:
+                    text = stopping.read(text + tokens.end()) + stopping.end()
+                else:
+                    text = stopping.read(text)
+                ids_of.append(new)
+                texts.append(text)
+                ended.append(finished or stopping.stopped)
+            over = left <= 0 or all(ended)
+            yield ids_of, texts
+
+    def _steps(self, kind: Writing, names: tuple[str, ...], count: int) -> CompiledSteps:
+        """Writes `count` tokens at a time."""
+
+        def make() -> CompiledSteps:
+            steps = SampledSteps(self.decoder, **{**self.rules(kind.ends), **dict(kind.sampling)})
+
+            def begin(ids: Tensor, room: Size, limits: Tensor, seeds: Tensor, *more: Tensor) -> Any:
+                numbers = dict(zip(names, more, strict=True))
+                mask = self._mask(ids)
+                return steps.begin(ids, mask, seeds, limits, max_length=room, numbers=numbers)
+
+            return CompiledSteps(begin, lambda state: steps.go_on(state, count), self.model)
+
+        return self._compiled.get(("steps", count, kind, names), make)
+
+    def rules(self, ends: bool) -> dict[str, Any]:
+        """Returns the special tokens, as `sample` takes them.
+
+        Args:
+            ends: Whether the end token ends a text.
+        """
+        tokenizer = self.tokenizer
+        # Some models of Llama's kind end a text at any of several tokens.
+        end_ids = getattr(tokenizer, "end_ids", (tokenizer.end_id,)) if ends else ()
+        special = {tokenizer.pad_id, tokenizer.start_id, tokenizer.end_id, tokenizer.unknown_id}
+        # Llama 3 has hundreds more, none of which is text.
+        more = set(getattr(tokenizer, "special_tokens", ()))
+        special.update(i for i, token in enumerate(tokenizer.vocabulary) if token in more)
+        return {
+            "end_id": list(end_ids) or None,
+            "pad_id": tokenizer.pad_id,
+            "suppressed_ids": sorted(special - {None, *end_ids}),
+        }
+
+    def padded(self, rows: Sequence[Sequence[int]], batch_size: int) -> np.ndarray:
+        """Returns ids `(B, P)` of prompts, padded on the right; on JAX with rows that only fill it.
+
+        Args:
+            rows: Ids of each prompt, the start token first.
+            batch_size: Largest number of rows.
+        """
+        width, count = max(map(len, rows)), len(rows)
+        if keras.backend.backend() == "jax":  # it compiles for each shape
+            width, count = -(-width // 16) * 16, min(batch_size, 2 ** (count - 1).bit_length())
+            width = min(width, self.max_prompt)
+        ids = np.full((count, width), self.tokenizer.pad_id, "int32")
+        ids[:, 0] = self.tokenizer.start_id
+        for r, row in enumerate(rows):
+            ids[r, : len(row)] = row
+        return ids
+
+    def _mask(self, ids: Tensor) -> Tensor:
+        # The start token is read, though some vocabularies have one token for it and for padding.
+        first = ops.cumsum(ops.ones_like(ids), axis=1) == 1
+        return ops.logical_or(ops.not_equal(ids, self.tokenizer.pad_id), first)
+
+
+def _room(count: int) -> int:
+    return -(-count // _ROOM) * _ROOM

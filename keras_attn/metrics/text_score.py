@@ -1,0 +1,28 @@
+"""How well a language model predicts a text."""
+
+from typing import Any, NamedTuple
+
+
+class TextScore(NamedTuple):
+    """How well a model predicts a text.
+
+    Example:
+
+    >>> print(TextScore(2.25, characters=1000, unknown=0))
+    2.2500 bits per character of 1,000
+    """
+
+    bits_per_character: float
+    """Mean of `-log2 p(character | those before it)`."""
+    characters: int
+    """Number of characters."""
+    unknown: int
+    """Number of characters that the tokenizer does not know, scored as `<unknown>`."""
+
+    def __str__(self) -> str:
+        text = f"{self.bits_per_character:.4f} bits per character of {self.characters:,}"
+        return text + (f", {self.unknown:,} unknown to the model" if self.unknown else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the figures as a JSON-safe dict."""
+        return self._asdict()

