@@ -250,13 +250,11 @@ class TextGenerator(Task[str]):
     name = "text-generation"
     summary = "Write texts: a language model, trained on a text of your own."
     kinds = LANGUAGE_MODELS
-    Data = TextGenerationData
-    Learned = GeneratorLearned
-    Training = TextGenerationTraining
-    Use = TextGenerationUse
-    Test = TextGenerationTest
+    Data, Learned, Training = TextGenerationData, GeneratorLearned, TextGenerationTraining
+    Use, Test = TextGenerationUse, TextGenerationTest
     limits = ("max_num_characters",)
     examples_are = "characters"
+    selects = ("bits_per_character", "min")
     decide_nothing = ("loaded",)
     main_layer = "decoder"
     backbone: ClassVar = {"embedding": (), "positions": (), "decoder": ()}
@@ -489,21 +487,9 @@ class TextGenerator(Task[str]):
     def _encode(self, text: str) -> np.ndarray:
         return self.reader.encode(*checked_texts([text]))
 
-    def batches(
-        self, examples: str, training: TextGenerationTraining, shuffle: bool = True
-    ) -> TextWindows:
-        """Cuts a text into the batches of a training, see `dataset`."""
-        return self.dataset(
-            examples, batch_size=training.batch_size, seed=training.seed, shuffle=shuffle
-        )
-
     def objective(self, training: TextGenerationTraining) -> dict[str, Any]:
         """Cross-entropy of the next token."""
         return {"loss": MaskedCrossEntropy()}
-
-    def scored_by(self, training: TextGenerationTraining) -> tuple[str, int]:
-        """Bits per character: less is better."""
-        return "bits per character", -1
 
     def scorer(self, dev: str, training: TextGenerationTraining) -> Callable[[keras.Model], Scored]:
         """Scores a development text."""
@@ -581,14 +567,17 @@ class TextGenerator(Task[str]):
 
     # Generation
 
-    def generate(
+    def asked(self, inputs: Any) -> list[str]:
+        """Prompts."""
+        return checked_texts(inputs)
+
+    def results(
         self,
-        prompts: str | Sequence[str] = "",
-        num_characters: int = TextGenerationUse.num_characters,
+        prompts: Sequence[str],
+        use: TextGenerationUse,
         *,
         seed: int | Sequence[int] = TextGenerationUse.seed,
-        **use: Any,
-    ) -> Any:
+    ) -> list[str]:
         """Continues texts.
 
         The same prompts, settings and seed give the same texts, whatever they are batched with and
@@ -597,36 +586,39 @@ class TextGenerator(Task[str]):
         Args:
             prompts: A string or a list of strings; `""` is the beginning of nothing in particular.
                 Of each the last `longest_prompt` tokens are read. They may have stop strings.
-            num_characters: Number of new tokens: characters, or byte pairs.
+            use: Settings `Use`.
             seed: Integer, of which each prompt gets a seed of its own; or a list of seeds.
-            **use: Settings `TextGenerationUse`, such as `temperature` (below 1 more sober, above 1
-                wilder), `top_k`, `top_p`, `min_p`, `repetition_penalty`, `stop` and `batch_size`.
-                With `beams` the most probable text is searched for instead of a sample: scores of
-                texts that end are divided by the length penalty with `alpha=1`.
 
         Returns:
-            The prompt and what follows: a string for a string, a list for a list.
+            The prompt and what follows: a string for a string, a list for a list. A beam search
+            divides the scores of texts that end by the length penalty with `alpha=1`.
 
         Raises:
             TypeError: If an input is not a string, or a setting is unknown.
             ValueError: If a setting is out of range.
         """
-        settings = self._use(num_characters, use)
-        one = isinstance(prompts, str)
-        texts = checked_texts([prompts] if isinstance(prompts, str) else prompts)
-        seeds = seeds_of(seed, len(texts))
-        if not texts:
-            return []
-        inputs = {"prompt": texts, "seed": seeds, "num_characters": num_characters}
-        found = self._computed(inputs, settings)["text"]
-        return found[0] if one else found
+        self._check_least(use, use.num_characters)
+        seeds = seeds_of(seed, len(prompts))
+        inputs = {"prompt": prompts, "seed": seeds, "num_characters": use.num_characters}
+        return self._computed(inputs, use)["text"]
 
-    predict = generate
+    def generate(
+        self,
+        prompts: str | Sequence[str] = "",
+        num_characters: int = TextGenerationUse.num_characters,
+        **settings: Any,
+    ) -> Any:
+        """Continues texts: `predict`, which describes the settings.
 
-    def _use(self, num_characters: int, use: Mapping[str, Any]) -> TextGenerationUse:
-        settings = self.Use.made({"num_characters": num_characters, **use})
-        self._check_least(settings, num_characters)
-        return settings
+        Args:
+            prompts: A string or a list of strings.
+            num_characters: Number of new tokens: characters, or byte pairs.
+            **settings: As in `predict`: `temperature`, `top_k`, `seed`, `stop`, `beams`, ...
+
+        Returns:
+            The prompt and what follows: a string for a string, a list for a list.
+        """
+        return self.predict(prompts, num_characters=num_characters, **settings)
 
     def _check_least(self, use: TextGenerationUse, most: int) -> None:
         if use.min_length > most:
@@ -648,9 +640,7 @@ class TextGenerator(Task[str]):
         self,
         prompt: str = "",
         num_characters: int = TextGenerationUse.num_characters,
-        *,
-        seed: int | Sequence[int] = TextGenerationUse.seed,
-        **use: Any,
+        **settings: Any,
     ) -> Iterator[str]:
         """Continues a text, and gives out what is written while it is written.
 
@@ -663,8 +653,7 @@ class TextGenerator(Task[str]):
         Args:
             prompt: As in `generate`, one string.
             num_characters: As in `generate`.
-            seed: As in `generate`: an integer, or a list of one seed.
-            **use: As in `generate`, without `beams`.
+            **settings: As in `generate`, without `beams`.
 
         Returns:
             An iterator over pieces of text, without the prompt; none of them is empty.
@@ -686,36 +675,40 @@ class TextGenerator(Task[str]):
                 f"`prompt` must be one string. Received: {prompt!r}. For several texts call "
                 "`stream` for each, or `generate`."
             )
-        settings = self._use(num_characters, use)
-        if settings.beams is not None:
+        given = {"num_characters": num_characters, **settings}
+        use, more = self._parted("predict", given)
+        self._check_least(use, num_characters)
+        if use.beams is not None:
             raise ValueError(
                 "Which text is the most probable is known at its end: `beams` and `stream` do not "
-                f"go together. Received: beams={settings.beams}. Leave one of them out."
+                f"go together. Received: beams={use.beams}. Leave one of them out."
             )
-        seeds = seeds_of(seed, 1)
-        prompts = self.signatures(settings)["serving_default"].field
+        seeds = seeds_of(more.get("seed", use.seed), 1)
+        prompts = self.signatures(use)["serving_default"].field
         (row,) = prompts.encode([prompt], seeds, num_characters)["ids"]
-        return self.writer.stream(row, seeds, num_characters, self._writing(settings))
+        return self.writer.stream(row, seeds, num_characters, self._writing(use))
 
     def streamed(
         self,
         prompts: Sequence[str],
         *,
         seed: int | Sequence[int] = TextGenerationUse.seed,
-        **use: Any,
+        **settings: Any,
     ) -> Iterator[Iterator[str]]:
         """Gives out the texts of `generate`, one after the other, while they are written.
 
         Args:
             prompts: Strings.
             seed: As in `generate`.
-            **use: As in `stream`.
+            **settings: As in `stream`.
 
         Yields:
             For each text an iterator over its pieces, the prompt first.
         """
         for prompt, own in zip(prompts, seeds_of(seed, len(prompts)), strict=True):
-            yield itertools.chain([well_formed(prompt)], self.stream(prompt, seed=[own], **use))
+            yield itertools.chain(
+                [well_formed(prompt)], self.stream(prompt, seed=[own], **settings)
+            )
 
     @staticmethod
     def readable(result: str) -> str:
@@ -747,7 +740,7 @@ class TextGenerator(Task[str]):
 
         The same command writes the same texts. Several texts are parted by a line of `-----`.
         """
-        values = values_for(self.generate, use)
+        values = values_for(self.predict, use)
         chunks = iter([list(predict.prompt)] if predict.prompt else inputs)
         first = next(chunks, None if files else [""])
         written = 0

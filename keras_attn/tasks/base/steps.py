@@ -190,8 +190,5 @@ def values_for(method: Callable[..., Any], settings: Settings) -> dict[str, Any]
     >>> values_for(embedder.nearest, WordEmbedder.Use(top_k=3))
     {'top_k': 3}
     """
-    parameters = inspect.signature(method).parameters.values()
-    taken = [parameter.name for parameter in parameters][1:]
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-        taken = [entry.name for entry in settings.entries()]
+    taken = [*inspect.signature(method).parameters][1:]
     return {entry.name: entry.value for entry in settings.entries() if entry.name in taken}
