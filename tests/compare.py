@@ -39,7 +39,7 @@ HERE = Path(__file__).resolve().parent
 LISTED = HERE / "compare.toml"
 TOLERANCE = 1e-6
 CHANGES = re.compile(
-    r"\d+(\.\d+)?(e-?\d+)? ?(s|seconds|minutes|min|ms/step|s/step|ms|us/step|MB|kB|tokens/s)\b"
+    r"\d+(\.\d+)?(e-?\d+)? ?(ms/step|us/step|s/step|seconds|minutes|min|ms|s|MB|kB|tokens/s)\b"
 )
 """What differs from run to run: times, rates and sizes."""
 

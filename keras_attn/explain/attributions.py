@@ -272,3 +272,23 @@ def label_log_odds(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
     """
     at = ops.take_along_axis(logits["tags"], index[:, :1, None], axis=1)[:, 0]
     return log_odds(at, index[:, 1])
+
+
+def span_score(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
+    """Picks the score of a span of each row.
+
+    Args:
+        logits: `{"spans": (B, T, 2)}`.
+        index: Its first and last token, int `(B, 2)`.
+
+    Returns:
+        `(B,)`.
+
+    Example:
+
+    >>> logits = {"spans": ops.array([[[1.0, 2.0], [4.0, 8.0]]])}
+    >>> ops.convert_to_numpy(span_score(logits, ops.array([[0, 1]]))).tolist()
+    [9.0]
+    """
+    picked = ops.take_along_axis(logits["spans"], index[:, :, None], axis=1)  # (B, 2, 2)
+    return picked[:, 0, 0] + picked[:, 1, 1]

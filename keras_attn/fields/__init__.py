@@ -1,5 +1,6 @@
 """Kinds of inputs and outputs of tasks: the same in Python and in a TensorFlow graph."""
 
+from keras_attn.fields.answer_spans import Answer, AnswerSpan
 from keras_attn.fields.encoder_input import EncoderInput
 from keras_attn.fields.generated_text import GeneratedText, PromptInput
 from keras_attn.fields.outputs import Label, Numbers
@@ -19,6 +20,8 @@ from keras_attn.fields.word_sums import WordList, WordSum
 
 __all__ = [
     "ODD_TEXTS",
+    "Answer",
+    "AnswerSpan",
     "EncoderInput",
     "EntityPlace",
     "GeneratedText",

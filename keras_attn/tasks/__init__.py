@@ -7,7 +7,7 @@ from keras_attn.explain import (
     Explanation,
     deletion_curve,
 )
-from keras_attn.fields import EntityPlace, TaggedWords
+from keras_attn.fields import Answer, AnswerSpan, EntityPlace, TaggedWords
 from keras_attn.models.tensors import LoadReport
 from keras_attn.tasks.answer_selection.found import FoundAnswer
 from keras_attn.tasks.answer_selection.selector import AnswerSelector
@@ -72,9 +72,8 @@ from keras_attn.tasks.pretraining.settings import (
     PretrainingTraining,
     PretrainingUse,
 )
-from keras_attn.tasks.question_answering.answerer import QuestionAnswerer
-from keras_attn.tasks.question_answering.predictions import Answer, AnswerSpan
-from keras_attn.tasks.question_answering.settings import (
+from keras_attn.tasks.question_answering import (
+    QuestionAnswerer,
     QuestionAnsweringData,
     QuestionAnsweringTest,
     QuestionAnsweringTraining,

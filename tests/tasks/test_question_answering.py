@@ -200,7 +200,7 @@ def test_weights_are_the_gradients_of_autograd(with_none, tmp_path):
     answerer, _ = with_none
     theirs = theirs_of(answerer, tmp_path / "hf")
     pairs = [("Where does Ada live?", LONG), ("Where?", "Ada lives in Oslo."), *PAIRS[-3:]]
-    explanations = answerer.explain(pairs, "gradient", threshold=1e9)
+    explanations = answerer.explain(pairs, method="gradient", threshold=1e9)
     none = answerer.explain(pairs[0], threshold=-1e9)
     for (question, text), found in zip([*pairs, pairs[0]], [*explanations, none], strict=True):
         asked = answerer.tokenizer.encode_with_offsets(question)
@@ -358,7 +358,7 @@ SERVED = [*PAIRS, ("Where?", "¡Ada 😀 lives in Oslo!")]
 
 def check_served(answerer, found):
     """What a SavedModel gives for `SERVED`, as lists."""
-    expected = answerer.predict(SERVED, 3, threshold=-1.0)
+    expected = answerer.predict(SERVED, n_best=3, threshold=-1.0)
     assert found["answer"] == [a.text for a in expected]
     np.testing.assert_allclose(found["probability"], [a.probability for a in expected], atol=1e-4)
     for i, ((_, text), ours) in enumerate(zip(SERVED, expected, strict=True)):

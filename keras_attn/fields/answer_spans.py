@@ -1,0 +1,102 @@
+"""Spans of texts as outputs: the best answers to questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from keras_attn.fields.outputs import Numbers
+from keras_attn.fields.ragged_outputs import PartRows, PlaceRows
+from keras_attn.fields.signature import OutputField
+
+
+class AnswerSpan(NamedTuple):
+    """A part of a text that may be the answer.
+
+    Attributes:
+        text: The part, as it stands in the text.
+        start: Place of its first character.
+        end: Place behind its last character.
+        probability: Its probability.
+
+    Example:
+
+    >>> AnswerSpan("Oslo", 13, 17, 0.9).text
+    'Oslo'
+    """
+
+    text: str
+    start: int
+    end: int
+    probability: float
+
+
+class Answer(NamedTuple):
+    """The answer to a question.
+
+    Attributes:
+        text: The best answer; `""` if there is none.
+        start: Place of its first character in the text; 0 if there is none.
+        end: Place behind its last character.
+        probability: Its probability; if there is none, the probability of no answer.
+        candidates: The best answers, the best first.
+        no_answer: Probability that the text does not answer the question.
+
+    Example:
+
+    >>> Answer("Oslo", 13, 17, 0.9, [AnswerSpan("Oslo", 13, 17, 0.9)], 0.0).text
+    'Oslo'
+    """
+
+    text: str
+    start: int
+    end: int
+    probability: float
+    candidates: list[AnswerSpan]
+    no_answer: float
+
+    def probabilities(self, none: bool) -> dict[str, float]:
+        """Returns the probabilities of the candidates; of those that read alike, with their places.
+
+        Args:
+            none: Whether the probability of no answer is among them.
+        """
+        found: dict[str, float] = {}
+        for span in self.candidates:
+            name = span.text if span.text not in found else f"{span.text} (at {span.start})"
+            found[name] = min(span.probability, 1.0)
+        return {**found, "no answer": min(self.no_answer, 1.0)} if none else found
+
+
+def answer_outputs() -> dict[str, OutputField]:
+    """Returns the outputs of a SavedModel that answers questions."""
+    return {
+        "answer": PartRows("answer_start", "answer_end"),
+        "probability": Numbers("probability"),
+        "answers": PartRows("starts", "ends"),
+        "probabilities": Numbers("probabilities"),
+        "starts": PlaceRows("starts"),
+        "ends": PlaceRows("ends"),
+        "start_characters": PlaceRows("starts", characters=True),
+        "end_characters": PlaceRows("ends", characters=True),
+        "no_answer": Numbers("no_answer"),
+    }
+
+
+def read_answers(texts: Sequence[str], tensors: Mapping[str, Any]) -> list[Answer]:
+    """Returns what a person reads, in Python.
+
+    Args:
+        texts: The texts.
+        tensors: `starts`, `ends` and `probabilities` of the best answers, whether they are `there`,
+            `(B, N)`; whether no answer is better, `refused (B,)`, and its probability, `no_answer`.
+    """
+    names = "starts", "ends", "probabilities", "there", "refused", "no_answer"
+    columns = (tensors[name].tolist() for name in names)
+    answers = []
+    for text, *places, refused, none in zip(texts, *columns, strict=True):
+        rows = zip(*places, strict=True)
+        spans = [AnswerSpan(text[a:b], a, b, p) for a, b, p, there in rows if there]
+        best = AnswerSpan("", 0, 0, none) if refused else spans[0]
+        answers.append(Answer(*best, spans, none))
+    return answers

@@ -1,0 +1,644 @@
+"""Question answering by spans: the part of a text that answers a question."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keras_attn.arrays import (
+    Array,
+    ArrayModule,
+    BestSpans,
+    best_spans,
+    log_sum,
+    spans_of_texts,
+    window_numbers,
+)  # fmt: skip
+from keras_attn.batches import EncoderBatches
+from keras_attn.explain import Explanation
+from keras_attn.explain.attributions import span_score
+from keras_attn.explain.word_weights import weighted_words
+from keras_attn.fields import ODD_TEXTS, Answer, QuestionRows, Signature, checked_texts
+from keras_attn.fields.answer_spans import answer_outputs, read_answers
+from keras_attn.fields.question_rows import windows_of
+from keras_attn.inputs import listed
+from keras_attn.metrics import AnswerReport, score_answers
+from keras_attn.records import AnsweredQuestion, AnsweredQuestions, read_questions, split_questions
+from keras_attn.records.questions import checked_questions
+from keras_attn.settings import setting, with_defaults
+from keras_attn.tasks.base.doubts import doubt_of, rows_of
+from keras_attn.tasks.base.fine_tuning import EncoderTraining
+from keras_attn.tasks.base.task_run import TrainingRun
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.families.data_settings import Files
+from keras_attn.tasks.families.encoder_task import (
+    EncoderData,
+    EncoderLearned,
+    EncoderTask,
+    EncoderTokenizer,
+)  # fmt: skip
+from keras_attn.tasks.families.use_settings import BootstrapTest, PageUse
+from keras_attn.tasks.families.windowed import WindowedTask, row_lists
+from keras_attn.text.offsets import ids_and_places
+from keras_attn.training import SpanCrossEntropy
+
+Question = AnsweredQuestion | tuple[str, str, Sequence[Any]]
+_LEAST_ROOM = 8
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    max_length=384,
+    help={
+        "train": "questions to learn from: SQuAD's JSON, or JSON lines",
+        "dev_share": "share of the articles that is held out, without --dev",
+        "on_error": "what to do with a bad question",
+    },
+    words={"examples": "questions"},
+)
+class QuestionAnsweringData(EncoderData, Files):
+    """The questions that are read, and the encoder."""
+
+    max_question_length: int = setting(64, "largest number of tokens of a question", at_least=1)
+    long_questions: str = setting(
+        "cut", "what to do with longer ones in training", choices=("cut", "skip", "error")
+    )
+    overlap: int = setting(
+        128,
+        "tokens that two neighbouring windows of a long text share, at most half of a window's "
+        "room for the text",
+        at_least=0,
+    )
+
+
+@dataclass(frozen=True)
+@with_defaults(epochs=default_epochs(10, backbone=2), batch_size=16)
+class QuestionAnsweringTraining(EncoderTraining):
+    """Settings of the training of question answering."""
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    batch_size=32,
+    words={
+        "rows": "windows",
+        "shown": "the answers in their texts with the words that spoke for them, or what each "
+        "head looks at",
+    },
+    steps={"batch_size": ("predict", "explain", "evaluate", "export")},
+)
+class QuestionAnsweringUse(PageUse):
+    """Settings of the search for answers."""
+
+    n_best: int = setting(
+        5, "number of answers", at_least=1, steps=("predict", "explain", "export")
+    )
+    max_answer_length: int = setting(30, "largest number of tokens of an answer", at_least=1)
+    threshold: float = setting(
+        0.0, "by how much the score of no answer must be above that of the best one, if the "
+        "training had questions without an answer",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"examples": "questions with answers, as for fit"})
+class QuestionAnsweringTest(BootstrapTest):
+    """Settings of the evaluation of question answering."""
+
+
+@dataclass(frozen=True)
+class AnswerLearned(EncoderLearned):
+    """What question answering learned: its tokenizer, and whether a text may have no answer."""
+
+    unanswerable: bool = False
+
+
+class QuestionAnswerer(WindowedTask):
+    """Answers a question by a part of a text: an encoder that scores where the answer is.
+
+    A text is read in windows `[CLS] question [SEP] part of the text [SEP]` that overlap. With s and
+    e the logits of a window, the score of the span from token i to token j is `s_i + e_j`. A span
+    is read off in one window, in which its first token has context on both sides
+    (`keras_attn.arrays.windows`), so that each span has one score, and
+
+        p(i, j) = exp(s_i + e_j) / sum exp(s_k + e_l)
+
+    over all spans of the text of at most `max_answer_length` tokens, and over no answer, whose
+    score is the least `s_0 + e_0` of all windows, if the training had questions without one.
+
+    References:
+        - [Devlin et al., 2019](https://arxiv.org/abs/1810.04805), sections 4.2 and 4.3.
+
+    Args:
+        tokenizer: A `WordPieceTokenizer`, a `BytePairTokenizer` with `normalize=False`, or a
+            `WordTokenizer`.
+        unanswerable: Whether it has learned that a text may not answer a question.
+        model: Settings of the encoder: a `BertConfig` or `RobertaConfig`, a dict of its settings,
+            or None.
+        data: Settings `QuestionAnsweringData`, or a dict of some of them, such as `max_length`,
+            the largest number of ids of a window.
+        dtype: Dtype or policy of the model's layers, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer is of another class.
+        ValueError: If a setting is unknown or out of range, or the windows have no room for a text.
+
+    Example:
+
+    >>> text = "Ada lives in Oslo and Bob lives in Rome."
+    >>> examples = [(f"Where does {x} live?", text, [y]) for x, y in (("Ada", "Oslo"), ("Bob", "Rome"))]
+    >>> sizes = {"dim": 16, "num_layers": 1, "num_heads": 2, "intermediate_dim": 32, "dropout": 0.0}
+    >>> data = {"vocabulary_size": 80, "max_length": 48, "max_question_length": 16}
+    >>> answerer = QuestionAnswerer.create(examples, data=data, model=sizes)
+    >>> run = answerer.fit(examples * 4, epochs=1, verbose=0)
+    >>> answer = answerer.predict(("Where does Ada live?", text))
+    >>> text[answer.start : answer.end] == answer.text
+    True
+    """  # noqa: E501
+
+    name = "question-answering"
+    summary = "Answer questions by a part of a text."
+    heads = ("spans",)
+    Data = QuestionAnsweringData
+    Learned = AnswerLearned
+    Training = QuestionAnsweringTraining
+    Use = QuestionAnsweringUse
+    Test = QuestionAnsweringTest
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    examples_are = "questions"
+    decide_nothing = (*EncoderTask.decide_nothing, "left_out")
+    rows_are = "windows"
+    reads = "only_pairs"
+    of_rows = "row_seconds", "window_start", "window_size", "window_first", "window_behind"
+    data: QuestionAnsweringData
+    learned: AnswerLearned
+
+    left_out: Mapping[str, int] = {}
+    """Why questions of the training were left out or cut, and how many."""
+
+    @property
+    def max_question_length(self) -> int:
+        """Largest number of tokens of a question; the rest is cut off."""
+        return self.data.max_question_length
+
+    @property
+    def overlap(self) -> int:
+        """Tokens that two neighbouring windows share."""
+        return self.data.overlap
+
+    @property
+    def unanswerable(self) -> bool:
+        """Whether it has learned that a text may not answer a question."""
+        return self.learned.unanswerable
+
+    @property
+    def pairs(self) -> QuestionRows:
+        """From questions and texts to the rows that the model reads."""
+        between = len(self.field.between)
+        return QuestionRows(
+            self.tokenizer, self.max_length, self.max_question_length, self.overlap, between
+        )
+
+    def configured(self, model: Any) -> Any:
+        """Returns settings and sizes of the encoder, whose windows must have room for a text."""
+        config = super().configured(model)
+        special = 2 + config.ends_between
+        if self.max_length - self.max_question_length - special < _LEAST_ROOM:
+            raise ValueError(
+                f"Expected room for {_LEAST_ROOM} tokens of a text beside a question. Received: "
+                f"max_length={self.max_length}, max_question_length={self.max_question_length}, "
+                f"and {special} special tokens."
+            )
+        return config
+
+    @property
+    def special(self) -> int:
+        """Number of special tokens of a window."""
+        return 2 + len(self.field.between)
+
+    # Data and training
+
+    @classmethod
+    def read_file(cls, path: str, data: QuestionAnsweringData) -> Any:
+        """Reads questions with answers, from SQuAD's JSON or JSON lines."""
+        return read_questions(path, data.on_error)
+
+    @classmethod
+    def split(cls, examples: AnsweredQuestions, data: QuestionAnsweringData) -> Any:
+        """Splits questions by the titles of their articles."""
+        sides = split_questions(examples, data.dev_share, data.split_seed)
+        if not all(sides):
+            raise ValueError(
+                "Expected questions about two articles or more, to split them by their titles. "
+                "Received: one article. Give a file for development (--dev)."
+            )
+        return sides
+
+    @classmethod
+    def checked(cls, examples: Iterable[Question]) -> list[AnsweredQuestion]:
+        """Returns questions with their answers."""
+        return checked_questions(examples)
+
+    @classmethod
+    def texts_of(
+        cls, examples: Sequence[AnsweredQuestion], data: QuestionAnsweringData
+    ) -> Iterable[str]:
+        """Returns each text once, and the questions."""
+        return [*dict.fromkeys(q.text for q in examples), *(q.question for q in examples)]
+
+    @classmethod
+    def learn_beside(
+        cls,
+        tokenizer: EncoderTokenizer,
+        examples: Sequence[AnsweredQuestion],
+        data: QuestionAnsweringData,
+    ) -> AnswerLearned:
+        """Returns whether a question has no answer."""
+        return AnswerLearned(tokenizer, any(not q.answers for q in examples))
+
+    def dataset(
+        self, examples: Iterable[Question], long_questions: str | None = None, **settings: Any
+    ) -> EncoderBatches:
+        """Makes batches for `model.fit`: the windows of the texts, with their first answers.
+
+        The window in which the answer is read off points at it. Those without any of it point at
+        `[CLS]` if `unanswerable`; the others are left out.
+
+        Args:
+            examples: `AnsweredQuestion`s, or tuples (question, text, answers).
+            long_questions: What to do with questions of more than `max_question_length` tokens:
+                `"cut"`, `"skip"` or `"error"`; what the settings of the data say if None.
+            **settings: Of `keras_attn.batches.EncoderBatches`: `batch_size`, `seed`, `shuffle`, ...
+
+        Returns:
+            `EncoderBatches`.
+
+        Raises:
+            ValueError: If a question is too long, there is no window with an answer, or one has no
+                answer and the task was not made for that.
+        """
+        if long_questions is None:
+            long_questions = self.data.long_questions
+        questions = checked_questions(examples)
+        given = self.pairs.encode([q.question for q in questions], [q.text for q in questions])
+        rows = self.rows(np, given)
+        windows, every = windows_of(rows), row_lists(rows)
+        taken, labels = [], []
+        self.left_out = {}
+        for i, question in enumerate(questions):
+            if given["asked"][i] > self.max_question_length:
+                self._too_long(question, int(given["asked"][i]), long_questions)
+                if long_questions == "skip":
+                    continue
+            pieces = slice(given["begins"][i], given["begins"][i] + given["pieces"][i])
+            span = self._span(question, given["piece_starts"][pieces], given["piece_ends"][pieces])
+            if span is None:
+                continue
+            cut = given["pieces"][i], rows["rooms"][i], rows["margins"][i]
+            own = None
+            if span:
+                own = windows.rows[i] + window_numbers(np, np.array(span[0], "int32"), *cut)
+            for row in windows.rows[i] + range(windows.counts[i]):
+                first, length = windows.start[row], rows["row_sizes"][row]
+                behind = first + windows.size[row]
+                before = rows["row_seconds"][row] - first
+                if row == own and span[1] < behind:
+                    label = (span[0] + before, span[1] + before, length)
+                elif row == own:
+                    self._leave_out("answers that reach beyond their window were left out")
+                    continue
+                elif self.unanswerable and not (span and span[0] < behind and span[1] >= first):
+                    label = (0, 0, length)
+                else:
+                    continue
+                taken.append(every[row])
+                labels.append(label)
+        if not taken:
+            raise ValueError(
+                "Expected questions whose texts have an answer. Received: none of "
+                f"{len(questions):,}; {self.left_out or 'they have no answers'}."
+            )
+        return self.row_batches(taken, {"spans": np.array(labels, "int32")}, **settings)
+
+    def _too_long(self, question: AnsweredQuestion, count: int, what: str) -> None:
+        if what == "error":
+            raise ValueError(
+                f"Expected questions of at most {self.max_question_length} tokens. Received: "
+                f"{count} in {question.name!r}, {question.question[:80]!r}. Raise "
+                "`max_question_length`, or give long_questions='cut' or 'skip'."
+            )
+        key = f"questions of more than {self.max_question_length} tokens were " + (
+            "cut" if what == "cut" else "left out"
+        )
+        self._leave_out(key)
+
+    def _leave_out(self, what: str) -> None:
+        self.left_out = {**self.left_out, what: self.left_out.get(what, 0) + 1}
+
+    def _span(
+        self, question: AnsweredQuestion, starts: np.ndarray, ends: np.ndarray
+    ) -> tuple[int, ...] | None:
+        """First and last piece of the first answer; `()` for no answer, None to leave it out."""
+        if not question.answers:
+            if self.unanswerable:
+                return ()
+            raise ValueError(
+                "Expected questions with answers, as in the training that this task was made for. "
+                f"Received: {question.question[:80]!r} without one."
+            )
+        answer = question.answers[0]
+        end = answer.start + len(answer.text)
+        inside = np.flatnonzero((ends > answer.start) & (starts < end))
+        if not len(inside):
+            self._leave_out("answers without a token were left out")
+            return None
+        return int(inside[0]), int(inside[-1])
+
+    def objective(self, training: Any) -> dict[str, Any]:
+        """Cross-entropy of the first and the last token of the answer."""
+        return {"loss": {"spans": SpanCrossEntropy(name="spans")}}
+
+    def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
+        """Says so if the training ended no better than pointing at any token."""
+        spans, weights = rows_of(batches, "spans")
+        guess = float(weights @ np.log(np.maximum(spans[:, 2], 1)) / len(weights))
+        return doubt_of(run, guess, "pointing at any token of a row")
+
+    def describe(self, batches: Any) -> list[str]:
+        """Says what is trained, and what was left out."""
+        notes = [f"{count:,} {words}" for words, count in self.left_out.items()]
+        return [*super().describe(batches), *notes]
+
+    def scored_by(self, training: Any) -> tuple[str, int]:
+        """The F1 of the words of the answers."""
+        return "F1", 1
+
+    def score(self, examples: Sequence[Question]) -> dict[str, float]:
+        """Measures F1 and exact matches."""
+        report = self.evaluate(examples, num_bootstrap=0)
+        return {"f1": report.f1, "exact": report.exact}
+
+    def inputs_of(self, examples: Sequence[AnsweredQuestion]) -> list[tuple[str, str]]:
+        """Returns questions with their texts."""
+        return [(q.question, q.text) for q in examples]
+
+    def measured(self, examples: Sequence[AnsweredQuestion], use: QuestionAnsweringUse) -> Any:
+        """Answers questions, and computes by how much no answer is better."""
+        return self._answered(self.inputs_of(examples), dataclasses.replace(use, n_best=1))
+
+    def report(
+        self,
+        examples: Sequence[AnsweredQuestion],
+        results: Any,
+        *,
+        num_bootstrap: int,
+        seed: int = 0,
+    ) -> AnswerReport:
+        """Measures the answers.
+
+        Args:
+            examples: `AnsweredQuestion`s, or tuples (question, text, answers).
+            results: What `measured` returned.
+            num_bootstrap: Samples for the interval; 0 computes none.
+            seed: Seed of these samples.
+
+        Returns:
+            An `AnswerReport`: SQuAD's exact match and F1; also for questions with and without an
+            answer separately, and the best threshold, if there are such and the task has learned
+            that. `print` shows it.
+
+        Raises:
+            ValueError: If there is no question.
+        """
+        answers, tensors = results
+        right = [[answer.text for answer in q.answers] for q in examples]
+        best, margins = None, None
+        if self.unanswerable and not all(right):
+            best = [x.candidates[0].text if x.candidates else "" for x in answers]
+            margins = tensors["margin"].tolist()
+        texts = [answer.text for answer in answers]
+        return score_answers(texts, right, num_bootstrap, seed, best, margins)
+
+    # Predictions
+
+    def signatures(self, use: QuestionAnsweringUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the name of its signature.
+
+        `serving_default` takes `question` and `text: string (B,)` and gives, equal to what this
+        object gives,
+
+            answer          string (B,)     the best answer, `""` for none
+            probability     float32 (B,)    its probability, or that of no answer
+            answers         string (B, N)   the N best, `""` if there are fewer
+            probabilities   float32 (B, N)
+            starts, ends    int32 (B, N)    their places in bytes
+            start_characters, end_characters  int32 (B, N)
+            no_answer       float32 (B,)    probability that there is none
+
+        Bytes that are not UTF-8 are read as U+FFFD, and places are those in the text so made.
+
+        Args:
+            use: Settings `Use`.
+        """
+        return {"serving_default": Signature(("question", "text"), self.pairs, answer_outputs())}
+
+    def rows(self, xp: ArrayModule, tensors: Mapping[str, Array]) -> dict[str, Array]:
+        """Makes the rows that the model reads, see `QuestionRows.rows`."""
+        return self.pairs.rows(xp, tensors)
+
+    def scores(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Computes the scores of each token as the first and as the last one of an answer."""
+        return {"tokens": self.logits(inputs)["spans"]}
+
+    def read_off(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: QuestionAnsweringUse
+    ) -> dict[str, Array]:
+        """Finds the best spans of windows, the sum of all, and the score of no answer."""
+        starts = xp.expand_dims(tensors["token_starts"], 1)  # (R, 1)
+        seconds, start, size, first, behind = (
+            xp.expand_dims(tensors[name], 1) for name in self.of_rows
+        )
+        columns = xp.expand_dims(xp.arange(xp.max(size, initial=1), dtype="int32"), 0)  # (1, K)
+        inside = columns < size
+        places = xp.where(inside, starts + seconds + columns, starts)
+        logits = xp.take(tensors["tokens"], places, axis=0)  # (R, K, 2)
+        logits = xp.where(xp.expand_dims(inside, 2), logits, float("-inf"))
+        at = start + columns  # places in the text
+        begin = (at >= first) & (at < behind)
+        spans = best_spans(
+            xp, logits[..., 0], logits[..., 1], begin, use.max_answer_length, use.n_best
+        )
+        none = xp.sum(xp.take(tensors["tokens"], tensors["token_starts"], axis=0), axis=1)
+        found = {"scores": spans.scores, "first": spans.first + start, "last": spans.last + start}
+        return {**found, "whole": spans.whole, "none": none}
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: QuestionAnsweringUse
+    ) -> dict[str, Array]:
+        """Finds the best answers of texts among those of their windows, and their places."""
+        windows = windows_of(tensors)
+        spans = BestSpans(*(tensors[name] for name in ("scores", "first", "last", "whole")))
+        found = spans_of_texts(xp, spans, tensors["none"], windows)
+        best, none = found.best, found.none
+        whole = best.whole
+        if self.unanswerable:
+            whole = log_sum(xp, xp.stack([whole, none], axis=1))
+        there = best.scores > float("-inf")  # (B, n)
+        whole = xp.where(whole > float("-inf"), whole, 0.0)
+        p = xp.where(there, xp.exp(best.scores - xp.expand_dims(whole, 1)), 0.0)
+        p_none = xp.exp(none - whole) if self.unanswerable else xp.zeros_like(none)
+        margin = none - best.scores[:, 0]
+        refused = ~there[:, 0]
+        if self.unanswerable:
+            refused = refused | (margin > use.threshold)
+
+        begins = xp.expand_dims(tensors["begins"], 1)
+        start, end = (
+            xp.where(there, xp.take(xp.pad(tensors[name], [[0, 1]]), places, axis=0), 0)
+            for name, places in (
+                ("piece_starts", xp.where(there, begins + best.first, 0)),
+                ("piece_ends", xp.where(there, begins + best.last, 0)),
+            )
+        )
+        first = xp.where(there, best.first, 0)
+        number = window_numbers(
+            xp, first[:, 0], tensors["pieces"], tensors["rooms"], tensors["margins"]
+        )
+        return {
+            "answer_start": xp.where(refused, 0, start[:, 0]),
+            "answer_end": xp.where(refused, 0, end[:, 0]),
+            "probability": xp.where(refused, p_none, p[:, 0]),
+            "probabilities": p,
+            "starts": start,
+            "ends": end,
+            "no_answer": p_none,
+            # For explanations and reports:
+            "there": there,
+            "refused": refused,
+            "margin": margin,
+            "window": xp.where(refused, found.doubtful, windows.rows + number),
+            "first_piece": first[:, 0],
+            "last_piece": xp.where(there, best.last, 0)[:, 0],
+        }
+
+    @staticmethod
+    def is_one(inputs: Any) -> bool:
+        """Returns whether a caller gave one pair: a tuple."""
+        return isinstance(inputs, tuple)
+
+    def asked(self, inputs: Any) -> list[tuple[str, str]]:
+        """Returns questions with their texts."""
+        return [_as_pair(pair) for pair in listed(inputs, "(question, text) pairs", 2)]
+
+    def results(self, pairs: list[tuple[str, str]], use: QuestionAnsweringUse) -> list[Answer]:
+        """Answers questions.
+
+        Args:
+            pairs: A tuple (question, text), or a list of them.
+            use: Settings `Use`.
+
+        Returns:
+            An `Answer` for a tuple, a list of them for a list.
+
+        Raises:
+            TypeError: If an input is not a pair of strings.
+        """
+        return self._answered(pairs, use)[0]
+
+    def _answered(
+        self, pairs: list[tuple[str, str]], use: QuestionAnsweringUse
+    ) -> tuple[list[Answer], dict[str, Any]]:
+        """Answers, and what `QuestionRows.encode`, `rows` and `run` return."""
+        if not pairs:
+            return [], {}
+        questions, texts = (list(side) for side in zip(*pairs, strict=True))
+        tensors = self.pairs.encode(questions, texts)
+        tensors |= self.computed(tensors, use)
+        return read_answers(texts, tensors), tensors
+
+    def reasons(self, pairs: list[tuple[str, str]], use: QuestionAnsweringUse) -> list[Explanation]:
+        """Shows which words spoke for an answer, or what each head of the encoder looks at.
+
+        The gradient is that of the score of the answer: the logits of its first and last token
+        together; of no answer, those of `[CLS]`.
+
+        Args:
+            pairs: A tuple (question, text), or a list of them.
+            use: Settings `Use`.
+
+        Returns:
+            For `"gradient"` an `Explanation` of a tuple, or a list of them: the question, the text
+            with the answer marked, and a weight for each word. Words of a long text that are not in
+            the window of the answer have none. For `"attention"` an `EncoderStudy` of questions and
+            the start of texts. Its `html()` is a page.
+
+        Raises:
+            TypeError: If an input is not a pair of strings.
+            ValueError: If the method is unknown.
+        """
+        answers, found = self._answered(pairs, use)
+        taken, every = found["window"], row_lists(found)
+        rows = [every[row] for row in taken]
+        seconds, starts = found["row_seconds"][taken], found["window_start"][taken]
+        places = np.stack([found["first_piece"], found["last_piece"]], 1)
+        index = np.where(found["refused"][:, None], 0, places + (seconds - starts)[:, None])
+        weights = self.gradients(rows, span_score, index, use.batch_size)
+        encoded = ids_and_places(self.tokenizer, [question for question, _ in pairs])[1]
+        begins = found["begins"] + starts
+        of_pieces = np.stack([found["piece_starts"], found["piece_ends"]], 1)
+        explanations = []
+        for (question, text), answer, (ids, begin), of_row, asked, count, first in zip(
+            pairs, answers, rows, weights, encoded, found["questions"], begins, strict=True
+        ):
+            marked = (answer.start, answer.end) if answer.start < answer.end else None
+            read = of_pieces[first : first + len(ids) - begin - 1].tolist()
+            sides = (
+                weighted_words(question, asked[:count], of_row[1:]),
+                weighted_words(text, read, of_row[begin:], marked),
+            )
+            words = [word for side in sides for word in side]
+            explanations.append(
+                Explanation(
+                    question,
+                    [word.text for word in words],
+                    [word.place for word in words],
+                    np.array([word.weight for word in words], "float64"),
+                    answer.text or "no answer",
+                    answer.probabilities(none=self.unanswerable or not answer.candidates),
+                    "gradient x input, for the answer",
+                    text,
+                    [number for number, side in enumerate(sides) for _ in side],
+                    marked,
+                )
+            )
+        return explanations
+
+    @staticmethod
+    def readable(result: Answer) -> str:
+        """Returns an answer as the command writes it: a JSON object."""
+        found = result._asdict()
+        found["candidates"] = [span._asdict() for span in result.candidates]
+        return json.dumps(found, ensure_ascii=False)
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns odd questions and texts beside ordinary ones."""
+        long = " ".join(f"{i} ships of {i % 17} ports sailed in {1500 + i}." for i in range(150))
+        texts = [*ODD_TEXTS[:-1], "Ada lives in Oslo, Bob in Rome.", long]
+        return {"question": [*texts[1:-1], "Where does Ada live?", "How many?"], "text": texts}
+
+
+def _as_pair(pair: Any) -> tuple[str, str]:
+    if isinstance(pair, Iterable) and not isinstance(pair, str | bytes):
+        parts = list(pair)
+        if len(parts) == 2:
+            question, text = checked_texts(parts)
+            return question, text
+    raise TypeError(
+        f"Expected a pair of strings, a question and a text. Received: {pair!r:.100}. Lines of the "
+        "command have a tab between the two."
+    )

@@ -1,1 +1,0 @@
-"""Question answering: a question and a text in, the part of the text that answers it out."""
