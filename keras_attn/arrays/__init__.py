@@ -19,6 +19,7 @@ from keras_attn.arrays.rows import (
     starts_of,
 )
 from keras_attn.arrays.spans import BestSpans, TextSpans, best_spans, log_sum, spans_of_texts
+from keras_attn.arrays.vectors import greatest, unit_length
 from keras_attn.arrays.windows import Windows, window_numbers, windows
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Windows",
     "best_spans",
     "entities",
+    "greatest",
     "joined",
     "kept",
     "label_tables",
@@ -42,6 +44,7 @@ __all__ = [
     "row_sums",
     "spans_of_texts",
     "starts_of",
+    "unit_length",
     "window_numbers",
     "windows",
 ]

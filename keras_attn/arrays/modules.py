@@ -23,6 +23,7 @@ FUNCTIONS = frozenset(
         "exp",
         "expand_dims",
         "log",
+        "matmul",
         "max",  # with `initial` where there may be no value
         "maximum",
         "min",
@@ -33,6 +34,7 @@ FUNCTIONS = frozenset(
         "searchsorted",  # int64 in NumPy and in a graph
         "shape",
         "sort",  # of integers
+        "sqrt",
         "stack",
         "sum",  # of floats and over an axis
         "take",  # places within the array; with an axis

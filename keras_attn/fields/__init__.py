@@ -15,6 +15,7 @@ from keras_attn.fields.ragged_outputs import (
 from keras_attn.fields.signature import Signature, Together
 from keras_attn.fields.tagged_words import EntityPlace, LabelledWords, TaggedWords
 from keras_attn.fields.text import ODD_TEXTS, TextInput, checked_texts
+from keras_attn.fields.text_rows import FoundNames, SearchTexts, SeparateTexts, TextRows
 from keras_attn.fields.word_rows import TextWords, WordLists, WordRows
 from keras_attn.fields.word_sums import WordList, WordSum
 
@@ -25,6 +26,7 @@ __all__ = [
     "EncoderInput",
     "EntityPlace",
     "GeneratedText",
+    "FoundNames",
     "Label",
     "LabelledWords",
     "NameRows",
@@ -34,10 +36,13 @@ __all__ = [
     "PlaceRows",
     "PromptInput",
     "QuestionRows",
+    "SearchTexts",
+    "SeparateTexts",
     "Signature",
     "StringRows",
     "TaggedWords",
     "TextInput",
+    "TextRows",
     "TextWords",
     "Together",
     "WordList",

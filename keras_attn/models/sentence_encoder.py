@@ -5,7 +5,8 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from keras_attn.hints import DType, Tensor
+from keras_attn.arrays import unit_length
+from keras_attn.hints import DType
 from keras_attn.layers import FirstTokenPooling, MaskedAveragePooling
 from keras_attn.models.text_encoder import TextEncoderConfig
 
@@ -81,25 +82,12 @@ def paired_encoder(encoder: keras.Model, each_with_all: bool = False) -> keras.M
     inputs = {
         name: keras.Input((2, None), dtype=x.dtype, name=name) for name, x in encoder.input.items()
     }
-    first, second = (
-        unit_length(encoder({name: x[:, side] for name, x in inputs.items()})["vectors"])
-        for side in (0, 1)
+    vectors = (
+        encoder({name: x[:, side] for name, x in inputs.items()})["vectors"] for side in (0, 1)
     )
+    first, second = (unit_length(ops, ops.cast(x, "float32")) for x in vectors)
     if each_with_all:
         similarity = ops.matmul(first, ops.transpose(second))
     else:
         similarity = ops.sum(first * second, axis=-1)
     return keras.Model(inputs, {"similarity": similarity}, name=f"paired_{encoder.name}")
-
-
-def unit_length(vectors: Tensor) -> Tensor:
-    """Divides vectors by their lengths, in float32.
-
-    Example:
-
-    >>> [round(float(x), 3) for x in unit_length(ops.array([[3.0, 4.0]]))[0]]
-    [0.6, 0.8]
-    """
-    vectors = ops.cast(vectors, "float32")
-    squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)
-    return vectors * ops.rsqrt(ops.maximum(squares, 1e-24))

@@ -71,6 +71,14 @@ def order(xp, values):
     return [arrays.order(xp, values)]
 
 
+def vectors(xp, values):
+    return [arrays.unit_length(xp, values)]
+
+
+def greatest(xp, scores):
+    return [arrays.greatest(xp, scores, 3)]
+
+
 def sums(xp, scores):
     return [arrays.log_sum(xp, scores)]
 
@@ -114,6 +122,10 @@ def calls(trials=range(8)):
         yield f"sums {trial}", sums, [scores[0]]
         yield f"order {trial}", order, [scores[0]]
         yield f"order of integers {trial}", order, [scores[0][:, 0].clip(-1).astype("int32")]
+    values = np.array([[3, 4], [0, 0], [1e-20, 0], [-1e18, 1e18]], "float32")
+    yield "vectors", vectors, [values]
+    scores = np.tile(np.arange(9, dtype="float32"), (5, 1))
+    yield "greatest", greatest, [np.random.default_rng(0).permuted(scores, axis=1)]
     yield "order at the limits", order, [int32(MOST, -MOST - 1, 0, MOST, -MOST - 1)]
     yield "numbers at the limits", numbers(510, 63), [
         int32(MOST - 1, 0, MOST - 1, 64), int32(MOST, MOST, MOST - 1, 0)

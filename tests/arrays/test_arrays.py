@@ -66,6 +66,14 @@ def test_a_graph_computes_what_numpy_does():
         same(plain(traced[kind](*inputs)), plain(call(np, *inputs)))
 
 
+def test_of_equal_scores_the_first_ones_are_the_greatest():
+    scores = np.random.default_rng(0).integers(0, 3, (20, 2, 9)).astype("float32")
+    for count in (1, 4, 9):
+        expected = np.argsort(-scores, axis=-1, kind="stable")[..., :count]
+        for xp in (np, keras.ops):
+            assert np.array_equal(arrays.greatest(xp, scores, count), expected)
+
+
 def test_only_functions_of_the_list_are_called():
     called = set()
     for path in Path(keras_attn.__file__).parent.rglob("*.py"):

@@ -16,9 +16,10 @@ from selection_toys import ANSWERS, EXAMPLES, QUESTIONS, SIZES, TOKENIZER, every
 from similarity_toys import make as make_scorer
 from tracing import eagerly
 
+from keras_attn.arrays import greatest
 from keras_attn.records import ScoredPair
 from keras_attn.tasks import AnswerSelectionData, AnswerSelector, FoundAnswer, SimilarityScorer
-from keras_attn.tasks.answer_selection.index import AnswerIndex, best, scaled
+from keras_attn.tasks.answer_selection.index import AnswerIndex, scaled
 from keras_attn.tasks.answer_selection.words import WordScores, search_words
 
 EAGER = pytest.mark.usefixtures("eager")
@@ -74,7 +75,7 @@ def test_scores_of_words_by_the_formula():
 
 def test_the_best_scores():
     scores = np.array([0.5, 0.9, 0.5, 0.1, 0.9, 0.5])
-    assert [best(scores, k).tolist() for k in (1, 2, 4, 9)] == [
+    assert [greatest(np, scores, k).tolist() for k in (1, 2, 4, 9)] == [
         [1], [1, 4], [1, 4, 0, 2], [1, 4, 0, 2, 5, 3]
     ]  # fmt: skip
     assert scaled(np.array([2.0, 2.0])).tolist() == [0.0, 0.0]

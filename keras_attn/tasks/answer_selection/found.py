@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_attn.arrays import greatest
 from keras_attn.fields import checked_texts
-from keras_attn.tasks.answer_selection.index import best
 from keras_attn.tasks.answer_selection.settings import AnswerSelectionUse
 from keras_attn.tasks.similarity.scorer import SimilarityScorer
 
@@ -62,7 +62,7 @@ def reranked(
     use: AnswerSelectionUse,
 ) -> np.ndarray:
     """New scores of the best answers; the others stay behind these, in their order."""
-    first = best(scores, use.depth)
+    first = greatest(np, scores, use.depth)
     new = np.array(reranker.predict([(question, answers[i]) for i in first], use.batch_size))
     behind = np.asarray(scores, "float64") - scores.max() + new.min() - 1
     behind[first] = new

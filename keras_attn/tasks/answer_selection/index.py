@@ -138,25 +138,3 @@ def scaled(scores: np.ndarray) -> np.ndarray:
         return scores
     lowest, spread = scores.min(), np.ptp(scores)
     return (scores - lowest) / spread if spread > 0 else np.zeros_like(scores)
-
-
-def best(scores: np.ndarray, count: int) -> np.ndarray:
-    """Finds the greatest scores, of equal ones those that come first.
-
-    Args:
-        scores: `(n,)`.
-        count: How many; all if there are fewer.
-
-    Returns:
-        Their numbers, the best first.
-
-    Example:
-
-    >>> best(np.array([0.1, 0.5, 0.3, 0.5, 0.5]), 2).tolist()
-    [1, 3]
-    """
-    places = np.arange(len(scores))
-    if count < len(scores):
-        least = np.partition(scores, -count)[-count]
-        places = np.flatnonzero(scores >= least)
-    return places[np.argsort(-scores[places], kind="stable")][:count]

@@ -9,9 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from keras_attn.arrays import Array, ArrayModule, greatest, unit_length
 from keras_attn.explain import EncoderStudy, Explanation, study_texts
 from keras_attn.explain.explained_page import explained_page
-from keras_attn.fields import ODD_TEXTS, EncoderInput
+from keras_attn.fields import (
+    ODD_TEXTS,
+    EncoderInput,
+    FoundNames,
+    Numbers,
+    SearchTexts,
+    Signature,
+)
+from keras_attn.fields.signature import OutputField
 from keras_attn.metrics import RankingReport, ranks_of, score_ranks
 from keras_attn.records import ScoredPair
 from keras_attn.records.selection_questions import checked_selection_questions
@@ -22,9 +31,8 @@ from keras_attn.tasks.answer_selection.found import (
     reranked,
     search_use,
 )
-from keras_attn.tasks.answer_selection.index import AnswerIndex, best
+from keras_attn.tasks.answer_selection.index import AnswerIndex
 from keras_attn.tasks.answer_selection.settings import AnswerSelectionTest, AnswerSelectionUse
-from keras_attn.tasks.families.encoder_task import EncoderTask
 from keras_attn.tasks.families.text_vectors import TextVectors
 from keras_attn.tasks.similarity.explaining import explain_scores
 from keras_attn.tasks.similarity.scorer import SimilarityScorer
@@ -32,7 +40,7 @@ from keras_attn.tasks.similarity.scorer import SimilarityScorer
 _SURE = 1e-5  # scores that are this far apart are in the same order on every machine
 
 
-class AnswerSelectionPredictions(TextVectors, EncoderTask):
+class AnswerSelectionPredictions(TextVectors):
     """The predictions of answer selection: a base class of `AnswerSelector`."""
 
     answers: tuple[str, ...]
@@ -104,7 +112,7 @@ class AnswerSelectionPredictions(TextVectors, EncoderTask):
         """The best answers to each question."""
         found = []
         for own, scores in self._searched(questions, candidates, use, reranker):
-            numbers = best(scores, use.top_k).tolist()
+            numbers = greatest(np, scores, use.top_k).tolist()
             found.append([FoundAnswer(own[i], float(scores[i]), i) for i in numbers])
         return found
 
@@ -329,7 +337,7 @@ class AnswerSelectionPredictions(TextVectors, EncoderTask):
             pairs += [ScoredPair(x.question, answer, 1.0) for answer in x.answers]
             right = right_of[x.question]
             count = use.negatives * len(x.answers)
-            ordered = [texts[i] for i in best(scores, count + len(right))]
+            ordered = [texts[i] for i in greatest(np, scores, count + len(right))]
             wrong = [text for text in ordered if text not in right][:count]
             pairs += [ScoredPair(x.question, text, 0.0) for text in wrong]
         return list(dict.fromkeys(pairs))
@@ -355,46 +363,51 @@ class AnswerSelectionPredictions(TextVectors, EncoderTask):
         """Returns odd texts beside ordinary ones."""
         return {"text": ODD_TEXTS}
 
-    def expected(
-        self, examples: Mapping[str, Any], use: AnswerSelectionUse
-    ) -> dict[str, dict[str, Any]]:
-        """Returns what this object gives, as the SavedModel is to give it."""
-        texts = examples["text"]
-        more = search_use(top_k=min(use.top_k + 1, len(self.answers)))
-        found = self._found(asked_texts(texts), None, more)
-        scores = np.array([[x.score for x in row] for row in found], "float32")
-        count = min(use.top_k, len(self.answers))
-        search: dict[str, Any] = {"scores": scores[:, :count]}
-        # Of nearly equal scores the order may be another one on other machines.
-        if self.policy.compute_dtype == "float32" and (-np.diff(scores) > _SURE).all():
-            search["answers"] = [[x.answer for x in row[:count]] for row in found]
-            search["numbers"] = np.array([[x.number for x in row[:count]] for row in found])
-        return {"serving_default": search, "embed": {"vectors": self.embed(texts, normalize=True)}}
-
-    def serve(self, tf: Any, use: AnswerSelectionUse) -> tuple[dict[str, Callable], list[Any]]:
-        """Returns the functions of the SavedModel.
+    def signatures(self, use: AnswerSelectionUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
 
         Both take `text: string (B,)`. `serving_default` gives `answers: string (B, k)`, their
         `scores: float32 (B, k)` and `numbers: int32 (B, k)`; `embed` gives `vectors: float32
         (B, D)` of length 1.
+
+        Args:
+            use: Settings `Use`.
         """
-        encode, modules = self.field.to_graph(tf)
-        vectors = self._answer_index(self._embedder(use.batch_size)).vectors
-        # Variables, as constants make a graph of more than 2 GB, which cannot be saved.
-        index = tf.Module(name="index")
-        index.vectors = tf.Variable(vectors, trainable=False)
-        index.answers = tf.Variable(
-            tf.constant([answer.encode("utf-8") for answer in self.answers]), trainable=False
-        )
+
+        def vectors() -> np.ndarray:
+            return self._answer_index(self._embedder(use.batch_size)).vectors
+
+        search = SearchTexts(self.field, self.answers, vectors)
+        outputs: dict[str, OutputField] = {
+            "answers": FoundNames("numbers"),
+            "scores": Numbers("scores"),
+            "numbers": Numbers("numbers"),
+        }
+        return {
+            "serving_default": Signature(("text",), search, outputs),
+            "embed": self.embed_signature,
+        }
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: AnswerSelectionUse
+    ) -> dict[str, Array]:
+        """Finds the answers whose vectors are nearest to the vectors of questions."""
+        units = unit_length(xp, tensors["vectors"])
+        if "index" not in tensors:
+            return {"vectors": units}
+        cosines = xp.matmul(units, tensors["index"])  # (B, N)
         count = min(use.top_k, len(self.answers))
+        # One more than are found, for `unsure`.
+        numbers = greatest(xp, cosines, min(count + 1, len(self.answers)))
+        scores = xp.take_along_axis(cosines, numbers, axis=1)
+        return {
+            "numbers": numbers[:, :count],
+            "scores": scores[:, :count],
+            "steps": scores[:, :-1] - scores[:, 1:],
+        }
 
-        def embed(text):
-            return self.unit_vectors(self.encoded(*encode(text)))
-
-        def search(text):
-            cosines = tf.matmul(embed(text)["vectors"], index.vectors, transpose_b=True)
-            scores, numbers = tf.math.top_k(cosines, count)
-            answers = tf.gather(index.answers, numbers)
-            return {"answers": answers, "scores": scores, "numbers": numbers}
-
-        return {"serving_default": search, "embed": embed}, [*modules, index]
+    def unsure(self, tensors: Mapping[str, Array]) -> tuple[str, ...]:
+        """Returns the outputs that depend on the order of the scores, if some are nearly equal."""
+        steps = tensors.get("steps", np.ones(1))
+        sure = self.policy.compute_dtype == "float32" and (steps > _SURE).all()
+        return () if sure else ("answers", "numbers")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,6 +45,8 @@ from keras_attn.text.registry import vocabulary_digest
 from keras_attn.training import num_data_shards
 
 Tensor = Any
+Row = tuple[Sequence[int] | np.ndarray, int]
+"""The ids of a row with their special tokens, and where its second segment begins."""
 EncoderTokenizer = WordPieceTokenizer | BytePairTokenizer | WordTokenizer
 
 
@@ -345,7 +348,7 @@ class EncoderTask(Task):
         return EncoderBatches(rows, labels, weights, **settings)
 
     def compute(
-        self, rows: Sequence[Any], batch_size: int, function: Any = None
+        self, rows: Sequence[Row], batch_size: int, function: Any = None
     ) -> list[dict[str, np.ndarray]]:
         """Computes what the model says of rows, those of like lengths together.
 
@@ -360,30 +363,41 @@ class EncoderTask(Task):
             For each row a dict of arrays. Arrays with an entry for each token have the padding too.
         """
         function = self.logits if function is None else function
-        if not len(rows):
-            return []
-        batches = self.row_batches(
-            rows, batch_size=batch_size, shuffle=False, rows_multiple_of=1, segments=True
-        )
-        run = self.kept(
-            lambda: CompiledFunction(
+
+        def make() -> CompiledFunction:
+            return CompiledFunction(
                 lambda ids, length, segments: function(self.encoded(ids, segments)), self.model
-            ),
-            "compute",
-            function,
-        )
-        found: list[Any] = [None] * len(rows)
-        for index in range(len(batches)):
-            (inputs,) = batches[index]
-            outputs = run(inputs["token_ids"], 1, inputs["segment_ids"])
-            for place, row in enumerate(batches.members(index)):
-                found[row] = {name: values[place] for name, values in outputs.items()}
-            report(min((index + 1) * batch_size, len(rows)), len(rows), "rows")
-        return found
+            )
+
+        return self._in_batches(rows, batch_size, self.kept(make, "compute", function))
+
+    def outputs_of(self, rows: Sequence[Row], batch_size: int) -> dict[str, np.ndarray]:
+        """Computes the outputs of a model that has none of single tokens, float32 `(R, ...)`.
+
+        Args:
+            rows: As in `row_batches`.
+            batch_size: Rows computed at a time.
+        """
+        values = self.compute(rows, batch_size)
+        return {
+            name: np.array([x[name] for x in values], "float32").reshape(-1, *output.shape[1:])
+            for name, output in self.model.output.items()
+        }
+
+    def computed(self, tensors: Mapping[str, Any], use: Any) -> dict[str, Any]:
+        """Computes in Python what `run` returns of the outputs for the rows of `TextRows`."""
+        outputs = self.outputs_of(row_lists(tensors), use.batch_size)
+        return self.run(np, {**tensors, **outputs}, use)
+
+    def computed_graph(
+        self, tf: ModuleType, tensors: Mapping[str, Any], use: Any
+    ) -> dict[str, Any]:
+        """Computes the same as TensorFlow ops."""
+        return self.run(ops, {**tensors, **self.logits(self.row_inputs(tensors))}, use)
 
     def gradients(
         self,
-        rows: Sequence[Any],
+        rows: Sequence[Row],
         pick: Callable[[dict[str, Tensor], Tensor], Tensor],
         index: Any,
         batch_size: int = 32,
@@ -402,33 +416,53 @@ class EncoderTask(Task):
         Returns:
             For each row a weight for each of its ids: above 0 if it makes the number greater.
         """
-        if not len(rows):
-            return []
 
         def make() -> CompiledFunction:
             ask = encoder_gradient_function(self.model, pick)
             return CompiledFunction(
-                lambda ids, length, segments, index: ask(self.encoded(ids, segments), index)[1],
+                lambda ids, length, segments, index: {
+                    "weights": ask(self.encoded(ids, segments), index)[1]
+                },
                 self.model,
             )
 
+        index = np.asarray(index)
+        index = index.astype("float32" if index.dtype.kind == "f" else "int32")
         run = self.kept(make, "gradients", pick)
+        values = self._in_batches(rows, batch_size, run, index)
+        return [x["weights"][: len(ids)] for x, (ids, _) in zip(values, rows, strict=True)]
+
+    def _in_batches(
+        self, rows: Sequence[Row], batch_size: int, run: CompiledFunction, *columns: np.ndarray
+    ) -> list[dict[str, np.ndarray]]:
+        """Calls a function of ids, segments and columns, with rows of like lengths together."""
+        if not len(rows):
+            return []
         batches = self.row_batches(
             rows, batch_size=batch_size, shuffle=False, rows_multiple_of=1, segments=True
         )
-        index = np.asarray(index)
-        index = index.astype("float32" if index.dtype.kind == "f" else "int32")
-        found: list[Any] = [None] * len(rows)
+        values: dict[int, dict[str, np.ndarray]] = {}
         for number in range(len(batches)):
             (inputs,) = batches[number]
-            members = batches.members(number)
-            ids = inputs["token_ids"]
-            of_rows = np.zeros((len(ids), *index.shape[1:]), index.dtype)
-            of_rows[: len(members)] = index[members]
-            weights = run(ids, 1, inputs["segment_ids"], of_rows)
+            members, ids = batches.members(number), inputs["token_ids"]
+            more = len(ids) - len(members)
+            own = [np.pad(x[members], [(0, more), *[(0, 0)] * (x.ndim - 1)]) for x in columns]
+            outputs = run(ids, 1, inputs["segment_ids"], *own)
             for place, row in enumerate(members):
-                found[row] = weights[place, : len(rows[row][0])]
-        return found
+                values[row] = {name: value[place] for name, value in outputs.items()}
+            report(min((number + 1) * batch_size, len(rows)), len(rows), "rows")
+        return [values[row] for row in range(len(rows))]
+
+    def row_inputs(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the inputs of the model for rows in a graph.
+
+        Args:
+            rows: `row_ids (R, T)`, `row_sizes (R,)` and `row_seconds (R,)`, as of `TextRows`.
+        """
+        columns = ops.arange(ops.shape(rows["row_ids"])[1], dtype="int32")
+        second = columns >= rows["row_seconds"][:, None]
+        second = ops.logical_and(second, columns < rows["row_sizes"][:, None])
+        return self.encoded(rows["row_ids"], ops.cast(second, "int32"))
 
     def doubt(self, batches: EncoderBatches, run: TrainingRun) -> str:
         """Says so if the training ended no better than a guess that is the same for all texts."""
@@ -460,3 +494,19 @@ class EncoderTask(Task):
         """
         found = self.model(dict(inputs), training=False)
         return {name: ops.cast(values, "float32") for name, values in found.items()}
+
+
+def row_lists(rows: Mapping[str, np.ndarray]) -> list[Row]:
+    """Returns rows as `EncoderTask.row_batches` takes them.
+
+    Args:
+        rows: `row_ids`, `row_sizes` and `row_seconds`, as of `TextRows`.
+
+    Example:
+
+    >>> rows = {"row_ids": np.array([[2, 3, 0]]), "row_sizes": [2], "row_seconds": [2]}
+    >>> row_lists(rows)
+    [(array([2, 3]), 2)]
+    """
+    columns = (rows[name] for name in ("row_ids", "row_sizes", "row_seconds"))
+    return [(ids[:size], int(second)) for ids, size, second in zip(*columns, strict=True)]

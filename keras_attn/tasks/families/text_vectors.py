@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
-from keras_attn.fields import checked_texts
-from keras_attn.models.sentence_encoder import unit_length
+from keras_attn.arrays import unit_length
+from keras_attn.fields import Numbers, Signature, TextRows, checked_texts
 from keras_attn.tasks.families.encoder_task import EncoderTask
-
-Tensor = Any
 
 
 class TextVectors(EncoderTask):
     """Vectors of texts: a base class of tasks whose model is a `sentence_encoder`."""
 
-    def vectors(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes vectors of texts, on every backend.
-
-        Args:
-            inputs: What `encoded` returns.
-        """
-        return {"vectors": self.logits(inputs)["vectors"]}
-
-    def unit_vectors(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes vectors of length 1 of texts, on every backend.
-
-        Args:
-            inputs: What `encoded` returns.
-        """
-        return {"vectors": unit_length(self.logits(inputs)["vectors"])}
+    @property
+    def embed_signature(self) -> Signature:
+        """The signature that gives vectors of texts."""
+        return Signature(("text",), TextRows(self.field), {"vectors": Numbers("vectors")})
 
     def embed(
         self,
@@ -56,10 +42,8 @@ class TextVectors(EncoderTask):
         self.check_embeds()
         texts = checked_texts([texts] if isinstance(texts, str) else texts)
         rows = self.field.rows(self.tokenizer.encode(texts))
-        function = self.unit_vectors if normalize else self.vectors
-        found = [row["vectors"] for row in self.compute(rows, batch_size, function)]
-        width = self.model.output["vectors"].shape[-1]
-        return np.asarray(found, "float32").reshape(-1, width)
+        vectors = self.outputs_of(rows, batch_size)["vectors"]
+        return unit_length(np, vectors) if normalize else vectors
 
     def check_embeds(self) -> None:
         """Raises a ValueError if the task has no vectors of single texts."""

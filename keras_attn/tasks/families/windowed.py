@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_attn.arrays import Array, ArrayModule, starts_of
 from keras_attn.export import in_parts
-from keras_attn.tasks.families.encoder_task import EncoderTask
+from keras_attn.tasks.families.encoder_task import EncoderTask, row_lists
 
 Arrays = Mapping[str, Array]
 
@@ -101,34 +101,16 @@ class WindowedTask(EncoderTask):
             flat = ops.reshape(tokens, (rows * width, tokens.shape[2]))
             return {"tokens": flat, "token_starts": ops.arange(rows, dtype="int32") * width}
 
-        def compute(ids: Array, seconds: Array, sizes: Array, **more: Array) -> dict[str, Array]:
-            columns = ops.arange(ops.shape(ids)[1], dtype="int32")
-            second = (columns >= seconds[:, None]) & (columns < sizes[:, None])
-            found = self.scores(self.encoded(ids, ops.cast(second, "int32")))
+        def compute(**some: Array) -> dict[str, Array]:
+            found = self.scores(self.row_inputs(some))
             if not self.of_rows:
                 return found
-            return self.read_off(ops, {**more, **tokens_of(found["tokens"])}, use)
+            return self.read_off(ops, {**some, **tokens_of(found["tokens"])}, use)
 
         rows = self.rows(ops, tensors)
-        given = {name: rows[f"row_{name}"] for name in ("ids", "seconds", "sizes")}
-        given |= {name: rows[name] for name in self.of_rows}
+        names = "row_ids", "row_seconds", "row_sizes", *self.of_rows
+        given = {name: rows[name] for name in names}
         found = in_parts(tf, compute, use.batch_size)(**given)
         if not self.of_rows:
             found = tokens_of(found["tokens"])
         return self.run(ops, {**tensors, **rows, **found}, use)
-
-
-def row_lists(rows: Arrays) -> list[tuple[np.ndarray, int]]:
-    """Returns rows as `EncoderTask.row_batches` takes them.
-
-    Args:
-        rows: What `WindowedTask.rows` returns, of NumPy.
-
-    Example:
-
-    >>> rows = {"row_ids": np.array([[2, 3, 0]]), "row_sizes": [2], "row_seconds": [2]}
-    >>> row_lists(rows)
-    [(array([2, 3]), 2)]
-    """
-    columns = (rows[name] for name in ("row_ids", "row_sizes", "row_seconds"))
-    return [(ids[:size], int(second)) for ids, size, second in zip(*columns, strict=True)]

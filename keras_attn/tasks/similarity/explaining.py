@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from keras import ops
 
+from keras_attn.arrays import unit_length
 from keras_attn.explain import Explanation
 from keras_attn.explain.word_weights import weighted_words
-from keras_attn.models.sentence_encoder import unit_length
 from keras_attn.text.offsets import ids_and_places
 
 Tensor = Any
@@ -96,7 +96,7 @@ def cosine(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:
     >>> float(cosine({"vectors": ops.array([[0.0, 2.0]])}, ops.array([[0.0, 1.0]]))[0])
     1.0
     """
-    return ops.sum(unit_length(logits["vectors"]) * index, axis=-1)
+    return ops.sum(unit_length(ops, logits["vectors"]) * index, axis=-1)
 
 
 def only_class(logits: Mapping[str, Tensor], index: Tensor) -> Tensor:

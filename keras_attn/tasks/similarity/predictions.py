@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from keras_attn.arrays import Array, ArrayModule, unit_length
 from keras_attn.explain import EncoderStudy, Explanation, study_texts
 from keras_attn.explain.explained_page import explained_page
 from keras_attn.explain.methods import METHODS
-from keras_attn.fields import ODD_TEXTS
+from keras_attn.fields import ODD_TEXTS, Numbers, SeparateTexts, Signature, TextRows
 from keras_attn.inputs import listed
 from keras_attn.metrics import CorrelationReport, evaluate_scores
 from keras_attn.records.scored_pairs import checked_scored_pairs
@@ -21,7 +22,6 @@ from keras_attn.tasks.families.text_vectors import TextVectors
 from keras_attn.tasks.similarity.explaining import explain_scores
 from keras_attn.tasks.similarity.settings import SimilarityData, SimilarityTest, SimilarityUse
 
-Tensor = Any
 Pair = tuple[str, str]
 
 
@@ -95,26 +95,40 @@ class SimilarityPredictions(TextVectors):
         return found[0] if one else found
 
     def _scores(self, pairs: Sequence[Pair], batch_size: int) -> np.ndarray:
-        firsts, seconds = ([pair[side] for pair in pairs] for side in (0, 1))
-        if self.kind == "bi":
-            texts = list(dict.fromkeys([*firsts, *seconds]))  # each text once
-            place = {text: i for i, text in enumerate(texts)}
-            vectors = self.embed(texts, batch_size, normalize=True)
-            one, two = (vectors[[place[text] for text in side]] for side in (firsts, seconds))
-            shares = (one * two).sum(axis=1)
-        else:
-            rows = self.field.rows(*map(self.tokenizer.encode, (firsts, seconds)))
-            found = self.compute(rows, batch_size, self.shares)
-            shares = np.array([row["share"] for row in found], "float32").reshape(-1)
-        return self.lowest + shares.astype("float64") * (self.highest - self.lowest)
+        texts = {name: [pair[i] for pair in pairs] for i, name in enumerate(("text", "second"))}
+        scores = self._computed(texts, SimilarityUse(batch_size=batch_size))["score"]
+        return np.array(scores, "float64")
 
-    def shares(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Computes the similarity of pairs that are read at once, 0 to 1, on every backend.
+    def signatures(self, use: SimilarityUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        `serving_default` takes `text: string (B,)` and `second: string (B,)`, and gives
+        `score: float32 (B,)`. If texts are read alone, `embed` takes `text`, and gives
+        `vectors: float32 (B, D)`.
 
         Args:
-            inputs: What `encoded` returns.
+            use: Settings `Use`.
         """
-        return {"share": self.logits(inputs)["classes"][:, 0]}
+        alone = self.kind == "bi"
+        rows = SeparateTexts(self.field) if alone else TextRows(self.field)
+        found = {
+            "serving_default": Signature(("text", "second"), rows, {"score": Numbers("score")})
+        }
+        return {**found, "embed": self.embed_signature} if alone else found
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: SimilarityUse
+    ) -> dict[str, Array]:
+        """Computes scores, from vectors that are read alone or from what is read of both."""
+        if "classes" in tensors:
+            shares = tensors["classes"][:, 0]
+        else:
+            units = unit_length(xp, tensors["vectors"])
+            if "first" not in tensors:
+                return {"vectors": units if use.normalize else tensors["vectors"]}
+            first, second = (xp.take(units, tensors[x], axis=0) for x in ("first", "second"))
+            shares = xp.sum(first * second, axis=-1)
+        return {"score": self.lowest + shares * (self.highest - self.lowest)}
 
     def check_embeds(self) -> None:
         """Raises a ValueError if the task has no vectors of single texts."""
@@ -194,46 +208,6 @@ class SimilarityPredictions(TextVectors):
     def export_examples(self) -> dict[str, Any]:
         """Returns odd texts beside ordinary ones."""
         return {"text": ODD_TEXTS, "second": ODD_TEXTS[3:] + ODD_TEXTS[:3]}
-
-    def expected(
-        self, examples: Mapping[str, Any], use: SimilarityUse
-    ) -> dict[str, dict[str, Any]]:
-        """Returns what this object gives, as the SavedModel is to give it."""
-        texts, seconds = examples["text"], examples["second"]
-        scores = self.predict(list(zip(texts, seconds, strict=True)))
-        found = {"serving_default": {"score": np.array(scores, "float32")}}
-        if self.kind == "bi":
-            found["embed"] = {"vectors": self.embed(texts, normalize=use.normalize)}
-        return found
-
-    def serve(self, tf: Any, use: SimilarityUse) -> tuple[dict[str, Callable], list[Any]]:
-        """Returns the functions of the SavedModel.
-
-        `serving_default` takes `text: string (B,)` and `second: string (B,)`, and gives
-        `score: float32 (B,)`. If texts are read alone, `embed` takes `text`, and gives
-        `vectors: float32 (B, D)`.
-        """
-        encode, modules = self.field.to_graph(tf)
-        lowest, spread = self.lowest, self.highest - self.lowest
-
-        def embed(text):
-            function = self.unit_vectors if use.normalize else self.vectors
-            return function(self.encoded(*encode(text)))
-
-        def compare(text, second):
-            one, two = (
-                self.unit_vectors(self.encoded(*encode(x)))["vectors"] for x in (text, second)
-            )
-            return {"score": lowest + tf.reduce_sum(one * two, axis=-1) * spread}
-
-        def read(text, second):
-            return {
-                "score": lowest + self.shares(self.encoded(*encode(text, second)))["share"] * spread
-            }
-
-        if self.kind == "bi":
-            return {"serving_default": compare, "embed": embed}, modules
-        return {"serving_default": read}, modules
 
 
 def _checked(pairs: Any) -> list[Pair]:

@@ -1,0 +1,192 @@
+"""Texts and pairs of texts as the rows that an encoder reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from keras_attn.arrays import Array, padded
+from keras_attn.fields.encoder_input import EncoderInput
+from keras_attn.fields.outputs import Numbers
+from keras_attn.fields.signature import Encode
+from keras_attn.fields.text import checked_texts
+from keras_attn.fields.word_rows import int32_of
+
+
+class TextRows:
+    """Texts, each a row of ids; or pairs of texts, both in one row.
+
+    Args:
+        field: Puts special tokens around the ids.
+
+    Example:
+
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"])
+    >>> rows = TextRows(EncoderInput(tokenizer, max_length=8)).encode(["a b", "a"])
+    >>> rows["row_ids"].tolist(), rows["row_sizes"].tolist()
+    ([[2, 4, 5, 3], [2, 4, 3, 0]], [4, 3])
+    """
+
+    def __init__(self, field: EncoderInput):
+        self.field = field
+
+    def encode(self, *texts: Sequence[str]) -> dict[str, Array]:
+        """Returns rows of ids.
+
+        Args:
+            *texts: Strings; and, for pairs, the second ones.
+
+        Returns:
+            `row_ids (R, T)`, padded on the right, `row_sizes (R,)`, the number of ids of a row, and
+            `row_seconds (R,)`, where its second segment begins; int32 each.
+        """
+        tokenizer = self.field.tokenizer
+        rows = self.field.rows(*(tokenizer.encode(checked_texts(side)) for side in texts))
+        sizes = int32_of([len(ids) for ids, _ in rows])
+        ids = int32_of([*chain.from_iterable(ids for ids, _ in rows)])
+        return {
+            "row_ids": padded(np, ids, sizes, tokenizer.pad_id, least=1),
+            "row_sizes": sizes,
+            "row_seconds": int32_of([second for _, second in rows]),
+        }
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+        """
+        encode, modules = self.field.to_graph(tf)
+
+        def rows(*texts: Array) -> dict[str, Array]:
+            ids, segments = encode(*texts)
+            real = tf.cast(ids != self.field.tokenizer.pad_id, tf.int32)
+            sizes = tf.reduce_sum(real, axis=1)
+            seconds = sizes - tf.reduce_sum(segments, axis=1)
+            return {"row_ids": ids, "row_sizes": sizes, "row_seconds": seconds}
+
+        return rows, modules
+
+
+class SeparateTexts(TextRows):
+    """Pairs of texts of which each is read alone. Each different text is a row once.
+
+    Args:
+        field: Puts special tokens around the ids.
+
+    Example:
+
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"])
+    >>> texts = SeparateTexts(EncoderInput(tokenizer, max_length=8)).encode(["a", "a"], ["b", "a"])
+    >>> len(texts["row_ids"]), texts["first"].tolist(), texts["second"].tolist()
+    (2, [0, 0], [1, 0])
+    """
+
+    def encode(self, *texts: Sequence[str]) -> dict[str, Array]:
+        """Returns rows of ids as `TextRows`, and int32 `first` and `second`, the rows of a pair.
+
+        Args:
+            *texts: The first and the second texts.
+        """
+        first, second = map(checked_texts, texts)
+        different = list(dict.fromkeys([*first, *second]))
+        row = {text: i for i, text in enumerate(different)}
+        found = super().encode(different)
+        for name, side in (("first", first), ("second", second)):
+            found[name] = int32_of([row[text] for text in side])
+        return found
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+        """
+        rows, modules = super().to_graph(tf)
+
+        def encode(first: Array, second: Array) -> dict[str, Array]:
+            texts, places = tf.unique(tf.concat([first, second], axis=0))
+            pairs = tf.size(first)
+            return {**rows(texts), "first": places[:pairs], "second": places[pairs:]}
+
+        return encode, modules
+
+
+class SearchTexts(TextRows):
+    """Texts to search with, and what is searched: names and their vectors.
+
+    Args:
+        field: Puts special tokens around the ids.
+        names: Strings `(N,)`.
+        vectors: Returns their vectors, float32 `(N, D)`.
+
+    Example:
+
+    >>> from keras_attn.text import WordPieceTokenizer
+    >>> tokenizer = WordPieceTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b"])
+    >>> field = EncoderInput(tokenizer, max_length=8)
+    >>> found = SearchTexts(field, ["b", "b a"], lambda: np.ones((2, 4))).encode(["a"])
+    >>> found["names"], found["index"].shape
+    (['b', 'b a'], (4, 2))
+    """
+
+    def __init__(
+        self, field: EncoderInput, names: Sequence[str], vectors: Callable[[], np.ndarray]
+    ):
+        super().__init__(field)
+        self.names = names
+        self.vectors = vectors
+
+    def encode(self, *texts: Sequence[str]) -> dict[str, Any]:
+        """Returns rows of ids as `TextRows`, the `names`, and the `index`, `(D, N)`.
+
+        Args:
+            *texts: The texts.
+        """
+        return {**super().encode(*texts), "names": self.names, "index": self.vectors().T}
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops, and a `tf.Module` with names and vectors.
+
+        Args:
+            tf: The module `tensorflow`.
+        """
+        rows, modules = super().to_graph(tf)
+        # Variables, as constants make a graph of more than 2 GB, which cannot be saved.
+        index = tf.Module(name="index")
+        index.vectors = tf.Variable(self.vectors().T, trainable=False)
+        names = tf.constant([name.encode("utf-8") for name in self.names])
+        index.names = tf.Variable(names, trainable=False)
+
+        def encode(text: Array) -> dict[str, Array]:
+            return {**rows(text), "names": index.names, "index": index.vectors}
+
+        return encode, [*modules, index]
+
+
+class FoundNames(Numbers):
+    """The names that a search found, by their numbers.
+
+    Args:
+        of: Name of the numbers `(B, k)`. The names are those of `SearchTexts`.
+
+    Example:
+
+    >>> FoundNames("numbers").decode({"names": ["a", "b"], "numbers": np.array([[1, 0]])})
+    [['b', 'a']]
+    """
+
+    def decode(self, tensors: Mapping[str, Any]) -> list[list[str]]:
+        """Returns a list of names for each row."""
+        names = tensors["names"]
+        return [[names[i] for i in row] for row in tensors[self.of].tolist()]
+
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
+        """Returns the same as TensorFlow ops."""
+        return tf.gather(tensors["names"], tensors[self.of])
