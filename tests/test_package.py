@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = [
     "version", "progress", "input_files", "archives", "files", "folder_headers", "inputs",
     "line_ends", "white_space", "hints", "settings", "arrays", "ops", "layers", "text",
-    "fields", "records", "images", "trained", "corpora", "batches",
+    "records", "images", "fields", "trained", "corpora", "batches",
     "training", "metrics", "adapt", "generation", "models", "export", "interop", "visualize",
     "explain", "tasks", "cli", "__main__",
 ]  # fmt: skip

@@ -7,12 +7,13 @@ work with `fit` on the TensorFlow, JAX and PyTorch backends.
 from keras_attn.batches.answer_batches import AnswerBatches
 from keras_attn.batches.batching import EpochOrder, TokenBatches
 from keras_attn.batches.bucketed_batches import BucketedBatches
-from keras_attn.batches.caption_batches import CachedRegions, CaptionBatches, PictureFiles
+from keras_attn.batches.caption_batches import CaptionBatches
 from keras_attn.batches.classification_batches import TextBatches, class_weights, truncate
 from keras_attn.batches.encoder_batches import EncoderBatches
 from keras_attn.batches.masked_batches import MaskedBatches
 from keras_attn.batches.packing import PackedBatches
 from keras_attn.batches.pair_batches import PairBatches
+from keras_attn.batches.picture_sources import CachedRegions, PictureFiles
 from keras_attn.batches.scored_pair_batches import ScoredPairBatches
 from keras_attn.batches.sentence_shards import Shard, ShardWriter, make_shard, open_shards
 from keras_attn.batches.text_windows import TextWindows, scoring_windows

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from keras_attn.batches.bucketed_batches import UNLIMITED, Batch, BucketedBatches, Layout, Rows
 from keras_attn.batches.bucketing import Ids, ceil, flatten, padded
-from keras_attn.batches.caption_batches import Pictures
 from keras_attn.batches.classification_batches import check_labels
 from keras_attn.batches.epochs import check_least
+from keras_attn.batches.picture_sources import Pictures
 
 
 class VisualQuestionBatches(BucketedBatches):

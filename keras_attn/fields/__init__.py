@@ -3,7 +3,8 @@
 from keras_attn.fields.answer_spans import Answer, AnswerSpan
 from keras_attn.fields.encoder_input import EncoderInput
 from keras_attn.fields.generated_text import GeneratedText, PromptInput
-from keras_attn.fields.outputs import Label, Numbers
+from keras_attn.fields.outputs import Label, Names, Numbers, Strings
+from keras_attn.fields.picture_input import PictureInput
 from keras_attn.fields.question_rows import QuestionRows
 from keras_attn.fields.ragged_outputs import (
     NameRows,
@@ -17,7 +18,8 @@ from keras_attn.fields.tagged_words import EntityPlace, LabelledWords, TaggedWor
 from keras_attn.fields.text import ODD_TEXTS, TextInput, checked_texts
 from keras_attn.fields.text_rows import FoundNames, SearchTexts, SeparateTexts, TextRows
 from keras_attn.fields.word_rows import TextWords, WordLists, WordRows
-from keras_attn.fields.word_sums import WordList, WordSum
+from keras_attn.fields.word_sums import WordSum
+from keras_attn.fields.word_tokens import WordTokens
 
 __all__ = [
     "ODD_TEXTS",
@@ -30,9 +32,11 @@ __all__ = [
     "Label",
     "LabelledWords",
     "NameRows",
+    "Names",
     "NumberRows",
     "Numbers",
     "PartRows",
+    "PictureInput",
     "PlaceRows",
     "PromptInput",
     "QuestionRows",
@@ -40,14 +44,15 @@ __all__ = [
     "SeparateTexts",
     "Signature",
     "StringRows",
+    "Strings",
     "TaggedWords",
     "TextInput",
     "TextRows",
     "TextWords",
     "Together",
-    "WordList",
     "WordLists",
     "WordRows",
     "WordSum",
+    "WordTokens",
     "checked_texts",
 ]

@@ -31,6 +31,50 @@ class Numbers:
         return tensors[self.of]
 
 
+class Strings(Numbers):
+    """Strings as they are, such as the words of a text that an input field cut it into.
+
+    Args:
+        of: Name of the strings, an array in a graph and lists in Python.
+
+    Example:
+
+    >>> Strings("text_words").decode({"text_words": [["a", "b"], ["c", ""]]})
+    [['a', 'b'], ['c', '']]
+    """
+
+    def decode(self, tensors: Mapping[str, Any]) -> list[Any]:
+        """Returns a value for each row."""
+        return list(tensors[self.of])
+
+
+class Names(Numbers):
+    """Names by their numbers.
+
+    Args:
+        names: The names, in the order of their numbers.
+        of: Name of the numbers, of any shape, among the tensors that `Task.run` returns.
+
+    Example:
+
+    >>> Names(["", "cat", "dog"], "best").decode({"best": np.array([[2, 1], [1, 0]])})
+    [['dog', 'cat'], ['cat', '']]
+    """
+
+    def __init__(self, names: Sequence[str], of: str):
+        super().__init__(of)
+        self.names = list(names)
+
+    def decode(self, tensors: Mapping[str, np.ndarray]) -> list[Any]:
+        """Returns a value for each row."""
+        return np.array(self.names, object)[np.asarray(tensors[self.of])].tolist()
+
+    def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
+        """Returns the same as TensorFlow ops."""
+        with tf.device("CPU:0"):
+            return tf.gather(tf.constant(self.names), tensors[self.of])
+
+
 class Label(Numbers):
     """The name of the greatest of some numbers.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -63,7 +63,8 @@ class Together:
     """Inputs of which each has a field of its own.
 
     Args:
-        fields: Fields by the names of the inputs: with `encode` from raw values to an array.
+        fields: Fields by the names of the inputs; None for an input that is an array as it is. If
+            a field makes several arrays, their names follow the name of the input.
 
     Example:
 
@@ -73,7 +74,7 @@ class Together:
     [[4]]
     """
 
-    def __init__(self, fields: Mapping[str, InputField]):
+    def __init__(self, fields: Mapping[str, InputField | None]):
         self.fields = fields
 
     def encode(self, *values: object) -> dict[str, Array]:
@@ -82,8 +83,9 @@ class Together:
         Args:
             *values: Raw values of each input.
         """
-        pairs = zip(self.fields.items(), values, strict=True)
-        return {name: field.encode(value) for (name, field), value in pairs}
+        return _arrays(
+            {name: field and field.encode for name, field in self.fields.items()}, values
+        )
 
     def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
         """Returns the same as TensorFlow ops.
@@ -91,10 +93,20 @@ class Together:
         Args:
             tf: The module `tensorflow`.
         """
-        graphs = {name: field.to_graph(tf) for name, field in self.fields.items()}
+        graphs = {name: field.to_graph(tf) for name, field in self.fields.items() if field}
+        functions = {name: graphs[name][0] if name in graphs else None for name in self.fields}
 
         def encode(*values: object) -> dict[str, Array]:
-            pairs = zip(graphs.items(), values, strict=True)
-            return {name: function(value) for (name, (function, _)), value in pairs}
+            return _arrays(functions, values)
 
         return encode, [module for _, modules in graphs.values() for module in modules]
+
+
+def _arrays(functions: Mapping[str, Encode | None], values: Sequence[object]) -> dict[str, Any]:
+    """What the functions of the inputs make of their values."""
+    arrays: dict[str, Any] = {}
+    for (name, function), value in zip(functions.items(), values, strict=True):
+        made = value if function is None else function(value)
+        several = made if isinstance(made, Mapping) else {"": made}
+        arrays |= {f"{name}_{part}" if part else name: array for part, array in several.items()}
+    return arrays

@@ -1,14 +1,13 @@
-"""Sums and differences of words as inputs, and lists of words as outputs."""
+"""Sums and differences of words as inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from keras_attn.fields.outputs import Numbers
 from keras_attn.fields.text import ODD_TEXTS, checked_texts
 from keras_attn.hints import Tensor
 
@@ -112,30 +111,3 @@ class WordSum:
 
 
 _LOWER = {i: i + 32 for i in range(ord("A"), ord("Z") + 1)}
-
-
-class WordList(Numbers):
-    """Words by their ids; `""` for 0.
-
-    Args:
-        vocabulary: The words in the order of their ids.
-        of: Name of the tensor `(B, k)` among those that `Task.run` returns.
-
-    Example:
-
-    >>> WordList(["<pad>", "a", "b"], "ids").decode({"ids": np.array([[2, 0]])})
-    [['b', '']]
-    """
-
-    def __init__(self, vocabulary: Sequence[str], of: str):
-        super().__init__(of)
-        self.words = ["", *list(vocabulary)[1:]]
-
-    def decode(self, tensors: Mapping[str, np.ndarray]) -> list[list[str]]:
-        """Returns a list of words for each row."""
-        return [[self.words[i] for i in row] for row in np.asarray(tensors[self.of])]
-
-    def graph(self, tf: ModuleType, tensors: Mapping[str, Any]) -> Any:
-        """Returns the same as TensorFlow ops."""
-        with tf.device("CPU:0"):
-            return tf.gather(tf.constant(self.words), tensors[self.of])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import UnionType
@@ -17,6 +17,8 @@ from keras_attn.images.image_problems import (
     refuse_image_problems,
 )
 from keras_attn.images.loading import MAX_PIXELS, check_images
+from keras_attn.images.pictures import Picture, check_picture
+from keras_attn.inputs import listed
 from keras_attn.records.items import Items
 from keras_attn.records.problems import many
 from keras_attn.records.reading import check_on_error, is_blank
@@ -229,3 +231,52 @@ class CaptionReading:
                 f"{self.entries:,}{': ' * bool(described)}{described}."
             )
         return CaptionedImages(list(self.images.values()), self.where, self.entries, self.problems)
+
+
+Captioned = CaptionedImage | tuple[Picture, str | Sequence[str]]
+
+
+class CaptionedPictures(NamedTuple):
+    """Images, and the captions of each."""
+
+    pictures: list[Picture]
+    captions: list[list[str]]
+
+    def names(self) -> list[Any]:
+        """Returns a name for each: its path if all have different ones, else its position."""
+        paths = [p for p in self.pictures if isinstance(p, str | os.PathLike)]
+        names = [os.fspath(p).encode("utf-8", "surrogateescape") for p in paths]
+        if len(set(names)) < len(self.pictures):
+            return [*range(len(self.pictures))]
+        return [name.decode("utf-8", "replace") for name in names]
+
+
+def checked_captioned(images: Iterable[Captioned]) -> CaptionedPictures:
+    """Checks `CaptionedImage`s, or (picture, caption) or (picture, captions) pairs.
+
+    >>> checked_captioned([("1.jpg", "A dog."), ("2.jpg", ["A cat.", "Two cats."])]).captions
+    [['A dog.'], ['A cat.', 'Two cats.']]
+    """
+    found = CaptionedPictures([], [])
+    given = listed(
+        images, "(picture, captions) pairs", 2, "keras_attn.images.read_caption_csv(path)"
+    )
+    for number, image in enumerate(given):
+        if not isinstance(image, tuple | list) or len(image) < 2:
+            raise ValueError(
+                "Expected `CaptionedImage`s or (picture, captions) pairs. Received: "
+                f"{type(image).__name__} at position {number}."
+            )
+        picture, captions = image[:2]
+        captions = [captions] if isinstance(captions, str) else list(captions)
+        if not captions or not all(isinstance(c, str) and c.strip() for c in captions):
+            raise ValueError(
+                "Expected one or more captions, strings that are not empty, for each picture. "
+                f"Received: {captions!r} at position {number}."
+            )
+        check_picture(picture, number)
+        found.pictures.append(picture)
+        found.captions.append(captions)
+    if not found.pictures:
+        raise ValueError("Expected at least one picture with captions. Received: none.")
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, cast
@@ -16,6 +16,8 @@ from keras_attn.images.image_problems import (
     refuse_image_problems,
 )
 from keras_attn.images.loading import image_problem
+from keras_attn.images.pictures import Picture, check_picture
+from keras_attn.inputs import listed
 from keras_attn.records.items import Items
 from keras_attn.records.problems import many
 from keras_attn.records.reading import check_on_error, is_blank
@@ -189,3 +191,29 @@ class QuestionReading:
                 f"{self.entries:,}{': ' * bool(described)}{described}."
             )
         return PictureQuestions(self.questions, self.where, self.entries, self.problems)
+
+
+Asked = PictureQuestion | tuple[Picture, str, str]
+
+
+def checked_questions(examples: Iterable[Any], answered: bool = True) -> list[PictureQuestion]:
+    """Checks `PictureQuestion`s, or (picture, question, answer) tuples.
+
+    If they are not `answered`, (picture, question) pairs are accepted too.
+
+    >>> checked_questions([("1.png", "A cat?", "yes")])[0].answer
+    'yes'
+    """
+    parts = ("picture", "question", "answer")[: 2 + answered]
+    read = "keras_attn.images.read_question_table(path)"
+    found = []
+    for i, example in enumerate(listed(examples, f"({', '.join(parts)}) tuples", len(parts), read)):
+        values = tuple(example) if isinstance(example, tuple | list) else ()
+        if len(values) < len(parts) or not all(isinstance(x, str) for x in values[1:3]):
+            raise ValueError(
+                f"Expected ({', '.join(parts)}) tuples, with questions and answers that are "
+                f"strings. Received: {example!r:.100} at position {i}."
+            )
+        check_picture(values[0], i)
+        found.append(PictureQuestion(*(values if len(values) > 2 else (*values, ""))))
+    return found

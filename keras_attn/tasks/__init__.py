@@ -7,6 +7,7 @@ from keras_attn.explain import (
     Explanation,
     deletion_curve,
 )
+from keras_attn.explain.word_maps import VisualAnswer, VisualExplanation
 from keras_attn.fields import Answer, AnswerSpan, EntityPlace, TaggedWords
 from keras_attn.models.tensors import LoadReport
 from keras_attn.tasks.answer_selection.found import FoundAnswer
@@ -117,9 +118,8 @@ from keras_attn.tasks.translation.settings import (
     TranslationUse,
 )
 from keras_attn.tasks.translation.translator import Translator
-from keras_attn.tasks.visual_questions.answerer import VisualQuestionAnswerer
-from keras_attn.tasks.visual_questions.answers import VisualAnswer, VisualExplanation
-from keras_attn.tasks.visual_questions.settings import (
+from keras_attn.tasks.visual_questions import (
+    VisualQuestionAnswerer,
     VisualQuestionsData,
     VisualQuestionsTest,
     VisualQuestionsTraining,

@@ -202,11 +202,11 @@ def test_features_are_never_all_in_memory(tmp_path):
 
 @pytest.mark.parametrize("keep_bytes", [2**30, 40 * 4 * 5 * 3, 40 * 4 * 5 * 3 - 1])
 def test_pictures_are_read_from_their_files(files, data, keep_bytes, monkeypatch):
-    from keras_attn.batches import caption_batches
+    from keras_attn.batches import picture_sources
 
-    opened, load = [], caption_batches.load_image
+    opened, load = [], picture_sources.load_image
     monkeypatch.setattr(
-        caption_batches, "load_image", lambda path, *more: opened.append(path) or load(path, *more)
+        picture_sources, "load_image", lambda path, *more: opened.append(path) or load(path, *more)
     )
     pictures = PictureFiles(files, (4, 5), keep_bytes)
     assert (len(pictures), pictures.shape) == (40, (4, 5, 3))

@@ -12,7 +12,7 @@ from test_images import png_of_size
 
 from keras_attn.images import load_image
 from keras_attn.images.image_headers import first_frame_graph, image_size_graph
-from keras_attn.tasks.captioning.graph import decode_picture, decode_pictures
+from keras_attn.images.picture_graph import decode_picture, decode_pictures
 
 PIXELS = (np.arange(11 * 300 * 3).reshape(11, 300, 3) % 251).astype("uint8")
 

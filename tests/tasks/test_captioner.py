@@ -108,7 +108,7 @@ def test_it_learns_from_regions_of_a_frozen_encoder(files, tmp_path, monkeypatch
         np.testing.assert_array_equal(weight, old)
     # The regions are there now, and nothing is computed again.
     assert len(FeatureCache(tmp_path, captioner.encoder.fingerprint())) == len(files)
-    monkeypatch.setattr(captioner._search, "regions", None)
+    monkeypatch.setattr(Captioner, "_regions", None)
     batches = captioner.dataset(files, tmp_path, batch_size=6, shuffle=False)
     monkeypatch.undo()
     np.testing.assert_allclose(

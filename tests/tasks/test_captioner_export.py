@@ -27,10 +27,11 @@ from processes import answer
 
 from keras_attn import export
 from keras_attn.export import check_equal
+from keras_attn.fields import picture_input
 from keras_attn.images import load_image
+from keras_attn.images.picture_graph import decode_picture
 from keras_attn.tasks.captioning import captioner as captioner_module
-from keras_attn.tasks.captioning import graph as captioning_graph
-from keras_attn.tasks.captioning.graph import decode_picture, stacked
+from keras_attn.tasks.captioning.graph import stacked
 
 LARGE = PICTURES[4].repeat(5, axis=0).repeat(3, axis=1)
 GREY = PICTURES[2][..., 1]
@@ -252,9 +253,9 @@ def test_an_export_that_says_something_else_is_refused(fitted, tmp_path, monkeyp
 
 
 def test_pictures_that_are_decoded_otherwise_are_refused(fitted, tmp_path, monkeypatch):
-    decode = captioning_graph.decode_picture
+    decode = picture_input.decode_picture
     monkeypatch.setattr(
-        captioning_graph, "decode_picture", lambda tf, raw, size: decode(tf, raw, size)[:, ::-1]
+        picture_input, "decode_picture", lambda tf, *given: decode(tf, *given)[:, ::-1]
     )
     with pytest.raises(RuntimeError, match="decodes a png picture to other pixels than Pillow"):
         fitted.export(tmp_path / "model", beams=BEAMS, num_return_sequences=R)

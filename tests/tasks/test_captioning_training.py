@@ -13,6 +13,7 @@ from tracing import eagerly
 
 from keras_attn.corpora import EmojiPicture
 from keras_attn.images import CaptionedImage
+from keras_attn.images.captioned_images import checked_captioned
 from keras_attn.models import CAPTIONERS, ImageEncoderConfig, image_encoder_config
 from keras_attn.tasks import (
     Captioner,
@@ -22,12 +23,12 @@ from keras_attn.tasks import (
 )
 from keras_attn.tasks.base.task_run import DevelopmentBest
 from keras_attn.tasks.captioning import sources as captioning_sources
-from keras_attn.tasks.captioning.data import checked_captioned, whole_pictures
 from keras_attn.tasks.captioning.sources import (
     learnt_captions,
     read_captioned,
     training_pictures,
 )
+from keras_attn.tasks.families.picture_sources import whole_pictures
 
 DATA = CaptioningData(vocabulary_size=290, max_length=14)
 ENCODER = ImageEncoderConfig(image_size=16, filters="8,16")
@@ -220,7 +221,7 @@ def test_a_frozen_encoder_reads_each_picture_once(place, tmp_path, monkeypatch):
     # Another run takes the features from there.
     dev, model = images_of(place, range(6)), {**model, "num_layers": 2}
     with monkeypatch.context() as patch:
-        patch.setattr(captioner._search.__class__, "regions", None)
+        patch.setattr(Captioner, "_regions", None)
         assert train(tmp_path / "b", *arguments[1:2], model, *arguments[3:], dev, **encoder)
     # And another encoder may not.
     monkeypatch.setattr(
@@ -336,8 +337,9 @@ def test_at_most_so_many_pictures_are_scored(tmp_path, monkeypatch):
 
 def whole_of(captioner, images, on_error):
     """The whole pictures with their captions, and the others."""
-    found, problems = whole_pictures(captioner, checked_captioned(images), on_error)
-    return list(zip(*found, strict=True)), problems
+    found = checked_captioned(images)
+    whole, problems = whole_pictures(captioner, found.pictures, on_error)
+    return [(found.pictures[n], found.captions[n]) for n in whole], problems
 
 
 def test_whole_pictures(place):

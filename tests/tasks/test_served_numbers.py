@@ -10,7 +10,6 @@ from translation_toys import fitted
 
 from keras_attn.tasks.base import exported
 from keras_attn.tasks.base.served_numbers import checked_numbers
-from keras_attn.tasks.captioning.graph import decoded_pictures
 
 SAMPLED = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 
@@ -88,7 +87,7 @@ def test_captions_with_the_alpha_of_each_request(unsaved):
     files = captioner.export_examples()["image"][:2]
     alphas = [-3.0, 3.0]
     found = unsaved[0]["with_settings"](image=tf.constant(files), alpha=tf.constant(alphas))
-    pictures = captioner._search.regions(decoded_pictures(files, captioner.encoder.image_size), 2)
+    pictures = captioner.regions(captioner.picture_input().encode(files)["pixels"])
     wanted = [
         captioner.tokenizer.decode(captioner._search.best(pictures[i : i + 1], 2, a, 1))[0]
         for i, a in enumerate(alphas)

@@ -22,15 +22,11 @@ from visual_question_toys import (
 )
 
 from keras_attn import attention_maps
+from keras_attn.fields import TextInput
 from keras_attn.images import load_image
-from keras_attn.tasks import VisualQuestionAnswerer
-from keras_attn.tasks.visual_questions.data import (
-    checked_questions,
-    distinct_pictures,
-    read_questions,
-    training_questions,
-)
-from keras_attn.tasks.visual_questions.settings import VisualQuestionsData
+from keras_attn.images.picture_questions import checked_questions
+from keras_attn.images.pictures import distinct_pictures
+from keras_attn.tasks import VisualQuestionAnswerer, VisualQuestionsData, VisualQuestionsTest
 from keras_attn.text import BytePairTokenizer, WordTokenizer
 
 HERE = Path(__file__).parent
@@ -47,7 +43,7 @@ def trained():
     keras.utils.set_random_seed(0)
     model = {**MODEL, "num_layers": 1}
     task = VisualQuestionAnswerer.create(EXAMPLES, data={"train": ""}, model=model, encoder=ENCODER)
-    task.run = task.fit(
+    task.training = task.fit(
         EXAMPLES, EXAMPLES[::5], epochs=25, batch_size=12, learning_rate=0.01, verbose=0
     )
     return task
@@ -64,7 +60,7 @@ def test_it_learns(trained):
     found = trained.evaluate(EXAMPLES)
     assert list(found) == ["accuracy", "accuracy of color", "accuracy of side"]
     assert found["accuracy"] >= 0.95, found
-    assert trained.run.best_score >= 0.9
+    assert trained.training.best_score >= 0.9
     new = trained.ask(PICTURES[0], list(QUESTIONS), top_k=2)
     assert [x.answer for x in new] == ["red", "yes", "no"]
     assert next(iter(new[0].answers)) == "red" and len(new[0].answers) == 2
@@ -94,9 +90,9 @@ def test_maps_are_those_of_the_last_block(made):
     found = task.explain(ODD[1])
     assert found.tokens == "is it on the right , or on".split()
     assert found.attention.shape == (8, 2, 2)
-    ids = task.field.encode([ODD[1][1]])[:, None]
+    ids = task.field.encode([ODD[1][1]])["ids"][:, None]
     inputs = {"regions": task.regions(PICTURES[1]), "question_ids": ids}
-    last = attention_maps(task.answering, inputs).select("cross", "block_1")[0]
+    last = attention_maps(task.reader, inputs).select("cross", "block_1")[0]
     np.testing.assert_allclose(found.attention, last[0].mean(0).reshape(8, 2, 2), atol=1e-5)
     np.testing.assert_allclose(found.attention.sum((1, 2)), 1, atol=1e-5)
     assert np.ptp(found.attention, axis=0).max() > 1e-3
@@ -163,6 +159,46 @@ def test_the_saved_model_is_the_object(kind, unsaved):
     nothing = tf.constant([], tf.string)
     empty = functions["serving_default"](image=nothing, question=nothing)
     assert {len(value) for value in empty.values()} == {0}
+
+
+def in_numpy(task, regions, texts, top_k):
+    """What the signature `ask` gives of regions, one for each text."""
+    ids = TextInput(task.tokenizer, task.max_length).encode(texts)
+    inputs = {"regions": regions, "question_ids": ids[:, None]}
+    logits = keras.ops.convert_to_numpy(task.reader(inputs))[:, 0].astype("float64")
+    p = np.exp(logits - logits.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    best = np.argsort(-p, axis=1, kind="stable")[:, :top_k]
+    cross = attention_maps(task.reader, inputs).select("cross", "block_1")[0]
+    words = [row[: task.max_length] for row in task.tokenizer.words(texts)]
+    return {
+        "answers": [[task.answers[i] for i in row] for row in best],
+        "probabilities": np.take_along_axis(p, best, axis=1),
+        "words": [[*row, *[""] * (ids.shape[1] - len(row))] for row in words],
+        "attention": cross.mean(1).reshape(*ids.shape, 2, 2) * (ids > 0)[..., None, None],
+    }
+
+
+def test_outputs_in_numpy(made):
+    examples = made.export_examples()
+    found = made.expected(examples, made.Use(top_k=3))
+    for name, regions in [
+        ("serving_default", examples["regions"]),
+        ("ask", examples["regions"][examples["picture"]]),
+    ]:
+        wanted = in_numpy(made, regions, examples["question"], 3)
+        assert list(found[name]) == list(wanted)
+        for key, values in wanted.items():
+            if key in ("answers", "words"):
+                assert found[name][key] == values
+            else:
+                np.testing.assert_allclose(found[name][key], values, atol=1e-5)
+    np.testing.assert_allclose(found["encode"]["regions"], examples["regions"], atol=1e-6)
+    # Of equal probabilities the first answer is given.
+    equal = np.array([[0.2, 0.2, 0.1, 0.3, 0.2]], "float32")
+    for xp, table in ((np, equal), (keras.ops, keras.ops.convert_to_tensor(equal))):
+        best = made.run(xp, {"probabilities": table}, made.Use(top_k=4))["best"]
+        assert np.array(best).tolist() == [[3, 0, 1, 4]]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +296,7 @@ def test_wrong_use(made):
         task.dataset([(PICTURES[0], "a?", "seven")])
 
 
-def test_settings_of_another_format(tmp_path):
+def test_settings_of_another_format(made, tmp_path):
     table, easy = tmp_path / "a.csv", tmp_path / "easy"
     table.write_text("photo,question,answer\na.png,A?,yes\n")
     easy.mkdir()
@@ -270,13 +306,13 @@ def test_settings_of_another_format(tmp_path):
         ({"train": str(table), "dev_image_dir": "x"}, "Expected `dev` with `dev_image_dir`"),
     ]:
         with pytest.raises(ValueError, match=message):
-            training_questions(VisualQuestionsData(**settings))
+            VisualQuestionAnswerer.read(VisualQuestionsData(**settings))
     with pytest.raises(ValueError, match="`delimiter` belong to format 'csv'"):
-        read_questions(str(easy), VisualQuestionsData(delimiter=";"))
+        made.read_test(VisualQuestionsTest(data=str(easy)), VisualQuestionsData(delimiter=";"))
     # What one of two formats has is no mistake: it fails at the folder, which has no questions.
     both = VisualQuestionsData(train=str(easy), dev=str(table), image="photo")
     with pytest.raises(OSError, match=r"questions\.json"):
-        training_questions(both)
+        VisualQuestionAnswerer.read(both)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import keras
 
 from keras_attn.batches import CaptionBatches
+from keras_attn.images.captioned_images import Captioned, CaptionedPictures, checked_captioned
 from keras_attn.images.image_problems import ImageProblem, describe_image_problems
+from keras_attn.inputs import listed
 from keras_attn.metrics import Perplexity, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.metrics.captions import check_references
@@ -19,16 +22,7 @@ from keras_attn.tasks.base.constructed import Beginning
 from keras_attn.tasks.base.served_numbers import own_numbers
 from keras_attn.tasks.base.task import Examples
 from keras_attn.tasks.base.task_run import Scored
-from keras_attn.tasks.captioning.data import (
-    Captioned,
-    CaptionedPictures,
-    checked_captioned,
-    digest_of,
-    drawn,
-    picture_source,
-    whole_pictures,
-)
-from keras_attn.tasks.captioning.graph import example_files, expected_outputs, graph_functions
+from keras_attn.tasks.captioning.graph import expected_outputs, graph_functions
 from keras_attn.tasks.captioning.predictions import CaptioningLearned, CaptioningPredictions
 from keras_attn.tasks.captioning.settings import (
     CaptioningData,
@@ -37,8 +31,14 @@ from keras_attn.tasks.captioning.settings import (
     CaptioningUse,
 )
 from keras_attn.tasks.captioning.sources import TestPictures, measured_pictures, training_pictures
+from keras_attn.tasks.families.picture_sources import (
+    batch_settings,
+    picture_source,
+    pictures_digest,
+    whole_pictures,
+)
 from keras_attn.text import BytePairTokenizer
-from keras_attn.training import MaskedCrossEntropy, num_data_shards, without_autotuning
+from keras_attn.training import MaskedCrossEntropy, without_autotuning
 
 _DIFFERENT = 2  # pictures that CIDEr weighs words by
 
@@ -207,8 +207,10 @@ class Captioner(CaptioningPredictions):
         **settings: Any,
     ) -> tuple[CaptionBatches, CaptionedPictures, list[ImageProblem]]:
         """Returns batches, the whole pictures, and what is wrong with the others."""
-        found, problems = whole_pictures(
-            self, checked_captioned(images), on_error, cache_dir, verbose
+        given = checked_captioned(images)
+        whole, problems = whole_pictures(self, given.pictures, on_error, cache_dir, verbose)
+        found = CaptionedPictures(
+            [given.pictures[n] for n in whole], [given.captions[n] for n in whole]
         )
         source = picture_source(self, found.pictures, cache_dir, verbose)
         texts = [caption for captions in found.captions for caption in captions]
@@ -219,14 +221,7 @@ class Captioner(CaptioningPredictions):
             self.tokenizer.encode(texts),
             start_id=self.tokenizer.start_id,
             end_id=self.tokenizer.end_id,
-            pad_id=self.tokenizer.pad_id,
-            **{
-                "name": "images" if self.train_encoder else "regions",
-                "max_length": self.max_length,
-                "max_shapes": 1 if self.train_encoder else 4,
-                "rows_multiple_of": num_data_shards(),
-                **settings,
-            },
+            **{**batch_settings(self), **settings},
         )
         return batches, found, problems
 
@@ -276,7 +271,10 @@ class Captioner(CaptioningPredictions):
         """
         if training.score != "perplexity":
             metrics_folder()
-        some = drawn(dev, training.score_pictures, training.seed)
+        some = listed(dev, "(picture, captions) pairs", 2)
+        if len(some) > training.score_pictures:
+            places = random.Random(training.seed).sample(range(len(some)), training.score_pictures)
+            some = [some[i] for i in sorted(places)]
         if training.score == "cider" and len(some) < _DIFFERENT:
             raise ValueError(
                 "CIDEr weighs words by how many pictures have them. Expected: two development "
@@ -316,20 +314,20 @@ class Captioner(CaptioningPredictions):
 
     def digest(self, examples: Iterable[Captioned], dev: Iterable[Captioned]) -> str:
         """Names pictures, captions, and an encoder that is not trained."""
-        return digest_of(examples, dev, self.weights_digest())
+        return pictures_digest(self, examples, dev)
 
     # Files and export
 
     def export_examples(self) -> dict[str, Any]:
         """Returns pictures of several kinds and sizes, as the bytes of their files."""
-        return {"image": example_files(self.encoder.image_size)}
+        return {"image": self.picture_input().examples}
 
     def expected(
         self, examples: Mapping[str, Any], use: CaptioningUse
     ) -> dict[str, dict[str, Any]]:
         """Returns what this object gives, as the SavedModel is to give it."""
         count = use.num_return_sequences or use.beams
-        return expected_outputs(self._search, examples["image"], use.beams, use.alpha, count)
+        return expected_outputs(self, examples["image"], use, count)
 
     def served_numbers(self, use: CaptioningUse) -> dict[str, tuple[Any, Any]]:
         """Returns the exponent of the length penalty."""
@@ -353,7 +351,7 @@ class Captioner(CaptioningPredictions):
         and its decoding of JPEG by a little more.
         """
         count = use.num_return_sequences or use.beams
-        return graph_functions(self._search, tf, use.beams, use.alpha, count, use.max_pixels)
+        return graph_functions(self, tf, use, count)
 
 
 def _left_out(found: CaptionedPictures, problems: Sequence[ImageProblem]) -> str:

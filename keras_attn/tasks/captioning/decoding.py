@@ -13,7 +13,7 @@ from keras_attn.explain.alignment import END, Alignment
 from keras_attn.generation import CompiledFunction, Generation, Recent, beam_search
 from keras_attn.generation.numbers import columns
 from keras_attn.models import CaptionDecoder, ImageEncoder
-from keras_attn.tasks.families.region_function import RegionFunction, padded_rows, row_batches
+from keras_attn.tasks.families.picture_task import padded_rows, row_batches
 from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
 
@@ -92,9 +92,9 @@ class Caption:
 
 
 class CaptionSearch:
-    """Makes regions of pictures, and captions of regions, with the layers of a model.
+    """Makes captions of regions with the layers of a model.
 
-    It has no weights of its own: train, load or change the models, and it follows.
+    It has no weights of its own: train, load or change the model, and it follows.
 
     Args:
         encoder: An `ImageEncoder`.
@@ -108,9 +108,9 @@ class CaptionSearch:
     >>> encoder = small_cnn_encoder(16, filters=(4, 8))
     >>> config = SoftAttentionCaptionerConfig(259, region_dim=8, dim=8, units=8)
     >>> search = CaptionSearch(encoder, config.build(), tokenizer, max_length=5)
-    >>> regions = search.regions([np.zeros((16, 16, 3), "uint8")], batch_size=2)
-    >>> regions.shape, len(search.best(regions, beams=2, alpha=1.0, batch_size=2)[0]) <= 5
-    ((1, 16, 8), True)
+    >>> regions = np.zeros((1, 16, 8), "float32")
+    >>> len(search.best(regions, beams=2, alpha=1.0, batch_size=2)[0]) <= 5
+    True
     """
 
     def __init__(
@@ -125,12 +125,7 @@ class CaptionSearch:
         self.layers = CaptionDecoder(captioner)
         self.tokenizer = tokenizer
         self.max_length = max_length
-        self._encoding = RegionFunction(encoder)
         self._compiled: Recent[CompiledFunction] = Recent()
-
-    def regions(self, images: Any, batch_size: int) -> np.ndarray:
-        """Returns float32 regions `(n, R, D)` of pictures of the encoder's size, uint8."""
-        return self._encoding(images, batch_size)
 
     def best(
         self, regions: np.ndarray, beams: int, alpha: float, batch_size: int
@@ -190,10 +185,6 @@ class CaptionSearch:
         )
 
     # Tensors: for any backend, and for the export
-
-    def encode(self, images: Tensor) -> Tensor:
-        """Returns float32 regions `(B, R, D)` of pictures of the encoder's size."""
-        return self._encoding.encode(images)
 
     def search(
         self, regions: Tensor, max_length: Any, beams: int, alpha: float | Tensor, count: int = 1

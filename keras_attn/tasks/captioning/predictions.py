@@ -16,21 +16,15 @@ import numpy as np
 from keras_attn.fields import checked_texts
 from keras_attn.files import open_output, path_text
 from keras_attn.images import ImageProblem, load_image
+from keras_attn.images.captioned_images import Captioned, checked_captioned
 from keras_attn.images.loading import as_problem
+from keras_attn.images.pictures import as_pictures, check_picture, read_pictures
 from keras_attn.layers import attention_maps
 from keras_attn.metrics import CaptionScores, caption_scores
 from keras_attn.metrics.caption_tokens import metrics_folder
 from keras_attn.records.problems import many
 from keras_attn.tasks.base.checks import check_decoding, check_n_best
 from keras_attn.tasks.base.steps import Note, step
-from keras_attn.tasks.captioning.data import (
-    Captioned,
-    as_pictures,
-    check_picture,
-    checked_captioned,
-    picture_source,
-    read_pictures,
-)
 from keras_attn.tasks.captioning.decoding import CaptionSearch
 from keras_attn.tasks.captioning.settings import (
     CaptionedFiles,
@@ -43,8 +37,8 @@ from keras_attn.tasks.captioning.settings import (
     is_page,
 )
 from keras_attn.tasks.captioning.sources import TestPictures
-from keras_attn.tasks.families.picture_regions import PictureLearned
-from keras_attn.tasks.families.picture_task import PictureTask
+from keras_attn.tasks.families.picture_sources import picture_source
+from keras_attn.tasks.families.picture_task import PictureLearned, PictureTask
 from keras_attn.tasks.translation.decoding import readable_tokens
 from keras_attn.text import BytePairTokenizer
 from keras_attn.visualize import AttentionView, attention_viewer
@@ -62,6 +56,7 @@ class CaptioningPredictions(PictureTask):
 
     Learned = CaptioningLearned
     data: CaptioningData
+    gives = "caption"
 
     @property
     def captioner(self) -> keras.Model:
@@ -74,9 +69,6 @@ class CaptioningPredictions(PictureTask):
             lambda: CaptionSearch(self.encoder, self.captioner, self.tokenizer, self.max_length),
             "search",
         )
-
-    def _regions(self, images: Any, batch_size: int) -> np.ndarray:
-        return self._search.regions(images, batch_size)
 
     def caption(
         self,
@@ -114,10 +106,12 @@ class CaptioningPredictions(PictureTask):
             best = [captions and captions[0] for captions in found]
             return best[0] if one else best
         results: list[str | None] = [None] * len(pictures)
-        for numbers, regions in self._read(pictures, batch_size, on_error):
+        problems: list[ImageProblem] = []
+        for numbers, regions in self._read_regions(pictures, batch_size, on_error, problems):
             ids = self._search.best(regions, beams, alpha, batch_size)
             for number, text in zip(numbers, self.tokenizer.decode(ids), strict=True):
                 results[number] = text
+        self._warn(problems, len(pictures))
         return results[0] if one else results
 
     def caption_n_best(
@@ -150,10 +144,12 @@ class CaptioningPredictions(PictureTask):
         count = check_n_best(beams, alpha, num_return_sequences, batch_size=batch_size)
         pictures, one = as_pictures(images)
         results: list[Any] = [None] * len(pictures)
-        for numbers, regions in self._read(pictures, batch_size, on_error):
+        problems: list[ImageProblem] = []
+        for numbers, regions in self._read_regions(pictures, batch_size, on_error, problems):
             found = self._search.n_best(regions, beams, alpha, count, batch_size)
             for number, captions in zip(numbers, found, strict=True):
                 results[number] = captions
+        self._warn(problems, len(pictures))
         return results[0] if one else results
 
     def caption_source(
@@ -178,7 +174,7 @@ class CaptioningPredictions(PictureTask):
         found = []
         for start in range(0, len(source), batch_size):
             rows = source.read(np.arange(start, min(start + batch_size, len(source))))
-            regions = self._search.regions(rows, batch_size) if self.train_encoder else rows
+            regions = self._regions(rows, batch_size) if self.train_encoder else rows
             found += self._search.best(regions, beams, alpha, batch_size)
         return self.tokenizer.decode(found)
 

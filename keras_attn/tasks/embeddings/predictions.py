@@ -12,7 +12,7 @@ import numpy as np
 from keras import ops
 
 from keras_attn.arrays import ArrayModule
-from keras_attn.fields import Numbers, WordList, WordSum
+from keras_attn.fields import Names, Numbers, WordSum
 from keras_attn.generation.numbers import rounded_count
 from keras_attn.inputs import listed
 from keras_attn.interop import WordVectors, write_word_vectors
@@ -211,7 +211,7 @@ class EmbeddingsPredictions(Task):
     def outputs(self) -> dict[str, Any]:
         """The fields of the outputs."""
         return {
-            "words": WordList(self.tokenizer.vocabulary, "ids"),
+            "words": Names(["", *self.tokenizer.vocabulary[1:]], "ids"),
             "similarities": Numbers("similarities"),
         }
 

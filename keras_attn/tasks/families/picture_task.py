@@ -1,40 +1,115 @@
-"""The base of tasks whose models read pictures by an `ImageEncoder`."""
+"""Tasks whose models read images by an `ImageEncoder`."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import keras
+import numpy as np
+from keras import ops
 
+from keras_attn.arrays import Array
+from keras_attn.corpora.download import cache_folder
+from keras_attn.fields import PictureInput
+from keras_attn.generation import CompiledFunction
+from keras_attn.images import CacheFill, FeatureCache, ImageProblem
+from keras_attn.images.image_problems import describe_image_problems
+from keras_attn.images.loading import MAX_PIXELS
+from keras_attn.images.pictures import Picture, as_pictures, read_pictures
 from keras_attn.layers.quantization import float_policy
 from keras_attn.models import ImageEncoder, ImageEncoderConfig
+from keras_attn.progress import report
+from keras_attn.tasks.base.checks import check_count
 from keras_attn.tasks.base.constructed import made
-from keras_attn.tasks.captioning.graph import example_files
-from keras_attn.tasks.families.picture_regions import PictureRegions
+from keras_attn.tasks.base.learned import Learned
+from keras_attn.tasks.base.task import Task
+from keras_attn.text import BytePairTokenizer, WordTokenizer
 from keras_attn.text.registry import vocabulary_digest
 
 
-class PictureTask(PictureRegions):
-    """A task with two models: an encoder of pictures, and a reader of what it makes of them.
+@dataclass(frozen=True)
+class PictureLearned(Learned):
+    """What a task that reads images is made of: its tokenizer and the encoder of images.
 
-    If the encoder is not trained, `.model` is the reader, whose regions are computed once; else it
-    is `.joined`, the model from pictures. A subclass names its `main_layer`, a layer of the reader.
+    Raises:
+        TypeError: If the tokenizer or the encoder is of another class.
+        ValueError: If the encoder is to be trained, and has no trainable weights.
     """
 
+    tokenizer: BytePairTokenizer | WordTokenizer
+    encoder: ImageEncoder
+    train_encoder: bool = False
+    """Whether those weights of the encoder are trained that are trainable."""
+    reads: ClassVar[type] = WordTokenizer
+    """The class of the tokenizer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.tokenizer, self.reads):
+            kind = self.reads.__name__
+            raise TypeError(
+                f"`tokenizer` must be a {kind}. Received: {type(self.tokenizer).__name__}. Make "
+                f"one with {kind}.train(texts, vocabulary_size)."
+            )
+        if not isinstance(self.encoder, ImageEncoder):
+            raise TypeError(
+                f"`encoder` must be an ImageEncoder. Received: {type(self.encoder).__name__}. Make "
+                "one with encoder_from_model(model), applications_encoder(name), "
+                "small_cnn_encoder()."
+            )
+        if self.train_encoder and not self.encoder.trainable_weights:
+            raise ValueError(
+                "Expected an encoder with weights that are trained, for train_encoder=True. "
+                f"Received: {self.encoder.name!r} without one. Set its `trainable` to True."
+            )
+
+
+class PictureTask(Task):
+    """A task with two models: an encoder of images, and a reader of the regions that it makes.
+
+    If the encoder is not trained, `.model` is the reader, whose regions are computed once; else it
+    is `.joined`, the model from images. A subclass names its `main_layer`, a layer of the reader.
+    """
+
+    learned: PictureLearned
     parts: ClassVar = {"encoder": ImageEncoderConfig}
 
     reader: keras.Model
     """The model from regions and tokens to logits."""
     joined: keras.Model
-    """The model from pictures and tokens to logits."""
+    """The model from images and tokens to logits."""
+    gives: ClassVar[str]
+    """What an image gets, for messages: `"caption"`."""
     _notes: Sequence[str] = ()
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer."""
+        return self.learned.tokenizer
+
+    @property
+    def encoder(self) -> ImageEncoder:
+        """The encoder of images."""
+        return self.learned.encoder
+
+    @property
+    def train_encoder(self) -> bool:
+        """Whether the encoder is trained, or stays as it is."""
+        return self.learned.train_encoder
 
     @property
     def max_length(self) -> int:
         """Largest number of tokens of a text."""
         return self.data.max_length
+
+    # The two models
 
     def model_sizes(self) -> dict[str, Any]:
         """Returns the sizes of vocabulary and regions, and the grid."""
@@ -52,12 +127,7 @@ class PictureTask(PictureRegions):
     @staticmethod
     @abstractmethod
     def join(encoder: ImageEncoder, reader: keras.Model, /) -> keras.Model:
-        """Makes the model from pictures and tokens to logits, with the layers of two models.
-
-        Args:
-            encoder: The encoder.
-            reader: The model from regions and tokens to logits.
-        """
+        """Makes the model from images and tokens to logits, of the layers of two models."""
 
     @property
     def model(self) -> keras.Model:
@@ -90,7 +160,7 @@ class PictureTask(PictureRegions):
 
     @property
     def whole(self) -> keras.Model:
-        """The model from pictures and tokens to logits."""
+        """The model from images and tokens to logits."""
         return self.joined
 
     @property
@@ -99,17 +169,13 @@ class PictureTask(PictureRegions):
         return float_policy(self.reader.get_layer(self.main_layer))
 
     def facts(self) -> list[str]:
-        """What tells this object from others, for its `repr`."""
+        """Returns the kind of model, and the encoder with its grid."""
         rows, columns = self.encoder.grid
         frozen = "" if self.train_encoder else " (not trained)"
         return [
             self.kinds.name_of(self.config),
             f"{self.encoder.name}{frozen} with {rows} x {columns} regions",
         ]
-
-    def weights_digest(self) -> str:
-        """Names the weights of an encoder that is not trained; empty if it is."""
-        return "" if self.train_encoder else self.encoder.fingerprint()["weights"]
 
     def _models(self) -> tuple[keras.Model, ...]:
         return (self.joined, self.reader, self.encoder)
@@ -123,12 +189,144 @@ class PictureTask(PictureRegions):
         """Returns what names the vocabulary of the reader."""
         return {self.reader.name: vocabulary_digest(self.tokenizer)}
 
+    # Regions
+
+    def encode(self, images: Array) -> Array:
+        """Computes the regions `(B, R, D)` of images, on every backend and in the SavedModel.
+
+        Args:
+            images: `(B, H, W, 3)`, of the size of the encoder.
+        """
+        images = ops.reshape(images, (-1, *self.encoder.image_size, 3))
+        return ops.cast(self.encoder(images, training=False), "float32")
+
+    def _regions(self, images: np.ndarray | list[np.ndarray], batch_size: int) -> np.ndarray:
+        """The regions of images of the size of the encoder."""
+        run = self.kept(
+            lambda: CompiledFunction(
+                lambda images, length: self.encode(images), self.encoder, dtype="uint8", rank=4
+            ),
+            "encode",
+        )
+        found = [np.zeros((0, self.encoder.num_regions, self.encoder.region_dim), "float32")]
+        for rows in row_batches(images, batch_size):
+            found.append(run(padded_rows(rows, batch_size), 1)[: len(rows)])
+        return np.concatenate(found)
+
+    def regions(self, images: Any, batch_size: int = 32) -> np.ndarray:
+        """Computes the regions of images, which the rest of the model reads.
+
+        Args:
+            images: A path, the bytes of a file, an array `(H, W, 3)` of uint8, or several.
+            batch_size: Images computed at a time.
+
+        Returns:
+            float32 `(n, R, D)`.
+
+        Raises:
+            OSError: If a file is not there or cannot be read.
+            ValueError: If an image is broken.
+        """
+        check_count("batch_size", batch_size)
+        pictures, _ = as_pictures(images)
+        found = [regions for _, regions in self._read_regions(pictures, batch_size, "error", [])]
+        return np.concatenate([self._regions([], batch_size), *found])
+
+    def _read_regions(
+        self,
+        pictures: Sequence[Picture],
+        batch_size: int,
+        on_error: str,
+        problems: list[ImageProblem],
+    ) -> Iterator[tuple[list[int], np.ndarray]]:
+        """Yields the numbers and the regions of whole images; adds what is wrong with others."""
+        size = self.encoder.image_size
+        for numbers, pixels, broken in read_pictures(pictures, size, batch_size, on_error):
+            problems += broken
+            if numbers:
+                yield numbers, self._regions(pixels, batch_size)
+
+    def _warn(self, problems: Sequence[ImageProblem], count: int) -> None:
+        """Warns of images without a result, of `count` images."""
+        if problems:
+            warnings.warn(
+                f"{len(problems)} of {count} pictures have no {self.gives}: "
+                f"{describe_image_problems(problems)}.",
+                stacklevel=3,
+            )
+
+    def feature_cache(self, cache_dir: str | os.PathLike[str] | None = None) -> FeatureCache:
+        """Opens the cache of the encoder's regions.
+
+        Args:
+            cache_dir: Its folder. By default a folder for this encoder in `KERAS_ATTN_CACHE`, or
+                else in `~/.cache/keras_attn`.
+
+        Returns:
+            A `FeatureCache`.
+
+        Raises:
+            ValueError: If the folder is the cache of another encoder.
+        """
+        key = self.encoder.fingerprint()
+        if cache_dir is None:
+            digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+            cache_dir = cache_folder() / "regions" / f"{self.encoder.name}-{digest[:16]}"
+        return FeatureCache(cache_dir, key, dtype=self.data.cache_dtype)
+
+    def fill_cache(
+        self,
+        cache: FeatureCache,
+        paths: Iterable[str | os.PathLike[str]],
+        verbose: Any = "auto",
+        on_error: str = "error",
+    ) -> CacheFill:
+        """Computes the regions of images that a cache does not have.
+
+        Args:
+            cache: What `feature_cache` returned.
+            paths: The files of the images.
+            verbose: 0: no progress is shown.
+            on_error: As `FeatureCache.fill`.
+
+        Returns:
+            `keras_attn.images.CacheFill`.
+        """
+        return cache.fill(
+            paths,
+            lambda images: self._regions(images, batch_size=32),
+            self.encoder.image_size,
+            batch_size=32,
+            on_error=on_error,
+            verbose=int(verbose != 0),
+        )
+
+    # Export
+
+    def picture_input(self, max_pixels: int = MAX_PIXELS) -> PictureInput:
+        """Returns the field of images in the SavedModel."""
+        return PictureInput(self.encoder.image_size, max_pixels)
+
     @property
     def export_tolerance(self) -> float:
-        """How far figures of the SavedModel may be from those of this object."""
+        """How far figures of the SavedModel may be from the figures of this object."""
         return 1e-4 if self.encoder.output.dtype == "float32" == self.policy.compute_dtype else 3e-2
 
     @property
     def spare_row(self) -> Mapping[str, Any]:
-        """A picture that an empty batch gets."""
-        return {"image": example_files((1, 1))[0]}
+        """An image that an empty batch gets."""
+        return {"image": PictureInput((1, 1)).examples[0]}
+
+
+def row_batches(rows: np.ndarray | list[np.ndarray], batch_size: int) -> Iterator[np.ndarray]:
+    """Yields arrays of at most so many rows of an array or a list of arrays."""
+    for start in range(0, len(rows), batch_size):
+        yield np.asarray(rows[start : start + batch_size])
+        report(min(start + batch_size, len(rows)), len(rows), "pictures")
+
+
+def padded_rows(rows: np.ndarray, batch_size: int) -> np.ndarray:
+    """Fills rows up to so many on JAX, which compiles for each shape."""
+    if keras.backend.backend() != "jax" or len(rows) == batch_size:
+        return rows
+    return np.concatenate([rows, np.zeros((batch_size - len(rows), *rows.shape[1:]), rows.dtype)])

@@ -1,4 +1,4 @@
-"""Answers to questions about pictures, where their words looked, and which answers are known."""
+"""Texts about an image, with a map over its regions for each word."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_attn.tasks.families.picture_regions import PictureLearned
-from keras_attn.tasks.text_classification.labels import checked_class_names
 from keras_attn.visualize import AttentionView
 from keras_attn.visualize.display import percent
 
 
 class VisualAnswer(NamedTuple):
-    """What a model answers to a question about a picture.
+    """The answer of a model to a question about an image.
 
     Example:
 
@@ -33,13 +31,13 @@ class VisualAnswer(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class VisualExplanation:
-    """An answer to a question about a picture, and where each word of the question looked.
+    """An answer to a question about an image, and the attention of each word of the question.
 
     Args:
         answer: The answer.
         tokens: The T words of the question that were read.
-        attention: float32 `(T, rows, columns)`: the weights of the regions of the picture, of each
-            word its own, which sum to 1; the mean over the heads of the last block.
+        attention: float32 `(T, rows, columns)`: the attention weights of each word over the regions
+            of the image, which sum to 1; the mean over the heads of the last block.
         view: All attention, of all blocks and heads, for `attention_viewer`.
 
     Example:
@@ -70,7 +68,7 @@ class VisualExplanation:
         return list(zip(self.tokens, self.attention, strict=True))
 
     def plot(self, path: str | os.PathLike | None = None, title: str | None = None) -> Any:
-        """Draws the picture, and for each word the picture with its map over it.
+        """Draws the image, and for each word the image with its map over it.
 
         Needs matplotlib, of the extra `examples`.
 
@@ -91,19 +89,3 @@ class VisualExplanation:
 
     def __repr__(self) -> str:
         return f"VisualExplanation({self.title!r})"
-
-
-@dataclasses.dataclass(frozen=True)
-class VisualLearned(PictureLearned):
-    """What the answerer of questions about pictures is made of, and the answers that it knows.
-
-    Raises:
-        ValueError: If there are fewer than two answers, or one comes twice.
-    """
-
-    answers: tuple[str, ...] = ()
-    """The answers, in the order of the logits."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "answers", checked_class_names(self.answers))

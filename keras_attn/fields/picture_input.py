@@ -1,0 +1,114 @@
+"""Images as inputs: bytes of files to pixels, in Python and in a TensorFlow graph."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
+
+from keras_attn.arrays import Array
+from keras_attn.fields.signature import Encode
+from keras_attn.images import load_image
+from keras_attn.images.loading import MAX_PIXELS
+from keras_attn.images.picture_graph import decode_picture, decode_pictures
+
+PIXEL_TOLERANCE = {"png": 1, "jpeg": 4}
+"""Levels of 255 by which decoding and resizing in the graph may differ from Pillow's."""
+
+
+class PictureInput:
+    """The bytes of image files as an input: pixels of the size that an encoder reads.
+
+    An image that is given several times is decoded once.
+
+    Args:
+        size: Rows and columns to which images are resized.
+        max_pixels: Largest number of pixels of an image; a larger one is refused.
+
+    Example:
+
+    >>> field = PictureInput((4, 6))
+    >>> first, second = field.examples[:2]
+    >>> arrays = field.encode([first, second, first])
+    >>> arrays["pixels"].shape, arrays["number"].tolist()
+    ((2, 4, 6, 3), [0, 1, 0])
+    """
+
+    def __init__(self, size: tuple[int, int], max_pixels: int = MAX_PIXELS):
+        self.size = size
+        self.max_pixels = max_pixels
+
+    @property
+    def examples(self) -> list[bytes]:
+        """The files that exports are checked with: images of several kinds and sizes."""
+        return example_files(self.size)
+
+    def encode(self, files: Sequence[bytes]) -> dict[str, Array]:
+        """Decodes files as the SavedModel does, and compares the pixels with Pillow's.
+
+        Args:
+            files: The bytes of images.
+
+        Returns:
+            The `pixels` of different images, uint8 `(P, rows, columns, 3)`, and the `number` of
+            each given image among them, int32 `(B,)`.
+
+        Raises:
+            RuntimeError: If the pixels differ from Pillow's by more than `PIXEL_TOLERANCE`.
+        """
+        import tensorflow as tf
+
+        numbers = {raw: number for number, raw in enumerate(dict.fromkeys(files))}
+        pixels = np.stack([decode_picture(tf, raw, self.size, self.max_pixels) for raw in numbers])
+        for raw, found in zip(numbers, pixels, strict=True):
+            kind = "png" if raw.startswith(b"\x89PNG") else "jpeg"
+            pillow = load_image(raw, self.size).astype("int32")
+            difference = int(np.abs(found.astype("int32") - pillow).max())
+            if difference > PIXEL_TOLERANCE[kind]:
+                raise RuntimeError(
+                    f"TensorFlow decodes a {kind} picture to other pixels than Pillow. Expected: a "
+                    f"difference of {PIXEL_TOLERANCE[kind]} of 255 at most. Received: {difference}."
+                )
+        return {"pixels": pixels, "number": np.array([numbers[raw] for raw in files], "int32")}
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+
+        Returns:
+            A function of strings `(B,)`, and no `tf.Module`s.
+        """
+
+        def encode(image):
+            different, number = tf.unique(image)
+            pixels = decode_pictures(tf, different, self.size, self.max_pixels)
+            return {"pixels": pixels, "number": number}
+
+        return encode, []
+
+
+def example_files(size: tuple[int, int]) -> list[bytes]:
+    """Returns images of several kinds and sizes, as the bytes of their files."""
+    import tensorflow as tf
+    from PIL import Image
+
+    files = []
+    for seed, (rows, columns, channels) in enumerate(
+        [(*size, 3), (*size, 1), (*size, 4), (2 * size[0] + 1, size[1] + 7, 3), (5, 3, 3)]
+    ):
+        waves = np.arange(rows)[:, None, None] / 7 + np.arange(columns)[None, :, None] / 5
+        waves = np.sin(waves + np.arange(channels) * (seed + 1))
+        pixels = tf.constant(np.round(127.5 + 127.5 * waves).astype("uint8"))
+        files.append(tf.io.encode_png(pixels).numpy())
+        if channels != 4:
+            kind = "grayscale" if channels == 1 else "rgb"
+            files.append(tf.io.encode_jpeg(pixels, kind, quality=90).numpy())
+    for colors in (2, 4, 16):  # palettes of 1, 2 and 4 bits
+        file = io.BytesIO()
+        Image.fromarray(tf.io.decode_png(files[0]).numpy()).quantize(colors).save(file, "png")
+        files.append(file.getvalue())
+    return files

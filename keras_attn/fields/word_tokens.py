@@ -1,0 +1,73 @@
+"""Texts as inputs whose words are an output too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from keras_attn.fields.signature import Encode
+from keras_attn.fields.text import ODD_TEXTS, TextInput
+from keras_attn.text import WordTokenizer
+
+
+class WordTokens:
+    """A text as ids of its words, and the words, in Python and in a TensorFlow graph.
+
+    Args:
+        tokenizer: A `WordTokenizer`.
+        max_length: Largest number of words that is read; the rest of a text is cut off.
+
+    Example:
+
+    >>> field = WordTokens(WordTokenizer.train(["what is it?"]), max_length=3)
+    >>> found = field.encode(["What?", "What is it?"])
+    >>> found["words"]
+    [['what', '?', ''], ['what', 'is', 'it']]
+    """
+
+    examples = ODD_TEXTS
+    """The inputs that exports are checked with."""
+
+    def __init__(self, tokenizer: WordTokenizer, max_length: int):
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+
+    def encode(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Returns ids and words.
+
+        Args:
+            texts: Strings.
+
+        Returns:
+            `ids`, int32 `(B, T)`, and `words`, lists of T strings. Both are padded on the right,
+            and T is at least 1.
+
+        Raises:
+            TypeError: If an input is not a string.
+        """
+        ids = TextInput(self.tokenizer, self.max_length).encode(texts)
+        rows = [row[: ids.shape[1]] for row in self.tokenizer.words(texts)]
+        return {"ids": ids, "words": [[*row, *[""] * (ids.shape[1] - len(row))] for row in rows]}
+
+    def to_graph(self, tf: ModuleType) -> tuple[Encode, list[object]]:
+        """Returns the same as TensorFlow ops.
+
+        Args:
+            tf: The module `tensorflow`.
+
+        Returns:
+            A function of strings `(B,)`, and the `tf.Module`s that it uses.
+        """
+        tokenizer, pad = self.tokenizer.to_graph(), self.tokenizer.pad_id
+
+        def encode(text):
+            ids = tf.cast(tokenizer.encode_start(text, self.max_length).to_tensor(pad), tf.int32)
+            words = tokenizer.words(text)[:, : self.max_length].to_tensor("")
+            missing = [[0, 0], [0, tf.maximum(0, 1 - tf.shape(ids)[1])]]
+            return {
+                "ids": tf.pad(ids, missing, constant_values=pad),
+                "words": tf.pad(words, missing),
+            }
+
+        return encode, [tokenizer]

@@ -1,0 +1,901 @@
+"""Questions about images: an image and a question in, an answer and the maps of words out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_attn.arrays import Array, ArrayModule, order
+from keras_attn.batches import VisualQuestionBatches
+from keras_attn.explain.word_maps import VisualAnswer, VisualExplanation
+from keras_attn.fields import (
+    Names,
+    Numbers,
+    Signature,
+    Strings,
+    Together,
+    WordTokens,
+    checked_texts,
+)
+from keras_attn.generation import CompiledFunction
+from keras_attn.images import (
+    ImageProblem,
+    PictureQuestion,
+    PictureQuestions,
+    load_image,
+    read_easy_vqa,
+    read_question_table,
+    read_vqa,
+)
+from keras_attn.images.image_problems import describe_image_problems
+from keras_attn.images.picture_questions import Asked, checked_questions
+from keras_attn.images.pictures import Picture, check_picture, distinct_pictures
+from keras_attn.images.question_readers import COCO_NAME, questions_format
+from keras_attn.layers import attention_maps
+from keras_attn.layers.collect import traced_attention
+from keras_attn.metrics import MaskedAccuracy
+from keras_attn.metrics.visual_questions import visual_question_scores
+from keras_attn.models import (
+    VISUAL_QUESTION_MODELS,
+    ImageEncoder,
+    ImageEncoderConfig,
+    picture_questions,
+)
+from keras_attn.settings import Settings, setting, with_defaults
+from keras_attn.tasks.base.checks import check_formats
+from keras_attn.tasks.base.constructed import Beginning
+from keras_attn.tasks.base.measured import Figures
+from keras_attn.tasks.base.task import Examples
+from keras_attn.tasks.base.task_run import Scored
+from keras_attn.tasks.base.training_settings import default_epochs
+from keras_attn.tasks.families.data_settings import READ, Files, ImageFiles
+from keras_attn.tasks.families.picture_sources import (
+    batch_settings,
+    picture_source,
+    pictures_digest,
+    whole_pictures,
+)
+from keras_attn.tasks.families.picture_task import PictureLearned, PictureTask, padded_rows
+from keras_attn.tasks.families.training_settings import BatchTraining, LabelSmoothing, RegionCache
+from keras_attn.tasks.families.use_settings import BatchUse, DataTest, ImageUse
+from keras_attn.tasks.text_classification.labels import checked_class_names
+from keras_attn.text import WordTokenizer
+from keras_attn.training import MaskedCrossEntropy
+from keras_attn.training.token_means import token_means
+from keras_attn.visualize import AttentionPart, AttentionView, attention_viewer
+
+FORMATS = ("auto", "csv", "easy_vqa", "vqa")
+_OF_FORMATS = {
+    ("image", "question", "answer", "kind", "delimiter"): ("csv",),
+    ("image_name",): ("vqa",),
+}
+_BLOCK = 1024  # questions whose different images are encoded together
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    help={
+        "train": "table or JSON of questions, or folder of easy-VQA",
+        "dev": "as --train, to choose the best weights by; a part of --train if empty",
+        "on_error": "what to do at lines without a whole picture",
+    },
+    words={"examples": "pictures"},
+    choices={"format": FORMATS},
+)
+class VisualQuestionsData(ImageFiles, Files):
+    """The questions that are read, their split, their words and the classes."""
+
+    annotations: str = setting("", "vqa: JSON of the answers of --train", shapes_result=False)
+    dev_annotations: str = setting("", "vqa: JSON of the answers of --dev", shapes_result=False)
+    image_name: str = setting(
+        COCO_NAME, "vqa: file name of a picture, with {id} and perhaps {split}", steps=READ
+    )
+    question: str = setting("question", "csv: column of the questions", steps=READ)
+    answer: str = setting("answer", "csv: column of the answers", steps=READ)
+    kind: str = setting(
+        "", "csv: column with the kind of a question, for a score of each kind; none if empty",
+        steps=READ,
+    )  # fmt: skip
+    vocabulary_size: int = setting(
+        20_000, "largest number of words of the questions, special tokens included", at_least=5
+    )
+    cache_dtype: str = setting(
+        "float16", "dtype in which the regions of an encoder that is not trained are kept on the "
+        "disk",
+        choices=("float16", "float32"),
+    )  # fmt: skip
+    max_length: int = setting(32, "largest number of words of a question", at_least=1)
+    max_answers: int = setting(
+        3000, "largest number of answers, the commonest; questions with others are not learnt",
+        at_least=2,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    epochs=default_epochs(20),
+    label_smoothing=0.0,
+    help={"batch_size": "pictures of a batch, each with its questions"},
+    words={"classes": "answers"},
+)
+class VisualQuestionsTraining(RegionCache, LabelSmoothing, BatchTraining):
+    """Settings of the training of answers to questions about images."""
+
+    questions_per_picture: int = setting(
+        16, "largest number of questions that a picture has in a batch; the others have a row more",
+        at_least=1,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+@with_defaults(
+    words={"rows": "questions"},
+    steps={"batch_size": ("predict", "evaluate", "explain", "export")},
+)
+class VisualQuestionsUse(BatchUse, ImageUse):
+    """Settings of predictions, pages and SavedModels of questions about images."""
+
+    top_k: int = setting(
+        5, "largest number of answers that are given", at_least=1, steps=("predict", "export")
+    )
+    on_error: str = setting(
+        "error", "what to do at a picture that cannot be read: stop, or leave its questions out",
+        choices=("error", "skip"), steps=("predict", "explain"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+@with_defaults(words={"examples": "table or JSON of questions, or folder of easy-VQA"})
+class VisualQuestionsTest(DataTest):
+    """Settings of the evaluation of questions about images."""
+
+    test_annotations: str = setting("", "vqa: JSON of the answers of --data")
+
+    def check(self, data: Settings | None = None) -> None:
+        """Raises a FileNotFoundError if there is nothing of that name."""
+        if not os.path.exists(os.path.expanduser(self.data)):
+            raise FileNotFoundError(
+                f"Expected a file of questions, or a folder of easy-VQA. Received: {self.data}, "
+                "which is not there."
+            )
+
+
+@dataclass(frozen=True)
+class VisualLearned(PictureLearned):
+    """Tokenizer, encoder and answers of a model for questions about images.
+
+    Raises:
+        ValueError: If there are fewer than two answers, or one comes twice.
+    """
+
+    answers: tuple[str, ...] = ()
+    """The answers, in the order of the logits."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "answers", checked_class_names(self.answers))
+
+
+class VisualQuestionAnswerer(PictureTask):
+    """A model that answers questions about images, with its encoder and its tokenizer.
+
+    `.model` is the plain Keras model that is trained, `.dataset(examples)` what its `fit` takes. If
+    the encoder is not trained, `.model` reads regions, which are computed once; else images. The
+    examples of `fit` are `keras_attn.images.PictureQuestion`s, or (picture, question, answer)
+    tuples.
+
+    Args:
+        tokenizer: A `WordTokenizer`.
+        encoder: An `ImageEncoder`.
+        train_encoder: Whether the encoder is trained too, or stays as it is.
+        answers: The answers, in the order of the logits.
+        model: Settings of the model: a `VisualQuestionsConfig`, a `ConcatenatedQuestionsConfig`,
+            or a dict of the settings of one with its name, `{"model": "concatenation", ...}`
+            (`"cross-attention"` if none is named). Sizes are taken from the other arguments.
+        data: Settings `VisualQuestionsData`, or a dict of some of them, such as `max_length`, the
+            largest number of words of a question; the rest is not read.
+        dtype: Dtype or policy of the layers that read the question, such as `"mixed_bfloat16"`.
+
+    Raises:
+        TypeError: If the tokenizer or the encoder is of another class.
+        ValueError: If there are fewer than two answers, or a setting is unknown or out of range.
+
+    Example:
+
+    >>> import numpy as np
+    >>> red, blue = (np.full((8, 8, 3), color, "uint8") for color in ([200, 0, 0], [0, 0, 200]))
+    >>> examples = [(red, "what color is it?", "red"), (blue, "what color is it?", "blue")]
+    >>> model, encoder = {"dim": 8, "num_heads": 2}, {"filters": "4,8", "image_size": 8}
+    >>> answerer = VisualQuestionAnswerer.create(examples, model=model, encoder=encoder)
+    >>> run = answerer.fit(examples, epochs=1, verbose=0)  # with more epochs: red
+    >>> sorted(answerer.ask(red, "what color is it?").answers)
+    ['blue', 'red']
+    >>> [word for word, weights in answerer.explain((red, "what color?")).words()]
+    ['what', 'color', '?']
+    """
+
+    name = "visual-questions"
+    summary = "Answer questions about pictures, and show where each word looked."
+    kinds = VISUAL_QUESTION_MODELS
+    Data = VisualQuestionsData
+    data: VisualQuestionsData
+    Learned = VisualLearned
+    learned: VisualLearned
+    Training = VisualQuestionsTraining
+    Use = VisualQuestionsUse
+    Test = VisualQuestionsTest
+    limits = ("max_pixels",)
+    steps = ("fit", "evaluate", "predict", "explain", "quantize", "export")
+    signature_inputs: ClassVar = {
+        "serving_default": ("image", "question"),
+        "encode": ("image",),
+        "ask": ("picture", "question", "regions"),
+    }
+    whole_inputs: ClassVar = {"ask": ("regions",)}
+    examples_are = "questions"
+    reads = "picture_pairs"
+    gives = "answers"
+    join = staticmethod(picture_questions)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The answers, in the order of the logits."""
+        return self.learned.answers
+
+    @property
+    def attends(self) -> bool:
+        """Whether the words of a question attend to the image."""
+        return hasattr(self.config, "num_layers")
+
+    def model_sizes(self) -> dict[str, Any]:
+        """Returns the sizes of vocabulary, regions and answers."""
+        return {**super().model_sizes(), "num_classes": len(self.answers)}
+
+    def facts(self) -> list[str]:
+        """Returns the model, the encoder, and the numbers of words and answers."""
+        words = f"{self.tokenizer.vocabulary_size:,} words"
+        return [*super().facts(), words, f"{len(self.answers):,} answers"]
+
+    # Data and training
+
+    @classmethod
+    def read(cls, data: VisualQuestionsData) -> Examples:
+        """Reads questions about pictures: easy-VQA, the JSON of VQA v2, or a table.
+
+        Every picture is read once before the training. The best weights are chosen by the questions
+        of --dev, or about a part of the pictures. No test side is read.
+        """
+        alone = [name for name in ("dev_annotations", "dev_image_dir") if getattr(data, name)]
+        if alone and not data.dev:
+            raise ValueError(
+                f"Expected `dev` with {' and '.join(f'`{name}`' for name in alone)}. Received: "
+                "none."
+            )
+        formats = {_format(data.train, data.annotations, data)}
+        formats |= {_format(data.dev, data.dev_annotations, data)} if data.dev else set()
+        check_formats(data, _OF_FORMATS, formats, "questions")
+        train = _read(data.train, data, "train", data.annotations, data.image_dir)
+        if data.dev:
+            folder = data.dev_image_dir or data.image_dir
+            dev = _read(data.dev, data, "test", data.dev_annotations, folder)
+            return Examples(list(train), list(dev), f"{train.summary()}\n{dev.summary()}")
+        pictures = sorted({example.picture for example in train})
+        if len(pictures) < 2:
+            raise ValueError(
+                "Expected questions about two pictures or more, to split them. Received: "
+                f"{len(pictures)}. Give a file for development (--dev)."
+            )
+        random.Random(data.split_seed).shuffle(pictures)
+        held = set(pictures[: max(1, round(data.dev_share * len(pictures)))])
+        sides = ([x for x in train if (x.picture in held) == side] for side in (False, True))
+        return Examples(*sides, train.summary())
+
+    def read_test(self, test: VisualQuestionsTest, data: VisualQuestionsData) -> PictureQuestions:
+        """Reads questions about images."""
+        kind = _format(test.data, test.test_annotations, data)
+        check_formats(data, _OF_FORMATS, {kind}, "questions")
+        return _read(test.data, data, "test", test.test_annotations, data.image_dir)
+
+    @classmethod
+    def begin(
+        cls,
+        examples: Iterable[Asked],
+        data: VisualQuestionsData,
+        model: Any,
+        dtype: Any,
+        *,
+        encoder: ImageEncoder | ImageEncoderConfig | Mapping[str, Any] | None = None,
+        **parts: Any,
+    ) -> Beginning:
+        """Makes the vocabulary of questions and the encoder, and learns the commonest answers.
+
+        Args:
+            examples: `PictureQuestion`s, or (picture, question, answer) tuples.
+            data: Settings of the vocabulary, the lengths and the answers.
+            model: As in `create`.
+            dtype: Dtype or policy of an encoder with random weights.
+            encoder: Settings of the encoder, or an `ImageEncoder`, which is not trained.
+
+        Returns:
+            A `Beginning`.
+        """
+        asked = checked_questions(examples)
+        texts = [example.question for example in asked]
+        tokenizer = WordTokenizer.train(texts, data.vocabulary_size)
+        counts = Counter(example.answer for example in asked)
+        answers = sorted(sorted(counts), key=lambda answer: -counts[answer])[: data.max_answers]
+        made, trained, settings = cls.encoder_of(encoder, dtype)
+        learned = VisualLearned(tokenizer, made, trained, tuple(answers))
+        return Beginning(learned, model, parts=settings)
+
+    def dataset(
+        self,
+        examples: Iterable[Asked],
+        cache_dir: str | os.PathLike[str] | None = None,
+        verbose: Any = "auto",
+        on_error: str = "error",
+        **settings: Any,
+    ) -> VisualQuestionBatches:
+        """Makes batches for `model.fit`: images, each with its questions.
+
+        Questions whose answer is not among `answers` are left out.
+
+        Args:
+            examples: `PictureQuestion`s, or (picture, question, answer) tuples, with pictures that
+                are all paths, or all arrays or bytes.
+            cache_dir: Folder of the `FeatureCache` of an encoder that is not trained. By default a
+                folder for this encoder in `KERAS_ATTN_CACHE`, or else in `~/.cache/keras_attn`.
+            verbose: 0 does not show the progress of the computation of regions.
+            on_error: `"error"`: a broken picture is an error. `"skip"`: it is left out.
+            **settings: Of `keras_attn.batches.VisualQuestionBatches`: `batch_size`, `seed`, ...
+
+        Returns:
+            `VisualQuestionBatches`.
+
+        Raises:
+            ValueError: If something is not a question about a picture with an answer, a picture is
+                broken, no answer is among the classes, or the cache is of another encoder.
+        """
+        asked = checked_questions(examples)
+        return self._batches(asked, cache_dir, verbose, on_error, **settings)[0]
+
+    def _batches(
+        self,
+        asked: Sequence[PictureQuestion],
+        cache_dir: str | os.PathLike[str] | None,
+        verbose: Any,
+        on_error: str,
+        **settings: Any,
+    ) -> tuple[VisualQuestionBatches, list[ImageProblem]]:
+        """Returns batches, and the problems of images."""
+        classes = {answer: i for i, answer in enumerate(self.answers)}
+        known = [example for example in asked if example.answer in classes]
+        if not known:
+            raise ValueError(
+                "Expected questions with answers of the model. Received: none of "
+                f"{len(asked):,}, such as {asked[0].answer!r}."
+                if asked
+                else "Expected at least one question about a picture. Received: none."
+            )
+        pictures, places = distinct_pictures([example.picture for example in known])
+        whole, problems = whole_pictures(self, pictures, on_error, cache_dir, verbose)
+        row = {place: n for n, place in enumerate(whole)}
+        kept = [(x, row[place]) for x, place in zip(known, places, strict=True) if place in row]
+        batches = VisualQuestionBatches(
+            picture_source(self, [pictures[n] for n in whole], cache_dir, verbose),
+            [n for _, n in kept],
+            self.tokenizer.encode([example.question for example, _ in kept]),
+            [classes[example.answer] for example, _ in kept],
+            **{**batch_settings(self), **settings},
+        )
+        return batches, problems
+
+    def batches(
+        self, examples: Iterable[Asked], training: VisualQuestionsTraining, shuffle: bool = True
+    ) -> VisualQuestionBatches:
+        """Makes the batches of a training, see `dataset`."""
+        asked = checked_questions(examples)
+        batches, problems = self._batches(
+            asked,
+            training.cache_dir or None,
+            self._verbose,
+            self.data.on_error,
+            batch_size=training.batch_size,
+            questions_per_row=training.questions_per_picture,
+            seed=training.seed,
+            shuffle=shuffle,
+        )
+        notes = [f"Left out: {describe_image_problems(problems)}."] if problems else []
+        if batches.num_examples < len(asked):
+            notes.append(
+                f"{len(asked) - batches.num_examples:,} of {len(asked):,} questions are left out: "
+                "their picture is broken, or their answer not among the commonest."
+            )
+        self._notes = [*self._notes, *notes]
+        return batches
+
+    def objective(self, training: VisualQuestionsTraining) -> dict[str, Any]:
+        """Cross-entropy of the answers."""
+        # Places without a question have no weight; no class is padding.
+        return {
+            "loss": MaskedCrossEntropy(training.label_smoothing, ignore_id=None),
+            "weighted_metrics": [MaskedAccuracy(ignore_id=None, name="accuracy")],
+        }
+
+    def scored_by(self, training: VisualQuestionsTraining) -> tuple[str, int]:
+        """The accuracy."""
+        return "accuracy", 1
+
+    def scorer(
+        self, dev: Sequence[Asked], training: VisualQuestionsTraining
+    ) -> Callable[[keras.Model], Scored]:
+        """Scores development questions; of equal accuracies the lower loss is better.
+
+        A question whose answer is not among `answers` counts as wrong.
+        """
+        batches = self.batches(dev, training, shuffle=False)
+        share = batches.num_examples / len(dev)
+
+        def score(model: keras.Model) -> Scored:
+            found = token_means(model, batches)
+            figures = {"val_accuracy": found["accuracy"] * share, "val_loss": found["loss"]}
+            return Scored((figures["val_accuracy"], -figures["val_loss"]), figures)
+
+        return score
+
+    def describe(self, batches: VisualQuestionBatches) -> list[str]:
+        """Says what is trained, and what is left out."""
+        notes, self._notes = list(dict.fromkeys(self._notes)), ()
+        rows, columns = self.encoder.grid
+        return [
+            *notes,
+            f"{len(batches.pictures):,} pictures with {rows} x {columns} regions, "
+            f"{batches.num_examples:,} questions, {len(self.answers):,} answers, "
+            f"{self.tokenizer.vocabulary_size:,} words, {self.model.count_params():,} weights, "
+            f"{len(batches):,} batches an epoch, {batches.padded_share:.0%} padding, "
+            f"{keras.backend.backend()}",
+        ]
+
+    def digest(self, examples: Iterable[Asked], dev: Iterable[Asked]) -> str:
+        """Names images, questions, answers, and an encoder that is not trained."""
+        sides = (
+            [(x.picture, [f"{x.question}\x00{x.answer}"]) for x in checked_questions(side)]
+            for side in (examples, dev)
+        )
+        return pictures_digest(self, *sides)
+
+    # What the model computes
+
+    @property
+    def field(self) -> WordTokens:
+        """From questions to ids and words."""
+        return self.kept(lambda: WordTokens(self.tokenizer, self.max_length), "field")
+
+    def signatures(self, use: VisualQuestionsUse) -> dict[str, Signature]:
+        """Returns what the SavedModel takes and gives, by the names of its signatures.
+
+        `serving_default` takes `image: string (B,)`, the bytes of JPEG, PNG, GIF or BMP files, and
+        `question: string (B,)`. An image that is given several times is encoded once. It gives
+
+            answers        string (B, k)                   the best answers, the best first
+            probabilities  float32 (B, k)
+            words          string (B, T)                   the words that are read, `""` in padding
+            attention      float32 (B, T, rows, columns)   attention weights of each word; missing
+                                                           in a model without attention to the image
+
+        `encode` takes `image` and gives `regions: float32 (B, R, D)`. `ask` takes these, and for
+        each `question` in `picture: int32 (Q,)` the row of `regions` it is about, and gives what
+        `serving_default` gives. `Captioner.signatures` describes how images are decoded.
+
+        Args:
+            use: Settings `Use`.
+        """
+        image = self.picture_input(use.max_pixels)
+        outputs = {
+            "answers": Names(self.answers, "best"),
+            "probabilities": Numbers("best_probabilities"),
+            "words": Strings("question_words"),
+        }
+        if self.attends:
+            outputs["attention"] = Numbers("attention")
+        asked = {"picture": None, "question": self.field, "regions": None}
+        return {
+            "serving_default": Signature(
+                ("image", "question"), Together({"image": image, "question": self.field}), outputs
+            ),
+            "encode": Signature(
+                ("image",), Together({"image": image}), {"regions": Numbers("regions")}
+            ),
+            "ask": Signature(tuple(asked), Together(asked), outputs),
+        }
+
+    def answer(self, regions: Array, question_ids: Array) -> dict[str, Array]:
+        """Answers questions, on every backend and in a graph.
+
+        Args:
+            regions: `(B, R, D)`.
+            question_ids: A question about each image, `(B, T)`.
+
+        Returns:
+            `probabilities (B, C)`; and, of a model with attention to the image, the `weights
+            (B, T, R)` of the regions: the mean over the heads of the last block, 0 in padding.
+        """
+        shape = (-1, self.encoder.num_regions, self.encoder.region_dim)
+        ids = ops.expand_dims(question_ids, 1)
+        with traced_attention() as calls:
+            logits = self.reader(
+                {"regions": ops.reshape(regions, shape), "question_ids": ids}, training=False
+            )
+        found = {"probabilities": ops.softmax(ops.cast(logits[:, 0], "float32"))}
+        crossing = [weights for _, role, weights in calls if role == "cross"]
+        if crossing:
+            real = ops.cast(ops.expand_dims(ops.not_equal(question_ids, 0), 2), "float32")
+            found["weights"] = ops.mean(ops.cast(crossing[-1], "float32"), axis=1) * real
+        return found
+
+    def run(
+        self, xp: ArrayModule, tensors: Mapping[str, Array], use: VisualQuestionsUse
+    ) -> dict[str, Array]:
+        """Finds the best answers, and lays the weights of words over the grid."""
+        probabilities = tensors["probabilities"]
+        best = order(xp, -probabilities)[:, : use.top_k]
+        found = {
+            "best": best,
+            "best_probabilities": xp.take_along_axis(probabilities, best, axis=1),
+        }
+        if "weights" in tensors:
+            rows, length = xp.shape(tensors["weights"])[:2]
+            shape = (rows, length, *self.encoder.grid)
+            found["attention"] = xp.reshape(tensors["weights"], shape)
+        return found
+
+    def computed(self, tensors: Mapping[str, Array], use: VisualQuestionsUse) -> dict[str, Array]:
+        """Computes in Python what `run` returns, and what the model says."""
+        rows = self._rows(np, tensors, lambda pixels: self._regions(pixels, use.batch_size))
+        if "question_ids" not in tensors:
+            return {"regions": rows}
+        return self._answers(rows, tensors["question_ids"], use)
+
+    def _answers(
+        self, rows: np.ndarray, ids: np.ndarray, use: VisualQuestionsUse
+    ) -> dict[str, np.ndarray]:
+        """What `answer` and `run` return for regions `(B, R, D)` and questions `(B, T)`."""
+        run = self.kept(
+            lambda: CompiledFunction(
+                lambda regions, length, ids: self.answer(regions, ids),
+                self.reader,
+                dtype="float32",
+                rank=3,
+            ),
+            "answer",
+        )
+        more = -ids.shape[1] % 8 if keras.backend.backend() == "jax" else 0  # few shapes
+        wide = np.pad(ids, [(0, 0), (0, more)], constant_values=self.tokenizer.pad_id)
+        found = run(padded_rows(rows, use.batch_size), 1, padded_rows(wide, use.batch_size))
+        found = {name: array[: len(rows)] for name, array in found.items()}
+        if more and "weights" in found:
+            found["weights"] = found["weights"][:, : ids.shape[1]]
+        return {**found, **self.run(np, found, use)}
+
+    def computed_graph(
+        self, tf: ModuleType, tensors: Mapping[str, Any], use: VisualQuestionsUse
+    ) -> dict[str, Any]:
+        """Computes the same as TensorFlow ops; refuses regions and pictures that do not fit."""
+        if "regions" in tensors:
+            tensors = {**tensors, **self._checked_graph(tf, **tensors)}
+        rows = self._rows(ops, tensors, self.encode)
+        if "question_ids" not in tensors:
+            return {"regions": rows}
+        return self.run(ops, self.answer(rows, tensors["question_ids"]), use)
+
+    @staticmethod
+    def _rows(
+        xp: ArrayModule, tensors: Mapping[str, Array], encode: Callable[[Array], Array]
+    ) -> Array:
+        """The regions of the image of each row."""
+        if "regions" in tensors:
+            return xp.take(tensors["regions"], tensors["picture"], axis=0)
+        return xp.take(encode(tensors["image_pixels"]), tensors["image_number"], axis=0)
+
+    def _checked_graph(
+        self, tf: ModuleType, picture: Any, regions: Any, **others: Any
+    ) -> dict[str, Any]:
+        """Numbers of pictures, once it is known that there are such, and that regions are right."""
+        shape, right = tf.shape(regions), [self.encoder.num_regions, self.encoder.region_dim]
+        of_regions = tf.strings.format(
+            f"Expected `regions` of shape (B, {right[0]}, {right[1]}), as `encode` gives them. "
+            "Received: shape {}.",
+            shape,
+        )
+        numbers = tf.strings.format(
+            "Expected `picture` to have numbers of rows of `regions`, 0 to {}. Received: {}.",
+            (shape[0] - 1, picture),
+        )
+        there = tf.reduce_all((picture >= 0) & (picture < shape[0]))
+        checks = [
+            tf.debugging.Assert(tf.reduce_all(shape[1:] == right), [of_regions]),
+            tf.debugging.Assert(there, [numbers]),
+        ]
+        with tf.control_dependencies([check for check in checks if check is not None]):
+            return {"picture": tf.identity(picture)}
+
+    def export_examples(self) -> dict[str, Any]:
+        """Returns images of several kinds, one of them twice, with odd questions about them."""
+        field = self.picture_input()
+        files = [*field.examples, field.examples[0]]
+        arrays = field.encode(files)
+        regions = self._regions(arrays["pixels"], len(files))[arrays["number"]]
+        return {
+            "image": files,
+            "question": (self.field.examples * 2)[: len(files)],
+            "picture": np.arange(len(files), dtype="int32")[::-1].copy(),
+            "regions": regions,
+        }
+
+    # Use
+
+    def _answered(
+        self, asked: Sequence[PictureQuestion], use: VisualQuestionsUse
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Yields the number of each question whose image is whole, and what `computed` gives.
+
+        Of questions about one image, the image is encoded once.
+        """
+        problems: list[ImageProblem] = []
+        count = 0
+        for start in range(0, len(asked), _BLOCK):
+            block = asked[start : start + _BLOCK]
+            pictures, places = distinct_pictures([question.picture for question in block])
+            count += len(pictures)
+            regions: dict[int, np.ndarray] = {}
+            for numbers, some in self._read_regions(
+                pictures, use.batch_size, use.on_error, problems
+            ):
+                regions.update(zip(numbers, some, strict=True))
+            whole = [n for n, place in enumerate(places) if place in regions]
+            for first in range(0, len(whole), use.batch_size):
+                rows = whole[first : first + use.batch_size]
+                ids = self.field.encode([block[n].question for n in rows])["ids"]
+                found = self._answers(np.stack([regions[places[n]] for n in rows]), ids, use)
+                for i, n in enumerate(rows):
+                    yield start + n, {name: array[i] for name, array in found.items()}
+        self._warn(problems, count)
+
+    def predict_probabilities(
+        self, questions: Iterable[Any], batch_size: int = VisualQuestionsUse.batch_size
+    ) -> np.ndarray:
+        """Computes the probabilities of all answers.
+
+        Args:
+            questions: (picture, question) pairs.
+            batch_size: Questions computed at a time.
+
+        Returns:
+            float32 `(n, C)`, in the order of `answers`.
+
+        Raises:
+            OSError: If a picture is not there or cannot be read.
+            ValueError: If a picture is broken, or an input is something else.
+        """
+        asked = checked_questions(questions, answered=False)
+        table = np.zeros((len(asked), len(self.answers)), "float32")
+        for n, row in self._answered(asked, VisualQuestionsUse(batch_size=batch_size)):
+            table[n] = row["probabilities"]
+        return table
+
+    @staticmethod
+    def is_one(inputs: Any) -> bool:
+        """Returns whether a caller gave one pair of an image and a question."""
+        return isinstance(inputs, tuple) and len(inputs) == 2 and isinstance(inputs[1], str)
+
+    def asked(self, inputs: Any) -> list[PictureQuestion]:
+        """Returns questions, each checked."""
+        return checked_questions(inputs, answered=False)
+
+    @classmethod
+    def checked(cls, examples: Iterable[Asked]) -> list[PictureQuestion]:
+        """Returns questions with answers, each checked."""
+        return checked_questions(examples)
+
+    def inputs_of(self, examples: list[PictureQuestion]) -> list[PictureQuestion]:
+        """Returns the questions."""
+        return examples
+
+    def results(
+        self, questions: list[PictureQuestion], use: VisualQuestionsUse
+    ) -> list[VisualAnswer | None]:
+        """Answers questions about images.
+
+        An image is encoded once for all questions about it that follow each other.
+
+        Args:
+            questions: A tuple (picture, question), or a list of such tuples. A picture is a path,
+                the bytes of a file, or an array `(H, W, 3)` of uint8.
+            use: Settings `Use`.
+
+        Returns:
+            A `VisualAnswer` for a tuple, a list of them for a list. With `on_error="skip"` it is
+            None for a picture that cannot be read, which a warning names.
+
+        Raises:
+            OSError: If a picture is not there or cannot be read.
+            ValueError: If a picture is broken, or an input is something else.
+        """
+        results: list[VisualAnswer | None] = [None] * len(questions)
+        for n, row in self._answered(questions, use):
+            results[n] = self._answer(questions[n].question, row)
+        return results
+
+    def _answer(self, question: str, row: Mapping[str, np.ndarray]) -> VisualAnswer:
+        pairs = zip(row["best"].tolist(), row["best_probabilities"].tolist(), strict=True)
+        answers = {self.answers[i]: p for i, p in pairs}
+        return VisualAnswer(question, *next(iter(answers.items())), answers)
+
+    def ask(
+        self, picture: Picture, questions: Any, top_k: int = VisualQuestionsUse.top_k
+    ) -> Any:  # fmt: skip
+        """Answers questions about one image, which is encoded once.
+
+        Args:
+            picture: A path, the bytes of a file, or an array `(H, W, 3)` of uint8.
+            questions: A question, or several.
+            top_k: Largest number of answers that are given.
+
+        Returns:
+            A `VisualAnswer` for a string, a list of them for a list.
+
+        Raises:
+            OSError: If the picture is not there or cannot be read.
+            ValueError: If the picture is broken.
+        """
+        check_picture(picture, 0)
+        one = isinstance(questions, str)
+        texts = checked_texts([questions] if one else questions)
+        found = self.predict([(picture, text) for text in texts], top_k=top_k)
+        return found[0] if one else found
+
+    def report(self, examples: list[PictureQuestion], results: list[VisualAnswer]) -> Figures:
+        """Measures the answers to questions.
+
+        Args:
+            examples: `PictureQuestion`s, or (picture, question, answer) tuples.
+            results: An answer to each.
+
+        Returns:
+            Figures; see `keras_attn.metrics.visual_question_scores`. `print` shows them.
+
+        Raises:
+            OSError: If a picture is not there or cannot be read.
+            ValueError: If there are no questions, or an example is something else.
+        """
+        return Figures(
+            visual_question_scores(
+                [result.answer for result in results],
+                [example.answer for example in examples],
+                [example.answers for example in examples],
+                [example.kind for example in examples],
+            )
+        )
+
+    def explained(
+        self, questions: list[PictureQuestion], use: VisualQuestionsUse
+    ) -> list[VisualExplanation | None]:
+        """Answers questions, and computes the attention of each word to the image.
+
+        Args:
+            questions: As `predict`.
+            use: Settings `Use`.
+
+        Returns:
+            A `VisualExplanation` for a tuple, a list of them for a list.
+
+        Raises:
+            OSError: As `predict`.
+            ValueError: As `predict`; also if the model has no attention to the picture, or a
+                question no words.
+        """
+        if not self.attends:
+            raise ValueError(
+                "Expected a model with attention to the picture. Received: "
+                f"{type(self.config).__name__}, which has none."
+            )
+        words = [
+            [word for word in row if word]
+            for row in self.field.encode([asked.question for asked in questions])["words"]
+        ]
+        if not all(words):
+            empty = questions[[bool(row) for row in words].index(False)].question
+            raise ValueError(f"Expected questions with words. Received: {empty!r}.")
+        results: list[VisualExplanation | None] = [None] * len(questions)
+        for n, row in self._answered(questions, use):
+            answer = self._answer(questions[n].question, row)
+            maps = row["attention"][: len(words[n])].copy()
+            view = self._view(questions[n], words[n])
+            explanation = VisualExplanation(answer, words[n], maps, view)
+            titled = dataclasses.replace(view, title=explanation.title)
+            results[n] = dataclasses.replace(explanation, view=titled)
+        return results
+
+    def _view(self, asked: PictureQuestion, words: list[str]) -> AttentionView:
+        """All attention of one question: to the image, and among its words."""
+        pixels = load_image(asked.picture)
+        regions = self._regions(load_image(asked.picture, self.encoder.image_size)[None], 1)
+        ids = self.field.encode([asked.question])["ids"][:, None]
+        maps = attention_maps(self.reader, {"regions": regions, "question_ids": ids})
+        crossing = [weights[0] for weights in maps.select("cross")]
+        own = [
+            weights[0]
+            for key, weights in maps.items()
+            if key.role == "self" and not key.path.startswith("region_encoder")
+        ]
+        parts = [
+            AttentionPart("cross-attention", words, None, crossing, "question", "picture"),
+            AttentionPart("self-attention", words, words, own, "question", "question"),
+        ]
+        return AttentionView(parts, asked.question, pixels, self.encoder.grid)
+
+    @staticmethod
+    def page(explanations: Sequence[VisualExplanation | None], title: str) -> str:
+        """Returns the viewer of the attention of several questions."""
+        return attention_viewer([found.view for found in explanations if found], title)
+
+    @classmethod
+    def line(cls, given: tuple[str, str], result: VisualAnswer | None) -> str:
+        """Returns a line of JSON; without an answer if the picture could not be read."""
+        image, question = given
+        nothing: dict[str, object] = {
+            "question": question,
+            "answer": None,
+            "probability": None,
+            "answers": {},
+        }
+        found = nothing if result is None else result._asdict()
+        return json.dumps({"image": image, **found}, ensure_ascii=False)
+
+
+def _format(path: str, annotations: str, data: VisualQuestionsData) -> str:
+    """The format of a file."""
+    return questions_format(path, bool(annotations)) if data.format == "auto" else data.format
+
+
+def _read(
+    given: str, data: VisualQuestionsData, side: str, given_annotations: str, given_dir: str
+) -> PictureQuestions:
+    """Reads questions of any format; `side` is the side of a folder that has both."""
+    kind = _format(given, given_annotations, data)
+    path, annotations, folder = map(os.path.expanduser, (given, given_annotations, given_dir))
+    if bool(annotations) != (kind == "vqa"):
+        raise ValueError(
+            "Expected a file of answers (`annotations`) with JSON of VQA's layout, and with no "
+            f"other format. Received: {annotations or 'none'} with {path}, format {kind!r}."
+        )
+    if kind == "easy_vqa":
+        if folder:
+            raise ValueError("easy-VQA has its pictures in `images`. Received: `image_dir`.")
+        inner = Path(path) / side
+        return read_easy_vqa(inner if inner.is_dir() else path, on_error=data.on_error)
+    if kind == "vqa":
+        name = data.image_name
+        return read_vqa(path, annotations, folder or None, name, on_error=data.on_error)
+    return read_question_table(
+        path,
+        data.image,
+        data.question,
+        data.answer,
+        data.kind or None,
+        folder or None,
+        data.delimiter or None,
+        on_error=data.on_error,
+    )
